@@ -1,4 +1,4 @@
-/* decode_with_cache.c: a prompt, then one token at a time, over a cache: one layer of a model with grouped-query heads. */
+/* decode_with_cache.c: reads a prompt, then one token at a time, with a cache: one layer with grouped-query heads. */
 #include <gyre/gyre_cache.h>
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 enum { HEADS = 8, KEY_HEADS = 2, DIM = 64, PROMPT = 24, TOKENS = 40 };
 
-/* As a model's projections leave them; here any numbers. */
+/* Outputs of a model's projections; random numbers here. */
 static float q[TOKENS][HEADS][DIM], k[TOKENS][KEY_HEADS][DIM], v[TOKENS][KEY_HEADS][DIM];
 static float out[TOKENS][HEADS][DIM], whole[TOKENS][HEADS][DIM];
 
@@ -15,7 +15,7 @@ static void fill(float *x, int n, int by) {
         x[i] = (float)((long)i * by % 2001) / 1000 - 1;
 }
 
-/* Queries first .. first + n - 1. */
+/* Attention of queries first .. first + n - 1. */
 static gyre_attention_args queries(int first, int n, float (*to)[HEADS][DIM]) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_const(gyre_dense(q[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM));
@@ -25,7 +25,7 @@ static gyre_attention_args queries(int first, int n, float (*to)[HEADS][DIM]) {
     return args;
 }
 
-/* Appends first, so that a query is among the keys it sees. */
+/* Append first: a query also sees its own key. */
 static gyre_status read_tokens(gyre_cache *cache, int first, int n, void *scratch, size_t bytes) {
     const int64_t sequence = 0;
     const gyre_positions at = {.base = first};
@@ -37,7 +37,7 @@ static gyre_status read_tokens(gyre_cache *cache, int first, int n, void *scratc
     return status;
 }
 
-/* The same without a cache, all at once. */
+/* The same computation without a cache, all tokens at once. */
 static gyre_status read_whole(const gyre_encoding *rope) {
     gyre_attention_args args = queries(0, TOKENS, whole);
     args.encoding = rope;
@@ -51,7 +51,7 @@ static gyre_status read_whole(const gyre_encoding *rope) {
 }
 
 static gyre_status compare(const gyre_encoding *rope, gyre_cache *cache) {
-    /* Taken once: enough for the prompt and for fewer queries, however long the sequence becomes. */
+    /* Allocated once: enough for the prompt and for fewer queries, however long the sequence becomes. */
     const gyre_attention_args prompt = queries(0, PROMPT, out);
     const size_t bytes = gyre_cache_attention_scratch(cache, NULL, &prompt, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);

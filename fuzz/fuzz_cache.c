@@ -1,7 +1,7 @@
-/* fuzz_cache.c: any bytes as the file of a cache, for libFuzzer; what is let in is used in every way there is.
+/* fuzz_cache.c: feeds any bytes as a cache file to libFuzzer. A cache that loads is used in every possible way.
  *
- * The first byte says which encoding the file is read with (its low two bits) and whether its checksums are made to be right
- * (the next): without that few inputs would come past the first. */
+ * The first byte selects the encoding that the file is read with (its low two bits) and whether the checksums are corrected
+ * first (the next bit). Without the correction few inputs would pass the checksums. */
 #include "gyre/gyre_cache.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static void sign(uint8_t *bytes, size_t count) {
         bytes[count + (size_t)i] = (uint8_t)(sum >> 8 * i);
 }
 
-/* Both checksums, that of the header where it is for so many channels that turn. */
+/* Corrects both checksums. The checksum of the header follows the frequencies of `dim` channels. */
 static void sign_all(uint8_t *bytes, size_t size) {
     int64_t dim = 0;
     if (size < FACTOR_AT + 8) return;
@@ -107,7 +107,7 @@ static void attend(const gyre_cache *cache, int64_t sequence) {
     }
 }
 
-/* Appends as many zeros as tokens. */
+/* Appends tokens of zeros. */
 static void append(gyre_cache *cache, int64_t sequence, int64_t tokens) {
     const gyre_cache_config *c = gyre_cache_get_config(cache);
     float *k = calloc((size_t)(tokens * c->heads * c->head_dim), sizeof *k),

@@ -1,4 +1,4 @@
-/* fuzz_config.c: any bytes as a config.json, for libFuzzer. */
+/* fuzz_config.c: reads any bytes as a config.json, for libFuzzer. */
 #include "fuzz_reading.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

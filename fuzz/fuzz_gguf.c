@@ -1,4 +1,4 @@
-/* fuzz_gguf.c: any bytes as a GGUF file, for libFuzzer. */
+/* fuzz_gguf.c: reads any bytes as a GGUF file, for libFuzzer. */
 #include "fuzz_reading.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

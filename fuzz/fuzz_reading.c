@@ -1,4 +1,4 @@
-/* fuzz_reading.c: bytes as a description of a model's positions, read and then used in every way there is. */
+/* fuzz_reading.c: reads bytes as a description of a model's positions and uses the result in every possible way. */
 #include "fuzz_reading.h"
 
 #include "gyre/gyre_model.h"
@@ -15,7 +15,7 @@ static void require(int truth, const char *what) {
     abort();
 }
 
-/* Reads every byte of a string that was handed out. */
+/* Reads every byte of a string returned by the library. */
 static volatile size_t read_bytes;
 static void read_text(const char *text) {
     if (text) read_bytes += strlen(text);

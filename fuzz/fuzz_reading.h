@@ -1,11 +1,11 @@
-/* fuzz_reading.h: bytes as a description of a model's positions, read and then used in every way there is. */
+/* fuzz_reading.h: reads bytes as a description of a model's positions and uses the result in every possible way. */
 #ifndef GYRE_FUZZ_READING_H
 #define GYRE_FUZZ_READING_H
 #include <stddef.h>
 #include <stdint.h>
 
-/* The first byte says who reads (its low three bits, a gyre_profile) and at what length (the next three); the rest is the
- * file.  What '0' to '7' read has no length, what '8' to '?' read is served at 131072 tokens. */
+/* The low three bits of the first byte are the gyre_profile, the next three select the length; the rest is the file. Inputs
+ * that begin with '0' to '7' are read without a length, with '8' to '?' at 131072 tokens. */
 void fuzz_reading(const uint8_t *data, size_t size, const char *name);
 
 #endif

@@ -1,8 +1,8 @@
-/* fuzz_safetensors.c: any bytes as a model in safetensors, for libFuzzer.
+/* fuzz_safetensors.c: reads any bytes as a model in safetensors, for libFuzzer.
  *
- * The first byte says what they are: '0' the file as it is; '1' a header that ends at the first NUL, or with the input, and
- * then data (the header's size is put before it: few mutations keep it right); '2' the index of a folder whose files are
- * those of write_folder. */
+ * The first byte selects the meaning of the rest. '0': the file as it is. '1': a header up to the first NUL or the end, then
+ * data; the header's size is put before it, because few mutations keep it right. '2': the index of a folder with the files
+ * of write_folder. */
 #include "fuzz_tensor_store.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* out = a header's size, the header and what follows it, to be freed. */
+/* out = the size of the header, the header and the data; the caller frees it. */
 static uint8_t *sized(const char *header, size_t length, const uint8_t *rest, size_t bytes) {
     uint8_t *out = malloc(8 + length + bytes);
     if (!out) return NULL;
@@ -51,7 +51,7 @@ static void remove_folder(void) {
     rmdir(folder);
 }
 
-/* The index is a link to what fuzz_file makes. */
+/* The index is a link to the file of fuzz_file. */
 static void write_folder(const char *index) {
     static const uint8_t zeros[8];
     snprintf(folder, sizeof folder, "/tmp/gyre-fuzz-stored-XXXXXX");

@@ -1,4 +1,4 @@
-/* fuzz_tensor_store.c: a model's tensors, used in every way there is. */
+/* fuzz_tensor_store.c: uses the tensors of a model in every possible way. */
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz_tensor_store.h"
 
@@ -43,7 +43,7 @@ static void use_tensor(const gyre_tensor_store *store, const gyre_file_tensor *t
     fuzz_require((t->type == GYRE_STORED_OTHER) == (checked == GYRE_EUNSUPPORTED), "a type is read or unsupported");
     if (t->type == GYRE_STORED_OTHER) return;
     for (int i = 0; i < 4; i++)
-        count = t->shape[i] == 0 ? 0 : count; /* the sizes of an empty one may have no product */
+        count = t->shape[i] == 0 ? 0 : count; /* the sizes of an empty tensor may have a product that overflows */
     for (int i = 0; i < 4 && count > 0; i++)
         count *= t->shape[i];
     fuzz_require(t->rank <= 4 && count == t->count, "a shape is that of the numbers");
@@ -53,7 +53,7 @@ static void use_tensor(const gyre_tensor_store *store, const gyre_file_tensor *t
     fuzz_require(gyre_stored_read(kernels, t, out, &err) == checked, "what passes the check can be read");
     for (int64_t i = 0; i < t->count && checked == GYRE_OK; i++)
         fuzz_require(isfinite(out[i]), "what is read is finite");
-    gyre_stored_dequantize(kernels, t->type, t->data, out, t->count); /* whatever its numbers are */
+    gyre_stored_dequantize(kernels, t->type, t->data, out, t->count); /* for any numbers */
     free(out);
     gyre_stored_release_pages(t);
 }

@@ -1,5 +1,5 @@
-/* fuzz_tokenizer.c: any bytes as a tokenizer.json, or as a GGUF where they begin like one, for libFuzzer; what opens must
- * give a fixed set of texts back. */
+/* fuzz_tokenizer.c: reads any bytes as a tokenizer.json, or as a GGUF file if they begin like one, for libFuzzer. A
+ * tokenizer that opens must give a fixed set of texts back. */
 #include "tokenizer/tokenizer.h"
 
 #include <stdint.h>
@@ -20,7 +20,7 @@ static void round_trip(const gyre_tokenizer *t, const char *text, size_t bytes, 
         return;
     }
     if (gyre_detokenize(t, ids, count, flags, &back, &size, &err) != GYRE_OK) abort();
-    /* White space that a special token takes with it is the one thing that does not come back. */
+    /* Only white space that a special token absorbs is not given back. */
     if (!(flags & GYRE_TOKENIZE_SPECIAL) && (size != bytes || memcmp(back, text, bytes) != 0)) {
         fprintf(stderr, "%zu bytes became %zu: \"%s\" \"%s\"\n", bytes, size, text, back);
         abort();

@@ -1,5 +1,5 @@
-/* test_attention.c: the forward pass against the reference figures, against the definition, and against itself where a law
- * says that two ways must agree. */
+/* test_attention.c: the forward pass against reference values, against the definition, and against itself where two ways
+ * must agree. */
 #include "naive_attention.h"
 
 #include "run_each_tier.h"
@@ -112,7 +112,7 @@ static const shape shapes[] = {
     {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 1, 500, 8, 2, 128, 128, 1, 0, IN_ORDER},
     {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 3, 67, 1, 1, 256, 256, 0, 0, IN_ORDER},
     {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 2, 50, 10, 1, 1, 4, 4, 1, 0,
-     IN_ORDER}, /* queries before every key: some rows see none */
+     IN_ORDER}, /* queries before every key: some rows have no visible key */
     {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 5, 0, 1, 1, 4, 4, 0, 0, IN_ORDER},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -204,7 +204,7 @@ static void other_strides(void **state) {
     free_problem(&p);
 }
 
-/* The ends of the range, where windows reach past it. */
+/* The ends of the range of positions, where windows reach beyond it. */
 static void farthest_positions(void **state) {
     (void)state;
     static const gyre_kind kinds[] = {GYRE_KIND_ROPE, GYRE_KIND_ALIBI};
@@ -225,7 +225,7 @@ static void farthest_positions(void **state) {
     }
 }
 
-/* No window is wider than INT64_MAX, and none that wide leaves a key out. */
+/* No window is wider than INT64_MAX, and a window that wide masks no key. */
 static void widest_window(void **state) {
     (void)state;
     for (int causal = 0; causal < 2; causal++) {
@@ -240,7 +240,7 @@ static void widest_window(void **state) {
     }
 }
 
-/* A query that sees only keys far away, in whatever order and tile they lie: their difference is what counts. */
+/* A query that sees only distant keys, in any order and tile: only the differences of their distances count. */
 static void large_positions_keep_their_difference(void **state) {
     (void)state;
     enum { KEYS = 200 };
@@ -380,7 +380,7 @@ static void strided_matches_dense(void **state) {
     free_problem(&p);
 }
 
-/* Neither a NaN behind the mask nor the NaN of another query reaches a row. */
+/* Neither a NaN in a masked key nor the NaN of another query reaches a row. */
 static void masked_nan_has_no_effect(void **state) {
     const char *tier = *state;
     tier_or_skip(tier);
@@ -406,7 +406,7 @@ static void masked_nan_has_no_effect(void **state) {
     unsetenv("GYRE_CPU");
 }
 
-/* A weight that is 0 in the end adds nothing, whether the score that makes it so comes before it or after. */
+/* A weight that ends as 0 adds nothing, whether the score that makes it 0 comes before it or after. */
 static void vanishing_weights_add_nothing(void **state) {
     (void)state;
     enum { KEYS = 400 };
@@ -447,7 +447,7 @@ static void vanishing_weights_add_nothing(void **state) {
     k[390 * 16] = 1000;
     attend(&args, NULL);
     assert_true(out[0] == 1 && out[15] == 1);
-    k[7 * 16] = NAN; /* a NaN among the scores is not forgotten when a large one comes after it */
+    k[7 * 16] = NAN; /* a NaN among the scores is not lost when a large score follows */
     attend(&args, NULL);
     assert_true(isnan(out[0]) && isnan(out[5]));
 }
@@ -572,10 +572,10 @@ static void refuses_bad_arguments(void **state) {
     FAILS(GYRE_ESHAPE, args.out.shape[3] = 4);
     FAILS(GYRE_ESHAPE, args.lse.shape[3] = 2);
 #undef FAILS
-    const int64_t kept = p.k_at[3];
+    const int64_t original = p.k_at[3];
     p.k_at[3] = ((int64_t)1 << 31) + 1;
     fails(&good, GYRE_ERANGE);
-    p.k_at[3] = kept;
+    p.k_at[3] = original;
     const size_t bytes = gyre_attention_scratch(&good, 0, NULL);
     char *scratch = scratch_for(bytes + 64);
     assert_int_equal(gyre_attention(&good, scratch, bytes - 1, NULL, NULL), GYRE_ENOMEM);
@@ -590,7 +590,7 @@ static void refuses_bad_arguments(void **state) {
     free_problem(&p);
 }
 
-/* Extents at their limit, whose products pass int64, in what is read and in what is counted. */
+/* Extents at their limit, whose products overflow int64, in the shapes that are read and counted. */
 static void refuses_absurd_shapes(void **state) {
     (void)state;
     float x[16] = {0};
@@ -640,7 +640,7 @@ static void empty_inputs(void **state) {
     for (size_t i = 0; i < p.k_size; i++)
         assert_true(p.dk[i] == 0 && p.dv[i] == 0);
 
-    const int64_t most = INT32_MAX; /* empty, but with more heads and keys than there is time to look at */
+    const int64_t most = INT32_MAX; /* empty, but with more heads and keys than could be looped over */
     args.encoding = NULL;
     args.q = (gyre_cview){NULL, GYRE_DTYPE_F32, {most, 0, most, 8}, {0}};
     args.k = args.v = (gyre_cview){NULL, GYRE_DTYPE_F32, {most, 0, most, 8}, {0}};

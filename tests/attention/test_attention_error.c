@@ -1,6 +1,6 @@
-/* test_attention_error.c: how far attention is from the truth: the root mean square of its errors over that of the outputs,
- * against the definition in double with sums in long double.  Frequencies, slopes and roundings are written out here; no
- * code is shared with the library. */
+/* test_attention_error.c: the accuracy of attention: the root mean square of its errors divided by that of the outputs,
+ * against the definition in double with sums in long double. Frequencies, slopes and roundings are computed here; no code is
+ * shared with the library. */
 #include "attention_memory.h"
 #include "gyre/gyre_cache.h"
 
@@ -14,7 +14,7 @@ typedef struct problem_case {
     gyre_kind kind; /* NOPE, ROPE or ALIBI */
     int64_t queries, keys, heads, key_heads, dim;
     int64_t last; /* position of the last token */
-    float sharp;  /* deviation of the scores, about */
+    float sharp;  /* standard deviation of the scores, approximately */
     double cap;   /* softcap; 0 = none */
 } problem_case;
 
@@ -66,7 +66,7 @@ typedef struct problem {
     types types;
     size_t size[3];        /* of q, k and v */
     void *x[3];            /* what the library reads ... */
-    double *x64[3];        /* ... and the definition: the same numbers */
+    double *x64[3];        /* ... and the definition, with the same values */
     double *cosine, *sine; /* [token][pair] */
     void *out;
     float *lse;
@@ -138,7 +138,7 @@ static void run_problem(const problem *p) {
 }
 
 /* -- the definition -- */
-/* In double: around position 2^20 off by some 2^-33, a thousandth of what is measured. */
+/* In double: off by about 2^-33 around position 2^20, a thousandth of the measured error. */
 static void find_angles(problem *p) {
     const int64_t pairs = p->c->dim / 2, first = p->c->last - p->c->keys + 1;
     p->cosine = room((size_t)(p->c->keys * pairs), sizeof(double));
@@ -153,7 +153,7 @@ static void find_angles(problem *p) {
 }
 
 /* Rows [token][head] in place; token 0 of them is `offset` tokens past the first key. */
-static void turn(const problem *p, double *x, int64_t tokens, int64_t heads, int64_t offset) {
+static void rotate_rows(const problem *p, double *x, int64_t tokens, int64_t heads, int64_t offset) {
     const int64_t dim = p->c->dim, pairs = dim / 2;
     for (int64_t row = 0; row < tokens * heads; row++)
         for (int64_t i = 0; i < pairs; i++) {
@@ -170,8 +170,7 @@ static double slope(int64_t head, int64_t heads) {
     return exp2(-8 * (double)(head + 1) / (double)heads);
 }
 
-/* In double, which is off by less than a millionth of what a float is; a sum in four parts, which do not wait for each
- * other. */
+/* In double, off by less than a millionth of a float. The sum has four independent parts, for speed. */
 static double product(const double *a, const double *b, int64_t n) {
     double part[4] = {0};
     for (int64_t e = 0; e < n; e++)
@@ -182,18 +181,18 @@ static double product(const double *a, const double *b, int64_t n) {
 /* Query i of head h; score has room for all keys.  out = the log-sum-exp. */
 static double define_row(const problem *p, int64_t i, int64_t h, double *restrict score, double *restrict out) {
     const problem_case *c = p->c;
-    const int64_t dim = c->dim, seen = c->keys - c->queries + i + 1, kh = h / (c->heads / c->key_heads);
+    const int64_t dim = c->dim, visible = c->keys - c->queries + i + 1, kh = h / (c->heads / c->key_heads);
     const double *q = p->x64[0] + (i * c->heads + h) * dim, scale = sqrt((double)dim);
     double top = -(double)INFINITY, sum = 0;
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = 0; j < visible; j++) {
         score[j] = product(q, p->x64[1] + (j * c->key_heads + kh) * dim, dim) / scale;
         if (c->cap > 0) score[j] = (double)c->cap * tanh(score[j] / (double)c->cap);
-        if (c->kind == GYRE_KIND_ALIBI) score[j] -= slope(h, c->heads) * (double)(seen - 1 - j);
+        if (c->kind == GYRE_KIND_ALIBI) score[j] -= slope(h, c->heads) * (double)(visible - 1 - j);
         top = fmax(top, score[j]);
     }
     for (int64_t e = 0; e < dim; e++)
         out[e] = 0;
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = 0; j < visible; j++) {
         const double *v = p->x64[2] + (j * c->key_heads + kh) * dim;
         const double weight = exp(score[j] - top);
         sum += weight;
@@ -258,8 +257,8 @@ static problem prepare(const problem_case *c, types t) {
     run_problem(&p);
     if (c->kind == GYRE_KIND_ROPE) {
         find_angles(&p);
-        turn(&p, p.x64[0], c->queries, c->heads, c->keys - c->queries);
-        turn(&p, p.x64[1], c->keys, c->key_heads, 0);
+        rotate_rows(&p, p.x64[0], c->queries, c->heads, c->keys - c->queries);
+        rotate_rows(&p, p.x64[1], c->keys, c->key_heads, 0);
     }
     return p;
 }
@@ -274,13 +273,13 @@ static void floats(void **state) {
 }
 
 /* -- types of 16 bits -- */
-/* What a type holds exactly goes through as floats do: only the rounding of the output adds to the error, by 0.43 units on
- * average where one unit is 2^-11 or 2^-8. */
+/* Values that a type holds exactly have the errors of floats. Only the rounding of the output adds to them, by 0.43 units on
+ * average, one unit being 2^-11 or 2^-8. */
 static double rounding_bound(gyre_dtype dtype) {
     return dtype == GYRE_DTYPE_F32 ? bound_f32 : dtype == GYRE_DTYPE_F16 ? 2.5e-4 : 2e-3;
 }
 
-/* Rounded once: what the call with an output of floats gives, rounded. */
+/* Rounded once: the same as the float output of the call, rounded. */
 static void check_rounded_once(const problem *p, const problem *wide) {
     uint16_t want;
     for (size_t i = 0; i < p->size[0]; i++) {
@@ -359,9 +358,10 @@ static void run_cached(const problem *p, const cached *how, int64_t page) {
     gyre_encoding_free((gyre_encoding *)shape.encoding);
 }
 
-/* Keys and values are those that float has, so the error is that of what the cache holds of them: nothing of floats, 0.43
- * units of a 16-bit type, and of q8 0.4% (a step is a 127th of the largest of a row; a third of a step is lost on average,
- * the row's mean square being a third of its largest's), once of the values and once of the scores, whose deviation is 1. */
+/* Keys and values are exact floats, so the error is that of storing them in the cache: none for floats, 0.43 units for a
+ * 16-bit type, 0.4% for q8. (A step of q8 is a 127th of the row's largest number. A third of a step is lost on average, and
+ * the row's mean square is a third of the square of its largest.) It enters once with the values and once with the scores,
+ * whose deviation is 1. */
 static void caches(void **state) {
     (void)state;
     static const problem_case some[] = {{"cache", GYRE_KIND_ROPE, 1, 16384, 2, 1, 128, 16383, 1, 0},

@@ -16,17 +16,17 @@ static double loss(const problem *p, int64_t batch) {
 }
 
 static double difference(const problem *p, double *x, size_t i, size_t size) {
-    const double kept = x[i], step = 1e-4;
+    const double saved = x[i], step = 1e-4;
     const int64_t batch = (int64_t)(i / (size / (size_t)p->s.batch));
-    x[i] = kept + step;
+    x[i] = saved + step;
     const double above = loss(p, batch);
-    x[i] = kept - step;
+    x[i] = saved - step;
     const double below = loss(p, batch);
-    x[i] = kept;
+    x[i] = saved;
     return (above - below) / (2 * step);
 }
 
-/* About `samples` elements of one input, evenly spread by a step that shares no factor with the shapes. */
+/* About `samples` elements of one input, evenly spread, with a step coprime to the shapes. */
 static void check_input(const problem *p, double *x, const float *got, size_t size, size_t samples, const char *name) {
     const size_t step = size <= samples ? 1 : size / samples | 1;
     for (size_t i = 0; i < size; i += step)
@@ -95,13 +95,13 @@ static void context_length_comes_from_the_queries(void **state) {
     }
 }
 
-/* Keys so far that a float lse cannot tell their weights; their gradients can. */
+/* Keys so distant that a float lse cannot separate their weights. Their gradients can. */
 static void large_positions_keep_their_difference(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 6, 150, 2, 1, 8, 8, 1, 0, SHUFFLED};
     problem p = make_problem(&s, 20);
     for (int i = 0; i < 6; i++)
-        p.q_at[i] = i % 3 ? 1000000001 + i : 100 + i; /* some rows see far keys only, some near ones */
+        p.q_at[i] = i % 3 ? 1000000001 + i : 100 + i; /* some rows see only distant keys, some near ones */
     const gyre_attention_args args = problem_args(&p);
     check_problem(&p, &args, 200);
     free_problem(&p);
@@ -114,13 +114,13 @@ static void same_for_any_threads(void **state) {
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 3, 130, 130, 6, 2, 32, 32, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 5);
     const gyre_attention_args args = problem_args(&p);
-    float *parts[3] = {p.dq, p.dk, p.dv}, *kept[3];
+    float *parts[3] = {p.dq, p.dk, p.dv}, *saved[3];
     const size_t sizes[3] = {p.q_size, p.k_size, p.v_size};
     attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (int i = 0; i < 3; i++) {
-        kept[i] = room(sizes[i], sizeof(float));
-        memcpy(kept[i], parts[i], sizes[i] * sizeof(float));
+        saved[i] = room(sizes[i], sizeof(float));
+        memcpy(saved[i], parts[i], sizes[i] * sizeof(float));
     }
     for (int threads = 1; threads <= 7; threads += 3) {
         gyre_pool *pool;
@@ -130,15 +130,15 @@ static void same_for_any_threads(void **state) {
             memset(parts[i], 0xFF, sizes[i] * sizeof(float));
         run_gradient(&p, &args, &exec);
         for (int i = 0; i < 3; i++)
-            assert_memory_equal(parts[i], kept[i], sizes[i] * sizeof(float));
+            assert_memory_equal(parts[i], saved[i], sizes[i] * sizeof(float));
         gyre_pool_free(pool);
     }
     for (int i = 0; i < 3; i++)
-        free(kept[i]);
+        free(saved[i]);
     free_problem(&p);
 }
 
-/* Gradients into one [token][q | k | v | gap] buffer, as a trainer keeps them: as dense, the gap untouched. */
+/* Gradients written into one [token][q | k | v | gap] buffer, as in trainers: same as dense, the gap unchanged. */
 static void strided_matches_dense(void **state) {
     (void)state;
     enum { TOKENS = 77, HEADS = 3, DIM = 20, PART = HEADS * DIM, GAP = 4, ROW = 3 * PART + GAP };
@@ -173,7 +173,7 @@ static void strided_matches_dense(void **state) {
     free_problem(&p);
 }
 
-/* Rows that see no key have no gradient, and keys that nobody sees get none: exact zeros. */
+/* Rows without a visible key have no gradient, and keys that no query sees get exact zeros. */
 static void masked_keys_get_no_gradient(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
@@ -194,7 +194,7 @@ static void masked_keys_get_no_gradient(void **state) {
     free_problem(&p);
 }
 
-/* A NaN in one query's rows reaches the keys that it sees and no other; one in a key reaches no query before it. */
+/* A NaN in a query reaches only the keys that it sees. A NaN in a key reaches no query before it. */
 static void masked_nan_has_no_effect(void **state) {
     const char *tier = *state;
     tier_or_skip(tier);
@@ -212,7 +212,7 @@ static void masked_nan_has_no_effect(void **state) {
     for (int64_t t = 0; t < TOKENS; t++)
         for (int64_t c = 0; c < DIM; c++)
             assert_int_equal(isnan(p.dq[t * DIM + c]) != 0, t == QUERY || t >= KEY);
-    for (int64_t i = (KEY + 1) * DIM; i < TOKENS * DIM; i++) /* seen by poisoned rows only */
+    for (int64_t i = (KEY + 1) * DIM; i < TOKENS * DIM; i++) /* visible only to rows with NaNs */
         assert_true(isnan(p.dk[i]) && isnan(p.dv[i]));
     free_problem(&p);
 

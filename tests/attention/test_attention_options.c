@@ -1,5 +1,5 @@
-/* test_attention_options.c: what a call of attention may ask for beside queries, keys and values, against the definition,
- * alone and together, with every kind of position. */
+/* test_attention_options.c: softcap, sinks, masks and sink logits against the definition, alone and together, with every
+ * kind of position. */
 #include "naive_attention_options.h"
 
 #include "run_each_tier.h"
@@ -15,7 +15,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_BERT, .max_positions = 4096),
     WITH(GYRE_KIND_FIRE, .hidden_units = 8),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
-    /* from here on with causal 1 alone */
+    /* causal by position only, from here on */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
     ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
     ROTATED(.base = 10000, .xpos_base = 64),
@@ -33,15 +33,15 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    size_t turn = 0;
+    size_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
-            for (int bits = 0; bits < 16; bits++, turn++) {
+            for (int bits = 0; bits < 16; bits++, index++) {
                 if (scheme >= ANY_CAUSAL && layouts[i].causal != 1) continue;
-                if (i >= SMALL && turn % 5 != 0) continue;
-                const options o = options_from_bits(bits, turn, &layouts[i]);
+                if (i >= SMALL && index % 5 != 0) continue;
+                const options o = options_from_bits(bits, index, &layouts[i]);
                 layout s = layouts[i];
                 if (schemes[scheme].kind == GYRE_KIND_BERT) s.start = 0;
                 trial t = make_trial(&schemes[scheme], &s, &o, 3 + i);
@@ -71,7 +71,7 @@ static void same_for_any_threads(void **state) {
     gyre_pool_free(pool);
 }
 
-/* With as many sinks as keys a causal window is none. */
+/* With as many sinks as keys, a causal window has no effect. */
 static void all_are_sinks(void **state) {
     (void)state;
     for (int causal = 0; causal < 3; causal++) {
@@ -92,8 +92,7 @@ static void all_are_sinks(void **state) {
 
 enum { FIRST = 40, SECOND = 150, ALL = FIRST + SECOND };
 
-/* Each sequence is what it is alone, with its part of the mask, keys that are not there hidden, and first keys of its
- * own. */
+/* Each sequence gives what it gives alone, with its part of the mask, its missing keys masked, and its own first keys. */
 static void check_sequences(const gyre_config *config, int causal, int part_hidden) {
     const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {3, 0}, k_end[2] = {FIRST, SECOND - (causal == 1 ? 20 : 0)};
     const layout packed = {1, ALL, ALL, 2, 1, 8, 8, causal, 12, 0, 0};
@@ -116,7 +115,7 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
     for (int64_t b = 0; b < 2; b++) {
         const int64_t first = starts[b], n = starts[b + 1] - first;
         const layout alone = {1, n, n, 2, 1, 8, 8, causal, 12, 0, 0};
-        /* by order, the first five of those that are there */
+        /* by order: the first five keys of the sequence */
         const options masked = {.sinks = 5 + (causal == 2 ? k_first[b] : 0), .sink_logits = 1, .mask = 1};
         trial one = make_trial(config, &alone, &masked, 15);
         take_sequence(&one, &t, first);
@@ -193,7 +192,7 @@ static gyre_attention_args plain_args(plain *p) {
 
 static void masked_keys_do_not_leak(void **state) {
     (void)state;
-    static const float strange[3] = {NAN, INFINITY, -INFINITY};
+    static const float nonfinite[3] = {NAN, INFINITY, -INFINITY};
     for (int which = 0; which < 3; which++)
         for (int softcap = 0; softcap < 2; softcap++) {
             plain *clean = make_plain(), *dirty = make_plain();
@@ -201,7 +200,7 @@ static void masked_keys_do_not_leak(void **state) {
                 for (int j = 0; j < KEYS; j++)
                     clean->mask[i * KEYS + j] = dirty->mask[i * KEYS + j] = j % 7 == 3 || j > 140 ? -INFINITY : 0.25f;
             for (int e = 0; e < KEYS * DIM; e++)
-                if (clean->mask[e / DIM] == -INFINITY) dirty->k[e] = dirty->v[e] = strange[which];
+                if (clean->mask[e / DIM] == -INFINITY) dirty->k[e] = dirty->v[e] = nonfinite[which];
             gyre_attention_args args[2] = {plain_args(clean), plain_args(dirty)};
             for (int i = 0; i < 2; i++) {
                 args[i].softcap = softcap ? 2 : 0;
@@ -216,7 +215,7 @@ static void masked_keys_do_not_leak(void **state) {
         }
 }
 
-/* A NaN in the mask reaches its row and no other, and where the key is out of sight not even that. */
+/* A NaN in the mask reaches only its row, and not even that where the key is masked otherwise. */
 static void mask_of_nan(void **state) {
     (void)state;
     plain *p = make_plain();
@@ -233,8 +232,8 @@ static void mask_of_nan(void **state) {
 
 /* -- biases -- */
 
-/* Two keys a distance of 1 apart and 10^8 from the query, where a float does not tell the two biases apart, and one between
- * them and the query that is hidden. */
+/* Two keys at a distance of 1 from each other and 10^8 from the query, where floats do not separate their biases, and one
+ * masked key between them and the query. */
 static void biases_are_relative_to_visible_keys(void **state) {
     (void)state;
     static const double slope[1] = {0.5};
@@ -265,7 +264,7 @@ static void biases_are_relative_to_visible_keys(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* Under a softcap biases are whole: from so far away every score is -c, and keys are as good as one another. */
+/* Under a softcap the bias is not made relative: at this distance every score is -c, and all keys get the same weight. */
 static void softcap_bends_the_whole_bias(void **state) {
     (void)state;
     static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = slopes_before),
@@ -285,7 +284,7 @@ static void softcap_bends_the_whole_bias(void **state) {
 
 /* -- the score that no key has -- */
 
-/* One head's sink of NaN leaves the other head alone. */
+/* A NaN sink of one head does not affect the other head. */
 static void sink_of_nan(void **state) {
     (void)state;
     const layout s = {1, 5, 20, 2, 1, 8, 8, 0, 0, 0, 0};
@@ -323,7 +322,7 @@ static void sink_logits_of_any_size(void **state) {
     free_trial(&want);
 }
 
-/* A weight that the sink leaves at 0 adds nothing, even of an infinite value. */
+/* A weight that the sink makes 0 adds nothing, even with an infinite value. */
 static void values_behind_a_large_sink(void **state) {
     (void)state;
     for (int few = 0; few < 2; few++) {

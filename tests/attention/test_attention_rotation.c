@@ -1,6 +1,6 @@
-/* Attention under rotations that depend on more than one turn by the position: far pairs that turn otherwise, xPos, several
- * axes, temperature, and causality by order.  The definition is evaluated in double and in its relative form: a pair of
- * query and key meets with the cosine and sine of an angle between them, so nothing here turns a row. */
+/* test_attention_rotation.c: attention under rotations that depend on more than one angle per position: far pairs, xPos,
+ * several axes, temperature, and causality by order. The definition is evaluated in double and in relative form, with the
+ * cosine and sine of the angle between query and key, so nothing here rotates a row. */
 #include "support.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static void end(problem *p) {
 
 /* -- the definition -- */
 
-/* The distance that pair i turns by. */
+/* The distance by which pair i rotates. */
 static double turn_of(const problem *p, int i, const int64_t *m, const int64_t *n, int64_t step) {
     const struct gyre_rope_config *rope = &p->config.rope;
     const double near = (double)(m[p->axis[i] * step] - n[p->axis[i] * step]), w = (double)rope->far_window;
@@ -96,7 +96,7 @@ static double score(const problem *p, int b, int64_t m, int64_t n, int h) {
     return sum * temperature_of(&p->config.query, *at_m) / sqrt(DIM);
 }
 
-static int sees(const problem *p, int b, int64_t m, int64_t n) {
+static int is_visible(const problem *p, int b, int64_t m, int64_t n) {
     const int64_t order = p->causal == GYRE_CAUSAL_BY_ORDER ? m - n : p->at[b][0][m] - p->at[b][0][n];
     if (p->causal && order < 0) return 0;
     return p->window == 0 || llabs(order) < p->window;
@@ -106,7 +106,7 @@ static int sees(const problem *p, int b, int64_t m, int64_t n) {
 static double attend(const problem *p, int b, int64_t m, int h, double *out) {
     double s[TOKENS], top = -INFINITY, sum = 0;
     for (int64_t n = 0; n < TOKENS; n++) {
-        s[n] = sees(p, b, m, n) ? score(p, b, m, n, h) : -INFINITY;
+        s[n] = is_visible(p, b, m, n) ? score(p, b, m, n, h) : -INFINITY;
         top = s[n] > top ? s[n] : top;
     }
     memset(out, 0, DIM * sizeof *out);
@@ -209,26 +209,26 @@ static void check_gradient(problem *p, uint64_t seed) {
             const int64_t i = (b * TOKENS + token) * width + column;
             const int key_head = (int)(part == 0 ? column / DIM / 2 : column / DIM);
             const int64_t from = part == 0 ? token : TOKENS - p->queries, to = part == 0 ? token + 1 : TOKENS;
-            const double kept = p->x[part][i];
-            p->x[part][i] = kept + h;
+            const double saved = p->x[part][i];
+            p->x[part][i] = saved + h;
             const double up = loss(p, b, key_head, from, to);
-            p->x[part][i] = kept - h;
+            p->x[part][i] = saved - h;
             const double down = loss(p, b, key_head, from, to);
-            p->x[part][i] = kept;
+            p->x[part][i] = saved;
             test_close(got[part][i], (up - down) / (2 * h), 2e-5, names[part]);
         }
 }
 
 static void check(problem *p, uint64_t seed) {
-    static float kept[BATCH * TOKENS * ROW], kept_dk[BATCH * TOKENS * KEY_ROW];
+    static float saved[BATCH * TOKENS * ROW], saved_dk[BATCH * TOKENS * KEY_ROW];
     run(p, 1);
     check_forward(p);
     check_gradient(p, seed);
-    memcpy(kept, p->out, sizeof kept);
-    memcpy(kept_dk, p->dk, sizeof kept_dk);
+    memcpy(saved, p->out, sizeof saved);
+    memcpy(saved_dk, p->dk, sizeof saved_dk);
     run(p, 3);
-    assert_memory_equal(kept, p->out, sizeof kept);
-    assert_memory_equal(kept_dk, p->dk, sizeof kept_dk);
+    assert_memory_equal(saved, p->out, sizeof saved);
+    assert_memory_equal(saved_dk, p->dk, sizeof saved_dk);
     end(p);
 }
 
@@ -262,7 +262,7 @@ static void far_pairs(void **state) {
         }
 }
 
-/* The same at once and token by token, under positions that lie far out. */
+/* All at once and token by token give the same, at large positions. */
 static void far_pairs_decode(void **state) {
     (void)state;
     static float whole[BATCH * TOKENS * ROW];
@@ -347,7 +347,7 @@ static void temperature(void **state) {
     }
 }
 
-/* Tokens of one tile so far apart that a float cannot hold what xPos makes of the distance are refused, nothing written. */
+/* Tokens of one tile so distant that the xPos factor overflows a float are refused, and nothing is written. */
 static void xpos_range(void **state) {
     (void)state;
     gyre_config config = rope();
@@ -371,7 +371,7 @@ static void xpos_range(void **state) {
     end(p);
 }
 
-/* Keys that nobody sees get no gradient, whatever the scratch held. */
+/* Keys that no query sees get no gradient, whatever the scratch contained. */
 static void masked_keys(void **state) {
     (void)state;
     gyre_config config = rope();
@@ -379,7 +379,7 @@ static void masked_keys(void **state) {
     p->queries = 4;
     for (int b = 0; b < BATCH; b++)
         for (int t = TOKENS - 4; t < TOKENS; t++)
-            p->at[b][0][t] = 3; /* the queries stand early; the keys before them late */
+            p->at[b][0][t] = 3; /* the queries have early positions, the keys before them late ones */
     run(p, 2);
     for (int b = 0; b < BATCH; b++)
         for (int t = 40; t < TOKENS - 4; t++)
@@ -389,7 +389,7 @@ static void masked_keys(void **state) {
     end(p);
 }
 
-/* Both need to know which of two tokens comes first. */
+/* Both need to know which of two tokens is earlier. */
 static void needs_causality(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,6 @@
-/* test_attention_schemes.c: attention and every gradient against the definition, for schemes whose score has a side of its
- * own (Transformer-XL's vectors) or depends on more than the distance (FIRE; ALiBi with slopes for either direction). */
+/* test_attention_schemes.c: attention and every gradient against the definition, for schemes with vectors of their own on
+ * one side of the score (Transformer-XL) or with scores that depend on more than the distance (FIRE; ALiBi with slopes for
+ * either direction). */
 #include "naive_attention_tables.h"
 
 #include "run_each_tier.h"
@@ -55,7 +56,7 @@ static void same_for_any_threads(void **state) {
     }
 }
 
-/* Moving every position by the same amount changes nothing, FIRE's apart, whose threshold stays where it is. */
+/* Adding the same number to every position changes nothing, except with FIRE, whose threshold does not move. */
 static void only_distances_matter(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
@@ -89,19 +90,19 @@ static void refuses_bad_tables(void **state) {
                                               [CONTENT] = &tables.content_bias,
                                               [POSITION] = &tables.position_bias};
             gyre_cview *view = views[needed[fire][i]];
-            const gyre_cview kept = *view;
+            const gyre_cview original = *view;
             const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
             void *scratch = scratch_for(bytes);
             memset(p.out, 0x5A, p.out_size * sizeof *p.out);
             view->data = NULL;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
-            *view = kept;
+            *view = original;
             view->shape[2]++;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_ESHAPE);
-            *view = kept;
+            *view = original;
             view->dtype = GYRE_DTYPE_BF16;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EDTYPE);
-            *view = kept;
+            *view = original;
             args.tables = NULL;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
             for (size_t b = 0; b < p.out_size * sizeof *p.out; b++)
@@ -113,7 +114,7 @@ static void refuses_bad_tables(void **state) {
         }
 }
 
-/* With u and v of zeros and one table for q and k, Transformer-XL is BERT's relative_key: the rows run the other way. */
+/* With u and v of zeros and one table for q and k, Transformer-XL is BERT's relative_key with its rows in reverse. */
 static void transformer_xl_without_biases(void **state) {
     (void)state;
     const gyre_config xl = WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 29, .bidirectional = 1);

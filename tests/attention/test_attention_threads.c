@@ -1,5 +1,5 @@
-/* test_attention_threads.c: attention gives the same bits however its work is dealt out: for any number of threads, in any
- * order, and cut in calls of its own for each batch row or each key head. */
+/* test_attention_threads.c: attention gives the same bits however its work is scheduled: with any number of threads, in any
+ * order, and split into calls for each batch row or each key head. */
 #include "gyre/gyre_cache.h"
 #include "naive_attention_tables.h"
 
@@ -42,7 +42,7 @@ static const layout layouts[] = {
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 /* -- who runs it -- */
-/* One thread that takes the items from the last to the first, or every third of them in three sweeps. */
+/* One thread that takes the items from the last to the first, or every third item in three sweeps. */
 static void last_to_first(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     (void)ctx;
     while (n-- > 0)
@@ -55,7 +55,7 @@ static void by_thirds(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, in
             fn(arg, i);
 }
 
-/* As many threads as items are allowed at once, each with its own share, begun together. */
+/* As many threads as items are allowed, each with its own items, started together. */
 enum { MOST_THREADS = 16 };
 typedef struct together {
     int64_t width;
@@ -98,7 +98,7 @@ static size_t rows_of(const problem *p) {
     return (size_t)(p->s.batch * p->s.queries * p->s.heads);
 }
 
-/* Nothing may be left of what the outputs held before; gradients of tables are added to. */
+/* The outputs' old contents may not matter. Gradients of tables are accumulated. */
 static void forget(problem *p) {
     memset(p->out, 0xFF, p->out_size * sizeof *p->out);
     memset(p->lse, 0xFF, rows_of(p) * sizeof *p->lse);
@@ -135,7 +135,7 @@ static const int widths[] = {1, 2, 3, 5, MOST_THREADS};
 #endif
 enum { WIDTHS = sizeof widths / sizeof *widths };
 
-/* Calls again(arg, exec, where) with everyone who may run it. */
+/* Calls again(arg, exec, where) with every such exec. */
 static void with_execs(void (*again)(void *arg, const gyre_exec *exec, const char *where), void *arg, const char *name) {
     char where[128];
     for (int w = 0; w < WIDTHS; w++) {
@@ -205,7 +205,7 @@ static gyre_cview cut_read(gyre_cview v, const cut *c, int64_t group) {
     return narrow_read(narrow_read(v, 0, c->batch, c->rows), 2, c->head * group, c->heads * group);
 }
 
-/* What tables have of query heads: each its row of vectors, or its column of numbers. */
+/* The part of a table that belongs to some query heads: a row of vectors or a column of numbers per head. */
 static int head_axis(const int64_t shape[4], int is_bias) {
     return is_bias ? 3 : shape[1] > 1 ? 1 : -1;
 }
@@ -255,7 +255,7 @@ static void run_cut(const problem *p, const cut *c, const gyre_exec *exec) {
     gyre_encoding_free(encoding);
 }
 
-/* Items are key heads of batch rows, row by row: in that order tables meet the same sums. */
+/* Items are key heads of batch rows, row by row. In this order tables get the same sums. */
 static void same_in_parts(void **state) {
     (void)state;
     char where[96];
@@ -321,8 +321,7 @@ static wayward make_wayward(way w, const layout *s) {
         x.q_starts[i] = s->queries * quarter[i] / 4;
         x.k_starts[i] = s->keys * quarter[i] / 4;
     }
-    /* in the last tile, which the last queries alone meet: they take another way, and whoever shares a task with them must
-     * not */
+    /* in the last tile, which only the last queries reach: they take another path, and others in the same task must not */
     if (w == STRANGE) x.p.x[V][(s->keys - 2) * s->key_heads * s->value_dim] = INFINITY;
     for (int b = 0; b < 3; b++)
         x.first[b] = 11 * b, x.end[b] = s->keys - 5 * b;

@@ -1,5 +1,5 @@
-/* test_attention_weights.c: gyre_attention_args.weights against the definition, for any range of queries, and wherever
- * sequences begin and end. */
+/* test_attention_weights.c: gyre_attention_args.weights against the definition, for any range of queries, and for any ends
+ * of sequences. */
 #include "naive_attention_options.h"
 
 #include "run_each_tier.h"
@@ -21,7 +21,7 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, LARGE = 4 };
 
-/* All queries, then a part of them through strides of its own, of which nothing else is written. */
+/* All queries, then a range of them through strides; nothing else is written. */
 static void check_ranges(trial *t, gyre_attention_args *args, const gyre_exec *exec) {
     const layout *s = &t->p.s;
     const int64_t ranges[3][2] = {{0, s->queries}, {s->queries / 2, s->queries - s->queries / 2}, {s->queries - 2, 1}};
@@ -54,7 +54,7 @@ static void check_ranges(trial *t, gyre_attention_args *args, const gyre_exec *e
                 sum += got;
                 all += want[j / 2];
             }
-            test_close(sum, all, 1e-6L, "sum of a row"); /* 1 where no sink has a share and something is seen */
+            test_close(sum, all, 1e-6L, "sum of a row"); /* 1 without a sink, if any key is visible */
             if (!t->o.sink_logits && all > 0) test_close(sum, 1, 1e-6L, "sum of a row");
         }
         free(weights);
@@ -63,20 +63,20 @@ static void check_ranges(trial *t, gyre_attention_args *args, const gyre_exec *e
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    size_t turn = 0;
+    size_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
-            for (int all = 0; all < 2; all++, turn++) {
+            for (int all = 0; all < 2; all++, index++) {
                 static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
                 const options o = {.softcap = 1.5 * all,
                                    .sinks = 5 * all,
                                    .mask = all,
-                                   .mask_dtype = types[turn / 2 % 3],
-                                   .rows_alike = turn / 2 % 2 == 1,
+                                   .mask_dtype = types[index / 2 % 3],
+                                   .rows_alike = index / 2 % 2 == 1,
                                    .sink_logits = all};
-                if (i == LARGE && scheme != turn % SCHEMES) continue;
+                if (i == LARGE && scheme != index % SCHEMES) continue;
                 trial t = make_trial(&schemes[scheme], &layouts[i], &o, 30 + i);
                 const gyre_tables tables = problem_tables(&t.p);
                 gyre_attention_args args = trial_args(&t, &tables);
@@ -87,7 +87,7 @@ static void agrees_with_definition(void **state) {
     unsetenv("GYRE_CPU");
 }
 
-/* What is asked for beside out changes nothing of it; dropout nothing of the weights; threads nothing of anything. */
+/* Asking for weights changes no other output, dropout does not change the weights, and threads change nothing. */
 static void weights_change_no_other_output(void **state) {
     (void)state;
     const layout s = {2, 150, 290, 4, 2, 16, 16, 1, 90, 0, 0};
@@ -121,7 +121,7 @@ static void weights_change_no_other_output(void **state) {
     gyre_pool_free(pool);
 }
 
-/* Rows of a NaN are NaN where they see, and 0 where they do not. */
+/* Rows with a NaN are NaN for visible keys and 0 for masked ones. */
 static void weights_of_nan(void **state) {
     (void)state;
     const layout s = {1, 40, 200, 1, 1, 8, 8, 1, 30, 0, 0};
@@ -135,13 +135,13 @@ static void weights_of_nan(void **state) {
     for (int64_t i = 0; i < s.queries; i++)
         for (int64_t j = 0; j < s.keys; j++) {
             const float got = t.weights[i * s.keys + j];
-            const int seen = trial_sees(&t, 0, i, j);
+            const int seen = trial_visible(&t, 0, i, j);
             assert_true(i == 7 && seen ? isnan(got) : seen ? got > 0 : got == 0);
         }
     free_trial(&t);
 }
 
-/* Two sequences packed, or two rows padded: each has the weights it has alone, and zeros where it has no keys. */
+/* Two sequences packed, or two rows padded: each has the weights that it has alone, and zeros where it has no keys. */
 static void packed_sequences_are_separate(void **state) {
     (void)state;
     enum { FIRST = 40, SECOND = 70, ALL = FIRST + SECOND, FROM = 33, WANTED = 30 };
@@ -166,7 +166,7 @@ static void packed_sequences_are_separate(void **state) {
         for (int64_t b = 0; b < 2; b++) {
             const int64_t first = starts[b], n = starts[b + 1] - first;
             const layout alone = {1, n, n, 2, 1, 8, 8, 1, 0, 0, 0};
-            const options hidden = {.mask = 1, .mask_dtype = GYRE_DTYPE_F32}; /* what is not there hides as a mask would */
+            const options hidden = {.mask = 1, .mask_dtype = GYRE_DTYPE_F32}; /* missing keys act as masked ones */
             trial one = make_trial(&schemes[scheme], &alone, &hidden, 15);
             take_sequence(&one, &t, first);
             for (int64_t e = 0; e < one.pairs; e++)

@@ -1,5 +1,5 @@
-/* test_decode.c: few queries against keys where they lie, in every type, in one piece and in pages, moved since they were
- * turned or not, against the definition in double. */
+/* test_decode.c: few queries over keys in place, of every type, contiguous or in pages, shifted since they were rotated or
+ * not, against the definition in double. */
 #include "attention/attention.h"
 #include "attention/attention_planner.h"
 #include "attention/forward/decode.h"
@@ -35,7 +35,7 @@ typedef struct decode_problem {
     int64_t heads, rows, *q_at, *k_at, (*shifts)[GYRE_MAX_AXES];
     void *q, *k, *v;
     float *k_scale, *v_scale; /* [key head][key] */
-    double *q64, *k64, *v64;  /* what the elements stand for; k64 turned to where it is now */
+    double *q64, *k64, *v64;  /* the values of the elements; k64 rotated to its current position */
     double *want, *lse;
     float *out, *out_lse;
 } decode_problem;
@@ -53,8 +53,8 @@ static int64_t element_at(const decode_case *c, int64_t dim, int64_t head, int64
     return token / page * page_elements(c, dim) + ((head * page + token % page) * dim + channel) * c->step;
 }
 
-/* The two members of pair i of a row turn by an angle. */
-static void turn(const decode_problem *p, double *row, double position, double factor) {
+/* Rotates the two members of pair i of a row by an angle. */
+static void rotate_row(const decode_problem *p, double *row, double position, double factor) {
     const int64_t pairs = p->c.dim / 2;
     for (int64_t i = 0; p->c.kind == GYRE_KIND_ROPE && i < pairs; i++) {
         const double cosine = factor * cos(position * p->inv_freq[i]), sine = factor * sin(position * p->inv_freq[i]);
@@ -123,13 +123,13 @@ static void fill_keys(decode_problem *p, test_random *random) {
             const int64_t moved = p->shifts[t / page_of(c)][0];
             test_fill_f64(random, k, (size_t)c->dim);
             test_fill_f64(random, v, (size_t)c->value_dim);
-            if (c->rotated) turn(p, k, (double)(p->k_at[t] - moved), p->factor);
+            if (c->rotated) rotate_row(p, k, (double)(p->k_at[t] - moved), p->factor);
             put_row(p, c->k, p->k, element_at(c, c->dim, h, t, 0), k, c->dim, &p->k_scale[h * c->keys + t]);
             put_row(p, c->v, p->v, element_at(c, c->value_dim, h, t, 0), v, c->value_dim, &p->v_scale[h * c->keys + t]);
             if (c->rotated)
-                turn(p, k, (double)moved, 1);
+                rotate_row(p, k, (double)moved, 1);
             else
-                turn(p, k, (double)p->k_at[t], p->factor);
+                rotate_row(p, k, (double)p->k_at[t], p->factor);
         }
 }
 
@@ -137,13 +137,13 @@ static void fill_queries(decode_problem *p, test_random *random) {
     const decode_case *c = &p->c;
     for (int64_t r = 0; r < c->queries * p->heads; r++) {
         double *row = p->q64 + r * c->dim;
-        for (int64_t i = 0; i < c->dim; i++) { /* scores that matter: weights far from uniform */
+        for (int64_t i = 0; i < c->dim; i++) { /* larger scores, so that weights are far from uniform */
             test_put(p->q, c->q, (size_t)(r * c->dim + i), 3 * test_uniform(random));
             row[i] = test_get(p->q, c->q, (size_t)(r * c->dim + i));
         }
         const int64_t at = p->q_at[r / p->heads];
         const double temperature = c->kind == GYRE_KIND_ROPE && at >= 64 ? log((double)at + 1) / log(64.0) : 1;
-        turn(p, row, (double)at, p->factor * temperature / sqrt((double)c->dim));
+        rotate_row(p, row, (double)at, p->factor * temperature / sqrt((double)c->dim));
         for (int64_t i = 0; c->kind != GYRE_KIND_ROPE && i < c->dim; i++)
             row[i] /= sqrt((double)c->dim);
     }
@@ -194,7 +194,7 @@ static void free_problem(decode_problem *p) {
 
 /* -- the definition -- */
 
-static int sees(const decode_problem *p, int64_t query, int64_t key) {
+static int is_visible(const decode_problem *p, int64_t query, int64_t key) {
     const decode_case *c = &p->c;
     const int by_order = c->causal == GYRE_CAUSAL_BY_ORDER;
     const int64_t q = by_order ? c->keys - c->queries + query : p->q_at[query], k = by_order ? key : p->k_at[key];
@@ -210,7 +210,7 @@ static void define_row(const decode_problem *p, int64_t query, int64_t head) {
         const double *k = p->k64 + (head / c->group * c->keys + j) * c->dim;
         for (int64_t i = 0; i < c->dim; i++)
             score[j] += q[i] * k[i];
-        score[j] = sees(p, query, j) ? score[j] + number(p, head, p->k_at[j] - p->q_at[query]) : -INFINITY;
+        score[j] = is_visible(p, query, j) ? score[j] + number(p, head, p->k_at[j] - p->q_at[query]) : -INFINITY;
         top = fmax(top, score[j]);
     }
     for (int64_t j = 0; j < c->keys; j++)
@@ -313,7 +313,7 @@ static void run(const decode_problem *p, const gyre_exec *exec) {
     run_args(p, &args, exec);
 }
 
-/* out = root mean square of the error over that of what is wanted. */
+/* out = root mean square of the error divided by that of the expected output. */
 static double error_of(const decode_problem *p) {
     double off = 0, size = 0;
     for (int64_t i = 0; i < p->rows * p->c.value_dim; i++) {
@@ -399,7 +399,7 @@ static void same_for_any_threads_and_pages(void **state) {
     gyre_pool_free(pool);
 }
 
-/* A query by itself has the bits it has beside others, and a head those it has in its group. */
+/* A query alone has the same bits as among others, and a head alone as in its group. */
 static void same_for_any_rows(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_ROPE, F32, B16, F16, 7, 1500, 3, 2, 80, 72, 0, 1, 0, 0, 1, 0};
@@ -427,7 +427,7 @@ static void same_for_any_rows(void **state) {
     free_problem(p);
 }
 
-/* A value that no weight reaches may be anything; one that a weight does reach comes out. */
+/* A value with weight 0 may be anything. One with a weight shows in the output. */
 static void nonfinite_values_do_not_spread(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_NOPE, F32, F32, F32, 2, 1200, 2, 1, 32, 32, 0, 1, 0, 0, 1, 300};
@@ -449,7 +449,7 @@ static void nonfinite_values_do_not_spread(void **state) {
     free_problem(p);
 }
 
-/* Rows that see nothing, among rows that do: zeros, and minus infinity. */
+/* Rows without a visible key, among other rows: zeros, and minus infinity. */
 static void rows_without_visible_keys(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_ALIBI, F32, F16, F16, 4, 200, 2, 2, 32, 32, 0, 1, 0, 0, 1, 0};
@@ -464,7 +464,7 @@ static void rows_without_visible_keys(void **state) {
     free_problem(p);
 }
 
-/* Biases far past what a float tells apart: relative to the nearest key that is seen, differences of one stay. */
+/* Biases far beyond the precision of floats: relative to the nearest visible key, differences of 1 remain. */
 static void large_biases_keep_their_differences(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_ALIBI, F32, F32, F32, 1, 1500, 2, 1, 32, 32, 0, 1, 0, 0, 1, 0};
@@ -528,7 +528,7 @@ static void parts_mask_like_the_whole(void **state) {
     }
 }
 
-/* Heads that lie beside each other are read together, those that lie apart one by one: the same bits. */
+/* Adjacent heads are read together, others one by one: the same bits. */
 static void heads_in_any_layout(void **state) {
     (void)state;
     enum { KEYS = 1300, HEADS = 5, DIM = 24, MOST = KEYS * HEADS * DIM };
@@ -541,17 +541,17 @@ static void heads_in_any_layout(void **state) {
         const gyre_dtype type = types[c % 3];
         const int64_t group = c < 6 ? 1 : 3, queries = c % 2 ? 1 : 2, size = (int64_t)gyre_dtype_size(type);
         float *q = room(queries * HEADS * group * DIM, sizeof *q), *out[2];
-        void *beside = room(2 * MOST, (size_t)size), *apart = room(2 * MOST, (size_t)size);
+        void *together = room(2 * MOST, (size_t)size), *apart = room(2 * MOST, (size_t)size);
         for (int64_t i = 0; i < queries * HEADS * group * DIM; i++)
             q[i] = (float)(3 * test_uniform(&r));
         for (int64_t i = 0; i < 2 * MOST; i++) {
             const int64_t table = i / MOST, token = i % MOST / (HEADS * DIM), head = i % MOST / DIM % HEADS;
-            test_put(beside, type, i, numbers[i]);
+            test_put(together, type, i, numbers[i]);
             test_put(apart, type, table * MOST + (head * KEYS + token) * DIM + i % DIM, numbers[i]);
         }
         for (int way = 0; way < 2; way++) {
             gyre_attention_args args = GYRE_INIT(gyre_attention_args);
-            char *memory = way ? apart : beside;
+            char *memory = way ? apart : together;
             args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, HEADS * group, DIM);
             args.k = gyre_cdense(memory, type, 1, KEYS, HEADS, DIM);
             args.v = gyre_cdense(memory + MOST * size, type, 1, KEYS, HEADS, DIM);
@@ -571,7 +571,7 @@ static void heads_in_any_layout(void **state) {
         }
         assert_memory_equal(out[0], out[1], (size_t)(queries * HEADS * group * DIM) * sizeof(float));
         assert_true(fabsf(out[0][0]) > 0);
-        free(out[0]), free(out[1]), free(q), free(beside), free(apart);
+        free(out[0]), free(out[1]), free(q), free(together), free(apart);
     }
     free(numbers);
 }

@@ -61,7 +61,7 @@ typedef struct few_case {
     int64_t rows, keys, channels, gap; /* gap: between rows */
 } few_case;
 
-/* Every count of rows and keys that blocks leave over, channels past whole vectors and past what goes parted. */
+/* Every remainder of the blocks of rows and keys; channels beyond whole vectors and beyond one part. */
 static const few_case cases[] = {{1, 1, 1, 0},     {1, 17, 8, 0},  {2, 9, 24, 3},   {3, 33, 40, 8},   {4, 5, 128, 0},
                                  {4, 128, 64, 16}, {5, 31, 80, 1}, {6, 7, 16, 0},   {7, 20, 33, 5},   {8, 16, 256, 0},
                                  {9, 3, 272, 24},  {12, 13, 7, 0}, {1, 40, 520, 0}, {4, 12, 15, 0},   {2, 64, 128, 0},
@@ -98,8 +98,8 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
                 sum += fabsl(term);
             }
             const long double by = scaled ? (long double)scale[j] : 1;
-            worst = larger_share(worst, (long double)got, exact * by,
-                                 (long double)(c->channels + 2) * 0x1p-24L * 1.001L * sum * fabsl(by));
+            worst = larger_fraction(worst, (long double)got, exact * by,
+                                    (long double)(c->channels + 2) * 0x1p-24L * 1.001L * sum * fabsl(by));
         }
     unguard(k, (size_t)size * types[type].size);
     free(q);
@@ -121,7 +121,7 @@ static void scores_within_bound(void **state) {
             worst = fmaxl(worst, check_scores(kernels, type, &c, 0, &random));
         }
         print_message("score_rows_%s ", types[type].name);
-        report_share("", kernels, worst);
+        report_fraction("", kernels, worst);
     }
 }
 
@@ -150,7 +150,7 @@ static void scores_same_for_any_split(void **state) {
 
 /* -- sums of values -- */
 
-/* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|), nothing written past the room of a row. */
+/* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|), and nothing written past a row. */
 static long double check_sums(const gyre_kernels *kernels, int type, const few_case *c, test_random *random) {
     const int64_t v_row_stride = c->channels + c->gap, weight_row_stride = c->keys + 5, room = round_up(c->channels, 16);
     const int64_t out_row_stride = room + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * v_row_stride + c->channels;
@@ -178,7 +178,8 @@ static long double check_sums(const gyre_kernels *kernels, int type, const few_c
                 sum += fabsl(w * (long double)element(v, type, j * v_row_stride + i));
             }
             if (i < c->channels)
-                worst = larger_share(worst, (long double)got, exact, (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum);
+                worst =
+                    larger_fraction(worst, (long double)got, exact, (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum);
         }
     unguard(v, (size_t)size * types[type].size);
     free(weights);
@@ -199,11 +200,11 @@ static void sums_within_bound(void **state) {
             worst = fmaxl(worst, check_sums(kernels, type, &c, &random));
         }
         print_message("weigh_rows_%s ", types[type].name);
-        report_share("", kernels, worst);
+        report_fraction("", kernels, worst);
     }
 }
 
-/* A row has the bits it has alone, its keys one after the other. */
+/* A row has the bits that it has alone, with its keys one after the other. */
 static void sums_same_for_any_split(void **state) {
     enum { ROWS = 11, KEYS = 21, CHANNELS = 88, PAD = 96 };
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -227,7 +228,7 @@ static void sums_same_for_any_split(void **state) {
     }
 }
 
-/* What is infinite or NaN reaches the scores and the sums that it belongs to, and no other. */
+/* Infinities and NaNs reach only the scores and sums that they belong to. */
 static void nonfinite_elements_do_not_spread(void **state) {
     enum { ROWS = 5, KEYS = 19, CHANNELS = 40, PAD = 48 };
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -265,7 +266,7 @@ static void widens_int8(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     float out[300];
     for (int64_t n = 0; n <= 290; n++) {
-        int8_t *in = guarded((size_t)n + 1); /* a page of none is no page */
+        int8_t *in = guarded((size_t)n + 1); /* an empty page */
         for (int64_t i = 0; i <= n; i++)
             in[i] = (int8_t)(i * 37 % 256 - 128), out[i] = -0.5f;
         kernels->widen_q8(in + 1, out, n);
@@ -294,12 +295,12 @@ static void caps_within_bound(void **state) {
             assert_memory_equal(y, same, sizeof y);
             for (int i = 0; i < 16; i++) {
                 const double t = tanh((double)x[i] / (double)caps[c]), want = (double)caps[c] * t;
-                worst = larger_share(worst, (long double)y[i], (long double)want, (long double)(0x1p-22 * fabs(want)));
-                slopes = larger_share(slopes, (long double)slope[i], (long double)(1 - t * t), 0x1p-21L);
+                worst = larger_fraction(worst, (long double)y[i], (long double)want, (long double)(0x1p-22 * fabs(want)));
+                slopes = larger_fraction(slopes, (long double)slope[i], (long double)(1 - t * t), 0x1p-21L);
             }
         }
-    report_share("softcap_row_f32", kernels, worst);
-    report_share("softcap_row_f32's slope", kernels, slopes);
+    report_fraction("softcap_row_f32", kernels, worst);
+    report_fraction("softcap_row_f32's slope", kernels, slopes);
 }
 
 static void caps_at_the_edges(void **state) {

@@ -23,7 +23,7 @@ static void matches_published_vectors(void **state) {
             const gyre_philox job = {{a[0] - at, a[1], a[2], a[3]}, {a[4], a[5]}};
             uint32_t got[GYRE_PHILOX_NUMBERS], plain[4];
             kernels->philox(&job, got);
-            plain_philox(a, (uint64_t)a[5] << 32 | a[4], plain);
+            naive_philox(a, (uint64_t)a[5] << 32 | a[4], plain);
             assert_memory_equal(got + (size_t)4 * at, a + 6, sizeof plain);
             assert_memory_equal(plain, a + 6, sizeof plain);
         }
@@ -40,8 +40,8 @@ static void check_block(const gyre_dropout *dropout, const gyre_dropout_block *b
         for (int64_t j = 0; j < ld; j++) {
             const float was = 0.5f + (float)(i * ld + j), got = x[i * ld + j];
             const int inside = j < block->count;
-            const int kept = !inside || plain_kept(dropout->rate, dropout->seed, block->sequence, block->head,
-                                                   block->query + i, block->key + j);
+            const int kept = !inside || naive_is_kept(dropout->rate, dropout->seed, block->sequence, block->head,
+                                                      block->query + i, block->key + j);
             const double want = !kept ? 0 : inside ? (double)was / (1 - dropout->rate) : (double)was;
             test_close((long double)got, want, 2e-7 * want, "dropped or divided");
             assert_true(y[i * ld + j] == -got);
@@ -113,7 +113,7 @@ static void nonfinite_values_are_dropped(void **state) {
         x[i] = NAN, y[i] = INFINITY;
     gyre_dropout_apply(&dropout, &block, x, y, 64);
     for (int j = 0; j < 64; j++) {
-        const int kept = plain_kept(0.5, 4, 0, 0, 0, j);
+        const int kept = naive_is_kept(0.5, 4, 0, 0, 0, j);
         assert_true(kept ? isnan(x[j]) && isinf(y[j]) : x[j] == 0 && y[j] == 0);
     }
 }

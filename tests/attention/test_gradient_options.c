@@ -1,6 +1,6 @@
-/* test_gradient_options.c: the gradient under softcap, sinks, masks, the score that no key has and dropout, alone and
- * together and with every kind of position, against central differences of the definition; in every type of input, over
- * packed and padded batches, and where the length in use follows the query. */
+/* test_gradient_options.c: the gradient under softcap, sinks, masks, sink logits and dropout, alone and together and with
+ * every kind of position, against central differences of the definition; in every type of input, over packed and padded
+ * batches, and with a context length that follows the query. */
 #include "naive_attention_options.h"
 
 #include "naive_philox.h"
@@ -16,7 +16,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NEZHA, .max_distance = 6),
     WITH(GYRE_KIND_BERT, .max_positions = 1024),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
-    /* from here on with causal 1 alone */
+    /* causal by position only, from here on */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
     ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
     ROTATED(.base = 10000, .xpos_base = 64),
@@ -31,22 +31,22 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 5, BITS = 32 };
 
-/* A trial, and what its gradient is asked for beside. */
+/* A trial with the options of its gradient. */
 typedef struct gradient_trial {
     trial t;
     double dropout;
     uint64_t seed;
-    int by_length; /* frequencies are those of the length in use of each query */
+    int by_length; /* frequencies follow the current length of each query */
     double *dsink; /* [heads] */
 } gradient_trial;
 
-/* By bits: softcap, sinks, mask, sink logits, dropout. */
-static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t turn) {
-    const options o = options_from_bits(bits, turn, s);
+/* Bits: softcap, sinks, mask, sink logits, dropout. */
+static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t index) {
+    const options o = options_from_bits(bits, index, s);
     layout fitting = *s;
     if (config->kind == GYRE_KIND_BERT) fitting.start = 0;
-    gradient_trial g = {.t = make_trial(config, &fitting, &o, 3 + turn)};
-    if (bits & 16) g.dropout = 0.1 + 0.2 * (double)(turn % 4), g.seed = 0x9e3779b97f4a7c15u * (turn + 1);
+    gradient_trial g = {.t = make_trial(config, &fitting, &o, 3 + index)};
+    if (bits & 16) g.dropout = 0.1 + 0.2 * (double)(index % 4), g.seed = 0x9e3779b97f4a7c15u * (index + 1);
     g.dsink = room((size_t)s->heads, sizeof *g.dsink);
     return g;
 }
@@ -93,7 +93,7 @@ static void run_gradient_trial(gradient_trial *g, const gyre_exec *exec) {
 
 /* -- the definition -- */
 
-/* What a row's weights, dropped or divided, make of values. */
+/* The weighted sum of values of a row, with dropped and rescaled weights. */
 static void define_row(gradient_trial *g, int64_t b, int64_t i, int64_t h) {
     problem *p = &g->t.p;
     const layout *s = &p->s;
@@ -105,18 +105,18 @@ static void define_row(gradient_trial *g, int64_t b, int64_t i, int64_t h) {
     if (g->dropout == 0) return;
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
     for (int64_t j = 0; j < s->keys; j++) {
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *beside = NULL;
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *value_term = NULL;
         const double weight = g->t.weights64[row * s->keys + j] / (1 - g->dropout);
         int64_t r;
-        if (weight == 0 || !plain_kept(g->dropout, g->seed, b, h, i, j)) continue;
+        if (weight == 0 || !naive_is_kept(g->dropout, g->seed, b, h, i, j)) continue;
         if (gyre_encoding_row(p->encoding, m, p->k_at[b * s->keys + j], &r) == GYRE_OK)
-            beside = table_row(p, TABLE_V, h, r, storage);
+            value_term = table_row(p, TABLE_V, h, r, storage);
         for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight * (v[c] + (beside ? beside[c] : 0));
+            out[c] += weight * (v[c] + (value_term ? value_term[c] : 0));
     }
 }
 
-/* Some of the rows: heads and batch rows that a number matters to. */
+/* A sample of the rows: the heads and batch rows that depend on a number. */
 typedef struct rows {
     int64_t batch, batches, head, heads, query, queries;
 } rows;
@@ -151,28 +151,28 @@ static rows rows_of(const layout *s, part which, size_t e) {
 static double slope_of(gradient_trial *g, part which, size_t e) {
     double *x = &g->t.p.x64[which][e];
     const rows r = rows_of(&g->t.p.s, which, e);
-    const double kept = *x, step = 1e-4;
-    *x = kept + step;
+    const double original = *x, step = 1e-4;
+    *x = original + step;
     const double above = loss(g, &r);
-    *x = kept - step;
+    *x = original - step;
     const double below = loss(g, &r);
-    *x = kept;
+    *x = original;
     return (above - below) / (2 * step);
 }
 
 static double sink_slope(gradient_trial *g, int64_t h) {
     const layout *s = &g->t.p.s;
     const rows r = {0, s->batch, h, 1, 0, s->queries};
-    const float kept = g->t.sink[h], high = kept + 0x1p-12f, low = kept - 0x1p-12f;
+    const float original = g->t.sink[h], high = original + 0x1p-12f, low = original - 0x1p-12f;
     g->t.sink[h] = high;
     const double above = loss(g, &r);
     g->t.sink[h] = low;
     const double below = loss(g, &r);
-    g->t.sink[h] = kept;
+    g->t.sink[h] = original;
     return (above - below) / ((double)high - (double)low);
 }
 
-/* `tolerance` of the size of each figure and of the whole, beside half the distance of its type's neighbours. */
+/* The bound: `tolerance` times the size of each number and of the whole, plus half an ulp of its type. */
 static void check_gradients(gradient_trial *g, size_t samples, double tolerance) {
     const problem *p = &g->t.p;
     const layout *s = &p->s;
@@ -193,25 +193,25 @@ static void check_gradients(gradient_trial *g, size_t samples, double tolerance)
     }
 }
 
-static void try_one(size_t scheme, size_t at, int bits, uint64_t turn, size_t samples) {
+static void try_one(size_t scheme, size_t at, int bits, uint64_t index, size_t samples) {
     if (scheme >= ANY_CAUSAL && layouts[at].causal != 1) return;
-    gradient_trial g = make_gradient_trial(&schemes[scheme], &layouts[at], bits, turn);
+    gradient_trial g = make_gradient_trial(&schemes[scheme], &layouts[at], bits, index);
     run_gradient_trial(&g, NULL);
     check_gradients(&g, samples, 3e-5);
     free_gradient_trial(&g);
 }
 
-/* All pairs of scheme and layout with options that take turns, and all options together with each scheme. */
+/* All pairs of scheme and layout with alternating options, and all options together with each scheme. */
 static void agrees_with_differences(void **state) {
     const char *tier = *state;
-    uint64_t turn = 0;
+    uint64_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
-        for (size_t i = 0; i < LAYOUTS; i++, turn++) {
-            try_one(scheme, i, 1 << turn % 5, turn, i < SMALL ? 11 : 2);
-            if (i < SMALL) try_one(scheme, i, (int)(turn * 11 % BITS), turn, 11);
-            if (i == 1 || i == 5) try_one(scheme, i, BITS - 1, turn, i < SMALL ? 11 : 2);
+        for (size_t i = 0; i < LAYOUTS; i++, index++) {
+            try_one(scheme, i, 1 << index % 5, index, i < SMALL ? 11 : 2);
+            if (i < SMALL) try_one(scheme, i, (int)(index * 11 % BITS), index, 11);
+            if (i == 1 || i == 5) try_one(scheme, i, BITS - 1, index, i < SMALL ? 11 : 2);
         }
     unsetenv("GYRE_CPU");
 }
@@ -225,7 +225,7 @@ static void each_choice_of_options(void **state) {
 
 /* -- dropout -- */
 
-/* Few queries go another way through the forward pass, and must drop the same. */
+/* Few queries take another path through the forward pass, and must drop the same weights. */
 static void forward_dropout_mask(void **state) {
     (void)state;
     const layout shapes[] = {{2, 1, 300, 4, 2, 16, 16, 1, 0, 0, 0},
@@ -440,7 +440,7 @@ static void assert_zeros(const float *x, int64_t n) {
         assert_true(x[i] == 0);
 }
 
-/* Keys that are not there get zeros, and change nothing even where they are NaN; the others as without them. */
+/* Missing keys get zeros and change nothing even if they are NaN. The others are as without them. */
 static void padded_equals_separate(void **state) {
     (void)state;
     enum { ROW = 140 };
@@ -524,7 +524,7 @@ static void refuses_bad_arguments(void **state) {
     gradients.sink_logits.stride[2] = 0;
     REFUSED(GYRE_EINVAL);
     gradients = gradients_of(&g);
-    for (int i = 1; i < 3; i++) { /* sums over lengths want floats */
+    for (int i = 1; i < 3; i++) { /* sums over lengths need floats */
         gyre_cview *like = i == 1 ? &args.k : &args.v;
         dqkv[i].dtype = like->dtype = GYRE_DTYPE_BF16;
         REFUSED(GYRE_EDTYPE);

@@ -1,4 +1,4 @@
-/* test_length_policy.c: frequencies that depend on the length in use, under each way to say what that is. */
+/* test_length_policy.c: frequencies that depend on the current length, under every length policy. */
 #include "gyre/gyre_cache.h"
 #include "model/model.h"
 #include "naive_decoder.h"
@@ -27,9 +27,9 @@ static void dynamic_ntk(const gyre_config *p, int64_t length, double *inv_freq, 
         inv_freq[i] = pow(base, -2.0 * i / HEAD);
 }
 
-/* The channel that makes so many turns over the trained length. */
-static double place_of(const gyre_config *p, double turns) {
-    return HEAD * log(TRAINED / (turns * 2 * 3.14159265358979323846)) / (2 * log(p->rope.base));
+/* The channel that makes this many revolutions over the trained length. */
+static double place_of(const gyre_config *p, double revolutions) {
+    return HEAD * log(TRAINED / (revolutions * 2 * 3.14159265358979323846)) / (2 * log(p->rope.base));
 }
 
 static void dynamic_yarn(const gyre_config *p, int64_t length, double *inv_freq, double *attention) {
@@ -99,7 +99,7 @@ static gyre_model *model_of(const gyre_config *position) {
 }
 
 /* -- lengths -- */
-/* Up to a multiple of step, and no further than the last. */
+/* Rounds up to a multiple of step, but not beyond the last. */
 static int64_t stepwise(const naive_lengths *lengths, int64_t m) {
     const int64_t up = (m / lengths->step + 1) * lengths->step;
     return lengths->last && up > lengths->last ? lengths->last : up;
@@ -165,7 +165,7 @@ static void same_however_read(const gyre_model *m, const char *what) {
 /* -- tests -- */
 static const int64_t pieces[] = {TOKENS, 1, 7};
 
-/* One length for all: however the text is read, it is the whole prefix at that length. */
+/* One length for all: in any pieces, the result is that of the whole prefix at that length. */
 static void declared_is_one_length(void **state) {
     (void)state;
     for (int w = 0; w < WAYS; w++) {
@@ -179,7 +179,7 @@ static void declared_is_one_length(void **state) {
     }
 }
 
-/* Each token at the length up to its block: whatever comes later, and however the text is read. */
+/* Each token uses the length up to the end of its block, whatever follows and in any pieces. */
 static void causal_is_the_same_through_all_layers(void **state) {
     (void)state;
     static const int64_t blocks[] = {1, 6, 0};
@@ -195,7 +195,7 @@ static void causal_is_the_same_through_all_layers(void **state) {
         }
 }
 
-/* What a prefix says does not change with what follows it. */
+/* The results of a prefix do not change with what follows it. */
 static void causal_has_no_future(void **state) {
     (void)state;
     static float shorter[VOCAB], longer[TOKENS * VOCAB];
@@ -217,8 +217,8 @@ static void causal_has_no_future(void **state) {
     gyre_model_free(m);
 }
 
-/* A read has the length up to its end, so its pieces decide: what transformers does.  How far that moves what the model says
- * is shown. */
+/* A read uses the length up to its end, so the pieces matter, as in transformers. The test prints how much the results
+ * move. */
 static void prefix_keeps_its_initial_length(void **state) {
     (void)state;
     static float by_token[TOKENS * VOCAB];
@@ -250,7 +250,7 @@ typedef struct inputs {
     float q[TOKENS * HEADS * HEAD], k[TOKENS * KEY_HEADS * HEAD], v[TOKENS * KEY_HEADS * HEAD];
 } inputs;
 
-static void turn(const way *w, const gyre_config *p, int64_t length, int64_t position, const float *x, double *out) {
+static void rotate_head(const way *w, const gyre_config *p, int64_t length, int64_t position, const float *x, double *out) {
     double f[PAIRS], a;
     w->frequencies(p, length, f, &a);
     for (int i = 0; i < PAIRS; i++) {
@@ -266,11 +266,11 @@ static void turn(const way *w, const gyre_config *p, int64_t length, int64_t pos
 static void attend(const way *w, const gyre_config *p, const inputs *in, int64_t length, int64_t m, int64_t h, double *out) {
     double q[HEAD], k[HEAD], s[TOKENS], sum = 0;
     const int64_t kh = h * KEY_HEADS / HEADS;
-    turn(w, p, length, m, in->q + (m * HEADS + h) * HEAD, q);
+    rotate_head(w, p, length, m, in->q + (m * HEADS + h) * HEAD, q);
     for (int i = 0; i < HEAD && w->temperature; i++)
         q[i] *= fmax(1, log((double)(m + 1)) / log(TRAINED));
     for (int64_t n = 0; n <= m; n++) {
-        turn(w, p, length, n, in->k + (n * KEY_HEADS + kh) * HEAD, k);
+        rotate_head(w, p, length, n, in->k + (n * KEY_HEADS + kh) * HEAD, k);
         s[n] = exp(naive_dot(q, k, HEAD) / sqrt(HEAD));
         sum += s[n];
     }
@@ -308,7 +308,7 @@ static inputs draw_inputs(void) {
     return in;
 }
 
-/* Given the same inputs, one query after the prefix is that row of the whole prefix at that length. */
+/* Given the same inputs, a query after the prefix gives the same row as the whole prefix at that length. */
 static void prefix_is_one_attention_at_the_length(void **state) {
     (void)state;
     static float last[HEADS * HEAD], whole[TOKENS * HEADS * HEAD];
@@ -350,7 +350,7 @@ static void call_cache(const gyre_cache *cache, const inputs *in, float *out) {
     assert_ok(gyre_cache_attention(cache, &only, &args, scratch, bytes, NULL, NULL));
 }
 
-/* A cache that holds nothing; length: of keys that are kept rotated, 0 = raw. */
+/* An empty cache. length: of keys stored rotated, 0 = raw. */
 static gyre_cache *cache_of(const gyre_encoding *e, int64_t length) {
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL;
@@ -365,7 +365,7 @@ static gyre_cache *cache_of(const gyre_encoding *e, int64_t length) {
     return cache;
 }
 
-/* Appends token m and asks for it, at the length that is then in use. */
+/* Appends token m and queries it at the length that is then current. */
 static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_t m, int64_t length) {
     float got[HEADS * HEAD];
     double want[HEAD];
@@ -381,7 +381,7 @@ static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_
     }
 }
 
-/* Keys appended one by one, while the length grows, are those of the whole prefix at the length in use. */
+/* Keys appended one by one while the length grows match the whole prefix at the current length. */
 static void caches_rotate_keys_for_the_current_length(void **state) {
     (void)state;
     static const gyre_length_policy policies[] = {GYRE_LENGTH_POLICY_DECLARED, GYRE_LENGTH_POLICY_CAUSAL,
@@ -399,7 +399,7 @@ static void caches_rotate_keys_for_the_current_length(void **state) {
         }
 }
 
-/* Keys kept rotated have the frequencies and the factor of the cache's length, the one at position 0 too. */
+/* Keys stored rotated have the frequencies and the factor of the cache's length, also at position 0. */
 static void rotated_keys_use_the_length_of_their_cache(void **state) {
     (void)state;
     const inputs in = draw_inputs();
@@ -433,7 +433,7 @@ static void check_last(const way *w, const gyre_encoding *e, const inputs *in, i
     }
 }
 
-/* Packed, each sequence is so many of the first tokens. */
+/* Packed: each sequence is a number of first tokens. */
 static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
     static _Alignas(64) char scratch[1 << 22];
     static float q[ALL * HEADS * HEAD], k[ALL * KEY_HEADS * HEAD], v[ALL * KEY_HEADS * HEAD], out[ALL * HEADS * HEAD];
@@ -458,7 +458,7 @@ static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
         check_last(w, e, in, starts[s + 1] - starts[s], out + (starts[s + 1] - 1) * HEADS * HEAD);
 }
 
-/* One token more for sequences of a cache, of different lengths, in one batch. */
+/* One more token for sequences of a cache of different lengths, in one batch. */
 static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
     static _Alignas(64) char scratch[1 << 22];
     float q[SEQUENCES * HEADS * HEAD], out[SEQUENCES * HEADS * HEAD];
@@ -507,7 +507,7 @@ static void each_sequence_has_its_own_length(void **state) {
         }
 }
 
-/* A length in use is made of positions, so what they are is known before: sanitizers tell whether. */
+/* The current length follows from positions, so positions are checked first. Sanitizers would detect otherwise. */
 static void positions_are_checked_first(void **state) {
     (void)state;
     enum { N = 4 };

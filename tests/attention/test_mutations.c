@@ -1,35 +1,35 @@
-/* test_mutations.c: a test of the tests: a kernel that rotates with a bug in it is caught, whichever of six it is, in every
- * type and on top of every tier, by the checks that the kernels pass (check_rotation_kernels.h). */
+/* test_mutations.c: a test of the tests: each of six bugs in a kernel that rotates is caught, in every type and on top of
+ * every tier, by the checks that the real kernels pass (check_rotation_kernels.h). */
 #include "check_rotation_kernels.h"
 #include "kernels/kernels.h"
 #include "run_each_tier.h"
 
-/* What the mutants below spoil, and its type: a kernel has no argument to tell them by. */
+/* The kernel that the mutants below modify, and its type. Kernels have no argument to pass them. */
 static rotate_kernel *right;
 static gyre_dtype type;
 
-/* The pairs past the last whole vector of 16 are forgotten. */
+/* Skips the pairs after the last whole vector of 16. */
 static void short_tail(const gyre_rotate_job *t) {
     const size_t size = gyre_dtype_size(type);
     const int64_t some = t->pairs % 16;
-    static double kept[BUFFER];
+    static double saved[BUFFER];
     for (int64_t h = 0; h < t->heads; h++) {
         gyre_rotate_job one = *t;
         one.heads = 1;
         one.in = (const char *)t->in + (size_t)(h * t->in_head_stride) * size;
         one.out = (char *)t->out + (size_t)(h * t->out_head_stride) * size;
         char *out = one.out;
-        memcpy(kept, out, 2 * (size_t)t->pairs * size);
+        memcpy(saved, out, 2 * (size_t)t->pairs * size);
         right(&one);
         for (int64_t i = t->pairs - some; i < t->pairs; i++) {
             const size_t a = (size_t)(t->to_half ? i : 2 * i) * size, b = a + (size_t)(t->to_half ? t->pairs : 1) * size;
-            memcpy(out + a, (char *)kept + a, size);
-            memcpy(out + b, (char *)kept + b, size);
+            memcpy(out + a, (char *)saved + a, size);
+            memcpy(out + b, (char *)saved + b, size);
         }
     }
 }
 
-/* One element past the last of each head is written. */
+/* Writes one element past the end of each head. */
 static void overrun_by_one(const gyre_rotate_job *t) {
     const size_t size = gyre_dtype_size(type);
     right(t);
@@ -114,7 +114,7 @@ static void catches_mutants(void **state) {
 
 /* -- what the six do not reach: the other checks catch their own -- */
 
-/* A whole vector is computed from the next pairs too: the NaN of one is in the other's result. */
+/* Computes a whole vector across the end of a row: a NaN of one pair reaches the result of another. */
 static void smeared(const gyre_rotate_job *t) {
     right(t);
     for (size_t i = 0; i + 1 < (size_t)(2 * t->pairs); i++)
@@ -159,7 +159,7 @@ static void rounds_nans(const gyre_rotate_job *t) {
     }
 }
 
-/* A float that was only read is written, with what it held but for one bit. */
+/* Writes to a read-only float, changing one bit. */
 static void touches_cosine(const gyre_rotate_job *t) {
     right(t);
     ((unsigned char *)(uintptr_t)t->cosine)[0] ^= 1;
@@ -170,9 +170,9 @@ static void catches_mutants_by_other_checks(void **state) {
     for (int i = 0; i < ROTATION_TYPES; i++) {
         type = rotation_types[i].dtype;
         right = rotation_of(kernels, type);
-        assert_null(check_odd_pairs(right, type));
-        assert_non_null(check_odd_pairs(smeared, type));
-        assert_non_null(check_odd_pairs(saturated, type));
+        assert_null(check_nonfinite_pairs(right, type));
+        assert_non_null(check_nonfinite_pairs(smeared, type));
+        assert_non_null(check_nonfinite_pairs(saturated, type));
         assert_non_null(check_rotations(touches_cosine, type).wrong);
         if (gyre_dtype_size(type) != 2) continue;
         assert_null(check_all_roundings(right, type));

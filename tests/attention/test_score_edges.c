@@ -1,4 +1,5 @@
-/* test_score_edges.c: schemes at the score where distances are far, views are empty, tables hold no numbers and rows end. */
+/* test_score_edges.c: schemes of scores at large distances, with empty views, with nonfinite tables and at the ends of
+ * rows. */
 #include "naive_attention_tables.h"
 
 /* -- far -- */
@@ -51,7 +52,7 @@ static void kerple_far_away(void **state) {
     }
 }
 
-/* The same through attention, with queries and keys a thousand million apart. */
+/* The same in attention, with queries and keys 10^9 apart. */
 static void kerple_far_away_in_attention(void **state) {
     (void)state;
     static const int64_t q[4] = {1000000007, 12, 1000000, 3};
@@ -63,7 +64,7 @@ static void kerple_far_away_in_attention(void **state) {
         memcpy(p.q_at, q, sizeof q);
         memcpy(p.k_at, k, sizeof k);
         for (size_t i = 0; i < p.size[BIAS]; i++) {
-            p.x[BIAS][i] *= 0.1f; /* so that far keys still weigh something */
+            p.x[BIAS][i] *= 0.1f; /* so that distant keys still have some weight */
             p.x64[BIAS][i] = (double)p.x[BIAS][i];
         }
         check_problem(&p, 400);
@@ -73,7 +74,7 @@ static void kerple_far_away_in_attention(void **state) {
 
 /* -- rows past the last distance -- */
 
-/* v1 clamps m - n + span to 0 .. 2 span - 1; v2 and v3 clamp the bucket so, whose last is that of distance max - 1. */
+/* v1 clamps m - n + span to 0 .. 2 span - 1. v2 and v3 clamp the bucket, whose last is that of distance max - 1. */
 static void deberta_beyond_the_table(void **state) {
     (void)state;
     enum { MOST = 48, BUCKETS = 16 };
@@ -96,7 +97,7 @@ static void deberta_beyond_the_table(void **state) {
             assert_int_equal(row, want);
         }
         int64_t row;
-        assert_ok(gyre_encoding_row(e, MOST, 0, &row)); /* shares the row of MOST - 1; -MOST has one of its own */
+        assert_ok(gyre_encoding_row(e, MOST, 0, &row)); /* has the row of MOST - 1; -MOST has its own */
         assert_int_equal(row, 2 * span - 1);
         assert_ok(gyre_encoding_row(e, 0, MOST, &row));
         assert_int_equal(row, 0);
@@ -132,7 +133,7 @@ static void no_scores_no_gradient(void **state) {
         assert_int_equal(gyre_add_bias_gradient(e, &tables, &zero, &zero, &some, NULL, NULL, NULL), GYRE_EINVAL);
         gyre_encoding_free(e);
     }
-    gyre_config alibi = WITH(GYRE_KIND_ALIBI, .buckets = 0); /* trains nothing: there is nowhere to write, and no need */
+    gyre_config alibi = WITH(GYRE_KIND_ALIBI, .buckets = 0); /* nothing is trained: there is nothing to write */
     alibi.heads = 2;
     gyre_encoding *e = test_encoding(&alibi);
     const double d[2] = {1, 1};
@@ -143,7 +144,7 @@ static void no_scores_no_gradient(void **state) {
 
 /* -- tables that hold no numbers -- */
 
-/* An infinity in a row of the value table reaches the queries that see a key there, in its channel, and no other number. */
+/* An infinity in a row of the value table reaches only queries that see a key at that distance, in its channel. */
 static void infinite_value_rows(void **state) {
     (void)state;
     const gyre_config config = WITH(GYRE_KIND_SHAW, .max_distance = 3);
@@ -153,7 +154,7 @@ static void infinite_value_rows(void **state) {
     gyre_attention_args args = problem_args(&p, &tables);
     naive(&p);
     p.x[TABLE_V][0 * 16 + 7] = INFINITY; /* keys 3 and 4 before the query */
-    p.x[TABLE_V][6 * 16 + 2] = NAN;      /* keys after it, which nobody sees */
+    p.x[TABLE_V][6 * 16 + 2] = NAN;      /* keys after it, which no query sees */
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
     assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
@@ -221,7 +222,7 @@ static void schemes_without_scores_are_refused(void **state) {
     }
 }
 
-/* The larger bias is that of the nearest key on the flatter side, far as it is: differences of 0.001 beside 20000 must
+/* The larger bias is that of the nearest key on the flatter side, however distant: differences of 0.001 next to 20000 must
  * show. */
 static void two_slopes_far_away(void **state) {
     (void)state;
@@ -257,7 +258,7 @@ static void two_slopes_far_away(void **state) {
     gyre_encoding_free(e);
 }
 
-/* A float cannot count on past 2^24 by ones. */
+/* A float cannot count beyond 2^24 by ones. */
 static void float_gradient_accumulates(void **state) {
     (void)state;
     gyre_config config = GYRE_INIT(gyre_config);
@@ -278,7 +279,7 @@ static void float_gradient_accumulates(void **state) {
     gyre_encoding_free(e);
 }
 
-/* v of Transformer-XL is infinite: the rows of distances that nobody sees still get no gradient. */
+/* v of Transformer-XL is infinite: rows of distances that no query sees still get no gradient. */
 static void infinite_bias_affects_only_its_rows(void **state) {
     (void)state;
     enum { N = 4, D = 16, CLAMP = 12, ROWS = 2 * CLAMP + 1 };

@@ -166,12 +166,12 @@ static void failing_allocations(void **state) {
         }
         model_sequence *s = calloc(2, sizeof *s);
         test_random random = {1};
-        const int held = b.live;
+        const int live = b.live;
         assert_int_equal(gyre_cache_get_usage(cache).bytes, b.bytes);
         assert_ok(model_append(cache, &c, s, 0, 40, 0, 1, &random));
         assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
         assert_ok(gyre_cache_slide(cache, 0, 2, 20, NULL, NULL));
-        assert_int_equal(b.live, held);
+        assert_int_equal(b.live, live);
         free(s);
         gyre_cache_free(cache);
         assert_int_equal(b.live, 0);
@@ -217,10 +217,10 @@ static void wrong_appends(void **state) {
     assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &far, NULL, NULL), GYRE_ERANGE);
     far = (gyre_positions){.context_length = 9000}; /* plain frequencies are those of any length */
     assert_ok(gyre_cache_append(cache, 0, &keys, &values, &far, NULL, NULL));
-    const float strange[3] = {NAN, INFINITY, -INFINITY};
+    const float nonfinite[3] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 6; i++) { /* whole numbers have neither */
         float *at = i < 3 ? &k[2 * HEADS * DIM + 3] : &v[2 * HEADS * VALUES + 3];
-        *at = strange[i % 3];
+        *at = nonfinite[i % 3];
         assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL, NULL), GYRE_EINVAL);
         *at = 0;
     }

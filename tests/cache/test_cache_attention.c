@@ -1,4 +1,5 @@
-/* test_cache_attention.c: attention over a cache is attention over its tokens where they are now, by the definition. */
+/* test_cache_attention.c: attention over a cache is attention over its tokens at their current positions, by the
+ * definition. */
 #include "attention_memory.h"
 #include "gyre/gyre_cache.h"
 #include "naive_cache.h"
@@ -29,7 +30,7 @@ typedef struct problem {
     gyre_attention_args args;
 } problem;
 
-/* Queries stand on the last tokens of their sequences. */
+/* Queries are at the last tokens of their sequences. */
 static problem make_problem(const cache_case *c, const ask *a, const model_sequence *s, uint64_t seed) {
     const int64_t heads = HEADS * GROUP, rows = a->batch * a->queries * heads;
     test_random random = {seed};
@@ -79,7 +80,7 @@ typedef struct place {
     int64_t b, i, h;
 } place;
 
-static int sees(const ask *a, const problem *p, const model_sequence *of, const place *at, int64_t j) {
+static int is_visible(const ask *a, const problem *p, const model_sequence *of, const place *at, int64_t j) {
     const int64_t q = p->at[(at->b * a->queries + at->i) * 2], k = of->token[j].at[0];
     if ((a->k_first && j < a->k_first[at->b]) || (a->k_end && j >= a->k_end[at->b])) return 0;
     if (a->causal == GYRE_CAUSAL_BY_ORDER) {
@@ -97,11 +98,12 @@ static double score(const cache_case *c, const ask *a, const problem *p, const m
         q[i] = (double)p->q[row * DIM + i];
         k[i] = token->k[at->h / GROUP][i];
     }
-    case_turn(c, p->at + (at->b * a->queries + at->i) * 2, 1, q);
-    case_turn(c, token->at, 1, k);
+    case_rotate(c, p->at + (at->b * a->queries + at->i) * 2, 1, q);
+    case_rotate(c, token->at, 1, k);
     for (int i = 0; i < DIM; i++)
         sum += q[i] * k[i];
-    sum *= case_factor(c) * case_factor(c) / sqrt(DIM); /* once a side, however often it was shifted */
+    sum *=
+        case_factor(c) * case_factor(c) / sqrt(DIM); /* once for queries and once for keys, however often it was shifted */
     return a->softcap > 0 ? a->softcap * tanh(sum / a->softcap) : sum;
 }
 
@@ -112,7 +114,7 @@ static double naive_row(const cache_case *c, const ask *a, const problem *p, con
     const int64_t row = (at->b * a->queries + at->i) * HEADS * GROUP + at->h;
     memset(out, 0, VALUES * sizeof *out);
     for (int64_t j = 0; j < of->count; j++) {
-        scores[j] = sees(a, p, of, at, j) ? score(c, a, p, &of->token[j], at) : -INFINITY;
+        scores[j] = is_visible(a, p, of, at, j) ? score(c, a, p, &of->token[j], at) : -INFINITY;
         if (a->bias) scores[j] += (double)p->mask[row * p->longest + j];
         top = fmax(top, scores[j]);
     }
@@ -241,7 +243,7 @@ static void matches_the_definition(void **state) {
     ask_all(asks, sizeof asks / sizeof *asks);
 }
 
-/* Weights of a batch of sequences of different lengths: those of keys that a shorter one has not are 0. */
+/* Weights of a batch of sequences of different lengths: 0 for keys that a shorter sequence does not have. */
 static void weights(void **state) {
     (void)state;
     const ask a = {3, 4, {2, 0, 3}, 1, 0, 0, 0, 0, NULL, NULL};
@@ -269,8 +271,8 @@ static void weights(void **state) {
     free_fixture(&f);
 }
 
-/* What pages there are, whether keys were turned before, and which of the threads did what, is not to be seen; of paged and
- * contiguous caches to the last bit. */
+/* Page size, rotated or raw keys, and threads do not show in the results; paged and contiguous caches agree to the last
+ * bit. */
 static void backwards(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     (void)ctx;
     for (int64_t i = n - 1; i >= 0; i--)
@@ -286,20 +288,20 @@ static void same_bits(void **state) {
     const ask asks[] = {{3, 1, {1, 0, 2}, 1, 0, 0, 0, 0, NULL, NULL}, {2, 20, {1, 0}, 1, 0, 0, 0, 0, NULL, NULL}};
     const gyre_exec exec = {backwards, NULL, 3};
     for (int j = 0; j < 2; j++) {
-        float *kept = NULL;
+        float *first_out = NULL;
         for (int i = 0; i < 6; i++) {
             fixture f = make_fixture(&kinds[i / 2]);
             problem p = make_problem(f.c, &asks[j], f.s, 7);
             run(f.cache, &asks[j], &p, i % 2 ? &exec : NULL);
-            if (!kept) {
-                kept = room(p.out_size, sizeof *kept);
-                memcpy(kept, p.out, p.out_size * sizeof *kept);
+            if (!first_out) {
+                first_out = room(p.out_size, sizeof *first_out);
+                memcpy(first_out, p.out, p.out_size * sizeof *first_out);
             }
-            assert_memory_equal(kept, p.out, p.out_size * sizeof *kept);
+            assert_memory_equal(first_out, p.out, p.out_size * sizeof *first_out);
             free_problem(&p);
             free_fixture(&f);
         }
-        free(kept);
+        free(first_out);
     }
 }
 
@@ -381,7 +383,7 @@ static void refused(void **state) {
     free_fixture(&f);
 }
 
-/* Turned keys are for one length. */
+/* Rotated keys are for one length. */
 static void other_length(void **state) {
     (void)state;
     for (int raw = 0; raw < 2; raw++) {
@@ -422,7 +424,7 @@ static void other_length(void **state) {
                 memcpy(outs[i], p.out, p.out_size * sizeof(float));
             }
         }
-        /* 0 is the cache's length where keys were turned for it, the encoding's own where they were not */
+        /* 0 means the cache's length for rotated keys, else the encoding's own */
         assert_int_equal(memcmp(outs[0], outs[1], p.out_size * sizeof(float)) == 0, !raw);
         for (int i = 0; i < 3; i++)
             free(outs[i]);

@@ -1,5 +1,4 @@
-/* test_cache_file.c: a cache that was saved is read back whole, and a file that is no such cache is refused, whatever is in
- * it. */
+/* test_cache_file.c: a saved cache is read back whole, and any file that is not such a cache is refused. */
 #include "cache/cache_file.h"
 #include "gyre/gyre_cache.h"
 #include "naive_cache.h"
@@ -59,7 +58,7 @@ static void write_all(const char *bytes, size_t size) {
 
 typedef struct purse {
     size_t most;
-    int held;
+    int live;
 } purse;
 
 static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
@@ -68,12 +67,12 @@ static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
     void *memory = aligned_alloc(align, (bytes + align - 1) / align * align);
     assert_non_null(memory);
     memset(memory, 0xA5, bytes);
-    p->held++;
+    p->live++;
     return memory;
 }
 
 static void purse_free(void *ctx, void *memory) {
-    ((purse *)ctx)->held--;
+    ((purse *)ctx)->live--;
     free(memory);
 }
 
@@ -129,7 +128,7 @@ static void there_and_back(void **state) {
         model_drop(&s[2], 0, 20);
         compare_cache(loaded, c, s);
         gyre_cache_free(loaded);
-        assert_int_equal(p.held, 0);
+        assert_int_equal(p.live, 0);
         free(s);
         gyre_cache_free(cache);
         gyre_encoding_free(encoding);
@@ -198,7 +197,7 @@ static void free_sample(sample *s) {
     gyre_encoding_free(s->encoding);
 }
 
-/* What was let in must bear being used. */
+/* Whatever is loaded must be usable. */
 static void use(gyre_cache *cache) {
     const cache_case c = {.axes = 1};
     const gyre_cache_config *config = gyre_cache_get_config(cache);
@@ -225,7 +224,7 @@ static gyre_status try_load(const sample *s, const char *bytes, size_t size, gyr
     assert_true((status == GYRE_OK) == (cache != NULL));
     if (cache) use(cache);
     gyre_cache_free(cache);
-    assert_int_equal(p.held, 0);
+    assert_int_equal(p.live, 0);
     return status;
 }
 
@@ -285,10 +284,10 @@ static void checksum(void **state) {
     free_sample(&s);
 }
 
-/* Where the header's checksum stands: 8 pairs turn. */
+/* The position of the header's checksum: 8 pairs rotate. */
 enum { HEADER_SUM = GYRE_CACHE_MAGIC_BYTES + 4 + 8 * GYRE_CACHE_HEADER_FIELDS + 8 * (1 + DIM / 2) };
 
-/* Who knows how to sum can write anything. */
+/* With right checksums, a file can contain anything. */
 static void sign(sample *s) {
     uint32_t sum = slow_sum(s->bytes, HEADER_SUM);
     memcpy(s->bytes + HEADER_SUM, &sum, sizeof sum);
@@ -321,7 +320,7 @@ static void hostile(void **state) {
     }
 }
 
-/* What lies in a hole of a page is nobody's, but gyre_cache_set_encoding turns it with the rest. */
+/* Slots in a hole of a page belong to no sequence, but gyre_cache_set_encoding rotates them with the rest. */
 static void far_position_in_a_hole(void **state) {
     const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 1, 32, 16, 1, GYRE_LAYOUT_HALF, 0};
     const int64_t kept = INT64_C(1000003), far = INT64_C(1) << 62;

@@ -1,5 +1,5 @@
-/* test_cache_moves.c: whatever is done to the sequences of a cache, each token is what was appended, where it was moved
- * to. */
+/* test_cache_moves.c: after any operations on the sequences of a cache, each token has the key and value that were appended,
+ * at its current position. */
 #include "gyre/gyre_cache.h"
 #include "naive_cache.h"
 
@@ -20,7 +20,7 @@ static int64_t below(drive *d, int64_t n) {
     return (int64_t)(test_next(&d->random) % (uint64_t)n);
 }
 
-/* Where pages cannot be merged two by two, more than half of their slots have tokens. */
+/* If no two pages can be merged, more than half of their slots have tokens. */
 static int may_refuse(const drive *d, int64_t sequence, int64_t count) {
     const gyre_cache_usage usage = gyre_cache_get_usage(d->cache);
     if (d->c->page_tokens == 0) return d->s[sequence].count + count > d->c->max_tokens / d->c->sequences;
@@ -139,7 +139,7 @@ static void anything(void **state) {
 
 /* -- shifts -- */
 
-/* The first key of a sequence, turned back to position 0. */
+/* The first key of a sequence, rotated back to position 0. */
 static void read_first(const gyre_cache *cache, const cache_case *c, double *k) {
     const gyre_key_source source = gyre_cache_source(cache, 0);
     gyre_key_run run;
@@ -149,10 +149,10 @@ static void read_first(const gyre_cache *cache, const cache_case *c, double *k) 
     if (run.shift) at[0] -= run.shift[0];
     for (int i = 0; i < DIM; i++)
         k[i] = stored(run.k, c->key_dtype, run.k_scale, i);
-    case_turn(c, at, -1, k);
+    case_rotate(c, at, -1, k);
 }
 
-/* A thousand shifts leave the key what one leaves it, to the last bit. */
+/* A thousand shifts give the same key as one, to the last bit. */
 static void thousand_shifts(void **state) {
     (void)state;
     const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
@@ -221,7 +221,7 @@ static void shifts_refused(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* A shift goes on behind the tokens that have it, but not to where angles are good for nothing. */
+/* Shifts continue to work beyond tokens that have one, but not to positions where angles are inexact. */
 static void far_shift(void **state) {
     (void)state;
     const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 1, 64, 16, 2, GYRE_LAYOUT_HALF, 0};
@@ -290,7 +290,7 @@ static void forks(void **state) {
 
 /* -- room -- */
 
-/* Pages run out, and nothing has changed; holes are filled before that. */
+/* Pages run out: nothing has changed, and holes were filled first. */
 static void no_room(void **state) {
     (void)state;
     const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 64, 8, 1, GYRE_LAYOUT_HALF, 0};
@@ -347,7 +347,7 @@ static void contiguous(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* Each single token dropped leaves a hole: lists of stretches grow, and are mended when they are full. */
+/* Each dropped token leaves a hole: range lists grow, and are compacted when they are full. */
 static void many_holes(void **state) {
     (void)state;
     const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 1, 500, 0, 1, GYRE_LAYOUT_HALF, 0};
@@ -369,7 +369,7 @@ static void many_holes(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* Shifts that part every token from the next need a stretch each: when there is none, nothing has changed. */
+/* Shifts that separate every token from the next need a range each. If there is none, nothing has changed. */
 static void no_stretches(void **state) {
     (void)state;
     const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 1000, 0, 1, GYRE_LAYOUT_HALF, 0};
@@ -404,7 +404,7 @@ static void no_stretches(void **state) {
 
 /* -- streams -- */
 
-/* A stream that is slid at each token stays a few stretches, and is what a new cache would be. */
+/* A stream that is slid at each token needs few ranges, and equals a new cache. */
 /* Two sequences: even tokens of the first `holes` of sequence 1 are gone, each of the `shifted` of sequence 0 is shifted by
  * another number. */
 static gyre_cache *parted(const cache_case *c, const gyre_encoding *encoding, model_sequence *s, int shifted, int holes) {

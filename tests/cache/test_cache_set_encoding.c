@@ -1,5 +1,5 @@
-/* test_cache_set_encoding.c: keys that were turned by one encoding, moved to another, are as if they had been read under
- * it. */
+/* test_cache_set_encoding.c: keys rotated by one encoding and moved to another are as if they had been appended under the
+ * latter. */
 #include "gyre/gyre_cache.h"
 #include "naive_cache.h"
 
@@ -23,7 +23,7 @@ static plan plain_plan(double base) {
     return p;
 }
 
-/* Past its switch or before it, by the length. */
+/* Above or below its switch, depending on the length. */
 static plan long_rope(int64_t length) {
     plan p = plain_plan(10000);
     p.config.trained_length = CONTEXT;
@@ -56,7 +56,7 @@ static plan with_factor(double base, double factor) {
     return p;
 }
 
-static void turn_by(const plan *p, int64_t at, const double *x, double *y) {
+static void rotate_by(const plan *p, int64_t at, const double *x, double *y) {
     for (int i = 0; i < DIM / 2; i++) {
         const double angle = (double)at * p->theta[i];
         y[i] = p->factor * (x[i] * cos(angle) - x[i + DIM / 2] * sin(angle));
@@ -64,7 +64,7 @@ static void turn_by(const plan *p, int64_t at, const double *x, double *y) {
     }
 }
 
-/* What is kept of a token, shifted since or not, is E(where it was appended) k. */
+/* The stored key of a token, shifted or not, is E(appended position) k. */
 static void compare_turned(const gyre_cache *cache, const cache_case *c, const plan *p, int64_t sequence,
                            const model_sequence *s, int roundings) {
     const gyre_key_source source = gyre_cache_source(cache, sequence);
@@ -74,8 +74,8 @@ static void compare_turned(const gyre_cache *cache, const cache_case *c, const p
             gyre_key_run run;
             double want[DIM], got[DIM];
             source.run(&source, 0, h, t, &run);
-            const int64_t now = s->token[t].at[0], kept = now - (run.shift ? run.shift[0] : 0);
-            turn_by(p, c->keys == GYRE_CACHE_KEYS_ROTATED ? kept : 0, s->token[t].k[h], want);
+            const int64_t now = s->token[t].at[0], stored_at = now - (run.shift ? run.shift[0] : 0);
+            rotate_by(p, c->keys == GYRE_CACHE_KEYS_ROTATED ? stored_at : 0, s->token[t].k[h], want);
             for (int i = 0; i < DIM; i++) {
                 if (c->keys == GYRE_CACHE_KEYS_RAW) want[i] = s->token[t].k[h][i];
                 got[i] = stored(run.k, c->key_dtype, run.k_scale, i);
@@ -108,7 +108,7 @@ static void move(const cache_case *c, const plan *from, const plan *to) {
     assert_int_equal(gyre_cache_get_config(cache)->context_length, to->length);
     for (int i = 0; i < 2; i++)
         compare_turned(cache, c, to, i, &s[i], 3);
-    assert_ok(model_append(cache, c, &s[1], 1, 3, 90, 1, &random)); /* what comes later is turned by the new one */
+    assert_ok(model_append(cache, c, &s[1], 1, 3, 90, 1, &random)); /* later tokens are rotated by the new encoding */
     compare_turned(cache, c, to, 1, &s[1], 3);
     free(s);
     gyre_cache_free(cache);

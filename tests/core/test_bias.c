@@ -1,4 +1,4 @@
-/* test_bias.c: ALiBi's slopes and what they add to scores. */
+/* test_bias.c: ALiBi's slopes, and the bias added to scores. */
 #include "core/encoding.h"
 #include "core/positions.h"
 #include "core/scheme.h"
@@ -47,7 +47,7 @@ static void caller_slopes_are_copied(void **state) {
     gyre_encoding_free(e);
 }
 
-/* As MPT builds them: 2^(-most k / n) for the next power of two n, the even k first where heads are no power of two. */
+/* As MPT computes them: 2^(-most k / n) for the next power of two n. If heads is not a power of two, even k come first. */
 static void mpt_slopes(int64_t heads, double most, double *out) {
     int64_t n = 1, at = 0;
     while (n < heads)
@@ -80,8 +80,8 @@ static void slopes_with_another_maximum(void **state) {
         }
 }
 
-/* Falcon adds the bias before the scale: the slopes that tell are divided by the root of head_dim.  The config of the
- * encoding makes the same one again. */
+/* Falcon adds the bias before the scale, so the reported slopes are divided by sqrt(head_dim). The encoding's config must
+ * create the same encoding again. */
 static void bias_before_the_scale(void **state) {
     (void)state;
     const double given[3] = {0.25, -1.5, 0}, after[3] = {1, 2, 3};
@@ -145,7 +145,7 @@ static void creation_errors(void **state) {
 enum { BATCH = 2, QUERIES = 5, HEADS = 3, KEYS = 300, ALL = BATCH * QUERIES * HEADS * KEYS };
 static const double slopes[HEADS] = {0.5, 1.0 / 3, 0.00390625};
 
-/* Dense, then with the keys apart and backwards, by one thread and by three. */
+/* Dense, then with gaps between keys and in reverse; on one thread and on three. */
 static void bias_is_added_to_every_score(void **state) {
     (void)state;
     static double x[ALL], want[ALL], wide[2 * ALL];
@@ -186,8 +186,8 @@ static void bias_is_added_to_every_score(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Attention's tiles, in float: within the rounding of slope, distance, product and sum, and the same for any cut.  With
- * slopes for keys after the query, `nearest` is on either side of it. */
+/* Attention's tiles, in float: within the rounding of slope, distance, product and difference, and the same for any tile
+ * width. `nearest` is a key with keys on both sides of the query, whose later keys have slopes of their own. */
 static void check_tiles(const double *after) {
     enum { M = 7, N = 37, LD = 48 };
     int64_t q[M], k[N], nearest[M];
@@ -222,7 +222,7 @@ static void check_tiles(const double *after) {
                     const double want = (double)before[i * LD + j] + bias;
                     test_close((long double)tile[i * LD + j], want, 4 * 0x1p-24 * (fabs(bias) + fabs(want)), "tile");
                 }
-            assert_memory_equal(tile, cut, sizeof tile); /* the columns past the keys, too: untouched */
+            assert_memory_equal(tile, cut, sizeof tile); /* the columns past the keys must not change */
         }
     gyre_encoding_free(e);
 }
@@ -263,7 +263,7 @@ static void wrong_arguments(void **state) {
     bad.data = NULL;
     assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_add_bias(e, NULL, &good, NULL, &scores, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &far, &scores, NULL, NULL), GYRE_ERANGE); /* 4 keys reach past 2^31 */
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &far, &scores, NULL, NULL), GYRE_ERANGE); /* 4 keys go past 2^31 */
     assert_memory_equal(x, before, sizeof x);
     assert_ok(gyre_add_bias(e, NULL, &far, &good, &scores, NULL, NULL)); /* 2 queries do not */
     gyre_encoding_free(e);

@@ -1,4 +1,4 @@
-/* test_cos_sin.c: rows of cos and sin: exact at any position, and the same bits by every way they are made. */
+/* test_cos_sin.c: rows of cos and sin: exact at any position, and the same bits whichever way they are computed. */
 #include "support.h"
 
 #include "core/rotation/angle_table.h"
@@ -28,8 +28,8 @@ static void rows_at(const gyre_encoding *e, int64_t base, int64_t tokens, float 
     assert_ok(gyre_cos_sin(e, &positions, &c, &s, NULL, NULL));
 }
 
-/* base^(-i / PAIRS), and the angle reduced by whole turns, in long double.  2 pi has 64 bits here, so at 2^31 what the
- * reduction leaves is right to 2^-33: far below the bound there. */
+/* base^(-i / PAIRS), and the angle reduced by whole revolutions, in long double. 2 pi has 64 bits here, so at 2^31 the
+ * reduced angle is right to 2^-33, far below the bound. */
 static long double angle_of(const gyre_encoding *e, int64_t position, int64_t i) {
     const long double base = (long double)gyre_encoding_get_config(e)->rope.base;
     return (long double)position * powl(base, -(long double)i / (long double)PAIRS);
@@ -59,7 +59,7 @@ static void angles_are_exact_at_any_position(void **state) {
     assert_true(worst <= 1);
 }
 
-/* By steps from an anchor, and pair by pair: not one bit between them. */
+/* Computed by steps from an anchor or pair by pair: the same bits. */
 static void step_of_rows_changes_no_bit(void **state) {
     (void)state;
     static float c[2][POSITIONS * PAIRS], s[2][POSITIONS * PAIRS];
@@ -87,7 +87,7 @@ static void step_of_rows_changes_no_bit(void **state) {
     }
 }
 
-/* Where pairs turn by 1024 radians per position, far out, doubles leave most of each product to its rest. */
+/* At 1024 radians per position and large positions, most of each product of doubles is in its low part. */
 static void fast_pairs_change_no_bit(void **state) {
     (void)state;
     static float c[2][POSITIONS * PAIRS], s[2][POSITIONS * PAIRS];
@@ -108,7 +108,7 @@ static void fast_pairs_change_no_bit(void **state) {
     assert_memory_equal(s[0], s[1], sizeof s[0]);
 }
 
-/* An image's tokens have a position per axis: pairs take what the rows of several positions keep for them. */
+/* Tokens of an image have a position per axis: a row combines the cached rows of several positions. */
 static void each_axis_has_its_own_rows(void **state) {
     (void)state;
     enum { TOKENS = 40, HEADS = 3, AXES = 3, N = TOKENS * HEADS * 2 * PAIRS };
@@ -118,7 +118,8 @@ static void each_axis_has_its_own_rows(void **state) {
     test_fill(&random, x, N);
     for (int64_t t = 0; t < TOKENS; t++)
         for (int64_t a = 0; a < AXES; a++)
-            where[a][t] = t < 30 ? 7 + t % (2 + a) + 50 * a : 980 + t * a - 1000 * (t == 35); /* the last: some outside */
+            where[a][t] =
+                t < 30 ? 7 + t % (2 + a) + 50 * a : 980 + t * a - 1000 * (t == 35); /* the last: some outside the table */
     const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, 0, 1, TOKENS};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, 2 * PAIRS);
     for (int direction = 0; direction < 3; direction++) {
@@ -143,12 +144,12 @@ enum { THREADS = 4, TABLE = 3000 };
 typedef struct reader {
     const gyre_encoding *e;
     int64_t start;
-    float turned[2 * PAIRS];
+    float rotated[2 * PAIRS];
     int wrong;
 } reader;
 
-/* Everybody turns a row at every position of a table nobody has touched, from another end. */
-static void *turn_all(void *arg) {
+/* Every thread computes a row at every position of an empty table, each in another order. */
+static void *compute_all(void *arg) {
     reader *r = arg;
     float x[2 * PAIRS], y[2 * PAIRS], want[2 * PAIRS];
     gyre_config config = config_with(GYRE_NO_TABLE);
@@ -178,7 +179,7 @@ static void concurrent_readers_agree(void **state) {
     assert_int_equal(gyre_angle_table_bytes(e), 0); /* made as it is needed */
     for (int i = 0; i < THREADS; i++) {
         readers[i] = (reader){.e = e, .start = i * TABLE / THREADS};
-        assert_int_equal(pthread_create(&threads[i], NULL, turn_all, &readers[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, compute_all, &readers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);

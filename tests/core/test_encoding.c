@@ -1,4 +1,4 @@
-/* test_encoding.c: creation: defaults, every error, failing memory; and the small small_functions of the header. */
+/* test_encoding.c: creation: defaults, every error, allocation failure; and the small functions of the header. */
 #include "support.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static gyre_config of(gyre_kind kind) {
     return config;
 }
 
-/* The whole of a rule: what is wrong, and the field that the message must begin with. */
+/* One case of a rule: a wrong value, and the field that the message must begin with. */
 #define REFUSED(start, field_path, wrong, ...)                                                                              \
     do {                                                                                                                    \
         gyre_config config = start;                                                                                         \
@@ -128,7 +128,7 @@ static void message_names_field_value_and_struct(void **state) {
     assert_string_equal(err.text, "rope.dim: 7 is odd; a rotation acts on pairs of channels (gyre_config)");
 }
 
-/* The ends of what is accepted give numbers. */
+/* The ends of the accepted ranges give finite numbers. */
 static void extreme_configs_give_finite_results(void **state) {
     (void)state;
     double least[2] = {0x1p-10, 0x1p-10};
@@ -142,7 +142,7 @@ static void extreme_configs_give_finite_results(void **state) {
     config.rope.short_factor = config.rope.long_factor = least;
     gyre_encoding *e = test_encoding(&config);
     assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
-    test_close((long double)hypotf(y[0], y[2]), 1, 1e-6L, "length of the turned pair");
+    test_close((long double)hypotf(y[0], y[2]), 1, 1e-6L, "length of the rotated pair");
     gyre_encoding_free(e);
     for (int sign = -1; sign <= 1; sign += 2) {
         config = test_rope_config(4, GYRE_LAYOUT_HALF);
@@ -167,7 +167,7 @@ static void defaults_are_filled_in(void **state) {
     assert_true(full->rope.base == 10000 && full->rope.factor == 4 && full->rope.proportion == 1);
     assert_true(full->rope.beta_fast == 32 && full->rope.beta_slow == 1);
     assert_true(full->rope.low_freq == 1 && full->rope.high_freq == 4);
-    assert_true(full->rope.attention_factor == 0); /* a changed copy derives its own */
+    assert_true(full->rope.attention_factor == 0); /* a changed copy recomputes its derived numbers */
     assert_int_equal(gyre_encoding_places(e), GYRE_PLACE_QUERY_KEY);
     gyre_encoding *again = test_encoding(full);
     assert_memory_equal(full, gyre_encoding_get_config(again), sizeof *full);
@@ -196,8 +196,9 @@ static void places_and_table_shapes(void **state) {
     }
 }
 
-/* -- memory that runs out -- */
-/* How many allocations the config takes; every one before that, refused, is a clean ENOMEM. */
+/* -- allocation failure -- */
+/* out = the number of allocations that the config needs. If any of them fails, creation returns ENOMEM and frees the
+ * others. */
 static int survives(const gyre_config *config) {
     for (int n = 0; n < 100; n++) {
         test_budget b = {.left = n};
@@ -256,7 +257,7 @@ static void modest_free(void *ctx, void *memory) {
     free(memory);
 }
 
-/* An absurd table is asked for in full, and refused. */
+/* An absurdly large table is requested in full, and refused. */
 static void absurd_tables(void **state) {
     (void)state;
     size_t most = 0;
@@ -269,7 +270,7 @@ static void absurd_tables(void **state) {
     assert_true(most >= (size_t)INT32_MAX * 64 * sizeof(float));
 }
 
-/* -- the small small_functions -- */
+/* -- small functions -- */
 static void small_functions(void **state) {
     (void)state;
     for (int status = 0; status >= -8; status--)

@@ -1,4 +1,4 @@
-/* test_fire.c: FIRE against its formula, written out unit by unit. */
+/* test_fire.c: FIRE against its formula, computed unit by unit. */
 #include "core/encoding.h"
 #include "core/positions.h"
 #include "core/scheme.h"
@@ -12,7 +12,7 @@ static gyre_encoding *fire(int64_t width) {
     return test_encoding(&config);
 }
 
-/* b of one head's column x of numbers, `stride` apart. */
+/* b of one head, whose weights are column x with stride `stride`. */
 static long double formula(const double *x, int64_t stride, int64_t width, int64_t m, int64_t n) {
     const long double c = fabsl((long double)x[0]), limit = fabsl((long double)x[stride]);
     const long double reach = (long double)m > limit ? (long double)m : limit;
@@ -25,7 +25,7 @@ static long double formula(const double *x, int64_t stride, int64_t width, int64
     return sum;
 }
 
-/* Numbers as they are after training: of both signs, units without weight and without bias among them. */
+/* Weights as after training: of both signs, some units without weight or bias. */
 static void fill_table(test_random *random, int64_t width, double *x) {
     test_fill_f64(random, x, (size_t)((3 * width + 3) * HEADS));
     for (int h = 0; h < HEADS; h++) {
@@ -36,7 +36,7 @@ static void fill_table(test_random *random, int64_t width, double *x) {
     x[2 * HEADS] = 0; /* never bends */
     x[(2 + width) * HEADS] = fabs(x[(2 + width) * HEADS]);
     x[(2 + width + 1) * HEADS] = 0;                                  /* bends at distance 0 */
-    x[(2 + width + 2) * HEADS] = x[(2 + width + 3) * HEADS] = -0.25; /* two at one place, from both sides */
+    x[(2 + width + 2) * HEADS] = x[(2 + width + 3) * HEADS] = -0.25; /* two at one position, from both sides */
     x[(2 + 2) * HEADS] = 0.5, x[(2 + 3) * HEADS] = -0.5;
     x[(2 + width + 3) * HEADS] = 0.25;
 }
@@ -50,7 +50,7 @@ static void place(test_random *random, int64_t *q, int64_t *k) {
     k[KEYS - 1] = GYRE_MAX_POSITION, k[KEYS - 2] = 0;
 }
 
-/* What rounding may do: a few ulp of every term of the sum. */
+/* The rounding error: a few ulp of every term of the sum. */
 static long double size_of(const double *x, int64_t width) {
     long double sum = fabsl((long double)x[(2 + 3 * width) * HEADS]);
     for (int64_t u = 0; u < width; u++)
@@ -95,7 +95,7 @@ static void agrees_with_formula(void **state) {
     }
 }
 
-/* By hand: c = 1, L = 3, one unit 2 x - 1 that counts 4, and 0.5 on top.  psi(3) = 2 ln 2. */
+/* By hand: c = 1, L = 3, one unit 2 x - 1 with weight 4, and a bias of 0.5. psi(3) = 2 ln 2. */
 static void case_computed_by_hand(void **state) {
     (void)state;
     const double table[6] = {1, 3, 2, -1, 4, 0.5};
@@ -115,7 +115,7 @@ static void case_computed_by_hand(void **state) {
     double far[1] = {0};
     const gyre_view last = gyre_dense(far, GYRE_DTYPE_F64, 1, 1, 1, 1);
     assert_ok(
-        gyre_add_bias(e, &tables, &seven, &zero, &last, NULL, NULL)); /* past L the query's own position counts: x = 1 */
+        gyre_add_bias(e, &tables, &seven, &zero, &last, NULL, NULL)); /* past L, the query's own position is used: x = 1 */
     test_close(far[0], 4.5, 1e-15L, "first key of a far query");
     gyre_encoding_free(e);
 }
@@ -129,7 +129,8 @@ static long double loss(const double *x, int64_t width, const int64_t *q, const 
     return sum;
 }
 
-/* Steps short enough that no pair meets a bend, sums in long double so that they are not too short. */
+/* Steps are short enough that no pair crosses a kink of a ReLU. Sums are long double, so that short steps do not lose
+ * precision. */
 static void gradient_matches_differences(void **state) {
     (void)state;
     enum { WIDTH = 6, ROWS = 3 * WIDTH + 3 };
@@ -143,7 +144,7 @@ static void gradient_matches_differences(void **state) {
         x[h] = h == 1 ? -0.1 : 0.05 + 0.5 * h, x[HEADS + h] = h == 2 ? -40.5 : 512.25;
     place(&random, q, k);
     for (int i = 0; i < QUERIES; i++)
-        q[i] = q[i] > 5000 ? 4000 : q[i]; /* far positions are another test's: their steps are too long */
+        q[i] = q[i] > 5000 ? 4000 : q[i]; /* large positions have their own test: these steps would be too long */
     k[KEYS - 1] = 5000;
     test_fill_f64(&random, d, SCORES);
     memset(got, 0, sizeof got);
@@ -153,12 +154,12 @@ static void gradient_matches_differences(void **state) {
     const gyre_cview dscores = gyre_cdense(d, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
     assert_ok(gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL, NULL));
     for (int i = 0; i < ROWS * HEADS; i++) {
-        const double kept = x[i], step = 1e-7;
-        x[i] = kept + step;
+        const double original = x[i], step = 1e-7;
+        x[i] = original + step;
         const long double above = loss(x, WIDTH, q, k, d), high = x[i];
-        x[i] = kept - step;
+        x[i] = original - step;
         const long double want = (above - loss(x, WIDTH, q, k, d)) / (high - (long double)x[i]);
-        x[i] = kept;
+        x[i] = original;
         test_close(got[i], want, 1e-7L * (1 + fabsl(want)), "gradient");
     }
     memcpy(twice, got, sizeof twice);
@@ -169,11 +170,11 @@ static void gradient_matches_differences(void **state) {
     gyre_encoding_free(e);
 }
 
-/* A ReLU at 0 has slope 0, the threshold counts where the query is below it, and a pair at distance 0 moves nothing but what
- * does not depend on it. */
+/* A ReLU at 0 has slope 0. The threshold has a gradient only for queries below it. A pair at distance 0 contributes only to
+ * terms that do not depend on the distance. */
 static void gradient_at_the_edges(void **state) {
     (void)state;
-    enum { ROWS = 9 }; /* two units: one that rises from x = 0, one that has no weight */
+    enum { ROWS = 9 }; /* two units: one rises from x = 0, one has weight 0 */
     const double table[ROWS] = {0.5, 10, 2, 0, 0, 0.75, 3, -1, 0.25}, one = 1;
     double got[ROWS] = {0};
     gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = 2);
@@ -186,7 +187,8 @@ static void gradient_at_the_edges(void **state) {
     assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL, NULL));
     const double still[ROWS] = {0, 0, 0, 0, 0, -1, 0, 0.75, 1};
     assert_memory_equal(got, still, sizeof got);
-    for (int past = 0; past < 2; past++) { /* 3 behind a query below the threshold, and behind one at it */
+    for (int past = 0; past < 2;
+         past++) { /* 3 positions before a query below the threshold, and before a query at the threshold */
         memset(got, 0, sizeof got);
         at.base = past ? 10 : 4;
         from.base = at.base - 3;
@@ -203,7 +205,7 @@ static void gradient_at_the_edges(void **state) {
 
 /* -- tiles -- */
 
-/* Attention's tiles in float: the scores rounded once, and the same for any cut; columns past the keys stay. */
+/* Attention's tiles in float: scores rounded once, the same for any tile width, and columns past the keys unchanged. */
 static void tiles_agree(void **state) {
     (void)state;
     enum { M = 7, N = 150, LD = 160, WIDTH = 32, ROWS = 3 * WIDTH + 3 };
@@ -240,7 +242,7 @@ static void tiles_agree(void **state) {
 
 /* -- laws and bad input -- */
 
-/* Below the threshold only distances matter; past it the query's position does. */
+/* Below the threshold only distances matter. Above it the query's position matters too. */
 static void shifts_below_the_threshold(void **state) {
     (void)state;
     double x[9 * HEADS], here[4 * HEADS * 4] = {0}, there[4 * HEADS * 4] = {0};
@@ -263,7 +265,7 @@ static void shifts_below_the_threshold(void **state) {
     gyre_encoding_free(e);
 }
 
-/* A table after a failed step gives NaN, and an answer. */
+/* A table of NaNs, as after a failed step, gives NaN, and the call returns. */
 static void nan_propagates(void **state) {
     (void)state;
     enum { ROWS = 9 };

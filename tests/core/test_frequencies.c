@@ -21,7 +21,7 @@ static gyre_scaling scaling_named(const char *name) {
     return GYRE_SCALING_NONE;
 }
 
-/* As transformers 5 reads a config.  The LongRoPE lists go to `lists`. */
+/* As transformers 5 reads a config. The LongRoPE factors are written to `lists`. */
 static gyre_config config_of(const json_t *c, double lists[2][MAX_PAIRS]) {
     const json_t *scaling = json_object_get(c, "rope_scaling");
     if (!scaling) scaling = json_object_get(c, "rope_parameters");
@@ -111,21 +111,21 @@ static void ntk_divides_the_last_pair_only(void **state) {
         assert_true(f[i] < theta(i) && f[i] > theta(i) / 8);
 }
 
-/* The paper's ramp is linear in the turns made over the trained length. */
+/* The paper's ramp is linear in the revolutions over the trained length. */
 static void paper_ramp_counts_revolutions(void **state) {
     (void)state;
     double f[32];
     gyre_config config = scaled(GYRE_SCALING_BY_PARTS_PAPER, 4);
     frequencies(&config, 0, f);
     for (int i = 0; i < 32; i++) {
-        const double turns = 4096 * theta(i) / 6.283185307179586;
-        const double keep = turns > 32 ? 1 : turns < 1 ? 0 : (turns - 1) / 31;
-        test_close(f[i], keep * theta(i) + (1 - keep) * theta(i) / 4, 1e-14, "by parts, in turns");
+        const double revolutions = 4096 * theta(i) / 6.283185307179586;
+        const double keep = revolutions > 32 ? 1 : revolutions < 1 ? 0 : (revolutions - 1) / 31;
+        test_close(f[i], keep * theta(i) + (1 - keep) * theta(i) / 4, 1e-14, "by parts, in revolutions");
     }
     config.rope.beta_fast = config.rope.beta_slow = 2; /* a step */
     frequencies(&config, 0, f);
     for (int i = 0; i < 32; i++)
-        test_close(f[i], 4096 * theta(i) / 6.283185307179586 >= 2 ? theta(i) : theta(i) / 4, 1e-14, "step in turns");
+        test_close(f[i], 4096 * theta(i) / 6.283185307179586 >= 2 ? theta(i) : theta(i) / 4, 1e-14, "step in revolutions");
 }
 
 static void by_parts_is_yarn_without_its_factor(void **state) {
@@ -142,7 +142,7 @@ static void by_parts_is_yarn_without_its_factor(void **state) {
     gyre_encoding_free(y);
 }
 
-/* The ramp's far end is clamped to dim - 1, not to the last pair: here from pair 15 to 63, of 32 pairs. */
+/* The upper end of the ramp is clamped to dim - 1, not to the last pair: here it runs from pair 15 to 63, with 32 pairs. */
 static void ramp_is_clamped_as_released(void **state) {
     (void)state;
     double f[32];
@@ -156,7 +156,7 @@ static void ramp_is_clamped_as_released(void **state) {
     }
 }
 
-/* Both ends at the same fractional pair: a step of 0.001, so that nothing divides by 0. */
+/* Both ends at the same fractional pair: a step of 0.001 avoids a division by 0. */
 static void ramp_without_width(void **state) {
     (void)state;
     double f[32];
@@ -179,7 +179,7 @@ static void one_mscale_alone_is_ignored(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Llama 4 Scout ships low_freq = high_freq = 1: a step without a blend, and no division by 0. */
+/* Llama 4 Scout has low_freq = high_freq = 1: a step without a blend, and no division by 0. */
 static void llama3_step(void **state) {
     (void)state;
     double f[32];
@@ -203,7 +203,7 @@ static void longrope_switches_past_the_trained_length(void **state) {
     config.rope.context_length = 8192;
     gyre_encoding *e = test_encoding(&config);
     for (int i = 0; i < 32; i++)
-        shorter[i] = longer[i] = NAN; /* the encoding has copies */
+        shorter[i] = longer[i] = NAN; /* the encoding has its own copies */
     assert_ok(gyre_encoding_frequencies(e, 0, f, NULL));
     test_close(f[5], theta(5) / 7, 1e-14, "own length is long");
     assert_ok(gyre_encoding_frequencies(e, 4096, f, NULL));
@@ -223,7 +223,7 @@ static void proportional_leaves_other_pairs_unrotated(void **state) {
         test_close(f[i], i < 10 ? theta(i) / 2 : 0, 1e-15, "proportional"); /* floor(0.334 x 64 / 2) = 10 */
 }
 
-/* theta_i / exp(a (i + 1)^b) with a (dim / 2)^b = ln s, as Su's 9706 has it. */
+/* theta_i / exp(a (i + 1)^b) with a (dim / 2)^b = ln s, as in Su's article 9706. */
 static void mixed_ntk(void **state) {
     (void)state;
     const double exponents[] = {0, 0.625, 1, 0.1, 3};
@@ -246,13 +246,13 @@ static void mixed_ntk(void **state) {
     assert_memory_equal(f, plain, sizeof f);
 }
 
-/* Whatever the scaling, each wavelength becomes the nearest whole number of what the scaling alone gives. */
+/* Under any scaling, resonance rounds each scaled wavelength to the nearest integer. */
 static void resonance_rounds_wavelengths(void **state) {
     (void)state;
     const gyre_scaling scalings_tried[] = {GYRE_SCALING_NONE,        GYRE_SCALING_LINEAR, GYRE_SCALING_NTK,
                                            GYRE_SCALING_DYNAMIC_NTK, GYRE_SCALING_YARN,   GYRE_SCALING_PROPORTIONAL,
                                            GYRE_SCALING_NTK_MIXED};
-    const double turn = 6.283185307179586476925;
+    const double two_pi = 6.283185307179586476925;
     double before[32], after[32];
     for (size_t s = 0; s < sizeof scalings_tried / sizeof *scalings_tried; s++) {
         gyre_config config = scaled(scalings_tried[s], 4);
@@ -265,19 +265,19 @@ static void resonance_rounds_wavelengths(void **state) {
                 assert_true(after[i] == 0);
                 continue;
             }
-            const double wavelength = turn / after[i], whole = round(wavelength);
+            const double wavelength = two_pi / after[i], whole = round(wavelength);
             test_close(wavelength, whole, 1e-15L * (long double)whole, "a whole wavelength");
-            test_close(whole, turn / before[i], 0.5L + 1e-9L, "the nearest one");
+            test_close(whole, two_pi / before[i], 0.5L + 1e-9L, "the nearest one");
         }
     }
     gyre_config config = scaled(GYRE_SCALING_NONE, 1);
     config.rope.resonance = 1;
     frequencies(&config, 0, after);
-    test_close(after[0], turn / 6, 1e-15L, "2 pi becomes 6");
-    test_close(after[2], turn / 11, 1e-15L, "11.17 becomes 11");
+    test_close(after[0], two_pi / 6, 1e-15L, "2 pi becomes 6");
+    test_close(after[2], two_pi / 11, 1e-15L, "11.17 becomes 11");
 }
 
-/* A wavelength below one is one: a pair that turns right round from position to position. */
+/* A wavelength below 1 becomes 1: the pair makes a whole revolution per position. */
 static void resonance_of_the_fastest(void **state) {
     (void)state;
     double fast[32], f[32];
@@ -290,7 +290,7 @@ static void resonance_of_the_fastest(void **state) {
     test_close(f[0], 6.283185307179586476925, 1e-15L, "one position");
 }
 
-/* Every axis of a picture counts its own frequencies. */
+/* Every axis counts its own pairs. */
 static void axial_frequencies(void **state) {
     (void)state;
     double f[32];
@@ -322,17 +322,17 @@ static void ramp_bounds_count_pairs(void **state) {
     counted(&config, 0, 0, 0, 32);
     config = scaled(GYRE_SCALING_NTK, 4);
     counted(&config, 0, 1, 30, 1);
-    config = scaled(GYRE_SCALING_DYNAMIC_NTK, 1); /* the length makes the factor */
+    config = scaled(GYRE_SCALING_DYNAMIC_NTK, 1); /* the length determines the factor */
     counted(&config, 0, 32, 0, 0);
     counted(&config, 4 * 4096, 1, 30, 1);
-    config = scaled(GYRE_SCALING_YARN, 40); /* ramp from pair 10 to pair 23: 0..10 kept, 23..31 divided */
+    config = scaled(GYRE_SCALING_YARN, 40); /* ramp from pair 10 to pair 23: 0..10 as trained, 23..31 divided */
     counted(&config, 0, 11, 12, 9);
     config = scaled(GYRE_SCALING_PROPORTIONAL, 1);
     config.rope.proportion = 0.5;
     counted(&config, 0, 16, 0, 16);
-    config = scaled(GYRE_SCALING_NTK_MIXED, 4); /* exp(a) is 1.17: no pair is kept */
+    config = scaled(GYRE_SCALING_NTK_MIXED, 4); /* exp(a) is 1.17: every pair changes */
     counted(&config, 0, 0, 31, 1);
-    config = scaled(GYRE_SCALING_YARN, 40); /* rounding the wavelengths is no part of it */
+    config = scaled(GYRE_SCALING_YARN, 40); /* rounding of wavelengths does not count as scaling */
     config.rope.resonance = 1;
     counted(&config, 0, 11, 12, 9);
     config = scaled(GYRE_SCALING_LINEAR, 4);
@@ -342,7 +342,7 @@ static void ramp_bounds_count_pairs(void **state) {
     counted(&config, 0, 0, 0, 32);
 }
 
-/* Of jquesnelle/yarn's LlamaDynamicYaRNScaledRotaryEmbedding, in 40 digits: base 10000, 64 channels, L = 4096. */
+/* From jquesnelle/yarn's LlamaDynamicYaRNScaledRotaryEmbedding, with 40 digits: base 10000, 64 channels, L = 4096. */
 static const struct {
     int64_t length;
     long double attention, f[7];
@@ -370,7 +370,7 @@ static const struct {
 static void dynamic_yarn_follows_the_length(void **state) {
     (void)state;
     static const int pair[7] = {0, 10, 11, 16, 22, 23, 31};
-    for (double factor = 1; factor <= 4; factor += 3) { /* which is not looked at */
+    for (double factor = 1; factor <= 4; factor += 3) { /* which is ignored */
         const gyre_config config = scaled(GYRE_SCALING_DYNAMIC_YARN, factor);
         gyre_encoding *e = test_encoding(&config);
         for (size_t n = 0; n < sizeof dynamic_yarn / sizeof *dynamic_yarn; n++) {
@@ -387,12 +387,12 @@ static void dynamic_yarn_follows_the_length(void **state) {
     counted(&config, 4096, 32, 0, 0);
     counted(&config, 4097, 11, 12, 9);
     counted(&config, 163840, 11, 12, 9);
-    config.rope.context_length = 163840; /* its own, where a call names none */
+    config.rope.context_length = 163840; /* the encoding's own length, if the call gives none */
     counted(&config, 0, 11, 12, 9);
     counted(&config, 4096, 32, 0, 0);
 }
 
-/* A given factor holds at every length; of the mscale pair both are taken at the s in use. */
+/* A given attention factor holds at every length. With the mscale pair, both use the current s. */
 static void dynamic_yarn_attention_factor(void **state) {
     (void)state;
     const long double s = 4;
@@ -414,7 +414,7 @@ static void dynamic_yarn_attention_factor(void **state) {
     }
     gyre_encoding_free(e);
     gyre_error err = {0, ""};
-    config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1); /* 1 at L, and no float at the end of all lengths */
+    config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1); /* 1 at L, and larger than any float at the largest length */
     config.rope.mscale = 1e30;
     config.rope.mscale_all_dim = 1;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
@@ -427,8 +427,8 @@ static void dynamic_yarn_attention_factor(void **state) {
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, NULL), GYRE_EINVAL);
 }
 
-/* x turned at one position under a length, as gyre_rotate, gyre_cos_sin and the formulas have it. */
-static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
+/* x rotated at one position under a length by gyre_rotate, gyre_cos_sin and the formulas. */
+static void check_rotated_at(const gyre_encoding *e, int64_t position, size_t n) {
     double x[64], y[64], back[64], f[32], cosine[32], sine[32];
     const gyre_positions at = {.base = position, .context_length = dynamic_yarn[n].length};
     const long double a = dynamic_yarn[n].attention;
@@ -437,7 +437,7 @@ static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, 64);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 1, 1, 64), undone = gyre_dense(back, GYRE_DTYPE_F64, 1, 1, 1, 64);
     const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, 1, 1, 32), s = gyre_dense(sine, GYRE_DTYPE_F64, 1, 1, 1, 32);
-    const gyre_cview turned = gyre_const(out);
+    const gyre_cview rotated = gyre_const(out);
     assert_ok(gyre_encoding_frequencies(e, dynamic_yarn[n].length, f, NULL));
     assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, NULL));
     assert_ok(gyre_cos_sin(e, &at, &c, &s, NULL, NULL));
@@ -445,18 +445,18 @@ static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
         const long double angle = (long double)position * (long double)f[i], co = a * cosl(angle), si = a * sinl(angle);
         test_close(cosine[i], co, 1e-11L, "cosine");
         test_close(sine[i], si, 1e-11L, "sine");
-        test_close(y[i], x[i] * co - x[i + 32] * si, 1e-11L, "turned");
-        test_close(y[i + 32], x[i] * si + x[i + 32] * co, 1e-11L, "turned");
+        test_close(y[i], x[i] * co - x[i + 32] * si, 1e-11L, "rotated");
+        test_close(y[i + 32], x[i] * si + x[i + 32] * co, 1e-11L, "rotated");
     }
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &at, &turned, &undone, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &at, &rotated, &undone, NULL, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], x[i], 1e-14L, "undone");
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &at, &turned, &undone, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &at, &rotated, &undone, NULL, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], (long double)x[i] * a * a, 1e-14L, "adjoint");
 }
 
-/* The factor of a length goes wherever its frequencies go, whatever the encoding's own length is. */
+/* The attention factor of a length goes with its frequencies, whatever the encoding's own length is. */
 static void attention_factor_follows_the_length(void **state) {
     (void)state;
     for (size_t own = 0; own < sizeof dynamic_yarn / sizeof *dynamic_yarn; own++) {
@@ -465,9 +465,9 @@ static void attention_factor_follows_the_length(void **state) {
         config.rope.table_positions = 512;
         gyre_encoding *e = test_encoding(&config);
         for (size_t n = 0; n < sizeof dynamic_yarn / sizeof *dynamic_yarn; n++) {
-            turned_at(e, 0, n);
-            turned_at(e, 333, n);
-            turned_at(e, 5000, n);
+            check_rotated_at(e, 0, n);
+            check_rotated_at(e, 333, n);
+            check_rotated_at(e, 5000, n);
         }
         gyre_encoding_free(e);
     }

@@ -1,4 +1,4 @@
-/* test_huge_pages.c: large memory that is read far and wide asks for huge pages, as the system tells of each mapping. */
+/* test_huge_pages.c: large memory that is read at random asks for huge pages, as /proc/self/smaps shows. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "core/huge_pages.h"
 #include "gyre/gyre_cache.h"
@@ -12,7 +12,7 @@
 
 enum { PAGE = 2 << 20 };
 
-/* 1: the mapping that has the address asks for them; 0: it does not; -1: there is no telling. */
+/* 1: the mapping of the address asks for them; 0: it does not; -1: unknown. */
 static int asked_at(const void *address) {
     FILE *maps = fopen("/proc/self/smaps", "r");
     char line[512];
@@ -30,7 +30,7 @@ static int asked_at(const void *address) {
     return asked;
 }
 
-/* By asking without the library; an emulated system, or one that has none, does not. */
+/* Asks without the library. Emulated systems and kernels without huge pages do not show it. */
 static int system_has_them(void) {
     void *memory = aligned_alloc(PAGE, (size_t)2 * PAGE);
     assert_non_null(memory);
@@ -39,7 +39,7 @@ static int system_has_them(void) {
     return has;
 }
 
-/* The cache lies somewhere in what its allocator gave; whole huge pages of it ask. */
+/* The cache lies inside what its allocator returned. All whole huge pages in it must ask. */
 static void *last_memory;
 static void *note_memory(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
@@ -65,7 +65,7 @@ static void caches_request_huge_pages(void **state) {
     assert_int_equal(asked, 1);
 }
 
-/* Memory that has no whole one is left alone, and what lies in the others stays. */
+/* Memory without a whole huge page is left alone, and contents are preserved. */
 static void contents_are_preserved(void **state) {
     (void)state;
     unsigned char *memory = aligned_alloc(PAGE, (size_t)3 * PAGE);

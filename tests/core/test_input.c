@@ -1,4 +1,4 @@
-/* test_input.c: what is added at the input, and its gradient; with it, how every type is rounded. */
+/* test_input.c: vectors added at the input and their gradient, and how every type is rounded. */
 #include "support.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ static void odd_tensor2tensor_ends_in_zero(void **state) {
     gyre_encoding_free(f);
 }
 
-/* Rows of a float table by the kernel, and the same channels two apart: not one bit between them. */
+/* Rows of a float table by the kernel, and the same channels with a stride of two: the same bits. */
 static void strides_change_no_bit(void **state) {
     (void)state;
     enum { ROWS = 64, WIDTH = 4096, N = ROWS * WIDTH };
@@ -100,7 +100,7 @@ static double awkward(test_random *random, gyre_dtype dtype) {
     case 0:
         return tie;
     case 1:
-        return nextafter(tie, INFINITY); /* a float in between would round this onto the tie */
+        return nextafter(tie, INFINITY); /* through a float in between, this would round to the tie */
     case 2:
         return nextafter(tie, -INFINITY);
     default:
@@ -144,7 +144,7 @@ static void stores_round_once_to_nearest_even(void **state) {
     free(want);
 }
 
-/* Every 16-bit pattern plus 0 is itself; NaN stays NaN. */
+/* Every 16-bit pattern plus 0 is itself, and NaN stays NaN. */
 static void every_16_bit_number_survives(void **state) {
     (void)state;
     enum { N = 65536 };
@@ -201,7 +201,7 @@ static void sample_free(sample *s) {
     free(s);
 }
 
-/* Against a direct sum, dense and with the table transposed and everything strided. */
+/* Against a direct sum: dense, then with the table transposed and every view strided. */
 static void learned_rows_are_added(void **state) {
     (void)state;
     for (int type = 0; type < TEST_DTYPES; type++) {
@@ -266,7 +266,7 @@ static void gradient_is_the_sum_in_token_order(void **state) {
         }
 }
 
-/* One row of positions for the whole batch gives what one row each gives; threads change nothing. */
+/* One row of positions for the whole batch gives the same as one row each. Threads change nothing. */
 static void shared_positions(void **state) {
     (void)state;
     static double x[ALL], y[ALL], z[ALL];
@@ -290,7 +290,7 @@ static void shared_positions(void **state) {
     gyre_pool_free(pool);
 }
 
-/* No tokens, in dense views too; shapes that would take forever to walk. */
+/* No tokens, in dense views too; empty shapes with dimensions too large to loop over. */
 static void empty_inputs(void **state) {
     (void)state;
     float x[DIM];

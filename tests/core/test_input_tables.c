@@ -1,4 +1,5 @@
-/* test_input_tables.c: learned tables with an offset, served past the positions they were trained for; positions by mask. */
+/* test_input_tables.c: learned tables with an offset, used at positions past the trained ones; positions from attention
+ * masks. */
 #include "support.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ static gyre_config config_of(int64_t rows, int64_t offset, int64_t dim) {
     return config;
 }
 
-/* out[t] = what positions first + t add to zeros; the table is dense, of doubles. */
+/* out[t] = what positions first + t add to zeros. The table is dense and of doubles. */
 static gyre_status added(const gyre_encoding *e, const double *table, int64_t first, int64_t tokens, double *out) {
     const struct gyre_input_config *input = &gyre_encoding_get_config(e)->input;
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0};
@@ -26,7 +27,8 @@ static gyre_status added(const gyre_encoding *e, const double *table, int64_t fi
 }
 
 /* -- masks -- */
-/* Rows of the table that transformers looks up, one line a mask: no padding, right, left, both and within, nothing else. */
+/* Rows of the table that transformers looks up, one line per mask: no padding, right, left, both and inside, only
+ * padding. */
 static const unsigned char masks[5][6] = {
     {1, 1, 1, 1, 1, 1}, {1, 1, 1, 0, 0, 0}, {0, 0, 1, 1, 1, 1}, {0, 1, 1, 0, 9, 0}, {0, 0, 0, 0, 0, 0}};
 
@@ -79,7 +81,7 @@ static void refused_masks(void **state) {
 }
 
 /* -- where positions end -- */
-/* The first and the last position of a config work; one past them is refused, the outputs as they were. */
+/* The first and the last position of a config work. One past them is refused, with the outputs unchanged. */
 static void reaches(const gyre_config *config, int64_t first, int64_t last) {
     gyre_encoding *e = test_encoding(config);
     const int64_t rows = config->input.positions, dim = config->input.dim;
@@ -134,7 +136,7 @@ static void ends_of_every_range(void **state) {
     reaches(&config, -2, 30);
     config.input.resized_length = INT32_MAX;
     reaches(&config, -2, INT32_MAX - 1);
-    config.input.hierarchy = 0.5; /* shares that are exact, so that they cancel */
+    config.input.hierarchy = 0.5; /* weights that are exact, so that they cancel */
     config.input.resized_length = 0;
     reaches(&config, -2, 63);
     config.input.resized_length = 64;
@@ -143,10 +145,10 @@ static void ends_of_every_range(void **state) {
     reaches(&config, -2, 4);
     config = config_of(50000, 0, 1);
     config.input.hierarchy = 0.5;
-    reaches(&config, 0, INT32_MAX - 1); /* 2.5e9 positions would be more than a length can say */
+    reaches(&config, 0, INT32_MAX - 1); /* 2.5e9 positions, more than the largest length */
 }
 
-/* A copy of a whole config with another table serves that table's positions. */
+/* A copy of a whole config, with another table size, covers that table's positions. */
 static void unbounded_length_stays_unbounded(void **state) {
     (void)state;
     gyre_config config = config_of(10, 2, 3);
@@ -183,7 +185,7 @@ static void resized_tables_begin_like_the_original(void **state) {
         config.input.hierarchy = i / 10.0;
         e = test_encoding(&config);
         assert_ok(added(e, table, -OFFSET, ROWS, got));
-        assert_memory_equal(got, plain, sizeof plain); /* to the last bit, padding too */
+        assert_memory_equal(got, plain, sizeof plain); /* to the last bit, including padding */
         gyre_encoding_free(e);
     }
 }
@@ -209,7 +211,7 @@ static void hierarchy_matches_the_article(void **state) {
     }
 }
 
-/* Where position m of `length` falls between the n trained ones, by walking there. */
+/* The trained rows around position m of `length`, found by walking along the n rows. */
 static void resizing_keeps_both_ends(void **state) {
     (void)state;
     static const int64_t cases[][2] = {{8, 8}, {8, 15}, {8, 22}, {8, 5},   {8, 2},
@@ -221,10 +223,10 @@ static void resizing_keeps_both_ends(void **state) {
         config.input.resized_length = length;
         gyre_encoding *e = test_encoding(&config);
         assert_ok(added(e, table, -OFFSET, length + OFFSET, got));
-        assert_memory_equal(got, table, (OFFSET + 1) * DIM * sizeof *got); /* padding, and the first */
+        assert_memory_equal(got, table, (OFFSET + 1) * DIM * sizeof *got); /* padding, and the first row */
         if (length > 1)
             assert_memory_equal(got + (OFFSET + length - 1) * DIM, table + (OFFSET + n - 1) * DIM, DIM * sizeof *got);
-        int64_t low = 0, past = 0; /* row low + past / (length - 1) */
+        int64_t low = 0, past = 0; /* row low + remainder / (length - 1) */
         for (int64_t m = 1; m < length; m++) {
             for (past += n - 1; past >= length - 1; past -= length - 1)
                 low++;
@@ -238,7 +240,7 @@ static void resizing_keeps_both_ends(void **state) {
     }
 }
 
-/* The most positions: shares are still exact fractions. */
+/* The largest number of positions: weights are still exact fractions. */
 static void resizing_to_large_lengths(void **state) {
     (void)state;
     const double ends[2] = {0, 1};
@@ -258,7 +260,7 @@ typedef struct sample {
     double x[ALL], want[ALL];
 } sample;
 
-/* The share of row r in position m by the documented rules, in double.  kind 0: as it is; 1: alpha = 1/2; 2: 29
+/* The weight of row r at position m by the documented rules, in double. kind 0: as trained; 1: alpha = 1/2; 2: 29
  * positions. */
 enum { KINDS = 3, LENGTH = 29 };
 static double share_of(int kind, int64_t m, int64_t r) {
@@ -278,7 +280,7 @@ static gyre_config kind_of(int kind) {
     return config;
 }
 
-/* Numbers of few bits: sums are exact in any order, so the one rounding at the end is all there is. */
+/* Numbers of few bits: sums are exact in any order, so only the final rounding remains. */
 static sample *sample_make(int kind, gyre_dtype dtype) {
     static const int64_t ends[KINDS] = {N, N * N, LENGTH};
     sample *s = calloc(1, sizeof *s);
@@ -335,7 +337,7 @@ static void every_type_is_rounded_once(void **state) {
 }
 
 /* -- gradients -- */
-/* The transpose: row r gets its share of every token, added to what is there; exact numbers, so exactly. */
+/* The transpose: row r gets its weight times every token, accumulated. All numbers are exact. */
 static void gradients_are_the_transpose(void **state) {
     (void)state;
     static double want[ROWS * DIM], sum[2 * ROWS * DIM];
@@ -364,7 +366,7 @@ static void gradients_are_the_transpose(void **state) {
         }
 }
 
-/* <dout, p of a change of the table> = <gradient, that change>, where shares are no round numbers. */
+/* <dout, p of a table change> = <gradient, table change>, with weights that are not exact. */
 static void gradients_and_changes_agree(void **state) {
     (void)state;
     static double dout[(N * N + OFFSET) * DIM], gradient[ROWS * DIM];
@@ -396,7 +398,7 @@ static void gradients_and_changes_agree(void **state) {
     }
 }
 
-/* Sums in float round at every step: their order is the order of tokens, for any number of threads. */
+/* Float sums round at every step. Their order is the order of tokens, for any number of threads. */
 static void threads_change_nothing(void **state) {
     (void)state;
     static float sums[3][ROWS * DIM];
@@ -494,7 +496,7 @@ static void suggested_rows_include_the_offset(void **state) {
     }
 }
 
-/* Nothing is left of a creation without the memory for it; a learned table needs none beside the object. */
+/* Creation without memory leaves nothing allocated. A learned table needs only the object. */
 static void failing_allocations(void **state) {
     (void)state;
     gyre_config configs[2] = {kind_of(1), GYRE_INIT(gyre_config)};

@@ -1,4 +1,4 @@
-/* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
+/* test_kernels.c: every tier's kernels against long double, with forward error bounds. */
 #include "guarded_memory.h"
 #include "kernels/kernels.h"
 
@@ -15,10 +15,10 @@
 typedef struct product_case {
     int64_t m, n, k;
     int by_columns; /* a lies transposed */
-    int64_t gap;    /* between rows, and for a between neighbours when by_columns is 2 */
+    int64_t gap;    /* gap between rows, and between neighbours of a when by_columns is 2 */
 } product_case;
 
-/* |c - exact| <= gamma_(k + 1) (|c0| + sum |a b|): one rounding for each product and each sum, in whatever order. */
+/* |c - exact| <= gamma_(k + 1) (|c0| + sum |a b|): one rounding per product and per sum, in any order. */
 static long double check_product(const gyre_kernels *kernels, const product_case *t, int accumulate, test_random *random) {
     long double worst = 0;
     const int64_t a_step = t->by_columns == 2 ? 3 : 1;
@@ -50,7 +50,7 @@ static long double check_product(const gyre_kernels *kernels, const product_case
                 exact += term;
                 size += fabsl(term);
             }
-            worst = larger_share(worst, (long double)got, exact, (long double)(t->k + 1) * 0x1p-24L * 1.001L * size);
+            worst = larger_fraction(worst, (long double)got, exact, (long double)(t->k + 1) * 0x1p-24L * 1.001L * size);
         }
     }
     free(a);
@@ -72,10 +72,10 @@ static void product_within_bound(void **state) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         for (int accumulate = 0; accumulate < 2; accumulate++)
             worst = fmaxl(worst, check_product(kernels, &others[i], accumulate, &random));
-    report_share("matmul_f32", kernels, worst);
+    report_fraction("matmul_f32", kernels, worst);
 }
 
-/* A row of the product alone has the bits it has among others, and so has a group of its columns. */
+/* A row of the product alone has the same bits as among others, and so has a group of its columns. */
 static void product_same_for_any_split(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     enum { M = 29, N = 96, K = 50 };
@@ -116,7 +116,7 @@ static void exp_within_bound(void **state) {
             }
         }
     }
-    report_share("exp_row_f32", kernels, (long double)worst);
+    report_fraction("exp_row_f32", kernels, (long double)worst);
 }
 
 static void exp_at_the_edges(void **state) {
@@ -143,7 +143,7 @@ static void exp_at_the_edges(void **state) {
     test_close(sum, total, 1e-6L, "sum");
 
     float nan[16];
-    for (uint32_t i = 0; i < 16; i++) { /* whatever a NaN carries, it stays one */
+    for (uint32_t i = 0; i < 16; i++) { /* any NaN stays a NaN */
         const uint32_t bits = 0x7FC00000u | i * 0x12345u | i << 31;
         memcpy(&nan[i], &bits, sizeof bits);
     }
@@ -168,7 +168,7 @@ static void row_sums_and_maxima(void **state) {
             most = fmaxf(most, a[i]);
         }
         kernels->dot_row_f32(a, b, n, &got);
-        worst = larger_share(worst, (long double)got, dot, (long double)n * 0x1p-24L * 1.001L * size);
+        worst = larger_fraction(worst, (long double)got, dot, (long double)n * 0x1p-24L * 1.001L * size);
         kernels->max_row_f32(a, n, &got);
         assert_true(got == most);
     }
@@ -179,7 +179,7 @@ static void row_sums_and_maxima(void **state) {
         kernels->max_row_f32(a, 32, &got);
         assert_true(got == -3);
     }
-    report_share("dot_row_f32", kernels, worst);
+    report_fraction("dot_row_f32", kernels, worst);
 }
 
 static void finds_nonfinite_values(void **state) {
@@ -192,15 +192,15 @@ static void finds_nonfinite_values(void **state) {
     kernels->finite_row_f32(x, 48, &finite);
     assert_int_equal(finite, 1);
     for (int i = 0; i < 48; i++) {
-        const float kept = x[i];
+        const float original = x[i];
         x[i] = bad[i % 3];
         kernels->finite_row_f32(x, 48, &finite);
         assert_int_equal(finite, 0);
-        x[i] = kept;
+        x[i] = original;
     }
 }
 
-/* Not a float past the last of any operand, in any of the ways that a may lie.  (A compiler did.) */
+/* No float past the end of an operand is read, for every layout of a. (A compiler once did.) */
 static void product_reads_inside_its_operands(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     for (int way = 0; way < 3; way++)
@@ -225,13 +225,13 @@ static void product_reads_inside_its_operands(void **state) {
                 }
 }
 
-/* Every way that rows can go on, any width, and no score past the last. */
+/* Every order of rows, any width, and no score past the last one. */
 static void picks_entries(void **state) {
     enum { LINES = 5, WIDTH = 40, ROWS = 120 };
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {35};
     static float from[LINES * ROWS + WIDTH], to[LINES * (WIDTH + 1)], want[LINES * (WIDTH + 1)];
-    for (int way = -2; way <= 3; way++) /* -2: no rows; 2: in no order; 3: in no order, with a step */
+    for (int way = -2; way <= 3; way++) /* -2: no rows; 2: in random order; 3: in random order, with a step */
         for (int64_t n = 0; n <= WIDTH; n++) {
             int32_t row[2 * ROWS];
             int64_t offset[LINES];
@@ -319,7 +319,7 @@ static void nonfinite_pairs_do_not_spread(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     for (int i = 0; i < ROTATION_TYPES; i++) {
         const rotation_type *type = &rotation_types[i];
-        const char *wrong = check_odd_pairs(rotation_of(kernels, type->dtype), type->dtype);
+        const char *wrong = check_nonfinite_pairs(rotation_of(kernels, type->dtype), type->dtype);
         if (wrong) fail_msg("rotate_%s %s: %s", type->name, kernels->tier, wrong);
     }
 }
@@ -334,8 +334,8 @@ static void rounds_to_nearest_even(void **state) {
     }
 }
 
-/* The instruction that converts to bf16 and whole numbers do it alike, NaNs too: every upper half of a float with many a
- * lower half, small ones among large ones, through a rotation by (x, 0) of (1, 0) and (0, 1), and as what is added to -0. */
+/* The bf16 conversion instruction and the integer version agree, on NaNs too. All upper halves of a float with many lower
+ * halves, small numbers among large ones, by a rotation by (x, 0) of (1, 0) and (0, 1), and by adding to -0. */
 static void instruction_rounds_as_whole_numbers(void **state) {
     enum { PAIRS = 64, UPPER = 65536, LOWER = 10 };
     static const uint32_t lower[LOWER] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0x4000, 0xc000, 0x1234, 0xfedc};
@@ -348,14 +348,14 @@ static void instruction_rounds_as_whole_numbers(void **state) {
             const uint32_t bits = ((first + i) / LOWER * 40503u) << 16 | lower[(first + i) % LOWER];
             memcpy(&x[i], &bits, sizeof bits);
         }
-        for (int way = 0; way < ROTATION_WAYS; way++) {
+        for (int way = 0; way < ROTATION_VARIANTS; way++) {
             const int from_half = way & 1, to_half = way >> 1 & 1, member = way >> 2;
             for (int i = 0; i < 2 * PAIRS; i++)
                 in[i] = (from_half ? i / PAIRS : i % 2) == member ? 0x3f80 : 0;
-            const gyre_rotate_job turns = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0};
-            gyre_rotate_job again = turns;
+            const gyre_rotate_job job = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0};
+            gyre_rotate_job again = job;
             again.out = out[1];
-            instruction->rotate_bf16(&turns);
+            instruction->rotate_bf16(&job);
             whole->rotate_bf16(&again);
             assert_memory_equal(out[0], out[1], sizeof out[0]);
         }
@@ -367,29 +367,30 @@ static void instruction_rounds_as_whole_numbers(void **state) {
     }
 }
 
-/* Every operand ends where the processor faults: not a byte past the last is read or written. */
+/* Every operand ends at a page without access: no byte past the end is read or written. */
 static void rotation_reads_inside_its_operands(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     enum { OPERANDS = 4 };
     for (int i = 0; i < ROTATION_TYPES; i++)
         for (int64_t pairs = 1; pairs <= 40; pairs += pairs < 18 ? 1 : 11)
-            for (int way = 0; way < ROTATION_WAYS; way++) {
+            for (int way = 0; way < ROTATION_VARIANTS; way++) {
                 const rotation_type *type = &rotation_types[i];
-                const rotation_case k = rotation_way(type->dtype, way, pairs);
+                const rotation_case k = rotation_variant(type->dtype, way, pairs);
                 const size_t size = gyre_dtype_size(type->dtype), angles = (size_t)pairs * (size == 8 ? 8 : 4);
                 const size_t bytes[OPERANDS] = {2 * (size_t)pairs * size, 2 * (size_t)pairs * size, angles, angles};
                 char *at[OPERANDS];
                 for (int o = 0; o < OPERANDS; o++)
                     at[o] = guarded(bytes[o]);
-                const gyre_rotate_job turns = {at[0],     at[1],         1,     pairs, 2 * pairs, 2 * pairs, k.from_half,
-                                               k.to_half, k.negate_sine, at[2], at[3], 0};
-                rotation_of(kernels, type->dtype)(&turns);
+                const gyre_rotate_job job = {at[0],     at[1],         1,     pairs, 2 * pairs, 2 * pairs, k.from_half,
+                                             k.to_half, k.negate_sine, at[2], at[3], 0};
+                rotation_of(kernels, type->dtype)(&job);
                 for (int o = 0; o < OPERANDS; o++)
                     unguard(at[o], bytes[o]);
             }
 }
 
-/* A float sum is exact in double, so rounding that once is the right answer; of a 16-bit type, that rounded once more. */
+/* A float sum is exact in double, so rounding it once gives the right answer. For 16-bit types, that is rounded once
+ * more. */
 static void adds_rows(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     enum { MOST = 70 };
@@ -430,7 +431,7 @@ static void scales_rows(void **state) {
         }
 }
 
-/* The distance is exact, the product and the difference are rounded once each: the same bits in every tier. */
+/* The distance is exact; the product and the difference are rounded once each. So all tiers give the same bits. */
 static void subtracts_alibi_bias(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     static const float distances[] = {0, 5, 47, 1000, -3, -1000, 8388500, -8388500};
@@ -474,7 +475,7 @@ static void environment_lowers_the_tier(void **state) {
     unsetenv("GYRE_CPU");
 }
 
-/* What every processor of a family has, a build for it has. */
+/* A tier that every processor of a family has must be in every build for it. */
 static void best_tier_is_selected(void **state) {
     (void)state;
 #if defined(__aarch64__)

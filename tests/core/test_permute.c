@@ -1,4 +1,4 @@
-/* test_permute.c: projections whose rows are moved between the layouts of a rotation. */
+/* test_permute.c: rows of projections permuted between the layouts of a rotation. */
 #include "core/rotation/permute.h"
 #include "support.h"
 
@@ -14,7 +14,7 @@ static gyre_encoding *rope(gyre_layout layout) {
     return test_encoding(&config);
 }
 
-/* Halves are rows r(2, d/2), interleaved ones r(d/2, 2): rows 3 .. 10 of a head turn, the rest stay. */
+/* The half layout is r(2, d/2), the interleaved one r(d/2, 2). Rows 3 .. 10 of a head are rotated, the rest are not. */
 static void rows_are_permuted(void **state) {
     (void)state;
     static const int from_half[CHANNELS] = {0, 1, 2, 3, 7, 4, 8, 5, 9, 6, 10, 11};
@@ -41,7 +41,7 @@ static void rows_are_permuted(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Every type, bits and all; [input][channel][head] in memory, backwards along the channels. */
+/* Every type, with all bits; [input][channel][head] in memory, with a negative stride along the channels. */
 static void any_type_and_stride(void **state) {
     (void)state;
     test_random random = {61};
@@ -75,7 +75,7 @@ static void any_type_and_stride(void **state) {
 /* -- a layer with grouped queries -- */
 enum { QUERIES = 4, KEYS = 2, TOKENS = 6, WIDTH = 10 };
 
-/* y[token][head][channel] = W x + bias, turned by the token's place; W as [head][channel][input]. */
+/* y[token][head][channel] = W x + bias, rotated to the token's position. W is [head][channel][input]. */
 static void project(const gyre_encoding *e, gyre_role role, const double *weight, const double *bias, int64_t heads,
                     const double *x, double *y) {
     for (int64_t t = 0; t < TOKENS; t++)
@@ -98,8 +98,8 @@ static void permuted(const gyre_encoding *e, gyre_layout from, gyre_layout to, i
     assert_ok(gyre_permute_rows(e, from, to, &rows, &moved, NULL));
 }
 
-/* A model trained under one layout, its projections moved, has its scores under the other: query heads and the fewer key
- * heads, weights and biases. */
+/* A model trained with one layout has the same scores under the other after its projections are permuted: query heads and
+ * fewer key heads, weights and biases. */
 static void scores_are_unchanged(void **state) {
     (void)state;
     test_random random = {62};

@@ -1,4 +1,4 @@
-/* test_pool.c: the ready-made parallel-for: every item once, from any caller. */
+/* test_pool.c: the built-in thread pool: every item runs once, from any caller. */
 #include "support.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* test_rotate_variants.c: the layouts, places, senses and axes in which models turn their queries and keys. */
+/* test_rotate_variants.c: rotations in every layout, channel range, direction and axis layout that models use. */
 #include "naive_rotation.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { WIDE = NAIVE_CHANNELS };
 
-/* Bytes that hold a row of any type. */
+/* Large enough for a row of any type. */
 static double x[WIDE], y[WIDE], z[WIDE], w[WIDE];
 
 static void fill(test_random *random, gyre_dtype dtype, int64_t n) {
@@ -14,7 +14,7 @@ static void fill(test_random *random, gyre_dtype dtype, int64_t n) {
         test_put(x, dtype, (size_t)i, test_uniform(random));
 }
 
-/* One token at position[0], position[1], ... of the axes. */
+/* Rotates one token at position[0], position[1], ... of the axes. */
 static gyre_status rotate_axes(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, const int64_t *position,
                                const void *in, void *out) {
     const int64_t n = gyre_encoding_get_config(e)->head_dim;
@@ -75,7 +75,7 @@ static void check_in_place(const gyre_encoding *e, gyre_dtype dtype, test_random
     }
 }
 
-/* Channels before and after the rotated ones, whatever their bits. */
+/* Channels before and after the rotated ones are copied with all their bits. */
 static void check_passed(const gyre_encoding *e, gyre_dtype dtype, test_random *random) {
     const gyre_config *config = gyre_encoding_get_config(e);
     const size_t size = gyre_dtype_size(dtype), first = (size_t)config->rope.first_channel * size,
@@ -132,7 +132,7 @@ static int64_t source(const shape *s, int64_t c) {
     return in < 0 || in >= s->dim ? c : s->first + 2 * (in % half) + in / half;
 }
 
-/* DeepSeek-V3's rotation is the interleaved one with its channels in another order, to the last bit; at position 0 too. */
+/* DeepSeek-V3's rotation is the interleaved rotation with permuted channels, to the last bit, at position 0 too. */
 static void interleaved_to_half_permutes_interleaved(void **state) {
     (void)state;
     test_random random = {42};
@@ -146,7 +146,7 @@ static void interleaved_to_half_permutes_interleaved(void **state) {
                 gyre_encoding *moved = test_encoding(&config);
                 const size_t size = gyre_dtype_size(test_dtypes[type]);
                 fill(&random, test_dtypes[type], config.head_dim);
-                memset(x, 0xFF, size); /* a NaN: of position 0, its bits must arrive */
+                memset(x, 0xFF, size); /* a NaN: at position 0, all its bits must be copied */
                 assert_ok(rotate_row(plain, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, x, y));
                 memcpy(w, x, sizeof w);
                 assert_ok(rotate_row(moved, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, x, z));
@@ -164,7 +164,7 @@ static void interleaved_to_half_permutes_interleaved(void **state) {
             }
 }
 
-/* Scores are those of the interleaved layout, so queries and keys agree wherever both were written by it. */
+/* Scores are those of the interleaved layout, provided that both queries and keys were written in this layout. */
 static void scores_in_every_layout_agree(void **state) {
     (void)state;
     test_random random = {43};
@@ -186,7 +186,7 @@ static void scores_in_every_layout_agree(void **state) {
     test_close(score[0], score[1], 1e-14L, "score");
 }
 
-/* Memory with gaps, channels walked backwards, several heads, tokens and batch rows; in place too. */
+/* Memory with gaps and a negative channel stride, several heads, tokens and batch rows; also in place. */
 static void strided_matches_dense(void **state) {
     (void)state;
     enum { BATCH = 2, TOKENS = 35, HEADS = 3, CHANNELS = 40, ALL = BATCH * TOKENS * HEADS * CHANNELS };
@@ -260,11 +260,11 @@ static const deal deals[] = {
     {80, 80, 2, {20, 20, 0, 0}, GYRE_AXES_AXIAL},          /* the vision tower of Qwen2-VL */
     {64, 64, 4, {5, 0, 20, 7}, GYRE_AXES_CHUNKED},
     {96, 96, 3, {16, 20, 12, 0}, GYRE_AXES_AXIAL},
-    {WIDE, 1206, 3, {203, 200, 200, 0}, GYRE_AXES_INTERLEAVED}}; /* more than is worked on at a time */
+    {WIDE, 1206, 3, {203, 200, 200, 0}, GYRE_AXES_INTERLEAVED}}; /* more than the library processes at once */
 enum { DEALS = 7 };
 
-/* As the models' code has it: blocks one after the other; or all to axis 0, then every third pair from 1 on below 3
- * section[1] to axis 1, every third from 2 on below 3 section[2] to axis 2. */
+/* As in the models' code. Either blocks one after the other, or axis 0 for all pairs, then axis 1 for every third pair from
+ * 1 on below 3 section[1], and axis 2 for every third pair from 2 on below 3 section[2]. */
 static void axis_map(const deal *d, int *axis) {
     int64_t at = 0;
     if (d->layout != GYRE_AXES_INTERLEAVED) {
@@ -286,7 +286,7 @@ static void pairs_rotate_by_their_axes(void **state) {
     const int64_t positions[][4] = {{7, 11, 13, 17}, {0, 3, 0, 0}, {1000, -5, 123456, 9}, {0, 0, 0, 4}};
     for (int i = 0; i < DEALS; i++) {
         gyre_config config = axes_config(&deals[i]);
-        config.rope.table_positions = i % 2 ? 50 : 0; /* of text: no use to a picture */
+        config.rope.table_positions = i % 2 ? 50 : 0; /* an angle table, of no use with different axes */
         gyre_encoding *e = test_encoding(&config);
         int axis[WIDE];
         axis_map(&deals[i], axis);
@@ -303,8 +303,8 @@ static void pairs_rotate_by_their_axes(void **state) {
     }
 }
 
-/* The rows and columns of a picture, from the matches_the_formula of the vision towers: the first half of the pairs turn by the row, the
- * second by the column, both with 10000^(-2 j / (d / 2)). */
+/* The rows and columns of an image, from the formula of the vision towers: the first half of the pairs rotates by the row,
+ * the second by the column, both with frequencies 10000^(-2 j / (d / 2)). */
 static void axial_picture(void **state) {
     (void)state;
     enum { D = 80 };
@@ -325,7 +325,7 @@ static void axial_picture(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Text has the same number on every axis, written out or not, and turns as under one axis, to the last bit. */
+/* Text has the same position on every axis, given once or per axis, and rotates as with one axis, to the last bit. */
 static void equal_axes_match_one_axis(void **state) {
     (void)state;
     test_random random = {47};
@@ -351,7 +351,7 @@ static void equal_axes_match_one_axis(void **state) {
             }
 }
 
-/* Three rows of I32 positions for each batch row, as models hold them: [axis][batch][token]. */
+/* Three rows of I32 positions for each batch row, in the models' layout [axis][batch][token]. */
 static void positions_of_axes_in_rows(void **state) {
     (void)state;
     enum { BATCH = 2, TOKENS = 40, D = 128 };
@@ -375,7 +375,7 @@ static void positions_of_axes_in_rows(void **state) {
                                place[2][t / TOKENS][t % TOKENS]};
         naive_check(&naive, at, 1, GYRE_DTYPE_F64, in + t * D, out + t * D);
     }
-    /* One number out of range on the last axis: nothing is written. */
+    /* One position out of range on the last axis: nothing is written. */
     place[2][1][39] = INT32_MIN;
     gyre_positions wide = positions;
     int64_t far[3] = {1, 2, ((int64_t)1 << 31) + 1};
@@ -400,7 +400,7 @@ static void wrong_channels_and_directions(void **state) {
     ASSERT_CONFIG_REFUSED(good, rope.mixed_exponent, -0.5);
     ASSERT_CONFIG_REFUSED(good, rope.mixed_exponent, (double)INFINITY);
     gyre_config config = good;
-    config.rope.dim = 0; /* what is left: 24, or an odd 23 */
+    config.rope.dim = 0; /* the remaining channels: 24, or an odd 23 */
     gyre_encoding *e = test_encoding(&config);
     assert_int_equal(gyre_encoding_get_config(e)->rope.dim, 24);
     assert_int_equal(gyre_encoding_get_config(e)->rope.axes, 1);
@@ -433,7 +433,7 @@ static void wrong_axes(void **state) {
     config.rope.axis_pairs[0] = 44;
     config.rope.axis_pairs[2] = 0;
     assert_config_refused(&config, "rope.axes");
-    config = mixed; /* pairs 1, 4, .. 61, 64: the last is none of 64 */
+    config = mixed; /* pairs 1, 4, .. 61, 64: there is no pair 64 */
     config.rope.axis_pairs[0] = 22;
     config.rope.axis_pairs[1] = 22;
     assert_config_refused(&config, "rope.axis_pairs[1]");
@@ -503,7 +503,7 @@ static void suggestions(void **state) {
             config.rope.axes_layout = (gyre_axes)layout;
             assert_ok(gyre_config_suggest(&config));
             assert_true(config.rope.axis_pairs[0] - config.rope.axis_pairs[2] <= 1);
-            gyre_encoding_free(test_encoding(&config)); /* every even split can be dealt out */
+            gyre_encoding_free(test_encoding(&config)); /* every even split is valid */
         }
 }
 

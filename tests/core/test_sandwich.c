@@ -1,4 +1,4 @@
-/* test_sandwich.c: Sandwich against the product of the sinusoids it is made of, alone and through attention. */
+/* test_sandwich.c: Sandwich against the product of its sinusoids, alone and in attention. */
 #include "naive_attention_tables.h"
 
 enum { HEADS = 3, DIM = 8 };
@@ -9,7 +9,7 @@ static gyre_encoding *sandwich(int64_t width) {
     return test_encoding(&config);
 }
 
-/* p_m . p_n / (8 (h + 1) / heads), the two sinusoids multiplied channel by channel. */
+/* p_m . p_n / (8 (h + 1) / heads): the two sinusoids multiplied channel by channel. */
 static long double formula(int64_t width, int64_t h, int64_t m, int64_t n) {
     long double sum = 0;
     for (int64_t i = 0; i < width / 2; i++) {
@@ -41,14 +41,15 @@ static void agrees_with_formula(void **state) {
                 assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &view, NULL, NULL));
                 for (int at = 0; at < 2 * HEADS * KEYS; at += 7) {
                     const long double want = formula(width, at / KEYS % HEADS, 100 + at / KEYS / HEADS, k[at % KEYS]);
-                    /* an angle past 10^9 is good to 1e-10 in the test's arithmetic too */
+                    /* angles above 10^9 are good to 1e-10 in the arithmetic of the test too */
                     test_close(scores[at], (long double)was[at] + want, (s == 3 ? 1e-9L : 1e-14L) * width, "score");
                 }
                 gyre_encoding_free(e);
             }
 }
 
-/* A key in place of the query has width / 2 over the head's ratio, the most there is; nothing is trained. */
+/* A key at the query's position has the largest bias, width / 2 divided by the head's ratio. Sandwich has no trained
+ * table. */
 static void bias_is_largest_at_distance_0(void **state) {
     (void)state;
     double scores[HEADS * 400] = {0};
@@ -68,8 +69,8 @@ static void bias_is_largest_at_distance_0(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Attention with Sandwich is attention on scores to which the product was added by hand: here, channels of q and k that are
- * the sinusoids themselves, scaled so that their product is the head's bias. */
+/* Attention with Sandwich equals attention with extra channels in q and k: the sinusoids themselves, scaled so that their
+ * product is the bias of the head. */
 static void attention_matches_wider_heads(void **state) {
     (void)state;
     enum { N = 150, WIDTH = 16, WIDE = DIM + WIDTH };

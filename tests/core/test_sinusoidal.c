@@ -1,4 +1,4 @@
-/* test_sinusoidal.c: the sinusoid in every layout that models use, its offset, padding and scales. */
+/* test_sinusoidal.c: the sinusoid in every layout that models use, with offset, padding and scales. */
 #include "support.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static gyre_config config_of(int64_t dim, gyre_sinusoid layout) {
     return config;
 }
 
-/* What position adds to zeros. */
+/* The vector that is added at `position`. */
 static void added(const gyre_encoding *e, const double *number, int64_t position, int64_t dim, double *out) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, dim);
@@ -69,7 +69,7 @@ static void layouts_follow_their_formulas(void **state) {
             }
 }
 
-/* The cosines first: the halves of the reference change places. */
+/* With cosines first, the halves of the reference are swapped. */
 static void cos_sin_layout_swaps_the_halves(void **state) {
     (void)state;
     static const char *const keys[] = {"concatenated", "tensor2tensor"};
@@ -95,7 +95,7 @@ static void cos_sin_layout_swaps_the_halves(void **state) {
     json_decref(cases);
 }
 
-/* Rows as the models' own code makes them, dim 8, base 10000; numbers from 30-digit arithmetic. */
+/* Rows as the models' own code computes them, dim 8, base 10000; values from 30-digit arithmetic. */
 static void rows_of_known_models(void **state) {
     (void)state;
     static const struct {
@@ -111,7 +111,7 @@ static void rows_of_known_models(void **state) {
          3,
          {0.1411200080598672221, -0.98999249660044545727, 0.2955202066613395751, 0.95533648912560601964,
           0.029995500202495660769, 0.99955003374898751627, 0.0029999955000020249996, 0.99999550000337499899}},
-        /* Marian, the same sorted */
+        /* Marian: the same values, sines first */
         {"Marian",
          GYRE_SINUSOID_SIN_COS,
          0,
@@ -144,11 +144,11 @@ static void rows_of_known_models(void **state) {
     }
 }
 
-/* M2M100: padding gets zeros, tokens count from padding_idx + 1 = 2, wherever the padding stands. */
+/* M2M100: padding gets zeros, tokens count from padding_idx + 1 = 2, wherever the padding is. */
 static void padding_is_zero(void **state) {
     (void)state;
     static const unsigned char mask[2][4] = {{0, 0, 1, 1}, {1, 1, 1, 0}};
-    static const int64_t turned[2][4] = {{0, 0, 2, 3}, {2, 3, 4, 0}};
+    static const int64_t sinusoid_positions[2][4] = {{0, 0, 2, 3}, {2, 3, 4, 0}};
     int64_t position[2][4];
     double x[2][4][9] = {{{0}}};
     assert_ok(gyre_positions_from_mask(mask[0], 2, 4, position[0]));
@@ -165,7 +165,8 @@ static void padding_is_zero(void **state) {
         for (int t = 0; t < 4; t++)
             for (int c = 0; c < 9; c++)
                 if (mask[b][t])
-                    test_close(x[b][t][c], 2 * formula(9, GYRE_SINUSOID_SIN_COS_T2T, 10000, (long double)turned[b][t], c),
+                    test_close(x[b][t][c],
+                               2 * formula(9, GYRE_SINUSOID_SIN_COS_T2T, 10000, (long double)sinusoid_positions[b][t], c),
                                1e-14L, "token");
                 else
                     assert_true(x[b][t][c] == 0);
@@ -259,7 +260,7 @@ static void trained_scale_multiplies(void **state) {
     sample_free(s);
 }
 
-/* d loss / d alpha = sum of dout . (scale x sinusoid), for every type of both, added to what is there. */
+/* d loss / d alpha = sum of dout . (scale x sinusoid), for every combination of types, accumulated. */
 static void gradient_of_the_scale(void **state) {
     (void)state;
     static double dout[2 * ALL];
@@ -381,7 +382,7 @@ static void wrong_configs(void **state) {
     assert_config_error(&wrong, "input.dim: 5 is odd; each sine needs its cosine (gyre_config)");
 }
 
-/* -- rows that are kept -- */
+/* -- cached rows -- */
 static void *plain_alloc(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
     return aligned_alloc(align, (bytes + align - 1) / align * align);
@@ -391,8 +392,9 @@ static void plain_free(void *ctx, void *memory) {
     free(memory);
 }
 
-/* An allocator of one's own gets no rows kept: what is added has the same bits without them, inside their reach and out. */
-static void check_kept(const gyre_config *config, gyre_dtype dtype) {
+/* With a caller's allocator no rows are cached. The results have the same bits as with cached rows, inside and outside their
+ * range. */
+static void check_cached(const gyre_config *config, gyre_dtype dtype) {
     enum { ROWS = 7 };
     static double x[ROWS * 33], y[ROWS * 33], z[ROWS * 33]; /* of any type */
     static const int64_t where[ROWS] = {0, 1, 63, 64, 499, 500, -1};
@@ -411,7 +413,7 @@ static void check_kept(const gyre_config *config, gyre_dtype dtype) {
     assert_ok(gyre_add_input(with, &tables, &positions, &in, &a, NULL, NULL));
     assert_ok(gyre_add_input(without, &tables, &positions, &in, &b, NULL, NULL));
     assert_memory_equal(y, z, (size_t)(ROWS * dim) * gyre_dtype_size(dtype));
-    static double apart[2 * ROWS * 33]; /* nor does it matter how channels lie */
+    static double apart[2 * ROWS * 33]; /* for strided channels too */
     gyre_view wide = gyre_dense(apart, dtype, 1, ROWS, 1, dim);
     for (int i = 0; i < 4; i++)
         wide.stride[i] *= 2;
@@ -437,7 +439,7 @@ static void cached_rows_change_no_bit(void **state) {
                 config.input.zero_padding = way;
                 config.input.scale = way ? 3.1 : 0;
                 config.input.trained_scale = way;
-                check_kept(&config, dtypes[type]);
+                check_cached(&config, dtypes[type]);
             }
 }
 

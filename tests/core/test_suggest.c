@@ -1,4 +1,5 @@
-/* test_suggest.c: what a scheme at the score needs can be filled in from the model's sizes, as the papers have it. */
+/* test_suggest.c: gyre_config_suggest fills in the fields of schemes of scores from the sizes of the model, as the papers
+ * do. */
 #include "naive_attention_tables.h"
 
 static gyre_config suggested(gyre_kind kind, int64_t length) {
@@ -45,12 +46,12 @@ static void set_fields_are_preserved(void **state) {
         assert_ok(gyre_config_suggest(&config));
         assert_memory_equal(&config, &was, sizeof was);
     }
-    gyre_config v1 = WITH(GYRE_KIND_DEBERTA, .max_distance = 20); /* no buckets is a choice too */
+    gyre_config v1 = WITH(GYRE_KIND_DEBERTA, .max_distance = 20); /* no buckets is a valid choice */
     assert_ok(gyre_config_suggest(&v1));
     assert_int_equal(v1.score.position_buckets, 0);
 }
 
-/* Whatever length a model is trained at, the suggestion makes an encoding. */
+/* The suggestion is a valid config for every trained length. */
 static void suggestions_are_valid_configs(void **state) {
     (void)state;
     for (int kind = GYRE_KIND_ALIBI; gyre_kind_name((gyre_kind)kind); kind++)

@@ -1,5 +1,5 @@
-/* test_tables.c: schemes that index tables by distance: rows against the reference figures, attention and every gradient
- * against the definition. */
+/* test_tables.c: schemes that index tables by distance: rows against reference values, attention and every gradient against
+ * the definition. */
 #include "kernels/kernels.h"
 #include "naive_attention_tables.h"
 
@@ -15,7 +15,7 @@ static void check_rows(const json_t *object, const gyre_config *config, const ch
     for (size_t i = 0; i < json_array_size(relative); i++) {
         int64_t row, expected = json_integer_value(json_array_get(want, i));
         assert_ok(gyre_encoding_row(e, 0, sign * json_integer_value(json_array_get(relative, i)), &row));
-        if (config->kind == GYRE_KIND_DEBERTA) { /* the figures are buckets; a row is one of 2 span */
+        if (config->kind == GYRE_KIND_DEBERTA) { /* the reference values are buckets; a row is one of 2 span */
             expected += span;
             expected = expected < 0 ? 0 : expected > 2 * span - 1 ? 2 * span - 1 : expected;
         }
@@ -76,7 +76,7 @@ static void bert_refuses_positions_outside(void **state) {
 
 /* -- the reference figures of attention -- */
 
-/* json [a][b][c] or [b][c], flat; with swap, as [b][a][c]. */
+/* A flat copy of json [a][b][c] or [b][c]; with swap, as [b][a][c]. */
 static size_t read_array(const json_t *array, double *out, int swap) {
     const size_t n = json_array_size(array);
     size_t at = 0;
@@ -107,7 +107,7 @@ static void rope_config(const json_t *p, gyre_config *config) {
     config->trained_length = test_integer(yarn, "original_max_position_embeddings");
 }
 
-/* slopes: room for those that ALiBi is given. */
+/* slopes: memory for ALiBi's slopes. */
 static gyre_config reference_config(const json_t *object, double *slopes) {
     const char *kind = test_string(object, "kind");
     const json_t *p = json_object_get(object, "parameters");
@@ -147,7 +147,7 @@ static void read_part(problem *p, part which, const json_t *array, int swap) {
         p->x[which][i] = (float)p->x64[which][i];
 }
 
-/* In the figures a table is named after what holds it: the key table meets the query. */
+/* In the reference, a table is named after its owner: the key table is multiplied by the query. */
 static void read_tables(problem *p, const json_t *parameters) {
     static const char *const names[2][4] = {{"key_table", "query_table", "value_table", "bias"}, {"table", "table", "", ""}};
     for (part i = TABLE_A; i <= BIAS; i++)
@@ -226,17 +226,19 @@ static const gyre_config schemes[] = {
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
-static const layout layouts[] = {
-    /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
-    {2, 5, 7, 4, 2, 6, 6, 0, 0, 0, 0},       {1, 9, 9, 2, 1, 8, 8, 1, 0, 3, 0},      {2, 6, 8, 2, 2, 4, 4, 1, 5, 0, 1},
-    {1, 70, 150, 2, 1, 20, 20, 1, 0, 11, 0}, {1, 40, 140, 2, 2, 16, 16, 0, 0, 0, 1}, /* more distances than a block has
-                                                                                      * rows */
+static const layout
+    layouts[] =
+        {
+            /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
+            {2, 5, 7, 4, 2, 6, 6, 0, 0, 0, 0},      {1, 9, 9, 2, 1, 8, 8, 1, 0, 3, 0},
+            {2, 6, 8, 2, 2, 4, 4, 1, 5, 0, 1},      {1, 70, 150, 2, 1, 20, 20, 1, 0, 11, 0},
+            {1, 40, 140, 2, 2, 16, 16, 0, 0, 0, 1}, /* more distances than rows in a block */
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    const int used = tier_or_skip(tier) == gyre_kernels_select(); /* what runs here is looked at most */
+    const int used = tier_or_skip(tier) == gyre_kernels_select(); /* the tier used on this machine gets the most tests */
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++) {
@@ -270,7 +272,7 @@ static void same_for_any_threads(void **state) {
     }
 }
 
-/* Moving every position by the same amount changes not a bit. */
+/* Adding the same number to every position changes no bit. */
 static void only_distances_matter(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
@@ -288,7 +290,7 @@ static void only_distances_matter(void **state) {
     }
 }
 
-/* A key that is masked holds NaN, and so does a row of the tables that no visible pair has. */
+/* A masked key is NaN, and so is a table row that no visible pair uses. */
 static void masked_nan_has_no_effect(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
@@ -298,7 +300,7 @@ static void masked_nan_has_no_effect(void **state) {
             int64_t shape[4], row;
             table_shape(&p, i, shape);
             if (shape[0] == 0 || schemes[scheme].kind == GYRE_KIND_T5) continue;
-            assert_ok(gyre_encoding_row(p.encoding, 0, 2, &row)); /* a key ahead of the query */
+            assert_ok(gyre_encoding_row(p.encoding, 0, 2, &row)); /* a key after the query */
             for (int64_t h = 0; h < shape[1]; h++)
                 for (int64_t c = 0; c < shape[3]; c++)
                     p.x[i][(h * shape[2] + row) * shape[3] + c] = NAN;
@@ -349,15 +351,15 @@ static void bias_without_attention(void **state) {
             test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
         }
         for (size_t e = 0; e < p.size[BIAS]; e++) {
-            const double kept = p.x64[BIAS][e];
+            const double original = p.x64[BIAS][e];
             double want = 0;
             for (int i = 0; i < N; i++) {
                 const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
                 for (int side = -1; side <= 1; side += 2) {
-                    p.x64[BIAS][e] = kept + side * 1e-5;
+                    p.x64[BIAS][e] = original + side * 1e-5;
                     want += side * weight[i] * naive_bias(&p, h, p.q_at[row], n) / 2e-5;
                 }
-                p.x64[BIAS][e] = kept;
+                p.x64[BIAS][e] = original;
             }
             test_close(p.table[BIAS][e], want, 1e-7L * (1 + fabsl((long double)want)), "bias table");
         }
@@ -462,7 +464,7 @@ static void refuses_bad_tables(void **state) {
     free_problem(&p);
 }
 
-/* Tables that no memory holds: 0 bytes, not a number that wrapped around. */
+/* Tables larger than memory: the size is 0 bytes, not a number that overflowed. */
 static void scratch_size_does_not_overflow(void **state) {
     (void)state;
     gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = 70000);
@@ -478,7 +480,8 @@ static void scratch_size_does_not_overflow(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Scratch grows with the tokens and with the rows of the tables, not with their product nor with tokens squared. */
+/* Scratch grows linearly with the tokens and with the rows of the tables, not with their product or the square of the
+ * tokens. */
 static void scratch_is_linear(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)

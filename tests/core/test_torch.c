@@ -1,4 +1,4 @@
-/* test_torch.c: GYRE_ANGLE_PATH_TORCH against what PyTorch computed (tests/reference/torch_rows.py), bit for bit. */
+/* test_torch.c: GYRE_ANGLE_PATH_TORCH against values computed by PyTorch (tests/reference/torch_rows.py), bit for bit. */
 #include "support.h"
 
 #include "core/rotation/torch_math.h"
@@ -17,7 +17,7 @@ static const named_scaling scalings[] = {{"default", GYRE_SCALING_NONE},        
                                          {"dynamic", GYRE_SCALING_DYNAMIC_NTK}, {"yarn", GYRE_SCALING_YARN},
                                          {"llama3", GYRE_SCALING_LLAMA3},       {"longrope", GYRE_SCALING_LONGROPE}};
 
-/* Eight hexadecimal digits a float. */
+/* Eight hexadecimal digits per float. */
 static size_t floats_of(const char *hexes, float out[MOST]) {
     const size_t n = strlen(hexes) / 8;
     assert_true(n > 0 && n <= MOST);
@@ -50,8 +50,8 @@ static gyre_config config_of(const json_t *c, double list[MOST]) {
     return config;
 }
 
-/* (1, 0) turned has the cos and the sin themselves, bit for bit: 1 c - 0 s. */
-static void turn(const gyre_encoding *e, int64_t position, size_t pairs, float c[MOST], float s[MOST]) {
+/* (1, 0) rotated is (cos, sin) bit for bit: 1 c - 0 s. */
+static void cos_sin_at(const gyre_encoding *e, int64_t position, size_t pairs, float c[MOST], float s[MOST]) {
     float x[2 * MOST] = {0}, y[2 * MOST];
     for (size_t i = 0; i < pairs; i++)
         x[i] = 1;
@@ -77,7 +77,7 @@ static void check_case(const json_t *c, int table) {
     const json_t *rows = json_object_get(c, "rows"), *row;
     size_t r;
     json_array_foreach((json_t *)rows, r, row) {
-        turn(e, test_integer(row, "position"), pairs, cosine, sine);
+        cos_sin_at(e, test_integer(row, "position"), pairs, cosine, sine);
         floats_of(test_string(row, "cos"), want);
         for (size_t i = 0; i < pairs; i++)
             if (memcmp(&cosine[i], &want[i], sizeof *want) != 0)
@@ -90,7 +90,7 @@ static void check_case(const json_t *c, int table) {
     gyre_encoding_free(e);
 }
 
-/* PyTorch took eight floats at a time, with fused products. */
+/* PyTorch processed eight floats at a time, with FMA. */
 static int comparable(void) {
 #if defined(__x86_64__)
     return gyre_torch_math_available() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -112,7 +112,7 @@ static void rows_match_torch(void **state) {
     json_decref(cases);
 }
 
-/* How far that is from the truth: a third of a turn at ten million. */
+/* The error of this path: a third of a revolution at ten million. */
 static void exact_rows_differ(void **state) {
     (void)state;
     if (!gyre_torch_math_available()) skip();
@@ -121,8 +121,8 @@ static void exact_rows_differ(void **state) {
     gyre_encoding *exact = test_encoding(&config);
     config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     gyre_encoding *torch = test_encoding(&config);
-    turn(torch, 10000000, 32, c, s);
-    turn(exact, 10000000, 32, exact_c, exact_s);
+    cos_sin_at(torch, 10000000, 32, c, s);
+    cos_sin_at(exact, 10000000, 32, exact_c, exact_s);
     float most = 0;
     for (int i = 0; i < 32; i++)
         most = fmaxf(most, fmaxf(fabsf(c[i] - exact_c[i]), fabsf(s[i] - exact_s[i])));

@@ -1,4 +1,4 @@
-/* test_transformer_xl.c: rows, tables and refusals of Transformer-XL, and where its sinusoid comes from. */
+/* test_transformer_xl.c: rows, tables and refusals of Transformer-XL, and the sinusoid of its distances. */
 #include "naive_attention_tables.h"
 
 static gyre_encoding *transformer_xl(int64_t clamp, int bidirectional) {
@@ -39,7 +39,7 @@ static void rows_and_tables(void **state) {
     }
 }
 
-/* The sinusoid that callers project is that of the distances: sines, then cosines, as the sinusoid at the input has them. */
+/* The sinusoid that callers project is the sinusoid of the distances: sines, then cosines, as at the input. */
 static void sinusoid_of_distances(void **state) {
     (void)state;
     enum { DISTANCES = 9, DIM = 6 };

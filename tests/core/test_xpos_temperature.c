@@ -1,4 +1,4 @@
-/* test_xpos_temperature.c: what makes queries and keys longer or shorter as they turn: xPos, and the temperature of queries. */
+/* test_xpos_temperature.c: factors on rotated queries and keys: xPos, and the temperature of queries. */
 #include "naive_rotation.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static void xpos_formula(void **state) {
                 gyre_config config = xpos(dims[d], (gyre_layout)layout, 100);
                 config.rope.dim = dims[d] - 8;
                 config.rope.first_channel = 2;
-                config.rope.table_positions = 150; /* of angles: not of magnitudes */
+                config.rope.table_positions = 150; /* a table of angles, not of magnitudes */
                 gyre_encoding *e = test_encoding(&config);
                 for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
                     for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++)
@@ -71,7 +71,7 @@ static long double score(const gyre_encoding *e, int64_t m, int64_t n) {
     return sum;
 }
 
-/* The score of a pair of channels is RoPE's times zeta^((m - n) / base), wherever the two stand and whatever the centre. */
+/* The score of a pair of channels is RoPE's times zeta^((m - n) / base), at any two positions with any centre. */
 static void xpos_scores_are_relative(void **state) {
     (void)state;
     test_random random = {52};
@@ -125,8 +125,8 @@ static void xpos_inverse_and_adjoint(void **state) {
     gyre_encoding_free(e);
 }
 
-/* The fastest pair shrinks by (0.4 / 1.4)^(n / 512), 2^-100 at n = 28328.8: one position more is refused, with nothing
- * written, the rows before it included. */
+/* The fastest pair shrinks by (0.4 / 1.4)^(n / 512), which is 2^-100 at n = 28328.8. One position more is refused, and
+ * nothing is written, not even the rows before it. */
 static void xpos_out_of_range(void **state) {
     (void)state;
     test_random random = {54};
@@ -156,7 +156,7 @@ static void xpos_out_of_range(void **state) {
             }
     gyre_encoding_free(e);
 
-    /* The attention factor counts: 2^60 leaves 2^40 of the way up, and 2^160 of the way down. */
+    /* The attention factor is included: 2^60 leaves a factor of 2^40 upwards, and of 2^160 downwards. */
     config.rope.attention_factor = 0x1p60;
     e = test_encoding(&config);
     const call query = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F32, 64},
@@ -179,7 +179,7 @@ static gyre_config temperature(gyre_kind kind, gyre_temperature which, int64_t l
     return config;
 }
 
-/* Numbers written out: 1 + 0.1 ln 2 = 1.0693..., ln 4096 / ln 512 = 4 / 3. */
+/* Computed separately: 1 + 0.1 ln 2 = 1.0693..., ln 4096 / ln 512 = 4 / 3. */
 static void temperature_figures(void **state) {
     (void)state;
     static const struct {
@@ -214,7 +214,7 @@ static void temperature_figures(void **state) {
     }
 }
 
-/* The whole row of a query, what does not turn included; keys have none. */
+/* The whole row of a query is scaled, including channels that are not rotated. Keys are not scaled. */
 static void temperature_formula(void **state) {
     (void)state;
     test_random random = {55};
@@ -237,7 +237,7 @@ static void temperature_formula(void **state) {
                     }
 }
 
-/* Schemes that rotate nothing have it as well; where it is 1, they copy, whatever the bits. */
+/* Schemes without a rotation have a temperature too. Where it is 1, they copy all bits. */
 static void temperature_without_rotation(void **state) {
     (void)state;
     test_random random = {56};

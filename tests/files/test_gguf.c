@@ -1,11 +1,11 @@
-/* test_gguf.c: the GGUF container: every type, both versions, and every way in which a file can lie. */
+/* test_gguf.c: the GGUF container: every type, both versions, and every inconsistency that a file can have. */
 #include "files/gguf.h"
 #include "make_gguf.h"
 
 /* -- a good file -- */
 static const float three[3] = {1, 2.5f, -3};
 
-/* Every type once, an array of words between them, two tensors. */
+/* Every type once, an array of strings among them, and two tensors. */
 static made_gguf *whole(uint32_t version) {
     made_gguf *made = made_begin(version);
     made_string(made, "general.architecture", "llama");
@@ -126,7 +126,7 @@ static void reads_every_type_of_both_versions(void **state) {
     }
 }
 
-/* The pairs' spans tile the bytes between the header and the descriptions of the tensors, in order. */
+/* The spans of the pairs cover the bytes between the header and the tensor descriptions, in order. */
 static void spans_cover_the_metadata(void **state) {
     (void)state;
     made_gguf *made = whole(3);
@@ -171,7 +171,7 @@ static void check_refused(const void *bytes, size_t size, gyre_status status, ui
 static void refuses_truncation_at_any_byte(void **state) {
     (void)state;
     made_gguf *made = whole(3);
-    for (size_t size = 0; size < made->file_bytes - 16; size++) { /* the last tensor ends 16 bytes before its padding does */
+    for (size_t size = 0; size < made->file_bytes - 16; size++) { /* the last tensor ends 16 bytes before its padding */
         unsigned char *bytes = made_copy(made, size);
         gyre_gguf *file = NULL;
         gyre_error err = {0, ""};
@@ -200,7 +200,7 @@ static void refuses_other_versions(void **state) {
 }
 
 typedef void make(made_gguf *made);
-/* offset: of the fault; keys begin at 24. */
+/* offset: where the error is; keys begin at 24. */
 static void check_made(make *build, gyre_status status, uint64_t offset, const char *text) {
     made_gguf *made = made_begin(3);
     build(made);
@@ -295,7 +295,7 @@ static void refuses_inconsistent_keys(void **state) {
     check_made(keys_missing, GYRE_EFORMAT, UINT64_MAX, "");
 }
 
-/* A file of zeros has room for millions of keys and tensors, and each would take memory. */
+/* A file of zeros has space for millions of keys and tensors, and each would need memory. */
 static void refuses_counts_above_the_limits(void **state) {
     (void)state;
     enum { MILLION = 1 << 20, BYTES = 26 * MILLION };
@@ -368,7 +368,7 @@ static void refuses_inconsistent_tensors(void **state) {
     check_made(unknown_past_the_end, GYRE_EFORMAT, 57, "at 64 of the data");
 }
 
-/* A type that came later: its size is not known, its name and place are. */
+/* A type of a later version: its size is unknown; its name and offset are reported. */
 static void unknown_types_have_no_size(void **state) {
     (void)state;
     made_gguf *made = made_begin(3);

@@ -1,5 +1,5 @@
-/* test_gguf_rewrite.c: a GGUF file with other metadata: what was not asked for stays as it was, and a write that fails leaves
- * nothing. */
+/* test_gguf_rewrite.c: rewriting the metadata of a GGUF file: everything else stays as it was, and a failed write leaves no
+ * file. */
 #include "files/gguf_rewrite.h"
 #include "make_gguf_models.h"
 #include "reading/gguf/gguf_rewrite_positions.h"
@@ -60,7 +60,7 @@ static int teardown(void **state) {
     return rmdir(folder);
 }
 
-/* Bytes of tensors that no two blocks share. */
+/* Tensor bytes that differ from block to block. */
 static void put_tensors(made_gguf *made) {
     test_random random = {7};
     float x[1000];
@@ -77,7 +77,7 @@ static void make_source(made_gguf *made) {
 }
 
 /* -- edits -- */
-/* As if the changed file had been made like that from the beginning. */
+/* The target must equal a file that was built with these changes from the start. */
 static void check_same(const made_gguf *wanted) {
     size_t bytes;
     unsigned char *got = get_file(target, &bytes);
@@ -142,7 +142,7 @@ static void copies_without_edits(void **state) {
     free(made);
 }
 
-/* Larger than what is copied at a time, and much larger than what may be held. */
+/* Larger than one copy block, and much larger than the memory limit. */
 static void needs_little_memory_for_large_tensors(void **state) {
     (void)state;
     const uint64_t large = 64 << 20;
@@ -151,7 +151,7 @@ static void needs_little_memory_for_large_tensors(void **state) {
     made_finish(made);
     put_file(source, made->file, made->file_bytes);
     unlink(target);
-    /* Not all zeros: a byte in every page, no two near each other alike. */
+    /* Not all zeros: one nonzero byte per page, different in neighbouring pages. */
     FILE *file = fopen(source, "r+b");
     assert_non_null(file);
     for (uint64_t at = 0; at < large; at += 4096) {
@@ -291,7 +291,7 @@ static gyre_config rope(int64_t dim, gyre_scaling scaling, double base, double f
     return config;
 }
 
-/* Reads the target and holds it against llama.cpp's formula. */
+/* Reads the target and compares it with llama.cpp's formula. */
 static void check_target(const ggml *c, int64_t length, double attention) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
@@ -309,7 +309,7 @@ static void check_target(const ggml *c, int64_t length, double attention) {
     gyre_reading_free(reading);
 }
 
-/* The tensors' bytes are the file's last ones: as they were. */
+/* The bytes of the tensors, at the end of the file, are unchanged. */
 static void check_tensors(const made_gguf *made) {
     size_t bytes;
     unsigned char *got = get_file(target, &bytes);
@@ -347,7 +347,7 @@ static void writes_every_scaling_that_llama_cpp_has(void **state) {
     check_positions(yarn("llama", 128, 10000, 16, 4096), &config, 8192, &(ggml){.base = 500000, .s = 1, .dim = 128}, 1);
 }
 
-/* Nothing else is touched: a file that says so already only gets its length. */
+/* Only the length changes in a file that already has this scaling. */
 static void unchanged_keys_are_not_edited(void **state) {
     (void)state;
     const gyre_config config = rope(128, GYRE_SCALING_YARN, 10000, 16, 4096);
@@ -370,11 +370,11 @@ static void writes_keys_of_the_architecture(void **state) {
     config.rope.beta_fast = 16;
     made_gguf *made = model("mistral3", 64, 4096, 2);
     check_positions(made, &config, 32768, &(ggml){10000, 8, 1, 16, 1, 4096, 64}, 1.2079441542);
-    /* A multiplier in the file would make a ratio of the factor. */
+    /* A multiplier in the file would turn the factor into a ratio. */
     made = yarn("mistral3", 64, 10000, 2, 4096);
     real_of(made, "mistral3", "rope.scaling.yarn_log_multiplier", 1);
     check_positions(made, &config, 32768, &(ggml){10000, 8, 1, 16, 1, 4096, 64}, 1.2079441542);
-    /* Layers with a window keep what they had. */
+    /* Layers with a window keep their base. */
     made = model("gemma3", 64, 4096, 12);
     size_of(made, "gemma3", "attention.sliding_window", 512);
     real_of(made, "gemma3", "rope.freq_base", 1e6f);
@@ -428,7 +428,7 @@ static void refuses_unsupported_configs(void **state) {
     made_gguf *made = model("llama", 128, 4096, 2);
     made_tensor(made, "rope_freqs.weight", (const float[64]){1}, 64);
     check_unsupported(made, &config, no, "rope_freqs.weight: this tensor divides the frequencies too");
-    /* What is wrong with the model is said of it, not of a file that is gone. */
+    /* Errors about the model are reported even if the file no longer exists. */
     made = model("llama", 128, 4096, 2);
     word_of(made, "llama", "rope.freq_base", "x");
     check_unsupported(made, &config, GYRE_EFORMAT, "source.gguf as it would be written, byte ");

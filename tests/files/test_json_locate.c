@@ -1,4 +1,4 @@
-/* test_json_locate.c: where keys stand in a JSON file, values by key, and a reading under construction. */
+/* test_json_locate.c: locations of keys in a JSON file, values by key, and readings under construction. */
 #include "files/json_locate.h"
 
 #include "check_reading.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* -- places -- */
-/* The text behind a path, and its line, checked to be what stands there. */
+/* The text at a path and its line, checked against the file. */
 static void assert_found(const char *text, const char *path, const char *key, const char *value, int64_t line) {
     gyre_json_member m = {0, 0, 0, 0};
     if (!gyre_json_locate(text, strlen(text), path, &m)) fail_msg("%s is not found", path);
@@ -93,7 +93,7 @@ static void test_ends_of_values(void **state) {
         }
 }
 
-/* A key with an escape is another way to write a key that jansson knows; it has no place then, and no wrong one. */
+/* An escaped key is another spelling of a key that jansson knows. It has no location then, rather than a wrong one. */
 static void test_escaped_keys(void **state) {
     (void)state;
     assert_missing("{\"\\u0061\": 1}", "a");
@@ -124,8 +124,8 @@ static void test_finds_objects(void **state) {
     assert_int_equal(gyre_json_locate_object("[]", 2, "", &m), 0);
 }
 
-/* Cut off anywhere and with any byte changed: whatever is found lies within.  Each copy has a heap block of its own size, so
- * that tools see a byte too many. */
+/* Truncated anywhere and with any byte changed: everything found is inside the text. Each copy has a heap block of exactly
+ * its size, so that sanitizers find reads past it. */
 static void test_reads_no_byte_past_the_end(void **state) {
     (void)state;
     static const char *const paths[] = {"a", "b.c.a", "q.r", "g", "zz", "j.k.l.m"};
@@ -161,7 +161,7 @@ static void test_deep_nesting(void **state) {
 }
 
 /* -- values by key -- */
-/* A scope of the whole text, in a build that fails into `err`. */
+/* A scope of the whole text, in a build whose errors go to `err`. */
 typedef struct bench {
     gyre_error err;
     gyre_build *build;
@@ -179,7 +179,7 @@ static void open_bench(bench *b, const char *text) {
     b->source = (gyre_json_source){b->build, text, strlen(text)};
     b->scope = (gyre_scope){&b->source, b->root, ""};
 }
-/* What failed; "" where nothing did. */
+/* The error text, or "" if nothing failed. */
 static void close_bench(bench *b, gyre_status status, const char *words) {
     gyre_reading *reading = NULL;
     const gyre_status got = gyre_build_status(b->build);
@@ -236,7 +236,7 @@ static void test_lines_and_columns(void **state) {
     assert_string_equal(place.key, "inner.deep.n");
     assert_int_equal(place.line, 4);
     assert_int_equal(place.offset, strstr(kinds, "\"n\"") - kinds);
-    place = gyre_scope_place(&deep, "absent"); /* where its object stands */
+    place = gyre_scope_place(&deep, "absent"); /* where its object is */
     assert_string_equal(place.key, "inner.deep.absent");
     assert_int_equal(place.line, 4);
     assert_int_equal(place.offset, strstr(kinds, "\"deep\"") - kinds);
@@ -295,7 +295,7 @@ static void test_wrong_values(void **state) {
         bench b;
         open_bench(&b, kinds);
         faults[i].cause(&b.scope);
-        /* Only the first counts, and what is asked for afterwards is as if it were not there. */
+        /* Only the first error counts. Later calls change nothing. */
         gyre_scope_fail(&b.scope, GYRE_EINVAL, "whole", "again");
         assert_int_equal(gyre_scope_integer(&b.scope, "whole", 1, 11), 11);
         close_bench(&b, GYRE_EFORMAT, faults[i].words);
@@ -343,7 +343,7 @@ static void test_fields_replace_each_other(void **state) {
     gyre_reading_free(reading);
 }
 
-/* Shortest digits that read back as the same double. */
+/* The shortest digits that read back as the same double. */
 static void test_numbers_read_back(void **state) {
     (void)state;
     static const struct {
@@ -405,7 +405,7 @@ static void test_groups_and_layers(void **state) {
     gyre_reading_free(reading);
 }
 
-/* Still usable after it was sorted, and memory to write to after it failed. */
+/* It is usable after sorting, and writable after a failure. */
 static void test_continues_after_an_error(void **state) {
     (void)state;
     gyre_error err = {0, ""};

@@ -1,4 +1,4 @@
-/* test_quants.c: the block formats of ggml against blocks written out by hand, and against their description bit by bit. */
+/* test_quants.c: ggml's block formats against blocks computed by hand, and against their description bit by bit. */
 #include "files/tensor_store.h"
 #include "support.h"
 
@@ -40,14 +40,14 @@ static void test_q4_0_by_hand(void **state) {
     assert_true(out[2] == 2.0f && out[32] == 777);
 }
 
-/* Scale 0.5, least 0.125.  Groups 0 and 3 have 6-bit numbers of their own bytes, 4 and 7 have theirs in three places. */
+/* Scale 0.5, minimum 0.125. The 6-bit numbers of groups 0 and 3 are in bytes of their own, those of 4 and 7 in three
+ * places. */
 static void put_groups(unsigned char *block) {
     static const unsigned char head[16] = {0x00,        0x38, 0x00, 0x30,        0x01 | 0x80, 0x02, 0x03, 0x3f | 0x40,
                                            0x05 | 0x40, 0x06, 0x07, 0x3e | 0xc0, 0x29,        0x00, 0x00, 0xf3};
     memcpy(block, head, sizeof head);
 }
-/* Scales 1, 2, 3, 63, 41 = 9 + 2 x 16, 0, 0, 19 = 3 + 1 x 16; leasts, of which number 4 is 2 + 1 x 16, the last 15 + 3 x
- * 16: */
+/* Scales 1, 2, 3, 63, 41 = 9 + 2 x 16, 0, 0, 19 = 3 + 1 x 16. Minimums: number 4 is 2 + 1 x 16, the last is 15 + 3 x 16. */
 static const double group_least[8] = {5, 6, 7, 62, 18, 0, 0, 63};
 
 static void test_q4_k_by_hand(void **state) {
@@ -136,7 +136,7 @@ static int signed_at(const unsigned char *block, int byte) {
     return bits(block, byte, 0, 7) - 128 * bit(block, byte, 7);
 }
 
-/* Six bits of a group: the scale (which = 0) or the least (1). */
+/* Six bits of a group: the scale (which = 0) or the minimum (1). */
 static int group_bits(const unsigned char *block, int group, int which) {
     if (group < 4) return bits(block, 4 + 4 * which + group, 0, 6);
     return bits(block, 8 + group, 4 * which, 4) + 16 * bits(block, 4 * which + group, 6, 2);
@@ -158,7 +158,7 @@ static double number_of(gyre_stored_type type, const unsigned char *block, int i
     return half_at(block, 0) * group_bits(block, group, 0) * q - half_at(block, 2) * group_bits(block, group, 1);
 }
 
-/* A scale that is neither infinite nor a NaN. */
+/* A finite scale. */
 static void put_scale(unsigned char *block, int byte, test_random *random) {
     block[byte] = (unsigned char)test_next(random);
     do
@@ -174,7 +174,7 @@ static void fill_block(gyre_stored_type type, unsigned char *block, test_random 
     if (type == GYRE_STORED_Q4_K || type == GYRE_STORED_Q5_K) put_scale(block, 2, random);
 }
 
-/* Doubles hold these sums of products exactly, so one rounding of them is the right answer to the last bit. */
+/* Doubles hold these sums of products exactly, so one rounding gives the right answer to the last bit. */
 static void test_random_rows(void **state) {
     (void)state;
     enum { BLOCKS = 3, MOST = 210 * BLOCKS + 1 };
@@ -200,7 +200,7 @@ static void test_random_rows(void **state) {
     }
 }
 
-/* Every f16 that is finite, as a scale of q = 1. */
+/* Every finite f16 as the scale of q = 1. */
 static void test_every_scale(void **state) {
     (void)state;
     unsigned char block[34] = {0};
@@ -234,7 +234,7 @@ static void test_sizes(void **state) {
     }
 }
 
-/* At every tier, at an even and an odd address, more than is widened at once. */
+/* On every tier, at even and odd addresses, more elements than one block of the kernel. */
 static void test_plain_types(void **state) {
     (void)state;
     static const struct {

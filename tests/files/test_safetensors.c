@@ -1,4 +1,4 @@
-/* test_safetensors.c: files made byte by byte, well and badly. */
+/* test_safetensors.c: valid and invalid files, built byte by byte. */
 #include "files/safetensors.h"
 #include "support.h"
 
@@ -33,7 +33,7 @@ static void write_bytes(const void *bytes, size_t n) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* A file of this header as it stands and these bytes of data; returns its size. */
+/* Writes exactly this header and these bytes of data to `out`. Returns the size. */
 static size_t build(unsigned char *out, const char *header, const void *data, size_t n) {
     const size_t length = strlen(header);
     for (size_t i = 0; i < 8; i++)
@@ -91,7 +91,7 @@ static void test_reads_by_name(void **state) {
     gyre_safetensors_free(file);
 }
 
-/* The header's length is odd, so every element lies across its type's alignment. */
+/* The header's length is odd, so every element is unaligned. */
 static void test_reads_unaligned(void **state) {
     (void)state;
     static const struct {
@@ -232,7 +232,7 @@ static void test_refuses_header_sizes(void **state) {
     bytes[0] = 2;
     memset(bytes + 1, 0, 7);
     write_bytes(bytes, sizeof bytes);
-    gyre_safetensors *file = open_file(); /* no tensors, no data: whole */
+    gyre_safetensors *file = open_file(); /* no tensors and no data: valid */
     assert_int_equal(gyre_safetensors_count(file), 0);
     gyre_safetensors_free(file);
 }
@@ -251,7 +251,7 @@ static void test_refuses_every_truncation(void **state) {
     assert_refused(GYRE_EFORMAT, "1 bytes after");
 }
 
-/* Whatever opens can be read without harm; the sanitizers watch. */
+/* Whatever opens can be read without errors; sanitizers watch. */
 static void read_all(const gyre_safetensors *file) {
     gyre_safetensors_view stored;
     for (int64_t i = 0; i < gyre_safetensors_count(file); i++) {
@@ -281,7 +281,7 @@ static void test_survives_flipped_bytes(void **state) {
         read_all(file);
         gyre_safetensors_free(file);
     }
-    assert_in_range(opened, 1, 1999); /* flips in names and data are no errors */
+    assert_in_range(opened, 1, 1999); /* changed bytes in names and data are no errors */
 }
 
 static void test_refuses_paths_that_are_not_files(void **state) {
@@ -323,7 +323,7 @@ static void test_written_files_read_back(void **state) {
     }
 }
 
-/* Byte for byte what the format asks for, and ties that round to even. */
+/* Byte for byte as the format requires, with ties rounded to even. */
 static void test_exact_bytes(void **state) {
     (void)state;
     const float ties[4] = {1.00390625f, 1.01171875f, -1.0f, 0x1.fep127f}; /* 1 + 2^-8, 1 + 3 * 2^-8 */

@@ -1,4 +1,4 @@
-/* test_tensor_store.c: a model's tensors out of whole files: their shapes, their numbers, and numbers that are none. */
+/* test_tensor_store.c: the tensors of valid files: shapes, numbers, and nonfinite numbers. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "files/gguf.h"
 #include "files/tensor_store.h"
@@ -40,7 +40,7 @@ static void check_unreadable(const gyre_tensor_store *store, const char *name, c
     assert_true(out == 7);
 }
 
-/* The header's length is chosen so that the data begins at an odd offset, or at an even one. */
+/* The length of the header is chosen so that the data begins at an odd or an even offset. */
 static void check_three(const char *path, int odd) {
     static const char *const names[] = {"B", "a", "a.w", "b.w", "five", "four", "none"};
     const gyre_kernels *kernels = gyre_kernels_select();
@@ -60,7 +60,7 @@ static void check_three(const char *path, int odd) {
     assert_true(out[0] == 1.5f && out[1] == -2.0f);
     assert_ok(gyre_stored_read(kernels, &c, out, NULL));
     assert_true(out[0] == 1.0f && out[1] == -3.0f && out[2] == 0.0f);
-    for (int i = 0; i < 2; i++) { /* forgotten, it is still there */
+    for (int i = 0; i < 2; i++) { /* readable again after its pages are released */
         assert_ok(gyre_stored_read(kernels, &b, out, NULL));
         assert_memory_equal(out, b_w, sizeof b_w);
         gyre_stored_release_pages(&b);
@@ -149,7 +149,7 @@ static void test_shards(void **state) {
     gyre_tensor_store_free(store);
 }
 
-/* As transformers has it: the whole file goes first. */
+/* As in transformers: the single file has priority over the index. */
 static void test_whole_before_index(void **state) {
     (void)state;
     const float x = 9;
@@ -162,7 +162,7 @@ static void test_whole_before_index(void **state) {
 }
 
 /* -- GGUF -- */
-/* A tensor of bytes, its next aligned. */
+/* A tensor of bytes, which leaves the next one unaligned. */
 static size_t put_bytes(made_gguf *made, const char *name, uint32_t rank, const uint64_t *dims, uint32_t type,
                         const void *bytes, size_t n) {
     const size_t at = made->data_bytes;
@@ -183,7 +183,7 @@ static void test_gguf(void **state) {
     put_bytes(made, "q4", 1, row, 2, blocks, 18);
     put_bytes(made, "k4", 2, wide, 12, blocks, 288);
     put_bytes(made, "k5", 2, wide, 13, blocks, 352);
-    put_bytes(made, "k6", 2, wide, 14, blocks + 3, 417); /* the zeros of another, which has one after it */
+    put_bytes(made, "k6", 2, wide, 14, blocks + 3, 417); /* the zeros of another tensor, which is followed by one more */
     put_bytes(made, "brain", 1, one, 30, three_bytes + 20, 2);
     put_bytes(made, "whole", 1, one, 26, blocks, 4);
     put_bytes(made, "deep", 4, deep, 0, three_bytes, 24);
@@ -212,7 +212,7 @@ static void test_gguf(void **state) {
         assert_ok(gyre_stored_read(gyre_kernels_select(), &t, out, NULL));
     }
     const gyre_file_tensor embedding = stored_named(store, "token_embd.weight"), q8 = stored_named(store, "q8");
-    check_shape(&embedding, 2, 2, 3, 1, 1); /* dims are fastest first in the file */
+    check_shape(&embedding, 2, 2, 3, 1, 1); /* GGUF lists the fastest dimension first */
     assert_int_equal(embedding.offset, made->data_at);
     assert_ok(gyre_stored_read(gyre_kernels_select(), &embedding, out, NULL));
     assert_memory_equal(out, b_w, sizeof b_w);
@@ -232,9 +232,9 @@ static void test_gguf(void **state) {
 }
 
 /* -- numbers that are none -- */
-enum { LONG = 5000 /* more than is looked at at once */ };
+enum { LONG = 5000 /* more than is checked at once */ };
 
-/* One bad number in many, at its place and at no other. */
+/* One nonfinite number among many is reported with its position. */
 static void check_bad(const char *type, size_t bytes, size_t index, unsigned bits, const char *what) {
     static unsigned char data[4 * LONG];
     static float out[LONG];
@@ -272,7 +272,7 @@ static void test_bad_numbers(void **state) {
     stored_clear();
 }
 
-/* Every 16 bits as each scale of the third block: bad where the exponent is all ones. */
+/* All 65536 patterns as each scale of the third block: nonfinite where the exponent bits are all ones. */
 static void check_scales(uint32_t ggml, uint64_t elements, size_t bytes, size_t scale, const char *what) {
     made_gguf *made = made_begin(3);
     static unsigned char blocks[4 * 210];

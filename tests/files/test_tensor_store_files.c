@@ -1,4 +1,4 @@
-/* test_tensor_store_files.c: every way in which a model's files can lie, and where the message says that they do. */
+/* test_tensor_store_files.c: every inconsistency of a model's files, and the location that the message names. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "files/tensor_store.h"
 #include "kernels/kernels.h"
@@ -10,7 +10,7 @@
 #define X(dtype, shape, offsets) "{ \"x\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 #define ONE(name, offsets)       "\"" name "\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":" offsets "}"
 
-/* Each with 8 bytes of data.  at: where the tensor's name is in the header, past the 8 bytes of its size. */
+/* Each with 8 bytes of data. at: the offset of the tensor's name in the header, without the 8 bytes of its size. */
 static void test_safetensors(void **state) {
     (void)state;
     static const struct {
@@ -134,7 +134,7 @@ static void far_past_the_end(made_gguf *made) {
     made->data_bytes = 64;
 }
 static void half_a_block(made_gguf *made) {
-    made_info(made, "x", 2, (const uint64_t[]){128, 2}, 12, 0); /* 256 numbers, and no row of them */
+    made_info(made, "x", 2, (const uint64_t[]){128, 2}, 12, 0); /* 256 numbers, but no whole row */
     made->data_bytes = 144;
 }
 static void many_elements(made_gguf *made) {
@@ -177,7 +177,7 @@ static void one_of_three(made_gguf *made) {
 
 static void test_ggufs(void **state) {
     (void)state;
-    /* at: past where the tensors are described, or, below 0, from the start of the data (-1 is 0). */
+    /* at: relative to the end of the tensor descriptions, or, below 0, to the start of the data (-1 is 0). */
     static const struct {
         void (*make)(made_gguf *);
         gyre_status status;
@@ -214,7 +214,7 @@ static void test_ggufs(void **state) {
 }
 
 /* -- cut and flipped -- */
-/* Whatever was opened can be read without harm; the sanitizers watch. */
+/* Whatever opens can be read without errors; sanitizers watch. */
 static void use(const gyre_tensor_store *store) {
     const gyre_kernels *kernels = gyre_kernels_select();
     uint64_t hash;
@@ -234,7 +234,7 @@ static void use(const gyre_tensor_store *store) {
     assert_ok(gyre_tensor_store_hash(store, &hash, NULL));
 }
 
-/* Every prefix is refused, in words, and so is one byte more where nothing may follow. */
+/* Every prefix is refused with a message, and so is an extra byte where nothing may follow. */
 static void check_cut(const char *name, const unsigned char *bytes, size_t size) {
     for (size_t n = 0; n < size; n++) {
         gyre_tensor_store *store = NULL;
@@ -303,7 +303,7 @@ static void test_cut_gguf(void **state) {
     made_info(made, "q", 2, (const uint64_t[]){256, 1}, 14, made->data_bytes);
     made->data_bytes += 224;
     made_info(made, "k", 1, (const uint64_t[]){32}, 8, made->data_bytes);
-    made->data_bytes += 34; /* the last: its bytes are needed to the last */
+    made->data_bytes += 34; /* the last tensor: all its bytes are needed */
     stored_gguf("model.gguf", made);
     free(made);
     const unsigned char *bytes = load("model.gguf", &size);

@@ -1,5 +1,5 @@
-/* test_truncated.c: a config.json or GGUF cut anywhere is an error that says why, and nothing past its end is read: every
- * prefix lies in memory of exactly its size, where AddressSanitizer sees the next byte. */
+/* test_truncated.c: a config.json or GGUF truncated anywhere is an error with a reason, and nothing past its end is read:
+ * every prefix is in memory of exactly its size, where AddressSanitizer detects reads past it. */
 #include "gyre/gyre_model.h"
 #include "support.h"
 
@@ -37,7 +37,7 @@ static int same_groups(const gyre_reading *a, const gyre_reading *b) {
     return 1;
 }
 
-/* 1: read, and as the whole is; 0: refused, in words. */
+/* Returns 1 if it is read, with the result of the whole file; 0 if it is refused with a message. */
 static int check_prefix(const sample *f, size_t size, const gyre_reading *whole) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
@@ -54,8 +54,8 @@ static int check_prefix(const sample *f, size_t size, const gyre_reading *whole)
     return 0;
 }
 
-/* Every prefix up to the first `every` bytes, then each seventh, and the last of all.  What is read from less than `needed`
- * is a fault. */
+/* Every prefix up to the first `every` bytes, then every seventh, and the whole. A prefix shorter than `needed` must be
+ * refused. */
 static void check_prefixes(const sample *f, size_t needed) {
     const size_t every = 4096;
     gyre_reading *whole = NULL;
@@ -94,7 +94,7 @@ static void test_configs(void **state) {
         size_t size;
         assert_true((size_t)snprintf(path, sizeof path, "%s/configs/%s", GYRE_TEST_DATA, entry->d_name) < sizeof path);
         unsigned char *bytes = load(path, &size);
-        size_t needed = size; /* up to the last brace; white space may be missing */
+        size_t needed = size; /* up to the last brace; white space after it may be missing */
         while (needed > 0 && bytes[needed - 1] != '}')
             needed--;
         const sample f = {entry->d_name, GYRE_PROFILE_DEFAULT, bytes, size};
@@ -107,7 +107,7 @@ static void test_configs(void **state) {
 }
 
 /* -- GGUF -- */
-/* Little endian, whatever the processor: magic, version, counts, keys, tensors, padding, data. */
+/* Little endian on every processor: magic, version, counts, keys, tensors, padding, data. */
 enum { AS_U32 = 4, AS_F32 = 6, AS_BOOL = 7, AS_STRING = 8, AS_ARRAY = 9 };
 typedef struct gguf {
     unsigned char bytes[16384];
@@ -166,7 +166,7 @@ static void tensor_f32(gguf *g, const char *name, uint64_t count, uint64_t offse
     put(g, 0, 4); /* F32 */
     put(g, offset, 8);
 }
-/* `count` numbers that begin at the next multiple of `alignment`. */
+/* `count` numbers from the next multiple of `alignment` on. */
 static void data_f32(gguf *g, size_t alignment, size_t count, float from, float step) {
     while (g->size % alignment)
         put(g, 0, 1);
@@ -174,7 +174,7 @@ static void data_f32(gguf *g, size_t alignment, size_t count, float from, float 
         put_f32(g, from + step * (float)i);
 }
 
-/* A Llama 3.1 as llama.cpp's converter writes it: the scaling is a tensor of divisors. */
+/* A Llama 3.1 as llama.cpp's converter writes it, with the scaling as a tensor of divisors. */
 static void make_llama(gguf *g, uint32_t version) {
     begin(g, version, 1, 10);
     key_text(g, "general.architecture", "llama");
@@ -228,7 +228,7 @@ static void make_longrope(gguf *g, uint32_t version) {
     data_f32(g, 32, 48, 1.0f, 0.02f);
 }
 
-/* No tensor: the data begins, aligned, where the file ends. */
+/* No tensor: the aligned start of the data is the end of the file. */
 static void make_alibi(gguf *g, uint32_t version) {
     begin(g, version, 0, 6);
     key_text(g, "general.architecture", "bloom");
@@ -260,7 +260,7 @@ static void test_gguf(void **state) {
     check_gguf("bloom", make_alibi);
 }
 
-/* Each byte of a small file with another value: read or refused, never out of bounds. */
+/* Each byte of a small file replaced: the file is read or refused, without reads out of bounds. */
 static void test_gguf_flipped(void **state) {
     (void)state;
     static const unsigned char masks[] = {0x01, 0x80, 0xff};

@@ -1,4 +1,4 @@
-/* test_config_json.c: config.json against transformers' reading of it, its own writing, and nonsense. */
+/* test_config_json.c: config.json as transformers reads it, as Gyre writes it, and invalid ones. */
 #include "check_same_config.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
@@ -13,14 +13,14 @@
 static const char path[] = "the/config.json";
 
 /* -- what transformers reads -- */
-/* The reference configs describe positions alone; these are the other keys of a Llama. */
+/* The reference configs contain only positions; these are the other keys of a Llama. */
 static json_t *whole_llama(const json_t *config) {
     json_t *rest = json_pack("{s:s, s:i, s:i, s:i, s:f, s:b}", "model_type", "llama", "vocab_size", 256, "num_hidden_layers",
                              2, "intermediate_size", 64, "rms_norm_eps", 1e-5, "tie_word_embeddings", 1);
     json_t *whole = json_deep_copy(config);
     assert_int_equal(json_object_update(whole, rest), 0);
     json_decref(rest);
-    /* A Llama of transformers 5 turns whole heads, whatever the file says. */
+    /* A Llama in transformers 5 rotates whole heads, whatever the file says. */
     if (json_object_get(config, "partial_rotary_factor")) {
         json_object_set_new(whole, "model_type", json_string("gyre"));
         json_object_set_new(whole, "position_embedding_type", json_string("rope"));
@@ -74,7 +74,7 @@ static const char base_text[] = "{'model_type':'llama','vocab_size':256,'hidden_
                                 "'rms_norm_eps':1e-5,'rope_theta':10000.0,'max_position_embeddings':512,"
                                 "'tie_word_embeddings':true}";
 
-/* Single quotes stand for double ones. */
+/* Replaces single quotes by double quotes. */
 static json_t *json_of(const char *text) {
     char quoted[2048];
     snprintf(quoted, sizeof quoted, "%s", text);
@@ -85,7 +85,7 @@ static json_t *json_of(const char *text) {
     return root;
 }
 
-/* The base with `changes` over it; "key": "-" takes the key away. */
+/* The base with `changes` applied; "key": "-" removes the key. */
 static json_t *changed(const char *changes) {
     json_t *root = json_of(base_text), *update = json_of(changes), *value;
     const char *key;
@@ -106,7 +106,7 @@ static gyre_model_config read_changed(const char *changes) {
     json_t *root = changed(changes);
     if (parse(root, &config, &arrays, &err) != GYRE_OK) fail_msg("%s: %s", changes, err.text);
     json_decref(root);
-    gyre_config_arrays_free(&arrays); /* no test below looks at them */
+    gyre_config_arrays_free(&arrays); /* the tests below do not use them */
     return config;
 }
 
@@ -131,7 +131,7 @@ static void test_reads_sizes(void **state) {
     assert_true(c.position.rope.base == 10000.0);
 }
 
-/* Which of several keys wins. */
+/* The priority among several keys. */
 static void test_reads_rope_by_version_5_rules(void **state) {
     (void)state;
     gyre_model_config c = read_changed("{'rope_scaling':{'type':'linear','factor':2},"
@@ -156,14 +156,14 @@ static void test_reads_rope_by_version_5_rules(void **state) {
     c = read_changed("{'rope_scaling':{'rope_type':'dynamic','factor':2,'original_max_position_embeddings':128}}");
     assert_int_equal(c.position.trained_length, 512);
     c = read_changed("{'rope_scaling':{'rope_type':'linear','factor':2,'attention_factor':3}}");
-    assert_true(c.position.rope.attention_factor == 0.0); /* transformers does not look */
+    assert_true(c.position.rope.attention_factor == 0.0); /* transformers ignores it */
     c = read_changed("{'rope_scaling':{'rope_type':'yarn','factor':2,'beta_fast':0,'beta_slow':null,'truncate':false}}");
     assert_true(c.position.rope.beta_fast == 32.0 && c.position.rope.fractional_bounds == 1);
     c = read_changed("{'partial_rotary_factor':0.5,'rope_parameters':{'partial_rotary_factor':1.0}}");
-    assert_int_equal(c.position.rope.dim, 8); /* a Llama's class does not look */
+    assert_int_equal(c.position.rope.dim, 8); /* the Llama class ignores it */
     c = read_changed("{'model_type':'gyre','position_embedding_type':'rope','partial_rotary_factor':0.5}");
     assert_int_equal(c.position.rope.dim, 4);
-    /* One kind of layers is as good as none. */
+    /* One kind of layers is the same as none. */
     c = read_changed("{'rope_parameters':{'full_attention':{'rope_type':'linear','factor':2,'rope_theta':5e5}}}");
     assert_true(c.position.rope.base == 5e5 && c.position.rope.scaling == GYRE_SCALING_LINEAR);
 }
@@ -323,7 +323,7 @@ static void test_survives_flipped_bytes(void **state) {
 }
 
 /* -- there and back -- */
-/* Prints the config of a model with these positions, checks that it comes back, and returns the JSON. */
+/* Writes the config of a model with these positions, checks that it reads back, and returns the JSON. */
 static json_t *there_and_back(const gyre_config *position) {
     gyre_model_config config = gyre_model_config_default(), back;
     gyre_config_arrays arrays;
@@ -415,7 +415,7 @@ static void test_writes_fields_of_yarn(void **state) {
     json_decref(there_and_back(&c));
 }
 
-/* Every rotated share of a head survives the truncation that reads it back. */
+/* Every rotated fraction of a head survives the truncation on reading. */
 static void test_writes_every_share(void **state) {
     (void)state;
     for (int64_t dim = 2; dim <= 20; dim += 2) {
@@ -464,7 +464,7 @@ static void test_writes_every_kind(void **state) {
     }
 }
 
-/* The keys that transformers' Llama needs, spelled as it spells them, in the fewest digits. */
+/* The keys that transformers' Llama needs, in its spelling, with the fewest digits. */
 static void test_writes_a_llama(void **state) {
     (void)state;
     static const char *const lines[] = {"\"architectures\": [\n    \"LlamaForCausalLM\"\n  ]",

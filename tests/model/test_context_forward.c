@@ -1,5 +1,5 @@
-/* test_context_forward.c: opened models read past the tiles, chunks and windows of their layers: token by token as all at once,
- * on any number of threads, and from where they were after a cut, an error or a reset. */
+/* test_context_forward.c: opened models on sequences longer than their tiles, chunks and windows: token by token as all at
+ * once, on any number of threads, and after a truncation, an error or a reset. */
 #include "gyre/gyre_model.h"
 #include "make_synthetic_model.h"
 #include "temp_folder.h"
@@ -12,7 +12,7 @@
 
 enum { TOKENS = 600, VOCAB = 61, LONGEST_PATH = 400 };
 
-/* Layers of several kinds, windows, blocks side by side, slopes, heads that are normalised; a length in use. */
+/* Layers of several kinds, windows, parallel blocks, slopes, normalised heads, and dynamic lengths. */
 static const char *const names[] = {"llama",          "gemma2_long", "gemma3_six", "mistral_window", "phi3_window",
                                     "smollm3_window", "qwen3_types", "olmo2",      "gpt_neox",       "gptj",
                                     "bloom",          "mpt",         "phi",        "cohere",         "starcoder2_window"};
@@ -56,7 +56,7 @@ static gyre_context *open_context(const gyre_model *model, const gyre_exec *exec
     return context;
 }
 
-/* tokens[from .. from + n - 1], `piece` at a time, with all logits. */
+/* Reads tokens[from .. from + n - 1], `piece` at a time, with all logits. */
 static void read_some(gyre_context *context, int64_t from, int64_t n, int64_t piece, float *logits) {
     gyre_error err = {0, ""};
     for (int64_t at = 0; at < n; at += piece) {
@@ -99,7 +99,7 @@ static void pieces_and_threads(void **state) {
     }
 }
 
-/* After what goes wrong the next read is what it would have been. */
+/* After an error the next read gives what it would have given without it. */
 static void cuts_and_errors(void **state) {
     const int32_t bad[3] = {1, VOCAB, 2};
     gyre_error err = {0, ""};
@@ -125,7 +125,7 @@ static void cuts_and_errors(void **state) {
     }
 }
 
-/* A window that moves: as one reads, token by token, whose first window is read at once. */
+/* A sliding window: reading token by token, and reading the first window at once, agree. */
 static void streams(void **state) {
     gyre_error err = {0, ""};
     const int32_t bad[2] = {1, -1};
@@ -153,7 +153,7 @@ static void streams(void **state) {
     }
 }
 
-/* A cache type that does not go with the heads, and an encoding of other heads. */
+/* A cache type that does not fit the heads, and an encoding for other heads. */
 static void contexts_that_do_not_fit(void **state) {
     gyre_model *model = open_model("llama"); /* heads of 6 */
     gyre_context_options options = GYRE_INIT(gyre_context_options);

@@ -61,13 +61,13 @@ static void test_layout_round_trip(void **state) {
     assert_string_equal(test_string(config, "model_type"), "llama");
     assert_null(json_object_get(config, "rope_layout"));
     json_decref(config);
-    /* Unmoved, the same model in the same order: the same bytes. */
+    /* Without permutation, the same model in the same order gives the same bytes. */
     convert(in_folder("half"), in_folder("copy"), NULL);
     assert_same_file(in_folder("copy/model.safetensors"), in_folder("again/model.safetensors"));
     made_model_free(m);
 }
 
-/* Weights whose pairs lie otherwise than the file says: the rows move, and nothing else. */
+/* Weights whose pairs are in another layout than the file says: only their rows move. */
 static void test_source_layout(void **state) {
     (void)state;
     gyre_convert_options mend = usual;
@@ -87,7 +87,7 @@ static void test_source_layout(void **state) {
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
         const made_tensor *made = made_named(m, moved[i]);
         float *got = numbers_of(store, moved[i]);
-        for (int64_t r = 0; r < made->rows; r++) { /* row r, interleaved in the source, is row half_row(r) now */
+        for (int64_t r = 0; r < made->rows; r++) { /* row r of the interleaved source is row half_row(r) now */
             const int64_t now = r / HEAD * HEAD + half_row(r % HEAD);
             assert_memory_equal(got + now * made->columns, made->data + r * made->columns,
                                 (size_t)made->columns * sizeof *got);
@@ -138,7 +138,7 @@ static void test_llama_through_gguf(void **state) {
     made_model_free(m);
 }
 
-/* Their engine turns halves: nothing moves. */
+/* llama.cpp rotates halves for this architecture: nothing moves. */
 static void test_qwen_through_gguf(void **state) {
     (void)state;
     static const struct {
@@ -171,7 +171,7 @@ static void test_qwen_through_gguf(void **state) {
     }
 }
 
-/* Scalings that a GGUF has keys for, and those that it keeps as divisors, turn the same there and back. */
+/* Scalings that GGUF has keys for, and scalings that it stores as divisors, give the same rotation after a round trip. */
 static void test_scalings(void **state) {
     (void)state;
     static const char *const scalings[] = {
@@ -220,7 +220,8 @@ static void test_types(void **state) {
     assert_int_equal(stored(store, "blk.0.ffn_up.weight").type, GYRE_STORED_Q8_0);
     assert_int_equal(stored(store, "output_norm.weight").type, GYRE_STORED_F32);
     got = numbers_of(store, "blk.0.ffn_up.weight");
-    for (int64_t block = 0; block < made->count / 32; block++) { /* half a step of 127 to the largest, and a scale in f16 */
+    for (int64_t block = 0; block < made->count / 32;
+         block++) { /* half a step of 1/127 of the largest number, with an f16 scale */
         float most = 0;
         for (int i = 0; i < 32; i++)
             most = fmaxf(most, fabsf(made->data[32 * block + i]));
@@ -230,7 +231,7 @@ static void test_types(void **state) {
     }
     free(got);
     gyre_tensor_store_free(store);
-    /* Blocks become f16 where safetensors have none. */
+    /* Block types that safetensors does not have become f16. */
     convert(in_folder("types.gguf"), in_folder("from-q8"), NULL);
     store = open_store(in_folder("from-q8"));
     assert_int_equal(stored(store, made->name).type, GYRE_STORED_F16);
@@ -280,7 +281,7 @@ static void test_refused(void **state) {
     assert_int_equal(access(in_folder("x.gguf"), F_OK), -1);
 }
 
-/* Nobody's own files are lost by a wrong name. */
+/* A wrong target name never destroys other files. */
 static void test_targets(void **state) {
     (void)state;
     const gyre_convert_options gguf = to_gguf();
@@ -294,7 +295,7 @@ static void test_targets(void **state) {
     refused(in_folder("source"), in_folder("thesis"), NULL, GYRE_EINVAL, "file of that name");
     refused(in_folder("source"), in_folder("thesis"), &gguf, GYRE_EINVAL, "no GGUF");
     refused(in_folder("source"), in_folder("other"), &gguf, GYRE_EINVAL, "a folder");
-    /* A model gives way to another, and the files beside the weights come along, but for those that are no model's. */
+    /* A model replaces a model, and files next to the weights are copied, except those that belong to no model. */
     convert(in_folder("source"), in_folder("done"), NULL);
     convert(in_folder("source"), in_folder("done"), NULL);
     assert_same_file(in_folder("source/tokenizer_config.json"), in_folder("done/tokenizer_config.json"));
@@ -307,7 +308,7 @@ static void test_targets(void **state) {
     closedir(dir);
 }
 
-/* A model that lacks a tensor, or has one too many for another format. */
+/* A model without one of its tensors, or with one that the other format does not have. */
 static void test_broken(void **state) {
     (void)state;
     const gyre_convert_options gguf = to_gguf();

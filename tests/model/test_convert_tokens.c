@@ -1,4 +1,4 @@
-/* test_convert_tokens.c: checkpoints of llama2.c, and tokenizers from one container to another. */
+/* test_convert_tokens.c: llama2.c checkpoints, and tokenizers converted between containers. */
 #include "make_convert_models.h"
 #include "model/model.h"
 
@@ -10,12 +10,12 @@ static void put32(unsigned char *to, int32_t x) {
 }
 
 /* -- a checkpoint of llama2.c -- */
-/* The n-th number of the file: so that each says where it came from. */
+/* Number n of the file, so that each number shows where it came from. */
 static float value_at(int64_t n) {
     return (float)(n % 8191) / 16384.0f;
 }
 
-/* out = its numbers; *where[k] of the layout's parts begin at these. */
+/* out = the numbers of the file. Part k of the layout begins at where[k]. */
 enum { EMBED, ATT_NORM, WQ, WK, WV, WO, FFN_NORM, W1, W2, W3, NORM, FREQS, PARTS };
 static int64_t part_counts(int64_t counts[PARTS], int vocab) {
     const int64_t list[PARTS] = {(int64_t)vocab * WIDTH,
@@ -45,7 +45,7 @@ static int64_t begin_of(int part, int vocab) {
     return begin;
 }
 
-/* vocab below 0: with an output matrix of its own. */
+/* vocab < 0: with a separate output matrix. */
 static unsigned char *checkpoint(int vocab, size_t *bytes) {
     int64_t counts[PARTS];
     const int size = vocab < 0 ? -vocab : vocab;
@@ -65,7 +65,7 @@ static unsigned char *checkpoint(int vocab, size_t *bytes) {
     return out;
 }
 
-/* Tokens: the three special ones, 256 bytes, then these, whose scores fall. */
+/* Tokens: the three special ones, 256 bytes, then these, by falling score. */
 static const char *const words[7] = {" ", "a", "b", "ab", " a", " ab", "<"};
 
 static size_t put_piece(unsigned char *to, float score, const char *text) {
@@ -157,18 +157,18 @@ static void test_converted_output(void **state) {
     make_checkpoint(in_folder("own"), -PIECES, 0);
     convert(in_folder("own"), in_folder("own-to"), NULL);
     assert_ok(gyre_tensor_store_open(&store, in_folder("own-to"), NULL));
-    assert_part(store, "lm_head.weight", PARTS, 0, PIECES, WIDTH, 0); /* the last of the file, past the tables */
+    assert_part(store, "lm_head.weight", PARTS, 0, PIECES, WIDTH, 0); /* the last number of the file, after the tables */
     gyre_tensor_store_free(store);
     assert_int_equal(access(in_folder("own-to/tokenizer.json"), F_OK), -1);
     refused(in_folder("own"), in_folder("own-interleaved"), &layout, GYRE_EUNSUPPORTED, "nobody reads interleaved pairs");
     convert(in_folder("own"), in_folder("own.gguf"), &gguf);
-    assert_ok(gyre_tensor_store_open(&store, in_folder("own.gguf"), NULL)); /* interleaved there and here */
+    assert_ok(gyre_tensor_store_open(&store, in_folder("own.gguf"), NULL)); /* interleaved in both */
     assert_part(store, "blk.1.attn_k.weight", WK, KV_HEADS * HEAD * WIDTH, KV_HEADS * HEAD, WIDTH, 0);
     assert_part(store, "output.weight", PARTS, 0, PIECES, WIDTH, 0);
     gyre_tensor_store_free(store);
 }
 
-/* Every other size is another file's. */
+/* Any other size is a different kind of file. */
 static void test_invalid_checkpoints(void **state) {
     (void)state;
     size_t bytes;
@@ -248,7 +248,7 @@ static void test_pieces(void **state) {
     root = json_of(in_folder("tp-to/tokenizer_config.json"));
     assert_string_equal(test_string(root, "bos_token"), "<s>");
     json_decref(root);
-    /* Through a GGUF and back: the same two files. */
+    /* To GGUF and back: the same two files. */
     gyre_convert_options gguf = GYRE_INIT(gyre_convert_options);
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
     convert(in_folder("tp-to"), in_folder("tp.gguf"), &gguf);
@@ -259,7 +259,7 @@ static void test_pieces(void **state) {
     assert_same_file(in_folder("tp-to/config.json"), in_folder("tp-back/config.json"));
 }
 
-/* Byte-level: words by a pattern, merges as they are listed. */
+/* Byte-level: words by a pattern, merges in the listed order. */
 static const char byte_level[] =
     "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 4, \"content\": \"<|end|>\", \"special\": true},"
     " {\"id\": 5, \"content\": \"<tool>\", \"special\": false}],"
@@ -286,7 +286,8 @@ static void test_byte_level(void **state) {
     const gyre_gguf *file = gyre_tensor_store_gguf(store);
     assert_true(gyre_gguf_equals(&gyre_gguf_find_key(file, "tokenizer.ggml.model")->value, "gpt2"));
     assert_true(gyre_gguf_equals(&gyre_gguf_find_key(file, "tokenizer.ggml.pre")->value, "qwen2"));
-    assert_int_equal(gyre_gguf_find_key(file, "tokenizer.ggml.tokens")->value.count, VOCAB); /* rows without a token too */
+    assert_int_equal(gyre_gguf_find_key(file, "tokenizer.ggml.tokens")->value.count,
+                     VOCAB); /* rows without a token are kept */
     assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "tokenizer.ggml.eos_token_id")->value, 0, &x) && x == 4);
     static const int64_t kinds[] = {1, 1, 1, 1, 3, 4, 5};
     for (uint64_t i = 0; i < 7; i++)
@@ -310,7 +311,7 @@ static void test_byte_level(void **state) {
     json_decref(settings);
 }
 
-/* Models made here have bytes for tokens, which a GGUF can say only as gpt2's kind without merges. */
+/* Models trained by Gyre have bytes as tokens. GGUF can express that only as the gpt2 kind without merges. */
 static void test_bytes(void **state) {
     (void)state;
     gyre_model_config config = gyre_model_config_default();
@@ -332,7 +333,7 @@ static void test_bytes(void **state) {
     const gyre_gguf_value *tokens = &gyre_gguf_find_key(gyre_tensor_store_gguf(store), "tokenizer.ggml.tokens")->value;
     assert_int_equal(tokens->count, 256);
     assert_int_equal(gyre_gguf_find_key(gyre_tensor_store_gguf(store), "tokenizer.ggml.merges")->value.count, 0);
-    /* As gpt2's vocabulary writes a NUL, a line's end, a space, "a", DEL, and the bytes of U+00A0, U+00AD and U+00FF. */
+    /* GPT-2's spelling of NUL, line feed, space, "a", DEL, and the bytes of U+00A0, U+00AD and U+00FF. */
     static const struct {
         int byte;
         const char *text;
@@ -340,7 +341,7 @@ static void test_bytes(void **state) {
                  {127, "\xC4\xA1"}, {160, "\xC5\x82"}, {173, "\xC5\x83"}, {255, "\xC3\xBF"}};
     const unsigned char *word = tokens->data;
     for (int byte = 0, k = 0; byte < 256 && k < 8; byte++) {
-        const size_t bytes = word[0]; /* of eight, little end first: none is longer */
+        const size_t bytes = word[0]; /* eight bytes, little endian: no file is that long */
         if (known[k].byte == byte) {
             assert_int_equal(bytes, strlen(known[k].text));
             assert_memory_equal(word + 8, known[k].text, bytes);

@@ -1,4 +1,4 @@
-/* test_decoder.c: reading a sequence: against the formulas in double, and token by token against all at once. */
+/* test_decoder.c: the forward pass: against the formulas in double, and token by token against all at once. */
 #include "model/model.h"
 #include "naive_decoder.h"
 #include "support.h"
@@ -72,7 +72,7 @@ static void every_encoding(void **state) {
     assert_int_equal(c.position.kind, GYRE_KIND_DEBERTA); /* the last case was met */
 }
 
-/* Decoding token by token equals the whole prefix under every extension, at one declared length. */
+/* Decoding token by token equals reading the whole prefix under every extension, at one declared length. */
 static void every_method(void **state) {
     (void)state;
     static const double factors[4] = {1, 1.5, 2.5, 4};
@@ -86,7 +86,7 @@ static void every_method(void **state) {
             p.rope.scaling = (gyre_scaling)scaling;
             p.rope.context_length = TOKENS;
             p.rope.table_positions =
-                layout == GYRE_LAYOUT_HALF ? TOKENS / 2 : 0; /* with angles from the table and computed ones */
+                layout == GYRE_LAYOUT_HALF ? TOKENS / 2 : 0; /* with cached angles and with computed ones */
             p.rope.factor = scaling == GYRE_SCALING_NONE ? 0 : 2.5;
             p.rope.proportion = scaling == GYRE_SCALING_PROPORTIONAL ? 0.5 : 0;
             if (scaling == GYRE_SCALING_LONGROPE) p.rope.short_factor = p.rope.long_factor = factors;
@@ -97,7 +97,7 @@ static void every_method(void **state) {
         }
 }
 
-/* Distances past a window turned as others, which no rotation of the keys alone can do. */
+/* Pairs beyond a window rotate by other angles, which no rotation of the keys alone can do. */
 static void far_rotations(void **state) {
     (void)state;
     const gyre_model_config c = tiny(GYRE_KIND_ROPE);
@@ -123,7 +123,7 @@ static void far_rotations(void **state) {
     gyre_model_free(m);
 }
 
-/* The last rows alone are what they are among all rows; tokens before them may skip work. */
+/* Computing only the last rows gives the same numbers; tokens before them may skip work. */
 static void last_rows(void **state) {
     (void)state;
     const gyre_model_config c = tiny(GYRE_KIND_ROPE);
@@ -146,7 +146,7 @@ static void last_rows(void **state) {
     gyre_model_free(m);
 }
 
-/* Another encoding reads with the tables of the model where they are the same in shape. */
+/* Another encoding uses the model's tables if their shapes agree. */
 static void other_encodings(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_KERPLE);
@@ -207,7 +207,7 @@ static void refuses_tables_that_do_not_fit(void **state) {
     gyre_model_free(m);
 }
 
-/* A table trained for a few positions read far past them, and the trained factor of a sinusoid. */
+/* A table trained for few positions at far larger ones, and the trained scale of a sinusoid. */
 static void extended_inputs(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_LEARNED);
@@ -233,7 +233,7 @@ static void extended_inputs(void **state) {
     gyre_model_free(m);
 }
 
-/* A table that ends says so, whichever it is. */
+/* A table that ends reports its limit. */
 static void positions_beyond_tables(void **state) {
     (void)state;
     static const gyre_kind kinds[] = {GYRE_KIND_LEARNED, GYRE_KIND_BERT};

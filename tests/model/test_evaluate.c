@@ -197,7 +197,7 @@ typedef struct question {
     int asked_at;
 } question;
 
-/* Reads a window back: out = keys found, each hidden once and asked for once, digits equal. */
+/* Parses a window. out = the number of keys found; each is hidden once and asked for once, with the same digits. */
 static int read_keys(const int32_t *w, int64_t n, const unsigned char *asked, question *q) {
     int keys = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -248,11 +248,11 @@ static void passkey_windows(void **state) {
         }
 }
 
-/* The count of right answers of a trained model, made again from the same windows and the logits of single reads. */
+/* The number of right answers of a trained model, recomputed from the same windows and the logits of single reads. */
 static void passkey_counts(void **state) {
     (void)state;
     enum { CONTEXT = 160, WINDOWS = 4, KEYS = 8 };
-    gyre_model *m = NULL; /* one that finds keys: with random weights both counts would be 0 whatever is counted */
+    gyre_model *m = NULL; /* a model that finds keys: with random weights both counts would be 0 */
     static int32_t w[CONTEXT];
     static unsigned char asked[CONTEXT];
     static float logits[CONTEXT * VOCAB];

@@ -1,5 +1,5 @@
-/* test_families.c: a small model of every family against the logits that tests/oracle, which shares no code with the
- * library, gave for the same weights in double precision. */
+/* test_families.c: a small model of every family against logits from tests/oracle, which shares no code with the library,
+ * for the same weights in double precision. */
 #include "gyre/gyre_model.h"
 #include "make_synthetic_model.h"
 #include "temp_folder.h"
@@ -13,7 +13,7 @@
 
 enum { MOST_TOKENS = 256, VOCAB = 61, MOST_ROWS = 8 };
 
-/* Of the largest logit.  It tells the two kinds of GELU apart, which 1e-4 would not. */
+/* Relative to the largest logit. It separates the two kinds of GELU, which 1e-4 would not. */
 static const double BOUND = 1e-5;
 
 #define FAMILIES(family)                                                                                                    \
@@ -48,14 +48,14 @@ static int remove_files(void **state) {
     return rmdir(folder);
 }
 
-/* What is expected of a model. */
+/* The expected results of a model. */
 typedef struct expected {
     const char *name;
     int32_t tokens[MOST_TOKENS];
     int64_t rows[MOST_ROWS]; /* tokens whose logits are stored */
     double logits[MOST_ROWS][VOCAB], largest;
     int64_t tokens_count, rows_count;
-    int64_t length; /* in use, where frequencies depend on it; 0 = they do not */
+    int64_t length; /* current context length, if frequencies depend on it; else 0 */
 } expected;
 
 static expected expectation(const json_t *fixture, const char *name) {

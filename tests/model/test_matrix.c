@@ -1,4 +1,4 @@
-/* test_matrix.c: products with stored weights against double, in every tier, for every type, from one row to many. */
+/* test_matrix.c: products with stored weights against double, on every tier, for every type, from one row to many. */
 #include "guarded_memory.h"
 
 #include "run_each_tier.h"
@@ -26,11 +26,11 @@ static gyre_dtype dtype_of(gyre_stored_type type) {
     return type == GYRE_STORED_F32 ? GYRE_DTYPE_F32 : type == GYRE_STORED_F16 ? GYRE_DTYPE_F16 : GYRE_DTYPE_BF16;
 }
 
-/* Random bytes; a block's scales are made halves that are finite and small. */
+/* Random bytes. Block scales are small finite halves. */
 static void fill_blocks(test_random *random, const gyre_matrix *w, unsigned char *data) {
     static const struct {
         int64_t bytes;
-        int first, second; /* where scales are; -1 = there is but one */
+        int first, second; /* offsets of the scales; -1 = only one */
     } blocks[] = {[GYRE_STORED_Q8_0] = {34, 0, -1},
                   [GYRE_STORED_Q4_0] = {18, 0, -1},
                   [GYRE_STORED_Q4_K] = {144, 0, 2},
@@ -48,8 +48,8 @@ static void fill_blocks(test_random *random, const gyre_matrix *w, unsigned char
         }
 }
 
-/* A matrix that ends where nothing can be read.  What blocks hold is what widening says, which tests of its own hold to the
- * formats; the other types are read by the tests' own code. */
+/* A matrix that ends at a page without access. The values of blocks come from the library's widening, which has its own
+ * tests; other types are read by test code. */
 static weights make_weights(test_random *random, gyre_stored_type type, int64_t out, int64_t in) {
     weights m = {.w = {type, NULL, out, in, gyre_stored_row_bytes(type, in)}};
     m.bytes = (size_t)(out * m.w.row_bytes);
@@ -81,7 +81,7 @@ typedef struct product_case {
 
 typedef struct product_data {
     weights m;
-    float *x, *bias, *before, *y; /* y: GUARD floats in front and behind are not its own */
+    float *x, *bias, *before, *y; /* y: GUARD floats before and after do not belong to it */
     int64_t rows, x_row_stride, y_row_stride;
     size_t y_count;
 } product_data;
@@ -93,7 +93,7 @@ static float *random_floats(test_random *random, int64_t n) {
     return out;
 }
 
-/* x ends where nothing can be read, right behind its last row, and holds NaNs between its rows. */
+/* x ends at a page without access, right after its last row, with NaNs between rows. */
 static product_data make_data(test_random *random, const product_case *c, int64_t rows) {
     product_data d = {.m = make_weights(random, c->type, c->out, c->in), .rows = rows};
     d.x_row_stride = c->in + c->x_gap;
@@ -116,7 +116,7 @@ static void free_data(product_data *d) {
     free(d->y);
 }
 
-/* y anew, through an exec of that width (0 = none) and scratch of just the size asked for. */
+/* Computes y with an exec of that concurrency (0 = none) and scratch of exactly the requested size. */
 static void run_product(const product_case *c, product_data *d, int64_t rows, const gyre_kernels *kernels, gyre_exec *exec) {
     const int width = exec ? (int)exec->concurrency : 1;
     const int64_t floats = gyre_gemm_scratch(&d->m.w, rows, width);
@@ -136,7 +136,7 @@ static void run_product(const product_case *c, product_data *d, int64_t rows, co
     free(scratch);
 }
 
-/* |y - exact| <= gamma_(in + 3) (sum |x w| + |bias| + |y before|), and nothing written beside the outputs. */
+/* |y - exact| <= gamma_(in + 3) (sum |x w| + |bias| + |y before|), and nothing written outside the outputs. */
 static long double check_product(const product_case *c, const product_data *d, int64_t rows) {
     double worst = 0;
     const double gamma = (double)(c->in + 3) * 0x1p-24 * 1.001;
@@ -159,7 +159,7 @@ static long double check_product(const product_case *c, const product_data *d, i
     return worst;
 }
 
-/* Every remainder of the kernels' blocks, of tasks of few rows and of many; one task, and several. */
+/* Every remainder of the kernels' blocks, of tasks with few rows and with many; one task, and several. */
 static const product_case cases[] = {
     {GYRE_STORED_F32, 1, 1, 0, 0, 0, 0},      {GYRE_STORED_F32, 70, 7, 2, 3, 1, 0},
     {GYRE_STORED_F32, 17, 33, 0, 0, 0, 1},    {GYRE_STORED_F32, 201, 257, 5, 1, 1, 1},
@@ -187,7 +187,7 @@ static void products_within_bound(void **state) {
         }
         free_data(&d);
     }
-    report_share("product", kernels, worst);
+    report_fraction("product", kernels, worst);
 }
 
 /* Without a row, or without a matrix, nothing happens. */
@@ -231,7 +231,7 @@ static void same_bits_on_any_threads(void **state) {
         }
 }
 
-/* Of few rows each has the bits that it has alone. */
+/* With few rows, each has the bits that it has alone. */
 static void same_bits_in_smaller_batches(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {74};
@@ -254,7 +254,7 @@ static void same_bits_in_smaller_batches(void **state) {
     }
 }
 
-/* Ten products at once, more than one round takes, of every type, few rows and many: bits as one by one. */
+/* Ten products at once, more than one round takes, of every type, with few and many rows: the same bits as one by one. */
 static void several_products_at_once(void **state) {
     (void)state;
     enum { PRODUCTS = 10 };
@@ -310,7 +310,7 @@ static void rows_are_widened(void **state) {
     }
 }
 
-/* A few MiB for each thread, whatever the matrix. */
+/* A few MiB per thread, for any matrix. */
 static void scratch_is_bounded(void **state) {
     (void)state;
     static const int64_t sizes[][2] = {{32000, 768},  {768, 2048},   {151936, 896},

@@ -1,4 +1,5 @@
-/* test_model_files.c: where weights lie, what they start from, and folders that are whole whatever happens. */
+/* test_model_files.c: the layout of weights, their initial values, and model folders that stay whole after errors and
+ * kills. */
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
@@ -111,7 +112,7 @@ static void test_layout(void **state) {
 
 static void test_initial_weights(void **state) {
     (void)state;
-    /* Computed by another program from the generator's definition. */
+    /* Computed by another program from the definition of the generator. */
     const float embedding[3] = {-0x1.3d84bep-5f, -0x1.c17d7ap-5f, 0x1.21e2ap-5f};
     const float down[3] = {0x1.72fb8ep-4f, -0x1.1544bap-5f, 0x1.9516cep-5f};
     gyre_model *model = create_small(GYRE_KIND_NOPE, 1);
@@ -141,7 +142,7 @@ static void test_seeds(void **state) {
                   of_rope = gyre_layer_tensor_offset(&rope->layout, 0, 0);
     assert_memory_equal(a->weights, b->weights, (size_t)a->weight_count * sizeof *a->weights);
     assert_memory_not_equal(a->weights, other->weights, 64);
-    /* Encodings are compared from the same start. */
+    /* Encodings can be compared: their models start from the same weights. */
     assert_memory_equal(a->weights, rope->weights, 50 * 24 * sizeof *a->weights);
     assert_memory_equal(a->weights + layers, rope->weights + of_rope,
                         (size_t)(rope->weight_count - of_rope) * sizeof *a->weights);
@@ -221,7 +222,7 @@ static void test_saves_and_opens(void **state) {
     assert_int_equal(count_entries(in_folder("m")), 2);
 }
 
-/* Writes the model's tensors, of which `change` may alter or drop the last; `extra` names one more. */
+/* Writes the first `count` tensors of the model, and one more named `extra` if that is not NULL. */
 static void write_tensors(const gyre_model *model, int64_t count, const char *extra, int64_t extra_rows) {
     gyre_tensor tensors[32];
     gyre_safetensors_input list[33];
@@ -267,11 +268,11 @@ static void test_refuses_nan_weights(void **state) {
     model->weights[0] = NAN;
     assert_int_equal(gyre_model_save(model, in_folder("m"), GYRE_DTYPE_F32, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "embed_tokens"));
-    assert_int_equal(count_entries(folder), 1); /* the old one, and nothing beside it */
+    assert_int_equal(count_entries(folder), 1); /* the old model, and nothing next to it */
     gyre_model *back = open_model("m");
     assert_true(back->weights[0] == kept);
     gyre_model_free(back);
-    /* The first number of the data is that weight. */
+    /* The first number of the data is this weight. */
     const unsigned char bytes[4] = {0, 0, 0xc0, 0x7f};
     FILE *file = fopen(in_folder("m/model.safetensors"), "r+b");
     unsigned char size[8];
@@ -295,7 +296,7 @@ static void replace_in_config(const char *from, const char *to) {
     write_text("m/config.json", out);
 }
 
-/* Sizes that no machine holds are refused before memory is asked for: the weights are not there. */
+/* Impossible sizes are refused before memory is allocated: the weights are missing. */
 static void test_refuses_configs(void **state) {
     (void)state;
     static const struct {
@@ -325,7 +326,7 @@ static void test_refuses_configs(void **state) {
 }
 
 /* -- folders -- */
-/* A commit of one file; returns what it says. */
+/* Commits one file and returns the status. */
 static gyre_status commit(const char *path, const char *text, gyre_error *err) {
     gyre_folder_replacement f;
     gyre_status status = gyre_folder_begin(&f, path, err);
@@ -398,7 +399,7 @@ static void test_other_folders_are_untouched(void **state) {
     long_name[sizeof long_name - 1] = '\0';
     assert_int_equal(commit(long_name, "new", &err), GYRE_EIO);
     assert_int_equal(count_entries(folder), 2);
-    /* A file that arrives between begin and commit counts too. */
+    /* A file that is created between begin and commit is preserved too. */
     gyre_folder_replacement f;
     assert_ok(gyre_folder_begin(&f, in_folder("late"), NULL));
     assert_int_equal(mkdir(in_folder("late"), 0755), 0);
@@ -420,10 +421,10 @@ static void test_user_files_are_kept(void **state) {
     assert_int_equal(fclose(log), 0);
     assert_holds("a/README.md", "mine");
     assert_holds("a/train.log", "step 1");
-    assert_int_equal(exists("a/training.json"), 0); /* of another state of the weights */
+    assert_int_equal(exists("a/training.json"), 0); /* of an older state of the weights */
 }
 
-/* The child dies where a kill -9 would catch it. */
+/* The child ends where a kill -9 could hit it. */
 static pid_t die_before_commit(void) {
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -457,7 +458,7 @@ static void test_survives_a_kill(void **state) {
     assert_true(exists("a.tmp-1") && exists("a.tmp-x") && exists("ab.tmp-99"));
 }
 
-/* Where two renames took the place of an exchange, a kill between them leaves the old one aside. */
+/* Where two renames replace an exchange, a kill between them leaves the old model under a backup name. */
 static void test_recovers_from_a_kill_between_renames(void **state) {
     (void)state;
     char aside[64], temporary[64];
@@ -479,7 +480,7 @@ static void test_recovers_from_a_kill_between_renames(void **state) {
     assert_ok(gyre_folder_recover(in_folder("no/such/parent"), NULL));
 }
 
-/* A limit on file sizes stands for a full disk: the write ends short, with the system's reason. */
+/* A limit on file sizes acts as a full disk: the write fails with the system's reason. */
 static void test_survives_a_full_disk(void **state) {
     (void)state;
     gyre_model *model = create_small(GYRE_KIND_ROPE, 3);

@@ -1,4 +1,4 @@
-/* test_model_lengths.c: models whose frequencies follow the context, by gyre eval: each context as a model that is opened
+/* test_model_lengths.c: models whose frequencies depend on the context, with gyre eval: each context as in a model opened
  * for it. */
 #include "make_synthetic_model.h"
 #include "run_command.h"
@@ -20,7 +20,7 @@ static void write_ids(const char *name) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Perplexity of the model opened as an engine is that is started for this context. */
+/* Perplexity of the model as an engine started for this context would compute it. */
 static double opened_for(const char *name, gyre_profile profile, int64_t context) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
@@ -36,7 +36,7 @@ static double opened_for(const char *name, gyre_profile profile, int64_t context
 }
 
 static void check(const char *name, const char *as, gyre_profile profile) {
-    static const int64_t contexts[] = {64, 512}; /* within the original 256 tokens, and past them */
+    static const int64_t contexts[] = {64, 512}; /* within the original 256 tokens, and beyond */
     char line[200];
     snprintf(line, sizeof line, "eval @%s%s --ids @ids --contexts 64,512 --windows 3 --methods none --json", name, as);
     json_t *root = run_json(line);
@@ -60,12 +60,12 @@ static void longrope_by_context(void **state) {
     check("phi3", " --as vllm", GYRE_PROFILE_VLLM);
     check("phi3", " --as llama.cpp", GYRE_PROFILE_LLAMA_CPP);
     check("phi3.gguf", "", GYRE_PROFILE_LLAMA_CPP);
-    /* The lists differ, so that one taken for the other would be seen. */
+    /* The lists differ enough that a mix-up would be seen. */
     assert_true(fabs(opened_for("phi3", GYRE_PROFILE_HF_5, 64) - opened_for("phi3.gguf", GYRE_PROFILE_LLAMA_CPP, 64)) <
                 1e-3);
 }
 
-/* Dynamic NTK, whose base grows with the context past the 16 tokens of training. */
+/* Dynamic NTK: the base grows with the context beyond the 16 trained tokens. */
 static void dynamic_by_context(void **state) {
     (void)state;
     json_t *fixture = synthetic_fixture("llama_dynamic");

@@ -1,4 +1,4 @@
-/* test_model_tables.c: the tables of a model: their tensors, what they start from, and files that lack them. */
+/* test_model_tables.c: the position tables of a model: tensors, initial values, and files without them. */
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "make_small_model.h"
@@ -21,7 +21,7 @@ static int remove_files(void **state) {
     return rmdir(folder);
 }
 
-/* Tensors by name: {rows, columns}, or {0, 0} where there is none. */
+/* Fails unless the tensor has this shape; {0, 0}: unless there is no such tensor. */
 static void assert_tensor(const gyre_model *model, const char *name, int64_t rows, int64_t columns, int decays) {
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
@@ -49,7 +49,7 @@ static void test_layout_of_tables(void **state) {
     assert_tensor(model, "model.layers.1.self_attn.position_value.weight", 7, 8, 1);
     assert_tensor(model, "model.rel_embeddings.weight", 0, 0, 0);
     gyre_model_free(model);
-    c = small_config(GYRE_KIND_BERT); /* one embedding for both sides */
+    c = small_config(GYRE_KIND_BERT); /* one embedding for queries and keys */
     c.position.score.max_positions = 5;
     c.position.score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
     model = create(&c, 1);
@@ -65,7 +65,7 @@ static void test_layout_of_tables(void **state) {
     gyre_model_free(model);
 }
 
-/* The authors of KERPLE draw r1 from (0, 2) and r2 from (0, 1), for the power the other way round. */
+/* KERPLE's authors draw r1 from (0, 2) and r2 from (0, 1); for the power variant it is the other way round. */
 static void test_initial_tables(void **state) {
     (void)state;
     for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
@@ -93,7 +93,7 @@ static void test_initial_tables(void **state) {
     gyre_model_free(model);
 }
 
-/* Writes the model's tensors with one of them left out (how = -1) flattened to one row (1), or beside a bias that no
+/* Writes the model's tensors with one left out (how = -1), with one flattened to one row (1), or with an extra bias that no
  * scheme here has (2). */
 static void rewrite(const gyre_model *model, int64_t which, int how) {
     gyre_tensor tensors[48];
@@ -116,7 +116,7 @@ static void rewrite(const gyre_model *model, int64_t which, int how) {
     assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, n, GYRE_DTYPE_F32, NULL));
 }
 
-/* Every position table of every kind is missed, and looked at. */
+/* Every position table of every kind must be there and have its shape. */
 static void test_refuses_tables(void **state) {
     (void)state;
     gyre_model_config c = small_config(GYRE_KIND_NOPE);
@@ -140,7 +140,7 @@ static void test_refuses_tables(void **state) {
         }
         gyre_model_free(model);
     }
-    /* One that the scheme does not have. */
+    /* A table that the scheme does not have. */
     c = small_config(GYRE_KIND_ALIBI);
     gyre_model *model = create(&c, 3);
     save(model, "m", GYRE_DTYPE_F32);

@@ -1,5 +1,5 @@
-/* test_network_open.c: what the opener of models refuses: each by file, field, and the offset or line where it stands, and
- * without memory that a small file could ask for. */
+/* test_network_open.c: models that do not open: the message names the file, the field and its offset or line, and no small
+ * file can ask for large memory. */
 #include "files/safetensors.h"
 #include "gyre/gyre_model.h"
 #include "make_gguf.h"
@@ -27,7 +27,7 @@ static void assert_says(const gyre_error *err, const char *what) {
     if (what && !strstr(err->text, what)) fail_msg("\"%s\" does not say \"%s\"", err->text, what);
 }
 
-/* The file must be refused, and the message hold all of `says`. */
+/* Fails unless the file is refused with this status and a message that contains all of `says`. */
 static void refuses(const char *path, gyre_status status, const char *const says[4]) {
     gyre_model *const untouched = (gyre_model *)(void *)&folder, *model = untouched;
     gyre_error err = {0, ""};
@@ -62,7 +62,7 @@ static void set_key(json_t *config, const char *key, const char *value) {
     assert_int_equal(json_object_set_new(config, key, parsed), 0);
 }
 
-/* The line of config.json that the key stands on, "line 7": no key of a fixture stands twice. */
+/* The line of config.json with the key, as "line 7". No fixture has a key twice. */
 static const char *line_of(const char *key, char out[32]) {
     char line[4096], quoted[80];
     const char *dot = strrchr(key, '.');
@@ -78,7 +78,7 @@ static const char *line_of(const char *key, char out[32]) {
     return out;
 }
 
-/* Where a tensor's data begins in model.safetensors: by the header, read here. */
+/* The offset of a tensor's data in model.safetensors, read from the header here. */
 static uint64_t offset_of(const char *name, int64_t *bytes) {
     static char header[HEADER_ROOM];
     unsigned char length[8];
@@ -169,7 +169,7 @@ static void test_missing_tensors(void **state) {
     }
 }
 
-/* Tensors that are there and that the family's class, told so, would leave out without a word. */
+/* Tensors that the class of the family, as configured, would ignore silently. */
 static void test_extra_tensors(void **state) {
     static const struct {
         const char *fixture, *tensor, *sizes;
@@ -234,7 +234,7 @@ static void test_wrong_shapes(void **state) {
     }
 }
 
-/* A query norm of all heads where the class has one of a head, and the other way round. */
+/* A query norm over all heads where the class has one per head, and vice versa. */
 static void test_wrong_kind_of_norm(void **state) {
     static const char *const names[] = {"qwen3", "olmo2"};
     (void)state;
@@ -271,7 +271,7 @@ static void test_nonfinite_weights(void **state) {
     json_decref(fixture);
 }
 
-/* Reads eight tokens; returns the last logit. */
+/* Reads eight tokens and returns the last logit. */
 static float last_logit(const char *path) {
     static const int32_t tokens[8] = {3, 1, 4, 1, 5, 9, 2, 6};
     float logits[61];
@@ -289,7 +289,7 @@ static float last_logit(const char *path) {
     return logits[60];
 }
 
-/* One space more in a header moves all data to odd places. */
+/* One more space in the header makes all data unaligned. */
 static void test_unaligned_data(void **state) {
     static unsigned char file[FILE_ROOM];
     static const char *const names[] = {"llama", "llama_wide_bf16", "gpt2_f16", "gpt2_plain"};
@@ -323,7 +323,7 @@ static void test_unaligned_data(void **state) {
 /* -- a tower for images -- */
 enum { MOST_TENSORS = 128, LONGEST_NAME = 128 };
 
-/* The same decoder, its tensors under "language_model." and its config in text_config, beside what reads images. */
+/* The same decoder inside a multimodal model: tensors under "language_model.", config in text_config. */
 static void write_with_tower(json_t *fixture) {
     static char names[MOST_TENSORS][LONGEST_NAME];
     static const float patch[12] = {1};
@@ -416,7 +416,7 @@ static void test_unsupported_keys(void **state) {
         {"mpt", "ffn_config.ffn_type", "\"mptglu\"", GYRE_EUNSUPPORTED},
         {"mpt", "block_overrides", "{\"order\": []}", GYRE_EUNSUPPORTED},
         {"mpt", "logit_scale", "0.5", GYRE_EUNSUPPORTED},
-        {"bloom", "num_key_value_heads", "2", GYRE_EUNSUPPORTED}, /* heads that stand together cannot be grouped */
+        {"bloom", "num_key_value_heads", "2", GYRE_EUNSUPPORTED}, /* fused heads cannot be grouped */
         {"gpt_neox", "num_key_value_heads", "1", GYRE_EUNSUPPORTED},
     };
     (void)state;
@@ -441,7 +441,7 @@ static void test_invalid_keys(void **state) {
     check_configs(cases, sizeof cases / sizeof *cases);
 }
 
-/* A bias for every map and norm, which no_bias true would not have. */
+/* A bias for every projection and norm, which no_bias true would not have. */
 static void test_biases_of_mpt(void **state) {
     static const char *const maps[] = {"norm_1", "norm_2", "attn.Wqkv", "attn.out_proj", "ffn.up_proj", "ffn.down_proj"};
     (void)state;
@@ -471,7 +471,7 @@ static void test_biases_of_mpt(void **state) {
     json_decref(fixture);
 }
 
-/* A model made here, of which a file alone is named. */
+/* A model trained by Gyre, opened by the path of one of its files. */
 static void test_own_models_open(void **state) {
     (void)state;
     json_t *fixture = synthetic_fixture("llama");
@@ -493,7 +493,7 @@ static long peak_kilobytes(void) {
     return peak;
 }
 
-/* Sizes that a config may state and its files do not have. */
+/* Sizes that a config states but the files do not have. */
 static void test_hostile_sizes(void **state) {
     static const struct {
         const char *fixture, *keys[3], *values[3];
@@ -521,7 +521,7 @@ static void test_hostile_sizes(void **state) {
         gyre_model *model = NULL;
         gyre_error err = {0, ""};
         const gyre_status status = gyre_model_open(&model, folder, &err);
-        if (status == GYRE_OK) { /* max_position_embeddings is only told */
+        if (status == GYRE_OK) { /* max_position_embeddings is only informative */
             assert_string_equal(hostile[i].keys[0], "max_position_embeddings");
             gyre_model_free(model);
         } else {
@@ -536,7 +536,7 @@ static void test_hostile_sizes(void **state) {
 }
 
 /* -- GGUF -- */
-/* A llama of 4 tokens, width 8, one layer, two heads; one tensor named otherwise, or shaped otherwise. */
+/* A llama of 4 tokens, model_dim 8, one layer, two heads, with one tensor renamed or reshaped. */
 typedef struct gguf_case {
     const char *tensor;
     uint64_t dims[2];

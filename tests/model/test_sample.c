@@ -1,4 +1,4 @@
-/* test_sample.c: which token is drawn, against shares computed here in long double from a sorted list. */
+/* test_sample.c: sampling, against probabilities computed here in long double from a sorted list. */
 #include "gyre/gyre_model.h"
 #include "support.h"
 #include <math.h>
@@ -42,7 +42,7 @@ static int by_likelihood(const void *a, const void *b) {
     return x->id - y->id;
 }
 
-/* share[id] of each token: the first top_k of the sorted list, of those the first that reach top_p. */
+/* share[id] = the probability of each token: the first top_k of the sorted list, and of those the first that reach top_p. */
 static void shares(const float *logits, const gyre_sampling *s, long double share[VOCAB]) {
     entry list[VOCAB];
     long double weight[VOCAB], all = 0, kept = 0;
@@ -73,7 +73,7 @@ static void test_greedy(void **state) {
     assert_int_not_equal(generator, 5);
     const gyre_sampling hot = sampling(2, 0.5, 3);
     (void)sample(logits, 5, &hot, &other);
-    assert_true(generator == other); /* one step whatever is drawn */
+    assert_true(generator == other); /* one step whichever token is drawn */
     const gyre_sampling first = sampling(3, 1, 1), little = sampling(3, 1e-300, 0);
     for (int i = 0; i < 50; i++) {
         assert_int_equal(sample(logits, 5, &first, &generator), 1);
@@ -104,12 +104,12 @@ static void test_nonfinite_logits(void **state) {
     }
 }
 
-/* Every token as often as its share, within 5 deviations; never one that was left out. */
+/* Every token is drawn with its probability, within 5 deviations; tokens cut off are never drawn. */
 static void test_frequencies(void **state) {
     (void)state;
     float logits[VOCAB];
     make_logits(logits, VOCAB, 3);
-    logits[7] = logits[9] = logits[30]; /* equals, of which a cut may keep some */
+    logits[7] = logits[9] = logits[30]; /* ties, of which a cut may keep some */
     const gyre_sampling ways[] = {sampling(1, 1, 0),     sampling(0.5, 1, 0),    sampling(4, 1, 0),    sampling(1, 0.8, 0),
                                   sampling(1, 1, 5),     sampling(2, 0.6, 10),   sampling(1, 1, 39),   sampling(1, 1, 4000),
                                   sampling(1, 0.999, 0), sampling(1e-3, 0.9, 0), sampling(50, 0.5, 0), sampling(9, 0.3, 0)};
@@ -131,7 +131,7 @@ static void test_frequencies(void **state) {
     }
 }
 
-/* All cuts at equal values: k of them are kept, the first. */
+/* All cuts inside ties: the first k tokens are kept. */
 static void test_ties(void **state) {
     (void)state;
     float logits[1000];
@@ -146,7 +146,7 @@ static void test_ties(void **state) {
         assert_int_equal(seen[i], i % 10 == 0 && i < 70);
 }
 
-/* Same seed, same tokens; another seed, others. */
+/* The same seed gives the same tokens; another seed gives others. */
 static void test_seeds(void **state) {
     (void)state;
     float logits[VOCAB];
@@ -162,7 +162,8 @@ static void test_seeds(void **state) {
     assert_true(differ > 50);
 }
 
-/* A cut that falls, to rounding, where a group of likely tokens ends: the rest is left out however sums are added up. */
+/* A cut that coincides, up to rounding, with the end of a group of likely tokens: the rest is cut whatever the order of
+ * summation. */
 static void test_cut_at_a_boundary(void **state) {
     (void)state;
     enum { LIKELY = 12, ALL = 60, CASES = 200 };
@@ -182,7 +183,7 @@ static void test_cut_at_a_boundary(void **state) {
         int drawn = 0;
         for (int i = 0; i < 400; i++)
             drawn += sample(logits, ALL, &s, &generator) >= LIKELY;
-        astray += drawn > 3; /* one unlikely token may be needed to reach the share: a two-thousandth of it */
+        astray += drawn > 3; /* one unlikely token may be needed to reach top_p: a two-thousandth of it */
     }
     assert_int_equal(astray, 0);
 }

@@ -1,4 +1,4 @@
-/* test_stream.c: reading without end: sink tokens and a window, at positions within the cache. */
+/* test_stream.c: endless reading with sink tokens and a window, at positions within the cache. */
 #include "model/model.h"
 #include "naive_decoder.h"
 #include "support.h"
@@ -12,14 +12,14 @@ static gyre_model *model_of(const gyre_config *position) {
 }
 
 /* -- the definition -- */
-/* What is in the cache, in order, and what each token brought to each layer. */
+/* The cached tokens in order, and the projections of each token in each layer. */
 typedef struct held {
     int64_t token[WINDOW], count;
     double *qkv; /* [layers][TOKENS][row] */
     int64_t row;
 } held;
 
-/* The token that was held last, with all that are, each at its place among them. */
+/* Attention of the newest token over all cached ones, each at its index in the cache. */
 static void attend(const naive *d, const held *cache, int64_t layer, double *out) {
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, m = cache->count - 1;
@@ -67,7 +67,7 @@ static void read_layer(const naive *d, held *cache, int64_t layer, int64_t t, do
         x[i] += back[i];
 }
 
-/* The oldest that is no sink makes room for the next. */
+/* The oldest token that is not a sink is removed for the next. */
 static void take_in(held *cache, int64_t t) {
     if (cache->count == WINDOW) {
         memmove(cache->token + SINKS, cache->token + SINKS + 1, (WINDOW - SINKS - 1) * sizeof *cache->token);
@@ -112,7 +112,7 @@ static void read_in(gyre_context *x, int64_t piece, float *logits) {
     assert_int_equal(gyre_context_tokens(x), TOKENS);
 }
 
-/* Room for the window alone, and for more. */
+/* A cache for the window alone, and a larger one. */
 static void check_model(const gyre_model *m, int64_t length, const char *what) {
     static float logits[TOKENS * VOCAB];
     static double want[TOKENS * VOCAB], whole[TOKENS * VOCAB];
@@ -159,7 +159,7 @@ static void matches_the_definition(void **state) {
     }
 }
 
-/* A scaling at a declared length, and Self-Extend, on the same cache. */
+/* A scaling with a declared length, and Self-Extend, with the same cache. */
 static void with_extensions(void **state) {
     (void)state;
     gyre_config p = test_rope_config(HEAD, GYRE_LAYOUT_INTERLEAVED);

@@ -1,5 +1,5 @@
-/* test_task.c: the sequences of PosGen and of copying against the definitions written out here, what measuring them counts,
- * and training on them. */
+/* test_task.c: the sequences of PosGen and of copying against their definitions, the counts of measuring them, and training
+ * on them. */
 #include "gyre/gyre_train.h"
 #include "support.h"
 
@@ -11,8 +11,8 @@
 enum { LONG = 300, START = 17, TRIED = 200 };
 
 /* -- sequences -- */
-/* As the authors' code generates them: the list grows at its end, and the semi-recursive pointer moves on after every
- * second symbol. */
+/* As the authors' code generates them: the list grows at its end, and the semi-recursive pointer advances after every second
+ * symbol. */
 static void published(gyre_task task, int count, int32_t *x) {
     int pointer = 0, used = 0;
     for (int l = 4; l < count; l++) {
@@ -46,14 +46,14 @@ static void test_posgen(void **state) {
             for (int i = 0; i <= LONG; i++)
                 assert_true(weights[i] == (i > 4 ? 1.0f : 0.0f));
         }
-        /* Of 200 draws of 17 symbols a fair one misses a given symbol once in 180 000 times. */
+        /* In 200 draws of 17 symbols, a fair generator misses a given symbol once in 180 000 times. */
         for (int i = 0; i < 4; i++)
             for (int v = 0; v < 17; v++)
                 assert_true(seen[i][v] > 0);
     }
 }
 
-/* The same four symbols, three ways on: they part where the fourth symbol does. */
+/* The same first four symbols under three rules, which differ from the fifth symbol on. */
 static void test_the_rules_differ(void **state) {
     (void)state;
     int32_t out[3][LONG + 1];
@@ -62,8 +62,8 @@ static void test_the_rules_differ(void **state) {
         gyre_task_sequence((gyre_task)(GYRE_TASK_POSGEN_RECURSIVE + i), LONG, 0, &random, out[i], NULL);
     }
     for (int i = 0; i < 3; i++)
-        assert_memory_equal(out[i], out[0], 6 * sizeof(int32_t)); /* x_4 is the sum of x_0 .. x_3 in all */
-    assert_int_equal(out[1][6], out[2][6]);                       /* x_5: both still take x_0 */
+        assert_memory_equal(out[i], out[0], 6 * sizeof(int32_t)); /* x_4 is the sum of x_0 .. x_3 under all rules */
+    assert_int_equal(out[1][6], out[2][6]);                       /* x_5: two rules still use x_0 */
     assert_memory_not_equal(out[0], out[1], sizeof out[0]);
     assert_memory_not_equal(out[1], out[2], sizeof out[0]);
     assert_memory_not_equal(out[0], out[2], sizeof out[0]);
@@ -127,7 +127,8 @@ static gyre_trainer *trainer_of(gyre_task task) {
     return t;
 }
 
-/* Training draws by step and index, so that each is new; all distances that a test within the length asks for come. */
+/* Training sequences follow from step and index, so that each is new. All distances that a test within the length needs
+ * occur. */
 static void test_training_sequences(void **state) {
     (void)state;
     int seen[33] = {0};
@@ -159,7 +160,7 @@ static void step_on(gyre_trainer *t, int64_t until) {
         assert_ok(gyre_trainer_step(t, &loss, NULL));
 }
 
-/* That what two trainers have learnt is the same to the bit: the weights they save below folder. */
+/* Two trainers have learnt the same to the bit: the saved weights are equal. */
 static void same_weights(const gyre_trainer *a, const gyre_trainer *b, const char *folder) {
     static char bytes[2][1 << 16];
     const gyre_trainer *const trainers[2] = {a, b};
@@ -178,7 +179,7 @@ static void same_weights(const gyre_trainer *a, const gyre_trainer *b, const cha
     assert_memory_equal(bytes[0], bytes[1], counts[0]);
 }
 
-/* Stopped half way and gone on with from its checkpoint, which knows the task: the same weights. */
+/* Stopped half way and resumed from its checkpoint, which contains the task: the same weights. */
 static void test_goes_on(void **state) {
     (void)state;
     char folder[] = "/tmp/gyre-task-XXXXXX", command[64], path[64];
@@ -224,7 +225,7 @@ static void test_wrong_runs(void **state) {
 }
 
 /* -- measuring -- */
-/* Against a reading of the same sequences token by token. */
+/* Against reading the same sequences token by token. */
 static void test_measure(void **state) {
     (void)state;
     enum { LENGTH = 40, COUNT = 25 };

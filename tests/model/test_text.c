@@ -1,4 +1,4 @@
-/* test_text.c: which files are read, in which order, and what is refused. */
+/* test_text.c: the files that a text consists of, their order, and refusals. */
 #include "files/fnv1a.h"
 #include "temp_folder.h"
 
@@ -37,7 +37,7 @@ static void assert_refused(const char *const *paths, int64_t count, int64_t leas
     assert_int_equal(text.count, 7);
 }
 
-/* Vectors of the hash's authors. */
+/* Test vectors of the hash's authors. */
 static void test_hash(void **state) {
     (void)state;
     assert_true(gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, "", 0) == 0xcbf29ce484222325u);
@@ -57,13 +57,13 @@ static void test_takes_any_byte(void **state) {
     assert_int_equal(text.files, 2);
     assert_int_equal(text.ids[4], 0);
     assert_int_equal(text.ids[10], 255);
-    assert_true(text.hash == 0x6f132a49c4b76cfu); /* of the eleven bytes, computed elsewhere */
+    assert_true(text.hash == 0x6f132a49c4b76cfu); /* of these eleven bytes, computed elsewhere */
     gyre_text_free(&text);
     assert_null(text.ids);
     assert_int_equal(text.count, 0);
 }
 
-/* '-' < '/' < '0' among bytes: "a-" lies before what is in "a", "a0" after. */
+/* In byte order '-' < '/' < '0': "a-" comes before the files in "a", and "a0" after them. */
 static void test_walks_in_byte_order(void **state) {
     (void)state;
     assert_int_equal(mkdir(in_folder("tree"), 0755), 0);
@@ -88,12 +88,12 @@ static void test_walks_in_byte_order(void **state) {
     assert_true(slash.hash == text.hash);
     gyre_text_free(&text);
     gyre_text_free(&slash);
-    text = open_text(in_folder("tree/link"), GYRE_TEXT_SPLIT_ALL); /* named by the user: followed */
+    text = open_text(in_folder("tree/link"), GYRE_TEXT_SPLIT_ALL); /* named by the user: links are followed */
     assert_text(&text, "5");
     gyre_text_free(&text);
 }
 
-/* Of "file 0" .. "file 59" these have a hash that ends in the digit 0. */
+/* Of "file 0" .. "file 59", these have a hash that ends in the digit 0. */
 static void test_splits_by_content(void **state) {
     (void)state;
     static const int held_out[] = {3, 9, 16, 29, 38, 50};

@@ -1,4 +1,4 @@
-/* test_train.c: the gradient of the whole model, and runs that are the same to the last bit. */
+/* test_train.c: the gradient of the whole model, and runs that are equal to the last bit. */
 #include "model/model.h"
 #include "model/ops/float_buffer.h"
 #include "naive_decoder.h"
@@ -43,7 +43,7 @@ static double loss_at(const gyre_model *m, double *w, int64_t i, double value, c
     return loss;
 }
 
-/* Central differences in double of the double model, at weights of every tensor. */
+/* Central differences of the double-precision model, at weights of every tensor. */
 static void check_gradient(gyre_model *m, const char *what) {
     test_random r = {21};
     int32_t tokens[SEQUENCES * (LENGTH + 1)];
@@ -177,12 +177,12 @@ static void any_threads(void **state) {
     const gyre_text text = text_of(ids, 2000);
     gyre_train_options o = small_run(GYRE_KIND_ROPE);
     check_threads(&o, &text);
-    o = small_run(GYRE_KIND_DEBERTA); /* tables that are made, gathered over the passes of a group */
+    o = small_run(GYRE_KIND_DEBERTA); /* computed tables, gathered over the micro-batches of a group */
     o.batch = 32;
     check_threads(&o, &text);
 }
 
-/* Every kind trains: each of its tensors moves, and the loss falls. */
+/* Every kind trains: each of its tensors changes, and the loss falls. */
 static void every_kind_learns(void **state) {
     (void)state;
     int32_t ids[2000];
@@ -207,7 +207,7 @@ static void every_kind_learns(void **state) {
     }
 }
 
-/* Steps large enough to leave any range; what the papers bound stays inside. */
+/* Steps large enough to leave any range: entries that the papers bound stay in their range. */
 static void stays_within_bounds(void **state) {
     (void)state;
     int32_t ids[2000];
@@ -234,7 +234,7 @@ static void stays_within_bounds(void **state) {
     gyre_trainer_free(t);
 }
 
-/* A number added to scores, u, v and a factor are left as large as they are; matrices, vectors and P shrink. */
+/* Biases, u, v and factors have no weight decay; matrices, vectors and P have. */
 static void weight_decay_on_matrices_only(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_NOPE);
@@ -276,11 +276,11 @@ static void remove_folder(const char *path) {
     }
     snprintf(file, sizeof file, "%s/run", path);
     rmdir(file);
-    assert_int_equal(rmdir(path), 0); /* nothing half-written is left beside it */
+    assert_int_equal(rmdir(path), 0); /* no half-written file is left next to it */
 }
 
-/* A child trains on, saving after every step, until it is killed with SIGKILL somewhere; what is on disk goes on to the same
- * end. */
+/* A child trains and saves after every step until it is killed with SIGKILL. Training resumed from its last checkpoint gives
+ * the same result. */
 static void check_resumes(gyre_kind kind) {
     int32_t ids[2000];
     char folder[64], run[128];
@@ -298,7 +298,7 @@ static void check_resumes(gyre_kind kind) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        for (;;) { /* saving without end: the kill meets a save */
+        for (;;) { /* saves without end, so that the kill hits a save */
             if (gyre_trainer_steps(t) < 8 && gyre_trainer_step(t, &loss, &err)) _exit(1);
             if (gyre_trainer_save(t, run, &err)) _exit(1);
         }
@@ -312,7 +312,7 @@ static void check_resumes(gyre_kind kind) {
     assert_true(gyre_trainer_steps(t) >= 2);
     run_to(t, o.steps, &loss);
     same_weights(whole, t);
-    assert_ok(gyre_trainer_export(t, run, GYRE_DTYPE_BF16, &err)); /* also clears what the killed child left */
+    assert_ok(gyre_trainer_export(t, run, GYRE_DTYPE_BF16, &err)); /* also removes what the killed child left */
     gyre_trainer_free(t);
     gyre_trainer_free(whole);
     remove_folder(folder);
@@ -365,7 +365,7 @@ static void wrong_options(void **state) {
     o.retrieval_fraction = 1.5;
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
     o = small_run(GYRE_KIND_LEARNED);
-    o.context = 128; /* past the learned table */
+    o.context = 128; /* beyond the learned table */
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_ERANGE);
     text.count = 64;
     o = small_run(GYRE_KIND_LEARNED);
@@ -374,7 +374,7 @@ static void wrong_options(void **state) {
     assert_null(t);
 }
 
-/* What it begins from must be the same tensors; the encoding may differ where those do not. */
+/* The initial model must have the same tensors. The encoding may differ where the tensors do not. */
 static void wrong_start(void **state) {
     (void)state;
     int32_t ids[2000];
@@ -401,7 +401,7 @@ static void wrong_start(void **state) {
     gyre_model_free(start);
 }
 
-/* A loss that is not finite ends in an error and leaves the weights as they were. */
+/* A loss that is not finite is an error and leaves the weights as they were. */
 static void diverging(void **state) {
     (void)state;
     int32_t ids[2000];

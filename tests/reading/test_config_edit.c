@@ -1,4 +1,4 @@
-/* test_config_edit.c: changes to the text of a JSON file, byte for byte. */
+/* test_config_edit.c: edits of the text of a JSON file, byte for byte. */
 #include "reading/config_edit.h"
 #include "support.h"
 
@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One change of a text: a value that is NULL takes the key out. */
+/* One edit of a text. A NULL value removes the key. */
 typedef struct change {
     const char *name, *before, *object, *key, *value, *after_key, *want;
 } change;
 
 static const change changes[] = {
-    /* In a file as transformers writes it. */
+    /* A file as transformers writes it. */
     {"replace", "{\n  \"a\": 1,\n  \"b\": 2\n}\n", "", "a", "8", NULL, "{\n  \"a\": 8,\n  \"b\": 2\n}\n"},
     {"append", "{\n  \"a\": 1,\n  \"b\": 2\n}\n", "", "c", "8", NULL, "{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 8\n}\n"},
     {"insert", "{\n  \"a\": 1,\n  \"b\": 2\n}\n", "", "c", "8", "a", "{\n  \"a\": 1,\n  \"c\": 8,\n  \"b\": 2\n}\n"},
@@ -33,7 +33,7 @@ static const change changes[] = {
     {"remove what is not there", "{\n  \"a\": 1\n}\n", "", "b", NULL, NULL, "{\n  \"a\": 1\n}\n"},
     {"remove an object", "{\n  \"o\": {\"x\": [1, {\"y\": \"}\"}]},\n  \"b\": 2\n}\n", "", "o", NULL, NULL,
      "{\n  \"b\": 2\n}\n"},
-    /* Four spaces; tabs; the line ends of Windows; no line end at the end. */
+    /* Four spaces; tabs; Windows line ends; no line end at the end. */
     {"four spaces", "{\n    \"a\": null\n}", "", "a", "{\"x\": 1}", NULL, "{\n    \"a\": {\n        \"x\": 1\n    }\n}"},
     {"tabs", "{\n\t\"a\": 1\n}", "", "o", "{\"x\": 1}", NULL, "{\n\t\"a\": 1,\n\t\"o\": {\n\t\t\"x\": 1\n\t}\n}"},
     {"CRLF", "{\r\n  \"a\": 1\r\n}\r\n", "", "o", "{\"x\": 1}", NULL,
@@ -52,7 +52,7 @@ static const change changes[] = {
      "{\n  \"o\": {\"type\": \"linear\", \"factor\": 2.0, \"n\": 7},\n  \"b\": 1\n}\n"},
     {"a list in an inline object", "{\n  \"o\": {\"x\": 1},\n  \"b\": 1\n}\n", "o", "l", "[1, 2]", NULL,
      "{\n  \"o\": {\"x\": 1, \"l\": [1, 2]},\n  \"b\": 1\n}\n"},
-    /* Odd ways to write it, which stay. */
+    /* Unusual spellings, which are preserved. */
     {"commas first", "{ \"a\": 1\n, \"b\": 2\n}", "", "b", NULL, NULL, "{ \"a\": 1\n}"},
     {"space before the comma", "{\n  \"a\": 1 ,\n  \"b\": 2\n}", "", "c", "3", "a",
      "{\n  \"a\": 1,\n  \"c\": 3 ,\n  \"b\": 2\n}"},
@@ -102,7 +102,7 @@ static void edits_preserve_other_bytes(void **state) {
     }
 }
 
-/* Under a parser that shares nothing with the splices, the file says what jansson makes of the change. */
+/* Jansson, which shares no code with the edits, must read the changed file as the change asks. */
 static void edits_change_the_named_key(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -147,7 +147,7 @@ static void a_missing_object_is_an_error(void **state) {
     gyre_edit_set(&edit, "a.b", "c", json_integer(1), NULL);
     assert_int_equal(edit.status, GYRE_EFORMAT);
     assert_non_null(strstr(err.text, "a.b"));
-    gyre_edit_set(&edit, "", "a", json_integer(2), NULL); /* the first failure sticks */
+    gyre_edit_set(&edit, "", "a", json_integer(2), NULL); /* the first failure is kept */
     assert_string_equal(edit.text, "{\"a\": 1}");
     gyre_edit_end(&edit);
     gyre_edit_begin(&edit, "{\"a\": 1}", 8, NULL);

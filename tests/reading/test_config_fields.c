@@ -8,7 +8,7 @@
 
 static const char path[] = "the/config.json";
 
-/* Prints a config as it is, of whatever encoding would take it, and reads it again. */
+/* Writes a config as it is, for an encoding of any kind, and reads it again. */
 static json_t *print_and_parse(const gyre_config *position, const gyre_config *plain) {
     gyre_model_config config = gyre_model_config_default(), back;
     gyre_config_arrays arrays;
@@ -25,7 +25,7 @@ static json_t *print_and_parse(const gyre_config *position, const gyre_config *p
     return root;
 }
 
-/* Every field under its key: a config with that field alone, whether or not an encoding takes it so. */
+/* Every field under its key: a config with this field alone, whether or not an encoding accepts it. */
 static void check_fields(gyre_config (*blank)(void), const char *key, void (*set)(gyre_config *c)) {
     gyre_config c = blank(), none = c;
     set(&c);
@@ -84,7 +84,7 @@ FIELD(set_policy, c->rope.length_policy = GYRE_LENGTH_POLICY_PREFIX)
 FIELD(set_block, c->rope.length_block = 48)
 #undef FIELD
 
-/* A config of the default model as its encoding completes it; arrays left out. */
+/* A config of the default model with all defaults filled in; arrays left out. */
 static gyre_config complete(gyre_kind kind) {
     const gyre_model_config sizes = gyre_model_config_default();
     gyre_config c = GYRE_INIT(gyre_config);
@@ -168,7 +168,7 @@ static void test_writes_every_field(void **state) {
     json_decref(root);
 }
 
-/* Each word there and back. */
+/* Every name, written and read. */
 static void test_writes_every_word(void **state) {
     (void)state;
     for (int i = 0; i <= GYRE_SINUSOID_COS_SIN_T2T; i++) {
@@ -185,7 +185,7 @@ static void test_writes_every_word(void **state) {
     }
 }
 
-/* Files of older models say where pairs interleave by a flag. */
+/* Files of older models have a flag for interleaved pairs. */
 static void test_reads_the_older_flag(void **state) {
     (void)state;
     static const char text[] = "{\"model_type\":\"gyre\",\"position_embedding_type\":\"rope\",\"rope_interleaved\":true,"

@@ -1,4 +1,4 @@
-/* test_gguf_layers.c: which layers of a GGUF file turn and how far they see, axes, and what positions others have. */
+/* test_gguf_layers.c: which layers of a GGUF file rotate, their windows, their axes, and the positions of the others. */
 #include "make_gguf_models.h"
 
 /* -- layers that differ -- */
@@ -57,7 +57,7 @@ static void reads_sizes_and_patterns_of_sliding_layers(void **state) {
     made_array(made, "gemma4.attention.sliding_window_pattern", MADE_BOOL, 6);
     for (int i = 0; i < 6; i++)
         made_number(made->kvs, &made->kvs_bytes, pattern[i], 1);
-    float divisors[256]; /* a quarter of the pairs turns */
+    float divisors[256]; /* a quarter of the pairs rotates */
     for (int i = 0; i < 256; i++)
         divisors[i] = i < 64 ? 1 : 1e30f;
     made_tensor(made, "rope_freqs.weight", divisors, 256);
@@ -71,7 +71,8 @@ static void reads_sizes_and_patterns_of_sliding_layers(void **state) {
     gyre_reading_free(reading);
 }
 
-/* A period of 0 leaves no layer without the window; one past all layers does so too, whether their number is told or not. */
+/* With a period of 0 every layer has the window. With a period above the number of layers too, whether that number is given
+ * or not. */
 static void slides_everywhere(void **state) {
     (void)state;
     static const uint32_t periods[] = {0, 65536};
@@ -145,7 +146,7 @@ static void reads_layers_without_rotation(void **state) {
     gyre_reading_free(reading);
 }
 
-/* Qwen3-Next attends in every fourth layer; others say so by a count of no keys. */
+/* Qwen3-Next has attention in every fourth layer. Other models have a key head count of 0 in layers without. */
 static void lists_no_recurrent_layers(void **state) {
     (void)state;
     gyre_reading *reading = read_made(model("qwen3next", 256, 262144, 48));
@@ -220,7 +221,7 @@ static void reads_axis_sections(void **state) {
     gyre_reading_free(reading);
 }
 
-/* Qwen3-VL: 24, 20, 20 of 64 pairs in turn; 61 and 62 are past the ends of their axes. */
+/* Qwen3-VL: 24, 20, 20 of 64 pairs, interleaved; 61 and 62 are beyond the ends of their axes. */
 static void pairs_beyond_short_axes_do_not_rotate(void **state) {
     (void)state;
     static const int32_t section[4] = {24, 20, 20, 0};

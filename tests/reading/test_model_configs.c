@@ -1,5 +1,5 @@
-/* test_model_configs.c: what positions real models use.  Every file of tests/configs is expected here, and says what is
- * expected of it; configs.md there names the sources. */
+/* test_model_configs.c: the positions of real models. Every file of tests/configs has its expected reading here; configs.md
+ * there names the sources. */
 #include "gyre/gyre_model.h"
 #include "naive_model_rotations.h"
 #include "support.h"
@@ -16,7 +16,7 @@ typedef struct place {
 typedef struct other {
     place at;
     gyre_kind kind;
-    int64_t heads, positions, offset; /* of the input's table; 0 = whatever */
+    int64_t heads, positions, offset; /* of the input table; 0 = any */
     int64_t distance, buckets;        /* of the score */
     int bidirectional;
     unsigned terms;
@@ -50,7 +50,7 @@ static const other others[] = {
 enum { OTHERS = sizeof others / sizeof *others };
 
 /* -- reading a file -- */
-/* A test shows every fault of every file, not the first. */
+/* A test reports every error of every file, not only the first. */
 static int faults;
 static void fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void fault(const char *format, ...) {
@@ -71,7 +71,7 @@ static void assert_no_faults(void) {
     assert_int_equal(faults, 0);
 }
 
-/* Not every model runs as usual: transformers 5 has lost BERT's distances. */
+/* Not every model can be read with the default profile: transformers 5 no longer has BERT's distances. */
 static gyre_profile profile_of(const char *file) {
     return strncmp(file, "bert-relative", 13) == 0 ? GYRE_PROFILE_HF_4_56 : GYRE_PROFILE_DEFAULT;
 }
@@ -81,7 +81,7 @@ static gyre_status open_as(gyre_reading **out, const char *file, gyre_profile pr
     assert_true((size_t)snprintf(path, sizeof path, "%s/configs/%s.json", GYRE_TEST_DATA, file) < sizeof path);
     return gyre_reading_open(out, path, profile, length, err);
 }
-/* NULL, and a fault, where it cannot be read. */
+/* out = NULL, with an error, if the file cannot be read. */
 static gyre_reading *open_config(const char *file) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
@@ -89,7 +89,7 @@ static gyre_reading *open_config(const char *file) {
     return reading;
 }
 
-/* The group of that name, the first where that is NULL; NULL where there is none, of a reading that is none too. */
+/* The group of that name, or the first if name is NULL. NULL if there is none or the reading is NULL. */
 static const gyre_layer_reading *find_group(const gyre_reading *reading, const char *file, const char *name) {
     if (!reading) return NULL;
     for (int64_t i = 0; i < reading->groups_count; i++)
@@ -118,8 +118,8 @@ static void same_whole(const char *file, const char *group, const char *what, in
 }
 
 /* -- rotations -- */
-/* Where the frequencies follow from the row in one line: theta_i = base^(-2 i / dim), divided by a linear factor, or with
- * an NTK-aware base. */
+/* Frequencies that follow from the row directly: theta_i = base^(-2 i / dim), divided by a linear factor, or with an
+ * NTK-aware base. */
 static void check_frequencies(const rotation *row, const gyre_encoding *encoding) {
     double inv_freq[512], attention;
     assert_true(gyre_encoding_get_config(encoding)->rope.dim / 2 <= 512);
@@ -159,7 +159,7 @@ static void check_rotation(const rotation *row, const gyre_layer_reading *group)
     gyre_encoding_free(encoding);
 }
 
-/* Towers and layers without attention are not the decoder's. */
+/* Towers and layers without attention do not belong to the decoder. */
 static int is_beside(const char *name) {
     return strcmp(name, "vision") == 0 || strcmp(name, "audio") == 0 || strcmp(name, "linear_attention") == 0;
 }
@@ -187,7 +187,7 @@ static void test_rotations(void **state) {
 }
 
 /* -- what only some have -- */
-/* Calls check(group, row) for each row of a table; a row begins with the file's name and that of the group. */
+/* Calls check(group, row) for each row of a table. A row begins with the name of the file and of the group. */
 typedef void check_row(const gyre_layer_reading *group, const void *row);
 static void for_rows(const void *rows, size_t count, size_t size, check_row *check) {
     for (size_t i = 0; i < count; i++) {
@@ -202,7 +202,7 @@ static void for_rows(const void *rows, size_t count, size_t size, check_row *che
 }
 #define FOR_ROWS(rows, check) for_rows((rows), sizeof(rows) / sizeof *(rows), sizeof *(rows), (check))
 
-/* Scores times what, all told: a size of the file, or 1 / sqrt(head_dim) times what YaRN adds under latent attention. */
+/* The total factor of scores: a size from the file, or 1 / sqrt(head_dim) times YaRN's factor under latent attention. */
 typedef struct scale_row {
     place at;
     double scale, softmax;
@@ -293,7 +293,7 @@ static void test_axes(void **state) {
     FOR_ROWS(rows, check_axes);
 }
 
-/* Where a head turns elsewhere than at its beginning: latent attention puts what turns behind what does not. */
+/* Heads whose rotated channels are not the first ones: in latent attention they follow the unrotated ones. */
 typedef struct first_row {
     place at;
     int64_t first;
@@ -317,7 +317,7 @@ static void test_first_channels(void **state) {
     FOR_ROWS(rows, check_first);
 }
 
-/* Which layers are which: every fourth of Llama 4 and SmolLM3 has no positions, every sixth of Gemma 3 sees all. */
+/* Kinds of layers: every fourth layer of Llama 4 and SmolLM3 has no positions, every sixth of Gemma 3 has no window. */
 typedef struct layers_row {
     place at;
     int64_t count, first, step;
@@ -347,7 +347,7 @@ static void test_layers(void **state) {
     FOR_ROWS(rows, check_layers);
 }
 
-/* "truncate": false of gpt-oss, and no other. */
+/* gpt-oss, and no other model, has "truncate": false. */
 typedef struct bounds_row {
     place at;
     int fractional;
@@ -411,7 +411,7 @@ static void test_sinusoids(void **state) {
     FOR_ROWS(rows, check_sinusoid);
 }
 
-/* BLOOM's slopes for 112 heads begin at 2^(-1/8) and end among the odd powers of 2^(-1/16); Falcon's are divided by the
+/* BLOOM's slopes for 112 heads begin at 2^(-1/8) and end among the odd powers of 2^(-1/16). Falcon's are divided by the
  * square root of its head size. */
 typedef struct slopes_row {
     place at;
@@ -452,7 +452,7 @@ static int is_expected(const char *file, size_t length) {
     return 0;
 }
 
-/* The other way round, a row without its file, is a fault where it is opened. */
+/* A row without its file fails when the file is opened. */
 static void test_every_file_is_expected(void **state) {
     (void)state;
     int files = 0;
@@ -469,7 +469,7 @@ static void test_every_file_is_expected(void **state) {
     assert_no_faults();
 }
 
-/* Every field and warning of every file can be shown, and has the place that it says. */
+/* Every field and warning of every file can be shown, and has the location that it states. */
 static void check_fields(const gyre_layer_reading *group, const char *file) {
     if (group->fields_count == 0) fault("%s, %s: nothing to show", file, group->name);
     for (int64_t i = 0; i < group->fields_count; i++) {
@@ -499,7 +499,7 @@ static void test_fields(void **state) {
     assert_no_faults();
 }
 
-/* Why a program does not run a model that turns: of a MiniCPM, llama.cpp's converter knows lists alone. */
+/* Why a program does not run a model with RoPE: for MiniCPM, llama.cpp's converter supports only lists. */
 static int is_refused(const char *file, gyre_profile profile) {
     return strcmp(file, "minicpm-2b-128k") == 0 && profile == GYRE_PROFILE_LLAMA_CPP;
 }

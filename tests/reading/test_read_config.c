@@ -1,4 +1,4 @@
-/* test_read_config.c: where in a config.json the decoder is described, and what becomes of a model_type. */
+/* test_read_config.c: where a config.json describes the decoder, and how model_type is read. */
 #include "check_rope_reading.h"
 
 #include "reading/family.h"
@@ -20,7 +20,7 @@ static void test_text_config(void **state) {
     gyre_reading_free(r);
 }
 
-/* The inner type may be missing, unknown while the outer is not, or the only one. */
+/* The inner type may be missing, unknown while the outer one is known, or the only one. */
 static void test_type_of_text_config(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'llama4','text_config':{'hidden_size':512,'num_attention_heads':4,"
@@ -63,7 +63,7 @@ static void test_other_names_of_text_config(void **state) {
     gyre_reading_free(r);
 }
 
-/* Version 4 wrote Qwen2-VL flat, with the tower beside. */
+/* transformers 4 wrote Qwen2-VL flat, with the tower next to it. */
 static void test_flat_composite(void **state) {
     (void)state;
     gyre_reading *r =
@@ -108,7 +108,7 @@ static void test_unknown_type(void **state) {
     refuse("{'model_type':7}", GYRE_PROFILE_HF_5, GYRE_EFORMAT, "model_type: not a string (config.json, line 1)");
 }
 
-/* At least the names that are promised. */
+/* At least the documented families. */
 static void test_knows_families(void **state) {
     (void)state;
     static const char *const names[] = {
@@ -130,7 +130,7 @@ static void test_knows_families(void **state) {
         assert_ptr_equal(gyre_family_of(family->model_type), family);
 }
 
-/* Every family that turns reads a plain file, under every profile of transformers, with what it is to have by default. */
+/* Every family with RoPE reads a minimal file under every profile of transformers, with its defaults. */
 static void test_reads_every_family(void **state) {
     (void)state;
     const gyre_profile profiles[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_43,
@@ -140,7 +140,7 @@ static void test_reads_every_family(void **state) {
     for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
         if (family->read != gyre_read_rope) continue;
         char file[512];
-        /* Moonshine's nine tenths make pairs of heads of 36. */
+        /* Moonshine's nine tenths give heads of 36 channels. */
         const int width = strcmp(family->model_type, "moonshine") == 0 ? 288 : 1024;
         snprintf(file, sizeof file,
                  "{'model_type':'%s','hidden_size':%d,'num_attention_heads':8,'num_hidden_layers':12,"
@@ -167,7 +167,7 @@ static void test_no_positions_at_all(void **state) {
     gyre_reading_free(r);
 }
 
-/* What Gyre writes itself. */
+/* A file that Gyre wrote. */
 static void test_native(void **state) {
     (void)state;
     const char *file = "{'model_type':'gyre','hidden_size':64,'num_attention_heads':4,'num_hidden_layers':3,'head_dim':16,"

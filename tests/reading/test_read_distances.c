@@ -1,4 +1,4 @@
-/* test_read_distances.c: config.json of models whose scores know distances: T5, DeBERTa, NeZha, Transformer-XL. */
+/* test_read_distances.c: config.json of models with relative scores: T5, DeBERTa, NeZha, Transformer-XL. */
 #include "check_reading.h"
 
 #include <math.h>
@@ -187,7 +187,7 @@ static void test_transformer_xl(void **state) {
                    "attn_type: \"tri\" is neither");
 }
 
-/* Without a clamp the table is as long as the context asked for, and no file can ask for one that fills the memory. */
+/* Without a clamp the table is as long as the requested context, and no file can request one that fills the memory. */
 static void test_no_clamp_follows_the_length(void **state) {
     (void)state;
     static const char text[] = "{\"model_type\": \"xlnet\"}";

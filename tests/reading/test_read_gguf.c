@@ -1,5 +1,5 @@
-/* test_read_gguf.c: how the layers of a GGUF file turn, as llama.cpp and as the papers read it.  Figures: the reference
- * file, llama.cpp's formulas in long double, and numbers that its users and authors published. */
+/* test_read_gguf.c: the rotation of the layers of a GGUF file, as llama.cpp and as the papers read it. Expected values: the
+ * reference file, llama.cpp's formulas in long double, and numbers published by its users and authors. */
 #include "make_gguf_models.h"
 
 #include <sys/resource.h>
@@ -73,7 +73,7 @@ static void factor_0_is_1_and_missing_is_none(void **state) {
     gyre_reading_free(reading);
 }
 
-/* No position interpolation, but llama.cpp divides by it all the same. */
+/* A factor below 1 is no position interpolation, but llama.cpp divides by it all the same. */
 static void factors_below_1_divide(void **state) {
     (void)state;
     const ggml c = {.base = 10000, .s = 0.5, .dim = 64};
@@ -95,7 +95,7 @@ static void computes_yarn(void **state) {
     check_reference(all, "yarn llama-2 x16", 0, 1e-12);
     check_field(all, "scaling", "yarn", GYRE_ORIGIN_FILE);
     check_field(all, "original_length", "4096", GYRE_ORIGIN_FILE);
-    check_field(all, "trained_length", "4096", GYRE_ORIGIN_FILE); /* what the scaling counts from */
+    check_field(all, "trained_length", "4096", GYRE_ORIGIN_FILE); /* the original length of the scaling */
     check_field(all, "max_length", "65536", GYRE_ORIGIN_FILE);
     check_field(all, "beta_fast", "32", GYRE_ORIGIN_READER);
     check_field(all, "truncate", "true", GYRE_ORIGIN_READER);
@@ -124,7 +124,7 @@ static void multiplies_the_attention_factor(void **state) {
     real_of(made, "llama", "rope.scaling.attn_factor", 0.5f);
     test_close(attention_of(made, NULL), g16 / 2, 1e-10, "attn_factor of YaRN");
     made = model("llama", 128, 4096, 1);
-    real_of(made, "llama", "rope.scaling.attn_factor", 1.25f); /* without YaRN it stands alone */
+    real_of(made, "llama", "rope.scaling.attn_factor", 1.25f); /* without YaRN it applies alone */
     test_close(attention_of(made, NULL), 1.25, 0, "attn_factor alone");
     /* Devstral Small 2: factor 48, multiplier 1: g(s, 1) / g(s, 1). */
     made = yarn("mistral3", 128, 1e8f, 48, 8192);
@@ -133,7 +133,7 @@ static void multiplies_the_attention_factor(void **state) {
     made = yarn("mistral3", 128, 1e8f, 16, 8192);
     real_of(made, "mistral3", "rope.scaling.yarn_log_multiplier", 0.5f);
     test_close(attention_of(made, NULL), g16 / (1 + (g16 - 1) / 2), 1e-10, "g(s, 1) / g(s, 1/2)");
-    /* Nobody reads it for a llama. */
+    /* No reader uses it for a llama. */
     made = yarn("llama", 128, 10000, 16, 4096);
     real_of(made, "llama", "rope.scaling.yarn_log_multiplier", 0.5f);
     test_close(attention_of(made, NULL), g16, 1e-10, "no multiplier");
@@ -148,7 +148,7 @@ static made_gguf *deepseek(float tenth_of_mscale) {
     return made;
 }
 
-/* DeepSeek's files hold a tenth of mscale_all_dim; its square multiplies the scores and nothing the rotation. */
+/* DeepSeek's files contain a tenth of mscale_all_dim. Its square multiplies the scores; the rotation has no factor. */
 static void scales_latent_attention(void **state) {
     (void)state;
     double multiplier = 0;
@@ -173,7 +173,7 @@ static made_gguf *overridden(const char *arch) {
     return made;
 }
 
-/* The converter writes them for every model; two architectures read some of them. */
+/* The converter writes them for every model. Two architectures read some of them. */
 static void reads_overrides_where_llama_cpp_does(void **state) {
     (void)state;
     const ggml plain = {10000, 8, 1, 32, 1, 4096, 64}, fast = {10000, 8, 1, 2, 1, 4096, 64},
@@ -201,7 +201,7 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
     gyre_reading_free(reading);
 }
 
-/* Of a context so short that no pair makes 32 turns the ramp begins with the first pair. */
+/* In a context too short for 32 revolutions of any pair, the ramp begins with the first pair. */
 static void ramp_starts_at_the_first_pair(void **state) {
     (void)state;
     made_gguf *made = yarn("grok", 64, 10000, 8, 64);
@@ -212,7 +212,7 @@ static void ramp_starts_at_the_first_pair(void **state) {
     gyre_reading_free(reading);
 }
 
-/* Betas the wrong way round: a step, where transformers' ramp runs backwards. */
+/* Betas in the wrong order: a step, where the ramp of transformers is inverted. */
 static void inverted_ramp_is_a_step(void **state) {
     (void)state;
     const ggml c = {10000, 8, 1, 1, 32, 4096, 64};
@@ -224,7 +224,7 @@ static void inverted_ramp_is_a_step(void **state) {
     gyre_reading_free(reading);
 }
 
-/* gpt-oss: with its ramp rounded, pair 17 turns 1.76 times too fast, 16 1.27, 15 1.15, 14 1.09, 13 1.05. */
+/* gpt-oss: with its ramp rounded, pair 17 rotates 1.76 times too fast, 16 1.27, 15 1.15, 14 1.09, 13 1.05. */
 static void ramp_bounds_are_always_rounded(void **state) {
     (void)state;
     double got[MOST_PAIRS], meant[MOST_PAIRS];
@@ -300,7 +300,7 @@ static made_gguf *phi3(int attn_factor) {
 static void check_phi3(int64_t allocated, const char *same_as) {
     made_gguf *made = phi3(1);
     gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, allocated);
-    for (int64_t n = 1; n < 20000; n += 5000) /* at every length in use */
+    for (int64_t n = 1; n < 20000; n += 5000) /* at every current length */
         check_reference(&reading->groups[0], same_as, n, 1e-7);
     assert_non_null(find_warning(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
     assert_true(reading->groups[0].config.trained_length == 4096);
@@ -378,7 +378,7 @@ static made_gguf *with_two(const char *arch, const char *suffix, int32_t a, int3
     return made;
 }
 
-/* Only counts of heads differ between layers in files that anybody reads; the largest of other sizes is no answer. */
+/* Only the number of heads differs between layers in existing files. For other sizes the largest would be a wrong answer. */
 static void refuses_unexpected_arrays(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
@@ -399,7 +399,7 @@ static void refuses_unexpected_arrays(void **state) {
     gyre_reading_free(reading);
 }
 
-/* A config takes an attention factor of 0 for one that is not given. */
+/* In a config, an attention factor of 0 means that none is given. */
 static void refuses_attention_factor_0(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
@@ -421,7 +421,7 @@ static void refuses_attention_factor_0(void **state) {
     check_refused(made, p, GYRE_EFORMAT, "yarn_log_multiplier: multiplies scores by");
 }
 
-/* A few hundred bytes must not ask for gigabytes, nor for hours. */
+/* A few hundred bytes must not request gigabytes of memory or hours of work. */
 static void refuses_impossible_sizes(void **state) {
     (void)state;
     made_gguf *made = made_begin(3);
@@ -520,7 +520,7 @@ static void put_large(FILE *file, const made_gguf *made, uint64_t bytes) {
     assert_int_equal(ftruncate(fileno(file), (off_t)bytes), 0);
 }
 
-/* In a process of its own, whose high-water mark is not that of the tests before. */
+/* In a process of its own, whose high-water mark does not include earlier tests. */
 static void read_in_little_memory(const char *path) {
     struct rusage before, after;
     struct timespec start, end;
@@ -574,7 +574,7 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
     free(made);
 }
 
-/* Metadata takes no memory either: 64 MB of words, all empty, which the file system need not store. */
+/* Metadata takes little memory too: 64 MB of empty strings, in a sparse file. */
 static void needs_little_memory_for_large_vocabularies(void **state) {
     (void)state;
     enum { WORDS = 8 << 20 };

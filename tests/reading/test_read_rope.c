@@ -1,4 +1,4 @@
-/* test_read_rope.c: the rotation of a config.json: which layers are alike, where each value comes from, what is refused. */
+/* test_read_rope.c: the rotation of a config.json: groups of equal layers, the origin of each value, refusals. */
 #include "check_rope_reading.h"
 
 /* -- fields -- */
@@ -57,7 +57,7 @@ static void test_defaults_are_marked_as_defaults(void **state) {
     gyre_reading_free(r);
 }
 
-/* Classes that scale where the file says nothing. */
+/* Classes that scale when the file has no scaling. */
 static void test_objects_of_classes(void **state) {
     (void)state;
     const char *oss = "{'model_type':'gpt_oss','hidden_size':2880,'num_attention_heads':64,'num_hidden_layers':4%s}";
@@ -71,7 +71,7 @@ static void test_objects_of_classes(void **state) {
     assert_field(group_of(r, "full_attention"), "trained_length", "4096", GYRE_ORIGIN_FAMILY, NULL, 0);
     assert_field(group_of(r, "full_attention"), "scaling", "yarn", GYRE_ORIGIN_FAMILY, NULL, 0);
     gyre_reading_free(r);
-    /* A null is a null to version 4, and nothing to version 5. */
+    /* Version 4 treats null as a value, version 5 as missing. */
     snprintf(file, sizeof file, oss, ",'rope_scaling':null");
     r = read_rope(file, GYRE_PROFILE_HF_4_56, 0);
     assert_divided(group_of(r, "full_attention"), 15e4, 1.0);
@@ -196,7 +196,7 @@ static void test_layers_by_rule(void **state) {
     }
 }
 
-/* Two bases, of the old keys and the new. */
+/* Two bases, with the old keys and the new. */
 static void test_two_bases(void **state) {
     (void)state;
     const char *old =
@@ -240,7 +240,7 @@ static void test_layers_without_positions(void **state) {
     assert_divided(group_of(r, "sliding_attention"), 2e4, 2.0);
     assert_int_equal(group_of(r, "sliding_attention")->window, 64);
     gyre_reading_free(r);
-    /* An entry that is missing is an error to transformers too. */
+    /* A missing entry is an error in transformers too. */
     refuse("{'model_type':'llama'," SIZES ",'layer_types':['full_attention','sliding_attention'],\n"
            "'rope_parameters':{'sliding_attention':{'rope_type':'default'}}}",
            GYRE_PROFILE_HF_5, GYRE_EFORMAT,
@@ -437,7 +437,7 @@ static void test_refuses(void **state) {
         gyre_reading *r = NULL;
         const char *text = quoted(cases[i].file);
         assert_int_not_equal(gyre_reading_parse(&r, text, strlen(text), NULL, GYRE_PROFILE_HF_5, 0, &err), GYRE_OK);
-        /* The offset is that of the key at fault, or of the object it is missing from. */
+        /* The offset is that of the wrong key, or of the object without it. */
         if (err.offset > 0) assert_int_equal(text[err.offset], '"');
     }
     refuse(LLAMA("'rope_scaling':{'factor':2.0}"), GYRE_PROFILE_HF_4_56, GYRE_EFORMAT, "rope_scaling.rope_type: missing");
@@ -445,7 +445,7 @@ static void test_refuses(void **state) {
     refuse("{'model_type':'proportion'}", GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "\"proportion\" is not known");
 }
 
-/* As in LLaVA 1.5, whose text_config has only what differs from a LlamaConfig. */
+/* As in LLaVA 1.5, whose text_config contains only the differences from a LlamaConfig. */
 static void test_sizes_of_classes(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'llava','text_config':{'model_type':'llama','max_position_embeddings':4096}}",
@@ -458,7 +458,7 @@ static void test_sizes_of_classes(void **state) {
     gyre_reading_free(r);
 }
 
-/* What Python's json takes too, where nobody looks at it; and the places after it stay what they are. */
+/* Extensions that Python's json accepts, under keys that are not used. Later locations must stay right. */
 static void test_numbers_of_python(void **state) {
     (void)state;
     gyre_reading *r =
@@ -470,7 +470,7 @@ static void test_numbers_of_python(void **state) {
     gyre_reading_free(r);
 }
 
-/* Two names of one thing do not contradict each other. */
+/* Two names of the same thing do not contradict each other. */
 static void test_takes_both_names(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','rope_type':'default',"
@@ -539,7 +539,7 @@ static void test_warns(void **state) {
         assert_warns(r, cases[i].words, cases[i].key, cases[i].line);
         gyre_reading_free(r);
     }
-    /* Twenty, one by one, and the rest in one. */
+    /* The first twenty one by one, the rest in one. */
     char file[2048] =
         "{'model_type':'llama','hidden_size':128,'num_attention_heads':1,'rope_scaling':{'rope_type':'default'";
     for (int i = 0; i < 25; i++)
@@ -551,7 +551,7 @@ static void test_warns(void **state) {
     gyre_reading_free(r);
 }
 
-/* A band without width is Llama 4's: what is longer than L is divided, the rest kept. */
+/* A band of zero width, as in Llama 4: wavelengths above L are divided, the others unchanged. */
 static void test_llama3_without_a_band(void **state) {
     (void)state;
     double inv_freq[64], factor;

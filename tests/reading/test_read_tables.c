@@ -1,5 +1,5 @@
-/* test_read_tables.c: config.json of models that do not rotate: tables, sinusoids, slopes; test_read_distances.c has
- * others. */
+/* test_read_tables.c: config.json of models without RoPE: tables, sinusoids, slopes. test_read_distances.c has relative
+ * scores. */
 #include "check_reading.h"
 #include "reading/family.h"
 
@@ -31,7 +31,7 @@ static void test_learned_tables(void **state) {
          "encoder", 16384, 0, 1024, 16384},
         {"{\"model_type\": \"led\", \"max_encoder_position_embeddings\": 16384, \"max_decoder_position_embeddings\": 1024}",
          "decoder", 1024, 0, 1024, 1024},
-        /* roberta-base: 514 rows, of which 0 and 1 are padding's and what is below it. */
+        /* roberta-base: 514 rows; rows 0 and 1 are below and at the padding. */
         {"{\"model_type\": \"roberta\", \"max_position_embeddings\": 514, \"pad_token_id\": 1}", "all", 514, 2, 768, 512},
         {"{\"model_type\": \"roberta\", \"max_position_embeddings\": 514}", "all", 514, 2, 768, 512},
         {"{\"model_type\": \"xlm-roberta\", \"max_position_embeddings\": 8194, \"pad_token_id\": 1, \"hidden_size\": 1024, "
@@ -101,7 +101,7 @@ static void test_unread_keys(void **state) {
     gyre_reading_free(reading);
 }
 
-/* What llama.cpp's converter does with the rows of padding. */
+/* How llama.cpp's converter treats the rows of padding. */
 static void test_padding_under_llama_cpp(void **state) {
     (void)state;
     gyre_reading *reading = read_as("{\"model_type\": \"roberta\", \"pad_token_id\": 1, \"max_position_embeddings\": 514}",
@@ -158,7 +158,7 @@ static void test_gpt_neo_alternates(void **state) {
 }
 
 /* -- sinusoids -- */
-/* What a sinusoid adds to a token at `position`, channel by channel. */
+/* out = the sinusoid of a token at `position`. */
 static void added_at(const gyre_layer_reading *group, int64_t position, double *out) {
     gyre_encoding *encoding = encoding_of(group);
     const int64_t dim = group->config.input.dim;
@@ -388,7 +388,7 @@ static void test_falcon(void **state) {
         test_close(got[h], powl(2.0L, -0.25L * (h + 1)) / 8.0L, 1e-15L, "slope");
     gyre_encoding_free(encoding);
     gyre_reading_free(reading);
-    /* llama.cpp's converter does not look at "alibi". */
+    /* llama.cpp's converter ignores "alibi". */
     reading = read_as(slopes, GYRE_PROFILE_LLAMA_CPP);
     assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
     assert_warns(reading, "rotates every Falcon", "alibi", 2);
@@ -447,7 +447,7 @@ static void test_faults(void **state) {
     assert_refused("{\"model_type\": \"opt\"}", GYRE_PROFILE_LLAMA_CPP, GYRE_EUNSUPPORTED, "converter does not take opt");
 }
 
-/* With nothing but its type, a family is its class's defaults, where that has them. */
+/* With only its type, a family has the defaults of its class, if the class has any. */
 static void test_class_defaults_complete_a_config(void **state) {
     (void)state;
     static const char *const need_more[] = {"led", "speech_to_text", "falcon", "RefinedWeb", "RefinedWebModel", "baichuan"};
@@ -469,7 +469,7 @@ static void test_class_defaults_complete_a_config(void **state) {
     }
 }
 
-/* With nothing but its type, every family is an error or a reading. */
+/* With only its type, every family is an error or a reading. */
 static void test_every_family_alone(void **state) {
     (void)state;
     for (size_t i = 0; gyre_family_at(i); i++)
@@ -487,7 +487,7 @@ static void test_every_family_alone(void **state) {
         }
 }
 
-/* What nobody would write, under every key that is looked at: an error or a reading, never a fault. */
+/* Absurd values under every key that is read: an error or a reading, never a crash. */
 static void test_invalid_values(void **state) {
     (void)state;
     static const char *const keys[] = {"hidden_size",
@@ -557,7 +557,7 @@ static void test_invalid_values(void **state) {
     assert_true(taken > 1000 && refused > 1000);
 }
 
-/* The first of two rows with one name would hide the other. */
+/* The first of two rows with one name would hide the second. */
 static void test_families_are_named_once(void **state) {
     (void)state;
     for (size_t i = 0; gyre_family_at(i); i++)

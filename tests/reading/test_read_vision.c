@@ -1,10 +1,10 @@
-/* test_read_vision.c: image towers under vision_config. */
+/* test_read_vision.c: vision towers under vision_config. */
 #include "check_reading.h"
 #include "reading/family.h"
 
 #include <math.h>
 
-/* Reads a tower alone, beside a text model that has no positions. */
+/* Reads a tower next to a text model without positions. */
 static gyre_reading *read_tower(const char *text) {
     gyre_error err = {0, ""};
     gyre_reading *reading = NULL;
@@ -140,7 +140,7 @@ static void test_others_are_warned_of(void **state) {
     }
 }
 
-/* A wrong value costs the tower's group, never the text model's. */
+/* A wrong value removes the tower's group, never the text model's. */
 static void test_wrong_values_do_not_fail(void **state) {
     (void)state;
     static const char *const texts[] = {

@@ -1,4 +1,4 @@
-/* test_reading_write.c: a config.json with other positions in it: what changes, what stays, and what it then says. */
+/* test_reading_write.c: writing other positions into a config.json: what changes, what does not, and how it reads back. */
 #include "run_command.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ static json_t *json_of(const char *name) {
     return root;
 }
 
-/* Writes `text` to "in", the positions into "out". */
+/* Writes `text` to "in", and the file with the new positions to "out". */
 static void must_write(const char *text, const gyre_config *position, int64_t length) {
     gyre_error err = {0, ""};
     write_file("in", text, strlen(text));
@@ -93,7 +93,7 @@ static void assert_text(const char *name, const char *want) {
 typedef long double frequency_of(int pair, long double theta);
 static const long double two_pi = 6.283185307179586476925286766559L;
 
-/* The file named `out`, as transformers 5 reads it at a length. */
+/* The file named `out`, read as transformers 5 does at a length. */
 static void assert_turns(int64_t length, int pairs, long double base, frequency_of *want, double attention) {
     gyre_reading *reading = reading_of(in_folder("out"), GYRE_PROFILE_HF_5, length);
     gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
@@ -113,11 +113,11 @@ static long double divided_by_4(int pair, long double theta) {
     (void)pair;
     return theta / 4;
 }
-/* base 4^(128 / 126): pair i turns slower by 4^(i / 63). */
+/* base 4^(128 / 126): pair i rotates slower by 4^(i / 63). */
 static long double ntk_by_4(int pair, long double theta) {
     return theta * powl(4, -(long double)pair / 63);
 }
-/* Llama 2's ramp lies between pairs 20 and 46. */
+/* Llama 2's ramp is between pairs 20 and 46. */
 static long double by_parts_4(int pair, long double theta) {
     long double ramp = ((long double)pair - 20) / 26;
     ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
@@ -175,7 +175,7 @@ static void every_method_reads_back(void **state) {
     }
 }
 
-/* Its frequencies follow the length, and below the trained one are as they were. */
+/* Its frequencies follow the length, and are the trained ones below the trained length. */
 static void dynamic_reads_back(void **state) {
     (void)state;
     const gyre_config c = stretched(GYRE_SCALING_DYNAMIC_NTK, 1);
@@ -183,7 +183,7 @@ static void dynamic_reads_back(void **state) {
     assert_turns(16384, 64, 10000, ntk_by_4, 1);
     assert_turns(4096, 64, 10000, kept, 1);
     json_t *root = json_of("out");
-    assert_int_equal(test_integer(root, "max_position_embeddings"), 4096); /* what transformers counts from */
+    assert_int_equal(test_integer(root, "max_position_embeddings"), 4096); /* the length that transformers counts from */
     json_decref(root);
 }
 
@@ -203,7 +203,7 @@ static void lists_read_back(void **state) {
     assert_turns(4096, 64, 10000, kept, attention);
     json_t *root = json_of("out"), *dict = json_object_get(root, "rope_scaling");
     assert_int_equal(json_array_size(json_object_get(dict, "long_factor")), 64);
-    /* transformers 4 looks for it nowhere else. */
+    /* transformers 4 reads it only here. */
     assert_int_equal(test_integer(root, "original_max_position_embeddings"), 4096);
     json_decref(root);
 }
@@ -214,13 +214,13 @@ static void an_attention_factor_of_its_own_is_kept(void **state) {
     c.rope.attention_factor = 1.25;
     must_write(llama2, &c, 16384);
     assert_turns(16384, 64, 10000, by_parts_4, 1.25);
-    c = stretched(GYRE_SCALING_LINEAR, 4); /* which has no such key: lists do */
+    c = stretched(GYRE_SCALING_LINEAR, 4); /* which has no such key: it is written as lists */
     c.rope.attention_factor = 1.25;
     must_write(llama2, &c, 16384);
     assert_turns(16384, 64, 10000, divided_by_4, 1.25);
 }
 
-/* Gyre's own files name every scaling, and need no lists. */
+/* Gyre's own files have a name for every scaling, and need no lists. */
 static void native_models_write_all_fields(void **state) {
     (void)state;
     static const char native[] = "{\n  \"model_type\": \"gyre\",\n  \"hidden_size\": 512,\n  \"num_attention_heads\": 4,\n"
@@ -333,7 +333,7 @@ static void scaling_is_removed(void **state) {
                        "}\n");
 }
 
-/* Changes that need no file of their own to be shown: what stands before and after. */
+/* Edits shown without a file of their own: the text before and after. */
 static void config_shapes_are_preserved(void **state) {
     (void)state;
 #define SIZES "\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 2"
@@ -352,23 +352,23 @@ static void config_shapes_are_preserved(void **state) {
          "{" SIZES ", \"max_position_embeddings\": 16384, \"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": "
          "\"linear\", \"factor\": 4.0}}",
          GYRE_SCALING_LINEAR},
-        /* A scaling that is as asked stays as it is spelled. */
+        /* A scaling that is already right keeps its spelling. */
         {"{" SIZES
          ", \"max_position_embeddings\": 16384,\t\"rope_scaling\": {\"factor\": 4, \"rope_type\": \"linear\"} }\r\n",
          "{" SIZES
          ", \"max_position_embeddings\": 16384,\t\"rope_scaling\": {\"factor\": 4, \"rope_type\": \"linear\"} }\r\n",
          GYRE_SCALING_LINEAR},
-        /* Defaults that the file spells out, and keys of another scaling. */
+        /* Defaults that the file states, and keys of another scaling. */
         {"{" SIZES ", \"max_position_embeddings\": 8192, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, "
          "\"original_max_position_embeddings\": 4096, \"beta_fast\": 32, \"beta_slow\": 2, \"attention_factor\": 1.5}}",
          "{" SIZES ", \"max_position_embeddings\": 16384, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
          "\"original_max_position_embeddings\": 4096, \"beta_fast\": 32}}",
          GYRE_SCALING_YARN},
-        /* No key at all to put it behind. */
+        /* No key to insert after. */
         {"{" SIZES ", \"max_position_embeddings\": 4096}",
          "{" SIZES ", \"max_position_embeddings\": 16384, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}}",
          GYRE_SCALING_LINEAR},
-        /* What text_config describes. */
+        /* A model described by text_config. */
         {"{\"model_type\": \"llama\", \"text_config\": {" SIZES ", \"max_position_embeddings\": 4096}, \"n\": 1}",
          "{\"model_type\": \"llama\", \"text_config\": {" SIZES
          ", \"max_position_embeddings\": 16384, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}}, \"n\": 1}",
@@ -398,7 +398,7 @@ static const char nested[] = "{\n"
                              "  }\n"
                              "}\n";
 
-/* The layers that see all tokens; those behind a window keep what they have. */
+/* Layers without a window change. Layers with a window keep their base. */
 static void nested_scalings_of_global_layers_change(void **state) {
     (void)state;
     char want[sizeof nested + 100];
@@ -437,9 +437,9 @@ static void remove_rotation(json_t *object) {
     }
 }
 
-/* Lines of the one that are in the other, in order: all but those of the rotation must be. */
+/* Lines of one file that are in the other, in order: all but those of the rotation must be. */
 static void assert_lines_stay(const char *name, const char *before, const char *after) {
-    int inside = 0; /* of the rotation's object: how deep */
+    int inside = 0; /* nesting depth inside the rotation's object */
     while (*before) {
         const size_t length = strcspn(before, "\n");
         char line[400];
@@ -449,7 +449,8 @@ static void assert_lines_stay(const char *name, const char *before, const char *
         if (inside > 0 || (ours && opens)) inside += opens - closes;
         if (!ours) {
             const size_t kept = strcspn(line, "\r");
-            const size_t shown = kept > 0 && line[kept - 1] == ',' ? kept - 1 : kept; /* the last key may be it no more */
+            const size_t shown =
+                kept > 0 && line[kept - 1] == ',' ? kept - 1 : kept; /* the last key may have another comma */
             line[shown] = '\0';
             const char *found = strstr(after, line);
             if (!found) fail_msg("%s: the line \"%s\" is not there any more, or stands elsewhere", name, line);
@@ -602,7 +603,7 @@ static void failure_changes_nothing(void **state) {
     assert_text("old", "old");
 }
 
-/* Another block would let decoding part from what was asked for, and the file keeps its own. */
+/* With another block, decoding would differ from the request, and the file has no key for it. */
 static void other_length_blocks_are_refused(void **state) {
     (void)state;
     static const char native[] = "{\"model_type\": \"gyre\", \"hidden_size\": 512, \"num_attention_heads\": 4,\n"
@@ -621,7 +622,7 @@ static void other_length_blocks_are_refused(void **state) {
     assert_text("old", "old");
 }
 
-/* A key that is spelled with escapes is not found in the text; what is read back says so, and nothing is written. */
+/* A key spelled with escapes is not found in the text. The check that reads back finds that, and nothing is written. */
 static void unreadable_changes_are_refused(void **state) {
     (void)state;
     const gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
@@ -633,11 +634,11 @@ static void unreadable_changes_are_refused(void **state) {
     const int before = count_entries(folder);
     assert_int_not_equal(gyre_reading_write(in_folder("in"), &c, 16384, in_folder("old"), &err), GYRE_OK);
     assert_true(err.text[0] != 0);
-    assert_int_equal(count_entries(folder), before); /* what was written to be read back is gone */
+    assert_int_equal(count_entries(folder), before); /* the file written for the check is removed */
     assert_text("old", "old");
 }
 
-/* transformers 5 does not see "truncate" in a dict for one kind of layers. */
+/* transformers 5 does not read "truncate" in an object for one kind of layers. */
 static void configs_that_read_back_differently_are_refused(void **state) {
     (void)state;
     gyre_error err = {0, ""};

@@ -1,9 +1,9 @@
-/* test_rope_classes.c: what single classes of transformers, and models that bring their own, make of a scaling. */
+/* test_rope_classes.c: scalings under single classes of transformers, and under models with code of their own. */
 #include "check_rope_reading.h"
 
 static const gyre_profile versions[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
 
-/* Of a model that brings its own code every reading is that code's: s is the ratio of the lengths, the slope 0.07. */
+/* A model with remote code has the same reading under every profile: s is the ratio of the lengths, the slope 0.07. */
 static void test_telechat3_uses_remote_code(void **state) {
     (void)state;
     const char *file = "{'model_type':'telechat3','hidden_size':6144,'num_attention_heads':48,'num_hidden_layers':2,"
@@ -30,7 +30,7 @@ static void test_telechat3_uses_remote_code(void **state) {
     }
 }
 
-/* Llama's class has read head_dim since 4.45; Mistral's did so before. */
+/* Llama's class reads head_dim since 4.45, Mistral's did before. */
 static void test_size_of_heads_in_4_43(void **state) {
     (void)state;
     const char *file =
@@ -54,7 +54,7 @@ static void test_size_of_heads_in_4_43(void **state) {
     }
 }
 
-/* Qwen2-VL's classes never compute their frequencies again: dynamic is no scaling, and LongRoPE the short list. */
+/* Qwen2-VL's classes never recompute their frequencies: dynamic does not scale, and LongRoPE uses the short list. */
 static void test_qwen2_vl_is_frozen(void **state) {
     (void)state;
     static const char *const types[] = {"qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text"};
@@ -82,7 +82,7 @@ static void test_qwen2_vl_is_frozen(void **state) {
     gyre_reading_free(r);
 }
 
-/* transformers takes 0 and null for the default; vLLM computes with them, and stops. */
+/* transformers treats 0 and null as the default. vLLM computes with them and fails. */
 static void test_vllm_ramp_counts_revolutions(void **state) {
     (void)state;
     static const char *const values[] = {"0", "null"};

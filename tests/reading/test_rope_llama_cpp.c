@@ -1,5 +1,5 @@
-/* test_rope_llama_cpp.c: the rotation that llama.cpp makes of a config.json by way of its converter, by figures: what
- * arrives, what is lost, and what becomes of it. */
+/* test_rope_llama_cpp.c: the rotation that llama.cpp's converter makes of a config.json, by values: what is converted, what
+ * is lost, and the result. */
 #include "check_engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
@@ -14,7 +14,7 @@ static void refuses(const char *model_type, const char *text, gyre_status status
     engine_refuses(gyre_rope_as_llama_cpp, GYRE_PROFILE_LLAMA_CPP, &file, status, part);
 }
 
-/* As trained, with a warning at the type and a reason at the scaling. */
+/* Fails unless the rotation is the trained one, with a warning at the type and a reason at the scaling. */
 static void check_dropped(const char *model_type, const char *text, const char *why) {
     gyre_reading *reading = read_as(model_type, text);
     const engine_figures got = engine_at(reading, 1000000);
@@ -27,7 +27,7 @@ static void check_dropped(const char *model_type, const char *text, const char *
 }
 
 /* -- YaRN -- */
-/* gpt-oss: the pairs that turn too fast, and by how much, as measured against transformers. */
+/* gpt-oss: the pairs that rotate too fast, and by how much, as measured against transformers. */
 static void yarn_always_truncates(void **state) {
     (void)state;
     static const double faster[] = {1.05, 1.09, 1.15, 1.27, 1.76}; /* pairs 13 .. 17 */
@@ -68,7 +68,7 @@ static void yarn_loses_factors(void **state) {
         "missing or null");
 }
 
-/* The one architecture here whose betas and mscale_all_dim are read. */
+/* The only architecture here whose betas and mscale_all_dim are read. */
 static void ministral_reads_more(void **state) {
     (void)state;
     const char *text =
@@ -77,7 +77,7 @@ static void ministral_reads_more(void **state) {
         "\"original_max_position_embeddings\": 16384}}";
     gyre_reading *reading = read_as("ministral3", text);
     const engine_figures got = engine_at(reading, 0);
-    /* 128 ln(16384 / (2 pi 8)) / (2 ln 1e6) = 26.81 -> 26; of 2 turns 33.23 -> 34 */
+    /* 128 ln(16384 / (2 pi 8)) / (2 ln 1e6) = 26.81 -> 26; for 2 revolutions 33.23 -> 34 */
     check_ramp(&got, 1e6L, 16.0L, 26.0L, 34.0L, 0.5L);
     engine_is(got.attention, 1, "attention factor");
     engine_says(reading, "mscale_all_dim", "1", NULL);
@@ -107,7 +107,7 @@ static void latent_attention(void **state) {
     } files[] = {
         {"deepseek_v3", ", \"mscale\": 1.0, \"mscale_all_dim\": 1.0", 1.0L, 1.8738542071L},
         {"deepseek_v2", ", \"mscale\": 0.707, \"mscale_all_dim\": 0.707", 1.0L, 1.5896261651L},
-        {"deepseek_v2", ", \"mscale\": 1.0, \"mscale_all_dim\": 0.707", 1.0L, 1.5896261651L}, /* mscale is not looked at */
+        {"deepseek_v2", ", \"mscale\": 1.0, \"mscale_all_dim\": 0.707", 1.0L, 1.5896261651L}, /* mscale is ignored */
         {"deepseek_v3", "", 1.3688879454L, 1.8738542071L},                                    /* counted twice */
         /* Other architectures: g(40, 1) / g(40, 0.707), and its square times that of g(40, 0.707): g(40, 1)^2. */
         {"mistral4", ", \"mscale\": 0.707, \"mscale_all_dim\": 0.707", 1.3688879454L / 1.2608037774L, 1.8738542071L}};
@@ -194,10 +194,10 @@ static void longrope_chooses_once(void **state) {
     (void)state;
     static const double near[] = {1, 1.5, 2, 3}, far[] = {4, 8, 16, 32};
     const long double a = 1.1902380714L; /* of s = 32, L = 4096 */
-    check_lists("phi3", 0, far, a);      /* by itself it makes room for all that the model says it reads */
+    check_lists("phi3", 0, far, a);      /* without a request the context is the longest that the model states */
     check_lists("phi3", 4096, near, a);
     check_lists("phi3", 4097, far, a);
-    /* MiniCPM's converter writes the lists and nothing else. */
+    /* MiniCPM's converter writes only the lists. */
     check_lists("minicpm", 8192, near, 1);
     check_lists("minicpm", 131073, far, 1);
     check_lists("minicpm3", 0, near, 1);
@@ -305,7 +305,7 @@ static void sliding_layers_use_only_the_base(void **state) {
     gyre_reading_free(reading);
 }
 
-/* Qwen3-VL: of pairs 60 .. 63 only 60 and 63 are the first axis's. */
+/* Qwen3-VL: of pairs 60 .. 63 only 60 and 63 belong to the first axis. */
 static void fourth_axis_does_not_rotate(void **state) {
     (void)state;
     const engine_file plain = {

@@ -1,4 +1,4 @@
-/* test_rope_profiles.c: one file, other numbers: where versions of transformers and the papers part, by figures. */
+/* test_rope_profiles.c: one file, different numbers: where versions of transformers and the papers differ, by values. */
 #include "check_rope_reading.h"
 
 static const double g8 = 1.2079441542, g16 = 1.2772588722, g32 = 1.3465735903, g40 = 1.3688879454, g4 = 1.1386294361;
@@ -6,7 +6,7 @@ static const double g8 = 1.2079441542, g16 = 1.2772588722, g32 = 1.3465735903, g
 static const gyre_profile versions[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
 
 /* -- YaRN -- */
-/* Until 4.50 the ramp lies over max_position_embeddings, even where the original length is there. */
+/* Up to 4.50 the ramp uses max_position_embeddings, even if the original length is given. */
 static void test_ramp_over_served_length_in_4_43(void **state) {
     (void)state;
     const char *file = LLAMA("'rope_theta':10000.0,'max_position_embeddings':131072,\n'rope_scaling':{'rope_type':'yarn',"
@@ -24,7 +24,7 @@ static void test_ramp_over_served_length_in_4_43(void **state) {
     }
 }
 
-/* The published bounds of the ramp, which the formula above must give too. */
+/* The published bounds of the ramp, which check the formula above. */
 static void test_bounds_of_ramps(void **state) {
     (void)state;
     const naive_yarn llama2 = {128, 1e4L, 4096.0L, 32.0L, 1}, qwen = {128, 1e6L, 32768.0L, 4.0L, 1},
@@ -44,7 +44,7 @@ static void test_bounds_of_ramps(void **state) {
     }
 }
 
-/* 4.51 to 4.55: the ratio of the lengths, and not the factor: here 1, so that nothing is scaled at all. */
+/* 4.51 to 4.55 use the ratio of the lengths instead of the factor: here 1, so nothing is scaled. */
 static void test_ratio_for_factor_in_4_51(void **state) {
     (void)state;
     const char *file = LLAMA("'rope_theta':1e6,'max_position_embeddings':32768,'rope_scaling':{'type':'yarn',\n'factor':4.0,"
@@ -62,7 +62,7 @@ static void test_ratio_for_factor_in_4_51(void **state) {
         assert_yarn(&r->groups[0], &yarn, g4);
         gyre_reading_free(r);
     }
-    /* Without the original length the factor counts in 4.51 too. */
+    /* Without the original length, 4.51 uses the factor too. */
     r = read_rope(LLAMA("'max_position_embeddings':4096,'rope_scaling':{'type':'yarn','factor':8.0}"), GYRE_PROFILE_HF_4_51,
                   0);
     const naive_yarn yarn = {128, 1e4L, 4096.0L, 8.0L, 1};
@@ -150,7 +150,7 @@ static void test_mscale_since_4_51(void **state) {
         check_attention(MSCALE("'mscale':0.707,'mscale_all_dim':0,"), versions[v], g40);
         check_attention(MSCALE("'attention_factor':0.8,'mscale':0.707,'mscale_all_dim':1,"), versions[v], 0.8);
     }
-    /* By itself too, as where the two came from. */
+    /* Used alone too, as in the code that introduced the two. */
     check_attention(MSCALE("'mscale':0.707,"), GYRE_PROFILE_REFERENCE, 1.26080377740);
     check_attention(MSCALE("'mscale_all_dim':0.707,"), GYRE_PROFILE_REFERENCE, 1.36888794541 / 1.26080377740);
     gyre_reading *r = read_rope(MSCALE("\n'mscale':0.707,"), GYRE_PROFILE_HF_5, 0);
@@ -185,7 +185,7 @@ static void check_softmax(const char *file, gyre_profile profile, double want) {
 static void test_softmax_of_latent_attention(void **state) {
     (void)state;
     const char *v3 = LATENT("deepseek_v3", "1.0", "163840"), *lite = LATENT("deepseek_v2", "0.707", "163840");
-    /* In 4.43 the code that came with the models, which had it. */
+    /* In 4.43 from the code that came with the models. */
     for (int v = 0; v < 4; v++) {
         check_softmax(v3, versions[v], 1.8738542071);
         check_softmax(lite, versions[v], v == 0 || v == 3 ? 1.5896261651 : 1.0);
@@ -200,7 +200,7 @@ static void test_softmax_of_latent_attention(void **state) {
     gyre_reading_free(r);
     check_softmax(v3, GYRE_PROFILE_REFERENCE, 1.8738542071);
     check_softmax(lite, GYRE_PROFILE_REFERENCE, 1.5896261651);
-    /* DeepSeek's code leaves all of it out for a model that serves no more than it was trained with. */
+    /* DeepSeek's code skips the scaling for a model whose context is not longer than the trained length. */
     const char *young = LATENT("deepseek_v3", "1.0", "4096");
     check_softmax(young, GYRE_PROFILE_REFERENCE, 1.0);
     r = read_rope(young, GYRE_PROFILE_REFERENCE, 0);
@@ -252,7 +252,7 @@ static void test_factor_of_longrope(void **state) {
                    GYRE_PROFILE_REFERENCE, 4097, 1.2, 3.0);
 }
 
-/* The one class that looks at the two magnitudes, by the length in use. */
+/* The only class that uses the two magnitudes, by the current length. */
 static void test_magnitudes_of_phimoe(void **state) {
     (void)state;
     const char *file = "{'model_type':'phimoe','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
@@ -271,7 +271,7 @@ static void test_names_of_longrope(void **state) {
     static const char *const names[] = {"su", "yarn", "longrope"};
     char file[1024];
     for (int v = 0; v < 4; v++)
-        for (int i = 0; i < 3; i++) { /* of Phi-3's class L is 4096 where nothing is said */
+        for (int i = 0; i < 3; i++) { /* Phi-3's class has L = 4096 by default */
             snprintf(file, sizeof file, phi, names[i]);
             check_longrope(file, versions[v], 4097, 1.1902380714, 3.0);
         }
@@ -297,7 +297,7 @@ static void test_rope_parameters_since_5(void **state) {
     assert_divided(&r->groups[0], 5e5, 2.0);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
-    /* The class's own base: of Qwen2-VL a million. */
+    /* The class has its own base: a million for Qwen2-VL. */
     r = read_rope("{'model_type':'qwen2_vl','hidden_size':256,'num_attention_heads':2,'num_hidden_layers':1,"
                   "'rope_parameters':{'rope_type':'default','rope_theta':500000.0}}",
                   GYRE_PROFILE_HF_4_56, 0);
@@ -346,7 +346,7 @@ static void test_partial_factor_outside_or_inside_the_object(void **state) {
     r = read_rope(inside, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0].config.rope.dim, 32);
     gyre_reading_free(r);
-    r = read_rope(both, GYRE_PROFILE_HF_5, 0); /* the attribute overwrites */
+    r = read_rope(both, GYRE_PROFILE_HF_5, 0); /* the attribute has priority */
     assert_int_equal(r->groups[0].config.rope.dim, 48);
     gyre_reading_free(r);
 }
@@ -440,7 +440,7 @@ static void test_types_by_version(void **state) {
     }
 }
 
-/* jquesnelle/yarn's: transformers has no such type; the paper's factor is that of the length, whatever the file says. */
+/* jquesnelle/yarn's type, unknown to transformers. The paper's factor depends on the length, whatever the file says. */
 static void test_dynamic_yarn(void **state) {
     (void)state;
     const char *file = LLAMA("'max_position_embeddings':4096,'rope_scaling':{'type':'dynamic-yarn','factor':16.0,\n"
@@ -504,7 +504,7 @@ static void test_partial_factor_of_recurrent_gemma(void **state) {
            GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "rotary_pct: 0.5, with which this class stops");
 }
 
-/* A Llama's class does not look at the share; version 4, and every scaling of 5, then stop at the first token. */
+/* Llama's class ignores the partial factor. Version 4, and every scaling of 5, then fail at the first token. */
 static void test_partial_factor_of_whole_heads(void **state) {
     (void)state;
     const char *file = LLAMA("\n'partial_rotary_factor':0.5");
@@ -522,7 +522,7 @@ static void test_partial_factor_of_whole_heads(void **state) {
     gyre_reading_free(r);
 }
 
-/* b alpha^(d / (d - 2)) up to the length that it serves; past it transformers remembers only the factor. */
+/* b alpha^(d / (d - 2)) up to the served length. Beyond it transformers uses only the factor. */
 static void test_alpha_of_hunyuan(void **state) {
     (void)state;
     const char *file = "{'model_type':'hunyuan_v1_dense','hidden_size':512,'num_attention_heads':4,'num_hidden_layers':1,"
@@ -561,7 +561,7 @@ static void test_steps_of_qwen(void **state) {
     }
 }
 
-/* MiniCPM's own code finds L in the object, where transformers 4 does not look. */
+/* MiniCPM's own code reads L in the object, where transformers 4 does not look. */
 static void test_lengths_of_minicpm(void **state) {
     (void)state;
     const char *file = "{'model_type':'minicpm','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
@@ -572,7 +572,7 @@ static void test_lengths_of_minicpm(void **state) {
 }
 
 /* -- golden tables -- */
-/* transformers' own, five digits: d 128, b 1e4, L' 2048, s 10. */
+/* Values from transformers, five digits: d 128, b 1e4, L' 2048, s 10. */
 static const double golden_yarn[64] = {
     1.0000e+00, 8.6596e-01, 7.4989e-01, 6.4938e-01, 5.6234e-01, 4.8697e-01, 4.2170e-01, 3.6517e-01, 3.1623e-01, 2.7384e-01,
     2.3714e-01, 2.0535e-01, 1.7783e-01, 1.5399e-01, 1.3335e-01, 1.1548e-01, 1.0000e-01, 8.3479e-02, 6.9590e-02, 5.7925e-02,

@@ -1,4 +1,4 @@
-/* test_rope_reference.c: the exact figures of tests/reference/rope.json, through the reading of a config.json. */
+/* test_rope_reference.c: the exact values of tests/reference/rope.json, read through a config.json. */
 #include "gyre/gyre_model.h"
 #include "support.h"
 
@@ -23,7 +23,7 @@ static void check_entry(const json_t *entry, gyre_profile profile) {
     const size_t pairs = test_numbers(entry, "inv_freq", wanted, 256);
     assert_int_equal(reading->groups[0].config.rope.dim, test_integer(entry, "rotary_dim"));
     assert_int_equal(reading->groups[0].config.rope.dim, 2 * pairs);
-    /* 0: the length that the reading was made for. */
+    /* 0: the length of the reading. */
     assert_ok(gyre_encoding_frequencies(encoding, 0, got, &factor));
     for (size_t i = 0; i < pairs; i++)
         test_close((long double)got[i], (long double)wanted[i], 1e-12L * fabsl((long double)wanted[i]), name);

@@ -1,5 +1,5 @@
-/* test_rope_vllm.c: the rotation that vLLM makes of a config.json, by figures: where it differs from transformers, and
- * where it does not. */
+/* test_rope_vllm.c: the rotation that vLLM makes of a config.json, by values: where it differs from transformers, and where
+ * it does not. */
 #include "check_engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
@@ -109,7 +109,7 @@ static void yarn_ignores_attention_factor(void **state) {
     assert_int_equal(field->origin, GYRE_ORIGIN_DERIVED);
     assert_int_equal(engine_field(reading, "beta_fast")->origin, GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
-    /* Ministral 3: transformers makes 1 of it. */
+    /* Ministral 3: 1 in transformers. */
     got = figures("{\"rope_theta\": 1e6, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 16.0, \"mscale\": 1.0, "
                   "\"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 16384}}");
     test_close(got.attention, 1.2772588722L, 5e-11L, "attention factor");
@@ -149,7 +149,7 @@ static void yarn_reads_vllm_keys(void **state) {
             GYRE_EUNSUPPORTED, "extrapolation_factor: pair");
 }
 
-/* gpt-oss: the ends as vLLM's own pull request and transformers have them. */
+/* gpt-oss: the bounds as in vLLM's pull request and in transformers. */
 static void yarn_honours_truncate(void **state) {
     (void)state;
     const engine_figures got = figures(
@@ -223,7 +223,7 @@ static void deepseek_multiplies_scores(void **state) {
     }
 }
 
-/* Its class writes 0 over both keys. */
+/* Its class sets both keys to 0. */
 static void deepseek_v4_has_no_factors(void **state) {
     (void)state;
     const engine_file file = {
@@ -313,7 +313,7 @@ static void llama3_agrees(void **state) {
                 "8192}}");
     for (int64_t i = 0; i < got.pairs; i++)
         test_close(got.omega[i], paper_llama3(paper_theta(500000.0L, 128, i), 8, 1, 4, 8192), 1e-15L, "llama3");
-    /* Llama 4 Scout has both ends at one place. */
+    /* Llama 4 Scout has both bounds at one place. */
     got = figures(
         "{\"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 16.0, \"low_freq_factor\": "
         "1.0, \"high_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192}}");

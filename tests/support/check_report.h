@@ -1,4 +1,4 @@
-/* check_report.h: what the tests of the report share. */
+/* check_report.h: assertions on HTML and text of the report, and a folder per test. */
 #ifndef GYRE_TESTS_CHECK_REPORT_H
 #define GYRE_TESTS_CHECK_REPORT_H
 #include "support.h"
@@ -26,7 +26,8 @@ static inline void assert_lacks(const char *text, const char *what) {
     if (strstr(text, what)) fail_msg("\"%s\" is in: %.200s", what, strstr(text, what));
 }
 
-/* Every tag closed by its own name in turn; quotes in tags closed; meta stands alone, as do <.../> and <!...>. */
+/* Fails unless every tag is closed by its own name, in order, and quotes inside tags are closed. meta, <.../> and <!...>
+ * stand alone. */
 static inline void assert_balanced(const char *text) {
     static char open[64][32];
     int depth = 0;
@@ -69,7 +70,7 @@ static inline gyre_report_chart chart_of(const gyre_report_series *series, int64
     return chart;
 }
 
-/* A folder for one test, removed with what is in it. */
+/* A folder for one test, removed with its contents. */
 static inline char *new_folder(void) {
     const char *root = getenv("TMPDIR");
     char *folder = malloc(400);

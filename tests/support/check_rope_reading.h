@@ -1,4 +1,5 @@
-/* check_rope_reading.h: reading a config.json with single quotes, and the formulas of transformers written down again. */
+/* check_rope_reading.h: reads a config.json written with single quotes, and the formulas of transformers, written
+ * independently of the library. */
 #ifndef GYRE_TESTS_CHECK_ROPE_READING_H
 #define GYRE_TESTS_CHECK_ROPE_READING_H
 #include "check_reading.h"
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Single quotes stand for double ones; a line feed is one in the file. */
+/* Replaces single quotes by double quotes. Line feeds stay line feeds. */
 static inline const char *quoted(const char *text) {
     static char out[16384];
     snprintf(out, sizeof out, "%s", text);
@@ -25,7 +26,7 @@ static inline gyre_reading *read_rope(const char *text, gyre_profile profile, in
     return reading;
 }
 
-/* A Llama with heads of 128, and what else is said of it. */
+/* A Llama with heads of 128 channels and these additional keys. */
 #define LLAMA(keys)                                                                                                         \
     "{'model_type':'llama','hidden_size':4096,'num_attention_heads':32,'num_hidden_layers':2,'head_dim':128," keys "}"
 
@@ -41,7 +42,7 @@ static inline long double plain(int64_t d, long double base, int64_t i) {
     return powl(base, -2.0L * (long double)i / (long double)d);
 }
 
-/* YaRN's frequency, of the released code: the ramp between pairs lo and hi. */
+/* YaRN's frequency as the authors' code computes it, with the ramp between pairs lo and hi. */
 typedef struct naive_yarn {
     int64_t dim;
     long double base, length, factor;
@@ -79,7 +80,7 @@ static inline void assert_yarn(const gyre_layer_reading *group, const naive_yarn
     test_close((long double)factor, (long double)attention, 1e-10L, "attention factor");
 }
 
-/* All pairs divided by one number. */
+/* Fails unless every frequency is RoPE's divided by `by`. */
 static inline void assert_divided(const gyre_layer_reading *group, double base, double by) {
     double inv_freq[256], factor;
     figures(group, inv_freq, &factor);

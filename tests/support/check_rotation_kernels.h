@@ -1,5 +1,5 @@
-/* check_rotation_kernels.h: what a kernel that rotates must hold to.  Each check says what is wrong instead of failing, so that
- * kernels known to be wrong can be put to it too (test_mutations.c). */
+/* check_rotation_kernels.h: the requirements on kernels that rotate. Each check returns what is wrong instead of failing, so
+ * that kernels known to be wrong can be checked too (test_mutations.c). */
 #ifndef GYRE_TESTS_CHECK_ROTATION_KERNELS_H
 #define GYRE_TESTS_CHECK_ROTATION_KERNELS_H
 #include "kernels/kernels.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef void rotate_kernel(const gyre_rotate_job *turns);
+typedef void rotate_kernel(const gyre_rotate_job *job);
 
 typedef struct rotation_type {
     const char *name;
@@ -31,25 +31,27 @@ typedef struct rotation_case {
     int64_t pairs;
 } rotation_case;
 
-/* The eight ways between layouts, there and back, for every remainder of a vector. */
-enum { ROTATION_WAYS = 8, ROTATION_PAIRS = 80 };
-static inline rotation_case rotation_way(gyre_dtype dtype, int way, int64_t pairs) {
+/* The eight combinations of input layout, output layout and sign of the sine; pair counts cover every remainder of a
+ * vector. */
+enum { ROTATION_VARIANTS = 8, ROTATION_PAIRS = 80 };
+static inline rotation_case rotation_variant(gyre_dtype dtype, int way, int64_t pairs) {
     return (rotation_case){dtype, way & 1, way >> 1 & 1, way >> 2, pairs};
 }
 
-/* wrong: NULL, or what is.  worst: the largest share of its bound that a result was off by. */
+/* wrong: NULL, or a description of the defect. worst: the largest error as a fraction of its bound. */
 typedef struct rotation_verdict {
     const char *wrong;
     double worst;
 } rotation_verdict;
 
-/* Heads with room before, between and after them; so have the rows of cos and sin.  Of any type, as the case says. */
+/* Heads with gaps before, between and after them, and rows of cos and sin with gaps too. Elements have the type of the
+ * case. */
 enum { HEADS = 3, ROW = 2 * ROTATION_PAIRS + 7, BEFORE = 5, BUFFER = BEFORE + HEADS * ROW, ANGLES = ROTATION_PAIRS + 10 };
 typedef struct rotation_operands {
     double x[BUFFER], y[BUFFER], cosine[ANGLES], sine[ANGLES];
 } rotation_operands;
 
-/* No rotations: a cos and a sin that have nothing to do with each other tell more. */
+/* The cos and sin are random and unrelated: that finds more errors than real rotations. */
 static inline void fill_rotation(rotation_operands *o, const rotation_case *k, test_random *random) {
     const gyre_dtype table = k->dtype == GYRE_DTYPE_F64 ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
     memset(o, 0x5A, sizeof *o);
@@ -78,7 +80,7 @@ static inline void call_rotation(rotate_kernel *kernel, const rotation_case *k, 
                               .exceeds_cache = (int)(k->pairs / 2 % 2)});
 }
 
-/* Where pair i of a head has its members, and what it turns by. */
+/* The elements of pair i of a head, and its cos and sin. */
 typedef struct rotation_pair {
     size_t in[2], out[2];
     double c, s;
@@ -94,9 +96,9 @@ static inline rotation_pair pair_at(const rotation_operands *o, const rotation_c
                            k->negate_sine ? -s : s};
 }
 
-/* Two products and a sum: |got - exact| <= gamma_2 (|a c| + |b s|), with unit roundoff u of what is computed in, and half an
- * ulp of the type it is stored in. */
-static inline double share_of_bound(gyre_dtype dtype, double got, long double p, long double q) {
+/* Two products and a sum: |got - exact| <= gamma_2 (|a c| + |b s|), u the unit roundoff of the type computed in, plus half
+ * an ulp of the type stored. */
+static inline double fraction_of_bound(gyre_dtype dtype, double got, long double p, long double q) {
     const double u = dtype == GYRE_DTYPE_F64 ? 0x1p-53 : 0x1p-24, gamma = 2 * u / (1 - 2 * u);
     const long double exact = p + q, size = fabsl(p) + fabsl(q);
     long double bound = (long double)gamma * size;
@@ -112,13 +114,13 @@ static inline double worst_of_bound(const rotation_operands *o, const rotation_c
             const rotation_pair at = pair_at(o, k, h, i);
             const long double a = (long double)test_get(o->x, k->dtype, at.in[0]), c = (long double)at.c;
             const long double b = (long double)test_get(o->x, k->dtype, at.in[1]), s = (long double)at.s;
-            worst = fmax(worst, share_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[0]), a * c, -(b * s)));
-            worst = fmax(worst, share_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[1]), a * s, b * c));
+            worst = fmax(worst, fraction_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[0]), a * c, -(b * s)));
+            worst = fmax(worst, fraction_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[1]), a * s, b * c));
         }
     return worst;
 }
 
-/* What lies before, between and after the heads is the same in both. */
+/* Whether the elements before, between and after the heads are the same in both. */
 static inline int same_around(const double *x, const double *y, const rotation_case *k) {
     const size_t size = gyre_dtype_size(k->dtype), head = 2 * (size_t)k->pairs;
     const char *a = (const char *)x, *b = (const char *)y;
@@ -143,8 +145,8 @@ static inline int same_angles(const rotation_operands *o, const rotation_operand
     return memcmp(o->cosine, was->cosine, sizeof o->cosine) == 0 && memcmp(o->sine, was->sine, sizeof o->sine) == 0;
 }
 
-/* Right to the bound, in place as out of it to the last bit, and not a byte changed around any operand or in those that are
- * only read. */
+/* The result is within the bound; in place gives the same bits as out of place; no byte around an operand or of a read-only
+ * operand changes. */
 static inline rotation_verdict check_rotation(rotate_kernel *kernel, const rotation_case *k, test_random *random) {
     static rotation_operands o, was;
     rotation_verdict verdict = {NULL, 0};
@@ -171,13 +173,13 @@ static inline rotation_verdict check_rotation(rotate_kernel *kernel, const rotat
     return verdict;
 }
 
-/* All the cases of a type, until one is wrong; the seed is the same for every kernel. */
+/* All cases of a type, up to the first defect. Every kernel gets the same seed. */
 static inline rotation_verdict check_rotations(rotate_kernel *kernel, gyre_dtype dtype) {
     test_random random = {35};
     rotation_verdict all = {NULL, 0};
     for (int64_t pairs = 1; pairs <= ROTATION_PAIRS && !all.wrong; pairs++)
-        for (int way = 0; way < ROTATION_WAYS && !all.wrong; way++) {
-            const rotation_case k = rotation_way(dtype, way, pairs);
+        for (int way = 0; way < ROTATION_VARIANTS && !all.wrong; way++) {
+            const rotation_case k = rotation_variant(dtype, way, pairs);
             const rotation_verdict verdict = check_rotation(kernel, &k, &random);
             all.wrong = verdict.wrong;
             all.worst = fmax(all.worst, verdict.worst);
@@ -191,36 +193,37 @@ static inline int same_number(double a, double b) {
     return isnan(a) ? isnan(b) : a == b && !signbit(a) == !signbit(b);
 }
 
-/* A pair with a member that is infinite or no number: what comes of the formula, and no other pair the worse for it.  The
- * other member is finite, so no infinity meets another. */
-static inline const char *check_odd_pair(rotate_kernel *kernel, const rotation_case *k, int64_t head, int64_t i, int member,
-                                         double odd, test_random *random) {
+/* A pair with one infinite or NaN member: it must give what the formula gives, and no other pair may change. The other
+ * member is finite, so inf - inf never occurs. */
+static inline const char *check_nonfinite_pair(rotate_kernel *kernel, const rotation_case *k, int64_t head, int64_t i,
+                                               int member, double nonfinite, test_random *random) {
     static rotation_operands o, clean;
     fill_rotation(&o, k, random);
     clean = o;
     call_rotation(kernel, k, &clean, clean.y);
-    const rotation_pair odd_one = pair_at(&o, k, head, i);
-    test_put(o.x, k->dtype, odd_one.in[member], odd);
+    const rotation_pair changed_pair = pair_at(&o, k, head, i);
+    test_put(o.x, k->dtype, changed_pair.in[member], nonfinite);
     call_rotation(kernel, k, &o, o.y);
-    const double want[2] = {odd * (member ? -odd_one.s : odd_one.c), odd * (member ? odd_one.c : odd_one.s)};
+    const double want[2] = {nonfinite * (member ? -changed_pair.s : changed_pair.c),
+                            nonfinite * (member ? changed_pair.c : changed_pair.s)};
     for (int m = 0; m < 2; m++) {
-        if (!same_number(test_get(o.y, k->dtype, odd_one.out[m]), want[m])) return "infinity or NaN is lost";
-        test_put(o.y, k->dtype, odd_one.out[m], test_get(clean.y, k->dtype, odd_one.out[m]));
+        if (!same_number(test_get(o.y, k->dtype, changed_pair.out[m]), want[m])) return "infinity or NaN is lost";
+        test_put(o.y, k->dtype, changed_pair.out[m], test_get(clean.y, k->dtype, changed_pair.out[m]));
     }
     return memcmp(o.y, clean.y, sizeof o.y) == 0 ? NULL : "infinity or NaN touches a neighbour";
 }
 
-static inline const char *check_odd_pairs(rotate_kernel *kernel, gyre_dtype dtype) {
-    static const double odd[] = {(double)INFINITY, -(double)INFINITY, (double)NAN};
+static inline const char *check_nonfinite_pairs(rotate_kernel *kernel, gyre_dtype dtype) {
+    static const double nonfinite[] = {(double)INFINITY, -(double)INFINITY, (double)NAN};
     static const int64_t widths[] = {1, 2, 5, 13, 16, 37, 64, 79};
     test_random random = {36};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
-        for (int way = 0; way < ROTATION_WAYS; way++)
+        for (int way = 0; way < ROTATION_VARIANTS; way++)
             for (int64_t i = 0; i < widths[w]; i++) {
-                const rotation_case k = rotation_way(dtype, way, widths[w]);
+                const rotation_case k = rotation_variant(dtype, way, widths[w]);
                 const int64_t head = (int64_t)(test_next(&random) % HEADS);
                 const int member = (int)(test_next(&random) % 2);
-                const char *wrong = check_odd_pair(kernel, &k, head, i, member, odd[i % 3], &random);
+                const char *wrong = check_nonfinite_pair(kernel, &k, head, i, member, nonfinite[i % 3], &random);
                 if (wrong) return wrong;
             }
     return NULL;
@@ -228,7 +231,7 @@ static inline const char *check_odd_pairs(rotate_kernel *kernel, gyre_dtype dtyp
 
 /* -- rounding -- */
 
-/* (1, 0) turned by (x, 0) is (x, 0): any float reaches the rounding to the type that way.  Both members of a pair see it. */
+/* (1, 0) rotated by (x, 0) is (x, 0): that brings any float to the final rounding. Both members of a pair are checked. */
 static inline const char *check_roundings(rotate_kernel *kernel, gyre_dtype dtype, int half, const float *x, int64_t pairs) {
     static uint16_t in[2 * ROTATION_PAIRS], out[2 * ROTATION_PAIRS];
     static const float zeros[ROTATION_PAIRS];
@@ -255,7 +258,7 @@ static inline const char *check_roundings(rotate_kernel *kernel, gyre_dtype dtyp
     return NULL;
 }
 
-/* NaNs of many kinds, one with every bit set among them: rounding that by its bits would carry into the sign. */
+/* NaNs of many kinds, including one with every bit set: rounding that one by its bits would carry into the sign. */
 static inline float nan_of(uint32_t bits, uint32_t i) {
     const uint32_t payload = i == 0 ? 0x7fffffu : ((bits * 2654435761u + i) & 0x7fffffu) | 1u;
     const uint32_t all = (bits & 0x8000u) << 16 | 0x7f800000u | payload;
@@ -264,11 +267,11 @@ static inline float nan_of(uint32_t bits, uint32_t i) {
     return nan;
 }
 
-/* Every number of a 16-bit type, infinities and NaNs too; the middle to the next one; and the floats right beside either. */
+/* Every number of a 16-bit type with infinities and NaNs, the midpoint to the next number, and the floats next to either. */
 static inline const char *check_all_roundings(rotate_kernel *kernel, gyre_dtype dtype) {
     enum { BITS = 65536, NEAR = 6 };
     static float x[ROTATION_PAIRS];
-    const int64_t pairs = 77; /* a whole block and some left over, for every width of a vector */
+    const int64_t pairs = 77; /* one block and a remainder, for every vector width */
     int64_t n = 0;
     for (uint32_t bits = 0; bits < BITS; bits++) {
         const uint16_t here = (uint16_t)bits;

@@ -70,7 +70,7 @@ static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], dou
     memcpy(numbers, reals, sizeof reals);
 }
 
-/* b as a came back; a field that it does not say may be what it is by itself (plain, or NULL). */
+/* b: a as it was read back. A field that b does not state may have its default (none, or NULL). */
 static inline void assert_reads(const gyre_config *a, const gyre_config *b, const gyre_config *plain) {
     int64_t counts[3][COUNTS];
     double numbers[3][NUMBERS];

@@ -1,4 +1,4 @@
-/* check_tokenizer.h: ids that are expected of a text, and files that are made in memory. */
+/* check_tokenizer.h: expected ids of a text, and tokenizer files made in memory. */
 #ifndef GYRE_TESTS_CHECK_TOKENIZER_H
 #define GYRE_TESTS_CHECK_TOKENIZER_H
 #include "make_gguf.h"

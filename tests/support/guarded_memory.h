@@ -1,4 +1,4 @@
-/* guarded_memory.h: memory that shows who reads past its end.  Before all other headers. */
+/* guarded_memory.h: memory that faults on access past its end. Include it before all other headers. */
 #ifndef GYRE_TESTS_GUARDED_MEMORY_H
 #define GYRE_TESTS_GUARDED_MEMORY_H
 #ifndef _DEFAULT_SOURCE
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Memory that ends where the processor faults. */
+/* Memory whose last byte is followed by a page without access. */
 static inline void *guarded(size_t bytes) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = (bytes + page - 1) / page * page;
     char *memory = mmap(NULL, up + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-/* make_convert_models.h: small models of random weights in folders, made without the code that converts them. */
+/* make_convert_models.h: folders with small models of random weights, made without the converter's code. */
 #ifndef GYRE_TESTS_MAKE_CONVERT_MODELS_H
 #define GYRE_TESTS_MAKE_CONVERT_MODELS_H
 #include "files/safetensors.h"
@@ -125,7 +125,7 @@ static inline made_model *make_weights(int traits) {
     return m;
 }
 
-/* more: JSON after the other keys, with a comma before it, or "". */
+/* more: additional JSON keys, with a leading comma, or "". */
 static inline made_model *make_folder_of(const char *target, const char *model_type, int traits, const char *more,
                                          gyre_dtype dtype) {
     char config[2048], path[600];
@@ -183,12 +183,12 @@ static inline float *numbers_of(const gyre_tensor_store *store, const char *name
     return out;
 }
 
-/* The formula, written down: of a head, rows as halves hold first the members 0 of all pairs, then the members 1. */
+/* The permutation by its formula: in the half layout, the rows of a head are first member 0 of all pairs, then member 1. */
 static inline int64_t half_row(int64_t interleaved) {
     return interleaved % 2 == 0 ? interleaved / 2 : HEAD / 2 + interleaved / 2;
 }
 
-/* Row `interleaved` of each head of `name` is row half_row of what was made. */
+/* Row `interleaved` of each head of `name` must be row half_row of the original. */
 static inline void assert_interleaved(const gyre_tensor_store *store, const char *name, const made_tensor *made) {
     float *got = numbers_of(store, name);
     for (int64_t r = 0; r < made->rows; r++) {

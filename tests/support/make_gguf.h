@@ -1,4 +1,4 @@
-/* make_gguf.h: GGUF files for tests, written from the format's description and sharing no code with the reader. */
+/* make_gguf.h: builds GGUF files from the description of the format, without code of the reader. */
 #ifndef GYRE_TESTS_MAKE_GGUF_H
 #define GYRE_TESTS_MAKE_GGUF_H
 #include "support.h"
@@ -21,9 +21,9 @@ enum {
     MADE_I64,
     MADE_F64
 };
-enum { MADE_ROOM = 1 << 22, MADE_ALIGNMENT = 32 }; /* room: of address space, touched where it is used */
+enum { MADE_ROOM = 1 << 22, MADE_ALIGNMENT = 32 }; /* address space; pages are allocated when touched */
 
-/* Keys are put first, then tensors are declared, then made_finish lays it all out. */
+/* Put keys first, then declare tensors, then call made_finish to lay out the file. */
 typedef struct made_gguf {
     unsigned char kvs[MADE_ROOM], infos[1 << 15], data[MADE_ROOM], file[3 * MADE_ROOM];
     size_t kvs_bytes, infos_bytes, data_bytes, file_bytes;
@@ -84,7 +84,7 @@ static inline void made_string(made_gguf *made, const char *key, const char *tex
     made_key(made, key, MADE_STRING);
     made_text(made->kvs, &made->kvs_bytes, text);
 }
-/* The head of an array; the caller puts the elements. */
+/* The header of an array. The caller puts the elements. */
 static inline void made_array(made_gguf *made, const char *key, uint32_t element, uint64_t count) {
     made_key(made, key, MADE_ARRAY);
     made_number(made->kvs, &made->kvs_bytes, element, 4);
@@ -140,7 +140,7 @@ static inline void made_finish(made_gguf *made) {
     made->file_bytes = at + made->data_bytes;
 }
 
-/* Exactly as long as the file, so that a sanitizer sees a read past it. */
+/* A copy of exactly the file's size, so that a sanitizer finds reads past its end. */
 static inline unsigned char *made_copy(const made_gguf *made, size_t bytes) {
     unsigned char *copy = malloc(bytes ? bytes : 1);
     assert_non_null(copy);

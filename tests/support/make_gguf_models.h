@@ -1,4 +1,4 @@
-/* make_gguf_models.h: GGUF files of models that were never trained, what is read from them, and llama.cpp's formulas. */
+/* make_gguf_models.h: GGUF files with the metadata of models, their readings, and llama.cpp's formulas. */
 #ifndef GYRE_TESTS_MAKE_GGUF_MODELS_H
 #define GYRE_TESTS_MAKE_GGUF_MODELS_H
 #include "check_reading_fields.h"
@@ -26,7 +26,7 @@ static inline void word_of(made_gguf *made, const char *arch, const char *suffix
     made_string(made, key, word);
 }
 
-/* A model of 32 heads with `head` channels each. */
+/* A model with 32 heads of `head` channels each. */
 static inline made_gguf *model(const char *arch, uint32_t head, uint32_t context, uint32_t blocks) {
     made_gguf *made = made_begin(3);
     made_string(made, "general.architecture", arch);
@@ -38,7 +38,7 @@ static inline made_gguf *model(const char *arch, uint32_t head, uint32_t context
     return made;
 }
 
-/* Takes what was made; the reading must not need the bytes. */
+/* Reads the file, then overwrites its bytes: the reading must not refer to them. */
 static inline gyre_reading *read_gguf_as(made_gguf *made, gyre_profile profile, int64_t length) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Two layers of 24 channels; the head's 8 channels times 4 heads differ from the model's on purpose. */
+/* Two layers of 24 channels, 4 heads of 8 channels: heads * head_dim is not model_dim. */
 static inline gyre_model_config small_config(gyre_kind kind) {
     gyre_model_config c = gyre_model_config_default();
     c.vocab = 50;
@@ -29,7 +29,7 @@ static inline gyre_model *create(const gyre_model_config *config, uint64_t seed)
     return model;
 }
 
-/* name: a path in the folder. */
+/* name: a path relative to the folder. */
 static inline void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
     gyre_error err = {0, ""};
     if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);

@@ -1,4 +1,4 @@
-/* make_synthetic_model.c: weights from names, and the files that hold them. */
+/* make_synthetic_model.c: computes weights from their names, and writes the files that hold them. */
 #include "make_synthetic_model.h"
 
 #include "files/safetensors.h"
@@ -32,7 +32,7 @@ static double uniform(uint64_t state, int64_t i) {
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-/* Copies the dimensions; returns the rank. */
+/* Copies the dimensions and returns the rank. */
 static int shape_of(const json_t *tensor, int64_t shape[4], int64_t *count) {
     const json_t *sizes = json_array_get(tensor, 0);
     const int rank = (int)json_array_size(sizes);
@@ -108,14 +108,14 @@ static void put_key(made_gguf *made, const char *key, const json_t *value) {
     }
 }
 
-/* Where number i of the result lies in the tensor as it is in safetensors.  rows, row: the tensor's shape there. */
+/* The index in the safetensors tensor of element i of the GGUF tensor. rows, row: the shape of the former. */
 static int64_t place_of(const char *how, int64_t heads, int64_t rows, int64_t row, int64_t i) {
     const int64_t r = i / row, c = i % row, per_head = heads > 0 ? rows / heads : 0;
-    if (strcmp(how, "turn") == 0) { /* halves of each head to neighbours */
+    if (strcmp(how, "turn") == 0) { /* each head from halves to adjacent pairs */
         const int64_t head = r / per_head, j = r % per_head;
         return (head * per_head + j % 2 * (per_head / 2) + j / 2) * row + c;
     }
-    if (strcmp(how, "unfuse") == 0) { /* head by head its query, key and value, to all queries, keys, values */
+    if (strcmp(how, "unfuse") == 0) { /* from query, key and value per head to all queries, all keys, all values */
         const int64_t dim = per_head / 3, block = r / (heads * dim), head = r / dim % heads;
         return (head * per_head + block * dim + r % dim) * row + c;
     }

@@ -1,4 +1,4 @@
-/* make_tensor_store.h: a folder of a test's own with a model's files in it. */
+/* make_tensor_store.h: safetensors and GGUF files in the test's folder, opened as tensor stores. */
 #ifndef GYRE_TESTS_MAKE_TENSOR_STORE_H
 #define GYRE_TESTS_MAKE_TENSOR_STORE_H
 #include "files/tensor_store.h"
@@ -7,7 +7,7 @@
 
 enum { STORED_HEADER = 4096 };
 
-/* A .safetensors of this header as it stands and these bytes of data; out = where the data begins. */
+/* Writes a .safetensors with exactly this header and these bytes of data. out = the offset of the data. */
 static inline size_t stored_safetensors(const char *name, const char *header, const void *data, size_t n) {
     const size_t length = strlen(header);
     unsigned char *bytes = malloc(8 + length + n);
@@ -39,7 +39,7 @@ static inline gyre_file_tensor stored_named(const gyre_tensor_store *store, cons
     return tensor;
 }
 
-/* Fails unless opening fails with this status, all of the texts (NULL: none) in the message, and this offset (-1: any). */
+/* Fails unless opening fails with this status, a message with all of the texts (NULL: none), and this offset (-1: any). */
 static inline void stored_refused(const char *path, gyre_status status, const char *const texts[3], int64_t offset) {
     gyre_tensor_store *store = NULL;
     gyre_error err = {7, ""};

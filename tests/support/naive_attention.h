@@ -1,5 +1,5 @@
-/* naive_attention.h: attention as its definition says it, in double and with the whole score row, for the tests of
- * attention.  It shares no code with the library's: the rotation is written out here from the frequencies. */
+/* naive_attention.h: attention by its definition, in double, with the whole row of scores. It shares no code with the
+ * library: the rotation is computed here from the frequencies. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_H
 #define GYRE_TESTS_NAIVE_ATTENTION_H
 #include "attention_memory.h"
@@ -11,7 +11,7 @@
 
 typedef enum order { IN_ORDER, ROW_OFFSETS, SHUFFLED } order;
 
-/* A small description ... */
+/* The shape of a problem. */
 typedef struct shape {
     gyre_kind kind;
     gyre_layout layout;
@@ -21,7 +21,7 @@ typedef struct shape {
     order order;
 } shape;
 
-/* ... and the problem it stands for: dense inputs, float for the library and double for the definition. */
+/* A problem of a shape: dense inputs, in float for the library and in double for the definition. */
 typedef struct problem {
     shape s;
     gyre_encoding *encoding;
@@ -98,7 +98,7 @@ static inline problem make_problem(const shape *s, uint64_t seed) {
     test_fill(&random, p.v, p.v_size);
     test_fill(&random, p.dout, p.out_size);
     for (size_t i = 0; i < p.q_size; i++)
-        p.q[i] *= 3; /* scores that matter: weights far from uniform */
+        p.q[i] *= 3; /* larger scores, so that weights are far from uniform */
     place_tokens(&p, &random);
     widen(p.q64, p.q, p.q_size);
     widen(p.k64, p.k, p.k_size);
@@ -130,7 +130,7 @@ static inline gyre_attention_args problem_args(const problem *p) {
     return args;
 }
 
-/* Another encoding of the same shape for the problem, at context `length`. */
+/* Replaces the problem's encoding by another of the same shape, at context `length`. */
 static inline void change_encoding(problem *p, const gyre_config *config, int64_t length) {
     gyre_encoding_free(p->encoding);
     p->encoding = test_encoding(config);
@@ -138,7 +138,7 @@ static inline void change_encoding(problem *p, const gyre_config *config, int64_
     if (config->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->slopes));
 }
 
-/* Frequencies that depend on the context length, which only q_pos.context_length tells. */
+/* Arguments with frequencies that depend on the context length, which only q_pos.context_length states. */
 static inline gyre_attention_args at_length(problem *p, int64_t length) {
     gyre_config config = test_rope_config(p->s.dim, p->s.layout);
     config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
@@ -173,7 +173,7 @@ static inline int naive_visible(const shape *s, int64_t q, int64_t k) {
     return (!s->causal || k <= q) && (s->window == 0 || llabs((long long)(q - k)) < s->window);
 }
 
-/* Row i of head h: out64 and lse64. */
+/* Computes row i of head h of out64 and lse64. */
 static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h, double *score) {
     const shape *s = &p->s;
     const int64_t at = p->q_at[b * s->queries + i], group = s->query_heads / s->key_heads,

@@ -1,6 +1,6 @@
-/* naive_attention_options.h: what a call of attention may ask for beside queries, keys and values (softcap, sinks, an additive mask,
- * the score that no key has), as its definition says it, in double, with every weight written down.  Scores come from
- * naive_attention_tables.h, those of rotations that naive_attention_tables.h does not know (xPos, far turns) from their relative form here. */
+/* naive_attention_options.h: the options of an attention call (softcap, sinks, additive mask, sink logits) by their
+ * definition, in double, with every weight stored. Scores come from naive_attention_tables.h. Scores of rotations that it
+ * does not cover (xPos, far rotations) are computed here in their relative form. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
 #define GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
 #include "naive_attention_tables.h"
@@ -20,9 +20,9 @@ typedef struct options {
     double softcap;
     int64_t sinks;
     int mask;       /* 0 = none */
-    int blocks;     /* it hides long stretches of keys too, of which queries have their own */
-    int bare;       /* positions are counted, not read */
-    int rows_alike; /* the mask says the same to all queries and heads: strides of 0 */
+    int blocks;     /* the mask also hides long blocks of keys, different ones for each query */
+    int bare;       /* positions are base + index instead of an array */
+    int rows_alike; /* one mask row for all queries and heads: strides of 0 */
     gyre_dtype mask_dtype;
     int sink_logits;
 } options;
@@ -31,8 +31,8 @@ typedef struct trial {
     problem p;
     options o;
     int64_t pairs;     /* batch x queries x heads x keys */
-    double *mask64;    /* [batch][query][head][key], what the library reads */
-    void *mask;        /* the same in its type, keys last, at every second place */
+    double *mask64;    /* [batch][query][head][key], as the library reads it */
+    void *mask;        /* the mask in its type, keys last, every second element */
     gyre_cview masked; /* view of it */
     float sink[MOST_HEADS];
     double *weights64, *lse64;
@@ -63,7 +63,7 @@ static inline int in_block(const trial *t, int64_t row, int64_t key) {
     return t->o.blocks && (row / 3 + key / wide) % 2 == 0;
 }
 
-/* Numbers of both signs, every fifth pair or so hidden; all of row 1 where rows differ. */
+/* Numbers of both signs, about every fifth pair masked, and all of row 1 where rows differ. */
 static inline void make_mask(trial *t, test_random *random) {
     const layout *s = &t->p.s;
     const int alike = t->o.rows_alike;
@@ -131,8 +131,8 @@ static inline void run_trial(trial *t, const gyre_exec *exec) {
 
 /* -- the definition -- */
 
-/* By how much pairs of ReRoPE and its kin turn. */
-static inline double turned_distance(const struct gyre_rope_config *rope, int64_t m, int64_t n) {
+/* The distance by which a pair is rotated under ReRoPE, leaky ReRoPE and Self-Extend. */
+static inline double rotation_distance(const struct gyre_rope_config *rope, int64_t m, int64_t n) {
     const double near = (double)(m - n), window = (double)rope->far_window, group = rope->far_factor;
     if (rope->far == GYRE_FAR_AS_NEAR || near < window) return near;
     if (rope->far == GYRE_FAR_CLAMPED) return window;
@@ -147,7 +147,7 @@ static inline double rotated_score(const problem *p, int64_t m, int64_t n, const
     for (int64_t i = 0; i < pairs; i++) {
         const int half = rope->layout == GYRE_LAYOUT_HALF;
         const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
-        const double angle = turned_distance(rope, m, n) * p->inv_freq[i];
+        const double angle = rotation_distance(rope, m, n) * p->inv_freq[i];
         double pair = (q[a] * k[a] + q[b] * k[b]) * cos(angle) - (q[b] * k[a] - q[a] * k[b]) * sin(angle);
         if (rope->xpos_base > 0)
             pair *= pow((2.0 * (double)i + 0.8 * (double)pairs) / (2.8 * (double)pairs), (double)(m - n) / rope->xpos_base);
@@ -156,7 +156,7 @@ static inline double rotated_score(const problem *p, int64_t m, int64_t n, const
     return p->scale * sum;
 }
 
-static inline int trial_sees(const trial *t, int64_t b, int64_t i, int64_t j) {
+static inline int trial_visible(const trial *t, int64_t b, int64_t i, int64_t j) {
     const layout *s = &t->p.s;
     const int by_order = s->causal == GYRE_CAUSAL_BY_ORDER;
     const int64_t m = by_order ? i + s->keys - s->queries : t->p.q_at[b * s->queries + i];
@@ -169,7 +169,7 @@ static inline int trial_sees(const trial *t, int64_t b, int64_t i, int64_t j) {
 static inline double trial_score(const trial *t, int64_t b, int64_t i, int64_t h, int64_t j) {
     const problem *p = &t->p;
     const layout *s = &p->s;
-    if (!trial_sees(t, b, i, j)) return -INFINITY;
+    if (!trial_visible(t, b, i, j)) return -INFINITY;
     const double *q = p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim;
     const double *k = p->x64[K] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->dim;
     const int64_t m = p->q_at[b * s->queries + i], n = p->k_at[b * s->keys + j];
@@ -183,26 +183,26 @@ static inline void trial_row(const trial *t, int64_t b, int64_t i, int64_t h) {
     const layout *s = &p->s;
     const int64_t row = (b * s->queries + i) * s->heads + h, key_head = h / (s->heads / s->key_heads);
     double *weight = t->weights64 + row * s->keys, *out = p->out64 + row * s->value_dim, storage[64];
-    double top = t->o.sink_logits ? (double)t->sink[h] : -INFINITY;
-    const double sink = top;
+    double row_max = t->o.sink_logits ? (double)t->sink[h] : -INFINITY;
+    const double sink = row_max;
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
     for (int64_t j = 0; j < s->keys; j++) {
         weight[j] = trial_score(t, b, i, h, j);
-        top = fmax(top, weight[j]);
+        row_max = fmax(row_max, weight[j]);
     }
-    double sum = top > -INFINITY ? exp(sink - top) : 0;
+    double sum = row_max > -INFINITY ? exp(sink - row_max) : 0;
     for (int64_t j = 0; j < s->keys; j++)
-        sum += weight[j] = top > -INFINITY ? exp(weight[j] - top) : 0;
-    t->lse64[row] = sum > 0 ? top + log(sum) : -INFINITY;
+        sum += weight[j] = row_max > -INFINITY ? exp(weight[j] - row_max) : 0;
+    t->lse64[row] = sum > 0 ? row_max + log(sum) : -INFINITY;
     for (int64_t j = 0; j < s->keys; j++) {
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *beside = NULL;
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *value_term = NULL;
         int64_t r;
         if (weight[j] == 0) continue;
         weight[j] /= sum;
         if (gyre_encoding_row(p->encoding, p->q_at[b * s->queries + i], p->k_at[b * s->keys + j], &r) == GYRE_OK)
-            beside = table_row(p, TABLE_V, h, r, storage);
+            value_term = table_row(p, TABLE_V, h, r, storage);
         for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight[j] * (v[c] + (beside ? beside[c] : 0));
+            out[c] += weight[j] * (v[c] + (value_term ? value_term[c] : 0));
     }
 }
 
@@ -213,7 +213,7 @@ static inline void define(const trial *t) {
                 trial_row(t, b, i, h);
 }
 
-/* The definition of `one` reads what tokens from `first` on of a packed batch are, and its tables. */
+/* Copies into `one` the tokens of a packed batch from `first` on, and the tables, for the definition. */
 static inline void take_sequence(trial *one, const trial *packed, int64_t first) {
     const layout *s = &packed->p.s;
     const int64_t row[3] = {s->heads * s->dim, s->key_heads * s->dim, s->key_heads * s->value_dim};

@@ -1,6 +1,6 @@
-/* naive_attention_tables.h: attention with an encoding as its definition says it, in double, for the tests of schemes at the score and
- * the value.  Rows come from gyre_encoding_row, ALiBi's slopes from gyre_encoding_slopes and frequencies from
- * gyre_encoding_frequencies, which are held against the reference figures; test_tables.c holds the whole against them. */
+/* naive_attention_tables.h: attention with an encoding by its definition, in double, for schemes of scores and values. Rows
+ * come from gyre_encoding_row, ALiBi's slopes from gyre_encoding_slopes and frequencies from gyre_encoding_frequencies.
+ * Those are compared with reference values on their own, and test_tables.c compares the whole with them. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_TABLES_H
 #define GYRE_TESTS_NAIVE_ATTENTION_TABLES_H
 #include "attention_memory.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A config of a scheme at the score. */
+/* A config of a scheme of scores. */
 #define WITH(scheme, ...)                                                                                                   \
     {                                                                                                                       \
         .size = sizeof(gyre_config), .kind = scheme, .score = { __VA_ARGS__ }                                               \
@@ -24,7 +24,7 @@ typedef struct layout {
     int64_t batch, queries, keys, heads, key_heads, dim, value_dim;
     int causal;
     int64_t window, start; /* start: position of key 0 */
-    int shuffled;          /* positions in no order, with gaps */
+    int shuffled;          /* positions in random order, with gaps */
 } layout;
 
 typedef struct problem {
@@ -33,11 +33,11 @@ typedef struct problem {
     gyre_encoding *encoding;
     double scale;
     double inv_freq[128], factor; /* of a rotation */
-    double slopes[2][64];         /* ALiBi: for keys up to the query, and for those after it */
+    double slopes[2][64];         /* ALiBi: for keys up to the query, and for later keys */
     int64_t *q_at, *k_at;
     size_t size[PARTS];
-    float *x[PARTS];      /* what the library reads ... */
-    double *x64[PARTS];   /* ... and the definition */
+    float *x[PARTS];      /* inputs of the library ... */
+    double *x64[PARTS];   /* ... and of the definition */
     float *grad[PARTS];   /* dq, dk, dv */
     double *table[PARTS]; /* gradients of the tables */
     float *out, *lse;
@@ -65,7 +65,8 @@ static inline int64_t fire_width(const problem *p) {
     return p->config.score.hidden_units ? p->config.score.hidden_units : 32;
 }
 
-/* Numbers that the papers keep positive are; FIRE's threshold is between the positions. */
+/* Maps a random number to the range of the entry: positive where the papers require it, and FIRE's threshold between the
+ * positions. */
 static inline float fit(const problem *p, part which, size_t e, float x) {
     const size_t row = e / (size_t)p->s.heads;
     if (which != BIAS) return x;
@@ -183,7 +184,7 @@ static inline gyre_attention_args problem_args(const problem *p, const gyre_tabl
     return args;
 }
 
-/* Forward, then the gradient into grad and, added, into table. */
+/* Runs forward, then the gradient into grad and, accumulated, into table. */
 static inline void run_problem(const problem *p, const gyre_exec *exec) {
     const layout *s = &p->s;
     const gyre_tables tables = problem_tables(p);
@@ -229,7 +230,7 @@ static inline double dot(const double *a, const double *b, int64_t n) {
     return sum;
 }
 
-/* Row r of a vector table as head h has it; NULL where there is none. */
+/* Row r of a vector table for head h, or NULL if the scheme has no such table. */
 static inline const double *table_row(const problem *p, part which, int64_t h, int64_t r, double *room) {
     int64_t shape[4];
     table_shape(p, which, shape);
@@ -274,7 +275,7 @@ static inline const double *prepare(const problem *p, int64_t position, const do
     return out;
 }
 
-/* A vector of the head, NULL where there is none. */
+/* A vector of the head, or NULL if the scheme has none. */
 static inline const double *head_vector(const problem *p, part which, int64_t h) {
     return p->size[which] > 0 ? p->x64[which] + h * p->s.dim : NULL;
 }
@@ -293,7 +294,7 @@ static inline double naive_score(const problem *p, int64_t h, int64_t m, int64_t
 
 static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h) {
     const layout *s = &p->s;
-    double score[1024], top = -INFINITY, sum = 0, room[64];
+    double score[1024], row_max = -INFINITY, sum = 0, room[64];
     double *out = p->out64 + ((b * s->queries + i) * s->heads + h) * s->value_dim;
     const int64_t m = p->q_at[b * s->queries + i], kh = h / (s->heads / s->key_heads);
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
@@ -303,23 +304,23 @@ static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h) 
         if ((s->causal && n > m) || (s->window && llabs((long long)(m - n)) >= s->window)) continue;
         score[j] = naive_score(p, h, m, n, p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim,
                                p->x64[K] + ((b * s->keys + j) * s->key_heads + kh) * s->dim);
-        top = fmax(top, score[j]);
+        row_max = fmax(row_max, score[j]);
     }
-    for (int64_t j = 0; j < s->keys && top > -INFINITY; j++)
-        sum += exp(score[j] - top);
+    for (int64_t j = 0; j < s->keys && row_max > -INFINITY; j++)
+        sum += exp(score[j] - row_max);
     for (int64_t j = 0; j < s->keys; j++) {
         int64_t row;
         if (score[j] == -INFINITY) continue;
-        const double weight = exp(score[j] - top) / sum;
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + kh) * s->value_dim, *beside = NULL;
+        const double weight = exp(score[j] - row_max) / sum;
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + kh) * s->value_dim, *value_term = NULL;
         if (gyre_encoding_row(p->encoding, m, p->k_at[b * s->keys + j], &row) == GYRE_OK)
-            beside = table_row(p, TABLE_V, h, row, room);
+            value_term = table_row(p, TABLE_V, h, row, room);
         for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight * (v[c] + (beside ? beside[c] : 0));
+            out[c] += weight * (v[c] + (value_term ? value_term[c] : 0));
     }
 }
 
-/* out64, and the loss: the sum of dout . out. */
+/* Computes out64. out = the loss, the sum of dout * out. */
 static inline double naive(const problem *p) {
     double loss = 0;
     for (int64_t b = 0; b < p->s.batch; b++)
@@ -333,7 +334,7 @@ static inline double naive(const problem *p) {
 
 /* -- every gradient against it -- */
 
-/* By central differences; short steps for FIRE, whose units have bends. */
+/* Checks gradients by central differences. FIRE gets short steps, because its units have kinks. */
 static inline double slope(const problem *p, double *x) {
     const double kept = *x, step = p->config.kind == GYRE_KIND_FIRE ? 1e-6 : 1e-4;
     *x = kept + step;

@@ -1,6 +1,6 @@
-/* naive_cache.h: a cache as plain arrays of tokens, and the real one read back, for the tests of the cache.
+/* naive_cache.h: a cache as plain arrays of tokens, and the comparison of a real cache with it.
  *
- * The model keeps what was appended, in double, and where it is now; rotations are written out here. */
+ * The model stores what was appended, in double, and its current position. Rotations are computed here. */
 #ifndef GYRE_TESTS_NAIVE_CACHE_H
 #define GYRE_TESTS_NAIVE_CACHE_H
 #include "cache/cache.h"
@@ -23,7 +23,7 @@ typedef struct model_sequence {
     model_token token[MOST_TOKENS];
 } model_sequence;
 
-/* What is asked of the real one. */
+/* The configuration of the real cache. */
 typedef struct cache_case {
     gyre_cache_keys keys;
     gyre_dtype key_dtype, value_dtype;
@@ -73,8 +73,9 @@ static inline double case_factor(const cache_case *c) {
     return c->factor != 0 ? c->factor : 1;
 }
 
-/* x turned from position 0 to `at` (sign 1) or back (-1): base 100, pairs 0 .. 4 by axis 0, 5 .. 7 by the last. */
-static inline void case_turn(const cache_case *c, const int64_t *at, int sign, double *x) {
+/* Rotates x from position 0 to `at` (sign 1) or back (sign -1). Base 100; pairs 0 .. 4 use axis 0, pairs 5 .. 7 the last
+ * axis. */
+static inline void case_rotate(const cache_case *c, const int64_t *at, int sign, double *x) {
     for (int i = 0; i < DIM / 2; i++) {
         const int a = c->layout == GYRE_LAYOUT_HALF ? i : 2 * i, b = c->layout == GYRE_LAYOUT_HALF ? i + DIM / 2 : 2 * i + 1;
         const double angle = sign * (double)at[c->axes == 2 && i >= 5] * pow(100, -2.0 * i / DIM);
@@ -84,7 +85,7 @@ static inline void case_turn(const cache_case *c, const int64_t *at, int sign, d
     }
 }
 
-/* The error of one rounding of a row whose largest number is `most`, about. */
+/* About the error of one rounding of a row whose largest number is `most`. */
 static inline double case_error(gyre_dtype dtype, double most) {
     switch (dtype) {
     case GYRE_DTYPE_F16:
@@ -102,8 +103,8 @@ static inline double stored(const void *row, gyre_dtype dtype, const float *scal
     return dtype == GYRE_DTYPE_Q8 ? (double)((const int8_t *)row)[c] * (double)*scale : test_get(row, dtype, (size_t)c);
 }
 
-/* Appends `count` tokens of random numbers; the first is at `first` on each axis, the others follow `step` apart.  Where the
- * cache has no room neither has the model. */
+/* Appends `count` tokens of random numbers: the first at `first` on each axis, the others `step` apart. If the cache has no
+ * room, the model does not change. */
 static inline gyre_status model_append(gyre_cache *cache, const cache_case *c, model_sequence *s, int64_t sequence,
                                        int64_t count, int64_t first, int64_t step, test_random *random) {
     float k[64 * HEADS * DIM], v[64 * HEADS * VALUES];
@@ -156,17 +157,17 @@ static inline void compare_token(const cache_case *c, const model_token *token, 
         v[i] = stored((const char *)run->v + (size_t)(j * run->v_row_stride) * v_size, c->value_dtype, run->v_scale + j, i);
     double most = largest(token->k[h], DIM);
     if (c->keys == GYRE_CACHE_KEYS_ROTATED) {
-        int64_t kept[GYRE_MAX_AXES] = {token->at[0], token->at[1]};
+        int64_t stored_at[GYRE_MAX_AXES] = {token->at[0], token->at[1]};
         for (int a = 0; run->shift && a < 2; a++)
-            kept[a] -= run->shift[a];
-        case_turn(c, kept, -1, k);
+            stored_at[a] -= run->shift[a];
+        case_rotate(c, stored_at, -1, k);
         for (int i = 0; i < DIM; i++)
             k[i] /= case_factor(c);
-        most *= 2; /* a pair may turn onto one axis, and both of its errors back */
+        most *= 2; /* a pair may rotate onto one axis, and back with both of its errors */
     }
-    /* floats that turn have errors of cos, sin and three roundings */
-    const double turn = c->keys == GYRE_CACHE_KEYS_ROTATED ? 3e-7 * most : 0;
-    compare_row(token->k[h], k, DIM, 1.01 * case_error(c->key_dtype, most) + turn, "key");
+    /* rotated floats have errors of cos, sin and three roundings */
+    const double rotation_error = c->keys == GYRE_CACHE_KEYS_ROTATED ? 3e-7 * most : 0;
+    compare_row(token->k[h], k, DIM, 1.01 * case_error(c->key_dtype, most) + rotation_error, "key");
     compare_row(token->v[h], v, VALUES, 1.01 * case_error(c->value_dtype, largest(token->v[h], VALUES)), "value");
 }
 

@@ -1,10 +1,11 @@
-/* naive_model_rotations.h: which layers of the models in tests/configs turn, and how; configs.md there names the sources. */
+/* naive_model_rotations.h: which layers of the models in tests/configs rotate, and how. configs.md there names the
+ * sources. */
 #ifndef GYRE_TESTS_NAIVE_MODEL_ROTATIONS_H
 #define GYRE_TESTS_NAIVE_MODEL_ROTATIONS_H
 #include "gyre/gyre.h"
 
-/* group: NULL where all layers agree.  base: before any scaling.  length: that the scaling speaks of, else the longest the
- * model is said to read.  attention: what multiplies cos and sin.  window: -1 = whatever. */
+/* group: NULL if all layers agree. base: before scaling. length: the length that the scaling refers to, else the longest
+ * context stated. attention: the factor of cos and sin. window: -1 = any. */
 typedef struct rotation {
     const char *file, *group;
     gyre_kind kind;

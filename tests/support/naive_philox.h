@@ -1,11 +1,11 @@
-/* naive_philox.h: Philox 4x32-10 word by word as the paper has it (Salmon 2011, section 2.2 and table 2), and the choice that
- * dropout makes of it, for tests. */
+/* naive_philox.h: Philox 4x32-10 word by word as in the paper (Salmon 2011, section 2.2 and table 2), and the dropout
+ * decision made from it. */
 #ifndef GYRE_TESTS_NAIVE_PHILOX_H
 #define GYRE_TESTS_NAIVE_PHILOX_H
 #include <math.h>
 #include <stdint.h>
 
-static inline void plain_philox(const uint32_t counter[4], uint64_t seed, uint32_t out[4]) {
+static inline void naive_philox(const uint32_t counter[4], uint64_t seed, uint32_t out[4]) {
     uint32_t l0 = counter[0], r0 = counter[1], l1 = counter[2], r1 = counter[3];
     for (uint32_t round = 0; round < 10; round++) {
         const uint32_t k0 = (uint32_t)seed + round * 0x9E3779B9u, k1 = (uint32_t)(seed >> 32) + round * 0xBB67AE85u;
@@ -18,10 +18,10 @@ static inline void plain_philox(const uint32_t counter[4], uint64_t seed, uint32
     out[0] = l0, out[1] = r0, out[2] = l1, out[3] = r1;
 }
 
-static inline int plain_kept(double chance, uint64_t seed, int64_t sequence, int64_t head, int64_t query, int64_t key) {
+static inline int naive_is_kept(double chance, uint64_t seed, int64_t sequence, int64_t head, int64_t query, int64_t key) {
     const uint32_t counter[4] = {(uint32_t)(key / 4), (uint32_t)query, (uint32_t)head, (uint32_t)sequence};
     uint32_t number[4];
-    plain_philox(counter, seed, number);
+    naive_philox(counter, seed, number);
     return (double)number[key % 4] >= floor(chance * 4294967296.0 + 0.5);
 }
 

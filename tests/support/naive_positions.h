@@ -1,6 +1,6 @@
-/* naive_positions.h: what every encoding adds, from the formulas of the papers, one pair of query and key at a time, in
- * double. Of the library it asks for the config, for rotations' frequencies and for where a tensor lies; no row, no
- * bucket. */
+/* naive_positions.h: the terms that every encoding adds, from the formulas of the papers, one pair of query and key at a
+ * time, in double. From the library it takes only the config, the frequencies of rotations and the offsets of tensors: no
+ * row, no bucket. */
 #ifndef GYRE_TESTS_NAIVE_POSITIONS_H
 #define GYRE_TESTS_NAIVE_POSITIONS_H
 #include "model/model.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the length in use is not one for all: what it is for the query at m, and what turns under it, written out. */
+/* Context lengths that differ from query to query: the length of the query at m, and the frequencies at that length,
+ * computed independently. */
 typedef struct naive_lengths {
     int64_t (*of)(const struct naive_lengths *lengths, int64_t m);
     void (*frequencies)(const gyre_config *p, int64_t length, double *inv_freq, double *attention);
@@ -21,8 +22,8 @@ typedef struct naive {
     const gyre_model *m;
     const gyre_encoding *encoding;
     const double *w;
-    int64_t n, length;            /* tokens; context length in use */
-    const naive_lengths *lengths; /* NULL = that one, whose frequencies the library tells */
+    int64_t n, length;            /* tokens; current context length */
+    const naive_lengths *lengths; /* NULL = `length` for all queries, with the library's frequencies */
 } naive;
 
 typedef struct naive_pair {
@@ -57,7 +58,7 @@ static inline double naive_slope(int64_t heads, int64_t h) {
     return h < c ? pow(2, -8.0 * (double)(h + 1) / (double)c) : pow(2, -8.0 * (double)(2 * (h - c) + 1) / (double)(2 * c));
 }
 
-/* Raffel 2019, keys not after the query. */
+/* Raffel 2019, for keys up to the query. */
 static inline int64_t naive_t5_bucket(const gyre_config *p, int64_t distance) {
     const int64_t buckets = p->score.bidirectional ? p->score.buckets / 2 : p->score.buckets, exact = buckets / 2;
     if (distance < exact) return distance;
@@ -66,8 +67,8 @@ static inline int64_t naive_t5_bucket(const gyre_config *p, int64_t distance) {
     return bucket < buckets - 1 ? bucket : buckets - 1;
 }
 
-/* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)), f a network of one hidden layer of rectified units, c and L by
- * magnitude. */
+/* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)). f is a network with one hidden layer of ReLUs. c and L by absolute
+ * value. */
 static inline double naive_fire(const gyre_config *p, const double *column, int64_t stride, int64_t m, int64_t distance) {
     const int64_t width = p->score.hidden_units;
     const double c = fabs(column[0]), threshold = fabs(column[stride]);
@@ -80,7 +81,7 @@ static inline double naive_fire(const gyre_config *p, const double *column, int6
     return sum;
 }
 
-/* Chi 2022: the product of two sinusoids, over 8 h / heads. */
+/* Chi 2022: the dot product of two sinusoids, divided by 8 h / heads. */
 static inline double naive_sandwich(const gyre_config *p, int64_t head, int64_t distance) {
     double sum = 0;
     for (int64_t i = 0; i < p->score.sinusoid_dim / 2; i++)
@@ -110,7 +111,7 @@ static inline double naive_number(const naive *d, const naive_pair *at) {
 }
 
 /* -- vectors -- */
-/* He 2020 (v1: clamped) and 2021 (log buckets), as released: the row of m - n. */
+/* He 2020 (v1: clamped) and 2021 (v2: log buckets), as in the released code: the row for m - n. */
 static inline int64_t naive_deberta_row(const gyre_config *p, int64_t distance) {
     const int64_t most = p->score.max_distance, buckets = p->score.position_buckets, half = buckets / 2;
     if (buckets == 0) return naive_clip(distance + most, 0, 2 * most - 1);
@@ -128,7 +129,7 @@ static inline double naive_sinusoid(int64_t width, int64_t c, double distance) {
     return c < half ? sin(angle) : cos(angle);
 }
 
-/* x . W_h P[row], P given or, where it is NULL, the sinusoid of `row`. */
+/* x . W_h P[row], with P given, or the sinusoid of `row` if p is NULL. */
 static inline double naive_projected(const naive *d, const double *w, const double *p, int64_t head, int64_t row,
                                      const double *x) {
     const int64_t model_dim = d->m->config.model_dim, dim = d->m->config.head_dim;
@@ -162,13 +163,13 @@ static inline double naive_transformer_xl(const naive *d, const naive_pair *at, 
            naive_projected(d, w, NULL, at->head, distance, v);
 }
 
-/* Wei 2019: sine and cosine in turn, of the clipped distance counted from 0. */
+/* Wei 2019: alternating sine and cosine of the clipped distance, counted from 0. */
 static inline double naive_nezha(int64_t dim, int64_t row, int64_t i) {
     const double angle = (double)row / pow(10000, (double)(i / 2 * 2) / (double)dim);
     return i % 2 ? cos(angle) : sin(angle);
 }
 
-/* What is added to q . k before the scale. */
+/* The term added to q . k before the scale. */
 static inline double naive_vectors(const naive *d, const naive_pair *at, const double *q, const double *k) {
     const gyre_config *p = naive_config(d);
     const int64_t dim = d->m->config.head_dim, most = p->score.max_distance, near = naive_clip(at->n - at->m, -most, most);
@@ -204,7 +205,7 @@ static inline double naive_scale(const naive *d) {
     return 1 / sqrt((double)(d->m->config.head_dim * terms));
 }
 
-/* What is added to the value. */
+/* The vector added to the value. */
 static inline void naive_value(const naive *d, const naive_pair *at, double *out) {
     const gyre_config *p = naive_config(d);
     const int64_t dim = d->m->config.head_dim, most = p->score.max_distance;
@@ -218,7 +219,7 @@ static inline void naive_value(const naive *d, const naive_pair *at, double *out
 }
 
 /* -- input -- */
-/* Channel i of the learned vector of a position: Su's hierarchy (kexue.fm 7947), or the table stretched. */
+/* Channel i of the learned vector of a position, with Su's hierarchical decomposition (kexue.fm 7947) or a resized table. */
 static inline double naive_learned(const struct gyre_input_config *in, const double *table, int64_t width, int64_t position,
                                    int64_t i) {
     const int64_t n = in->positions - in->offset;
@@ -247,9 +248,8 @@ static inline void naive_input(const naive *d, int64_t position, double *x) {
 }
 
 /* -- what is tested -- */
-/* *p = case i of every kind and then of the fields that change what a kind computes, for sequences of up to `length`
- * tokens, in small tables that are clipped within them; what is left at 0 is what gyre_config_suggest says.  0: past the
- * last. */
+/* *p = case i: every kind, then the fields that change what a kind computes, for sequences of up to `length` tokens, with
+ * small tables so that distances are clipped. gyre_config_suggest fills the rest. Returns 0 past the last case. */
 static inline int naive_case(int i, int64_t length, gyre_config *p) {
     static const struct {
         gyre_kind kind;

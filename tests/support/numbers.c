@@ -1,4 +1,4 @@
-/* numbers.c: random numbers, and the types by their definition. */
+/* numbers.c: random numbers, and the float types by their definition. */
 #include "numbers.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ void test_fill_f64(test_random *random, double *x, size_t n) {
         x[i] = test_uniform(random);
 }
 
-/* Significand bits, least exponent of a last bit, largest finite number. */
+/* Significand bits, exponent of the smallest last bit, largest finite number. */
 static const struct {
     int bits, least;
     double most;
@@ -59,7 +59,7 @@ static uint16_t small_bits(gyre_dtype dtype, double x) {
     if (isnan(x)) return sign | infinity | (uint16_t)(1u << (fraction - 1));
     if (isinf(x)) return sign | infinity;
     const int last = last_bit(dtype, x), biased = last - formats[dtype].least;
-    const unsigned significand = (unsigned)ldexp(fabs(x), -last); /* its leading bit raises the exponent by one */
+    const unsigned significand = (unsigned)ldexp(fabs(x), -last); /* the leading bit adds one to the exponent */
     return (uint16_t)(sign | (((unsigned)biased << fraction) + significand));
 }
 

@@ -1,4 +1,4 @@
-/* numbers.h: what tests compute with, where there is no cmocka either. */
+/* numbers.h: random numbers and conversions of types. It does not need cmocka. */
 #ifndef GYRE_TESTS_NUMBERS_H
 #define GYRE_TESTS_NUMBERS_H
 #include "gyre/gyre.h"
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A fixed sequence for each seed; never 0. */
+/* A fixed sequence for each seed; the state is never 0. */
 typedef struct test_random {
     uint64_t state;
 } test_random;
@@ -15,7 +15,7 @@ double test_uniform(test_random *random); /* in [-1, 1) */
 void test_fill(test_random *random, float *x, size_t n);
 void test_fill_f64(test_random *random, double *x, size_t n);
 
-/* n elements of a real type: written by rounding x to nearest even (an oracle that shares no code with the library), read
+/* Element i of a float type. test_put rounds x to nearest even (independent of the library's code); test_get reads
  * exactly. */
 void test_put(void *data, gyre_dtype dtype, size_t i, double x);
 double test_get(const void *data, gyre_dtype dtype, size_t i);

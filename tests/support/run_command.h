@@ -1,4 +1,4 @@
-/* run_command.h: running the built command in a folder of its own, for the tests that see it from outside. */
+/* run_command.h: runs the built command in a folder of its own. */
 #ifndef GYRE_TESTS_RUN_COMMAND_H
 #define GYRE_TESTS_RUN_COMMAND_H
 #include "gyre/gyre_model.h"
@@ -21,7 +21,7 @@ extern char **environ;
 enum { ARGUMENTS = 40, TEXT = 16384, TRAINED = 32 };
 
 /* -- a folder with models and texts -- */
-/* Words with spaces: not one byte over and over. */
+/* Random letters and spaces, rather than one repeated byte. */
 static inline void write_text(const char *name, size_t bytes) {
     char *text = malloc(bytes);
     assert_non_null(text);
@@ -70,7 +70,7 @@ static inline int make_folder(void **state) {
 
 /* -- running the command -- */
 typedef struct outcome {
-    int exit, signal; /* exit -1: ended by the signal */
+    int exit, signal; /* exit: -1 if a signal ended it */
     char out[1 << 16], err[1 << 14];
 } outcome;
 
@@ -81,7 +81,7 @@ static inline void read_whole(const char *path, char *out, size_t room) {
     fclose(file);
 }
 
-/* Arguments at spaces; "@name" stands for a path in the folder. */
+/* Splits arguments at spaces. "@name" is replaced by a path in the folder. */
 static inline pid_t start(const char *line, const char *out) {
     static char texts[ARGUMENTS][256];
     char *arguments[ARGUMENTS + 1], copy[1024], *rest = copy;
@@ -124,7 +124,8 @@ static inline outcome *run(const char *line) {
     return &o;
 }
 
-/* One line: "gyre: what: why (where)". */
+/* Fails unless the command fails with this status, no output, and one line "gyre: what: why (where)" that contains
+ * `says`. */
 static inline void assert_fails(const char *line, int status, const char *says) {
     const outcome *o = run(line);
     const size_t length = strlen(o->err);

@@ -1,4 +1,4 @@
-/* run_each_tier.h: a test once for every tier there is; those that this build or this processor has not are skipped. */
+/* run_each_tier.h: runs a test once per tier. Tiers that this build or this processor does not have are skipped. */
 #ifndef GYRE_TESTS_RUN_EACH_TIER_H
 #define GYRE_TESTS_RUN_EACH_TIER_H
 #include "kernels/tier_list.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* NULL where the tier runs. */
+/* NULL if the tier runs here. */
 static inline const char *why_skipped(const char *tier) {
 #define BUILT_OF(wanted, name) || (strcmp(wanted, #name) == 0 && gyre_tier_##name)
     const int built = 0 GYRE_TIERS(BUILT_OF, tier);
@@ -23,19 +23,19 @@ static inline const gyre_kernels *tier_or_skip(const char *tier) {
     return kernels;
 }
 
-/* What of its bound a kernel uses: more than 1 is wrong, and so is a NaN. */
-static inline void report_share(const char *kernel, const gyre_kernels *kernels, long double worst) {
+/* Prints the largest error of a kernel as a fraction of its bound. Fails above 1 and for NaN. */
+static inline void report_fraction(const char *kernel, const gyre_kernels *kernels, long double worst) {
     print_message("%s %s: %.2Lf of its bound\n", kernel, kernels->tier, worst);
     assert_true(worst <= 1);
 }
 
-/* The larger share, of those so far and |got - want| / bound; infinite for a NaN. */
-static inline long double larger_share(long double worst, long double got, long double want, long double bound) {
-    const long double off = fabsl(got - want), share = off == 0 ? 0 : off / bound;
-    return share <= worst ? worst : isnan(share) ? (long double)INFINITY : share;
+/* out = the larger of `worst` and |got - want| / bound; infinite for a NaN. */
+static inline long double larger_fraction(long double worst, long double got, long double want, long double bound) {
+    const long double off = fabsl(got - want), fraction = off == 0 ? 0 : off / bound;
+    return fraction <= worst ? worst : isnan(fraction) ? (long double)INFINITY : fraction;
 }
 
-/* Entries of an array of struct CMUnitTest that get the tier's name for their state. */
+/* Entries of an array of struct CMUnitTest. Each test gets the name of its tier as its state. */
 #define FOR_TIER(test, tier)                                                                                                \
     { #test " " #tier, test, NULL, NULL, (void *)(uintptr_t) #tier }
 #define FOR_TIER_THEN(test, tier) FOR_TIER(test, tier),

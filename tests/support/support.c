@@ -63,7 +63,7 @@ gyre_config test_rope_config(int64_t head_dim, gyre_layout layout) {
     return config;
 }
 
-/* err.text = the message of a creation that must fail. */
+/* Creation must fail. *err = its error. */
 static void refuse_config(const gyre_config *config, gyre_error *err) {
     static int untouched;
     gyre_encoding *const before = (gyre_encoding *)(void *)&untouched;

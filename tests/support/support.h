@@ -17,10 +17,10 @@ double test_number(const json_t *object, const char *key); /* fails if absent */
 double test_number_or(const json_t *object, const char *key, double otherwise);
 int64_t test_integer(const json_t *object, const char *key);
 const char *test_string(const json_t *object, const char *key);
-/* Copies the array `key` of at most `limit` numbers; returns how many. */
+/* Copies the array `key`, of at most `limit` numbers. Returns the count. */
 size_t test_numbers(const json_t *object, const char *key, double *out, size_t limit);
 
-/* The encoding of a valid config.  The test fails with the error where it cannot be created. */
+/* The encoding of a valid config. The test fails with the error if it cannot be created. */
 gyre_encoding *test_encoding(const gyre_config *config);
 gyre_config test_rope_config(int64_t head_dim, gyre_layout layout);
 
@@ -43,7 +43,7 @@ typedef struct test_budget {
 } test_budget;
 gyre_alloc test_budget_alloc(test_budget *budget);
 
-/* Every type of which a tensor of queries, keys or activations can be. */
+/* Every type of activations: queries, keys, values, inputs. */
 enum { TEST_DTYPES = 4 };
 static const gyre_dtype test_dtypes[TEST_DTYPES] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
 

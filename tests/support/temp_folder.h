@@ -12,7 +12,7 @@
 
 static char folder[] = "/tmp/gyre-test-XXXXXX";
 
-/* out = the path of `name` in the folder, in one of sixteen static buffers used in rotation. */
+/* out = the path of `name` in the folder, in one of sixteen static buffers. */
 static inline const char *in_folder(const char *name) {
     static char paths[16][512];
     static int next;
@@ -44,7 +44,7 @@ static inline int remove_folder(void **state) {
     remove_tree(folder);
     return access(folder, F_OK) == 0 ? -1 : 0;
 }
-/* Setup of a test that wants the folder empty. */
+/* Setup of a test that needs the folder empty. */
 static inline int clear_folder(void **state) {
     return remove_folder(state) || mkdir(folder, 0700);
 }

@@ -1,5 +1,5 @@
-/* wasm_kernels.c: every kernel of the WebAssembly tier by its bound or against the scalar tier, and the public functions
- * above them.  A plain program, not one of cmocka's: those need what WASI has not (setjmp). */
+/* wasm_kernels.c: every kernel of the WebAssembly tier against its bound or the scalar tier, and the public functions on top
+ * of them. A plain program without cmocka, which needs setjmp, which WASI does not have. */
 #include "check_rotation_kernels.h"
 #include "kernels/tier_list.h"
 
@@ -21,7 +21,7 @@ static int within(double got, double want, double bound) {
     return fabs(got - want) <= bound;
 }
 
-/* gamma_(k + 1) of the sum of what is added, by doubles, which are exact enough for floats. */
+/* gamma_(k + 1) of the sum of absolute values, in double, which is exact enough for floats. */
 static void product(void) {
     enum { M = 15, N = 144, K = 37, GAP = 3 };
     static float a[M * K], b[K * (N + GAP)], c[M * (N + GAP)], was[M * (N + GAP)];
@@ -186,7 +186,7 @@ static void adds(void) {
 /* -- few queries -- */
 enum { FEW_KEYS = 13, FEW_CHANNELS = 75, FEW_PAD = 80 };
 
-/* Elements of type i of f32, f16, bf16, q8, and what they are. */
+/* Elements of type i of f32, f16, bf16 and q8, and their values. */
 static void fill_elements(int type, void *data, double *exact, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (type == 3) {
@@ -268,7 +268,7 @@ static void caps(void) {
           "softcap_row_f32 at the edges");
 }
 
-/* An angle that is not doubtful is the float nearest what it is in long double. */
+/* An angle that is not a rounding tie must be the float nearest to the long double result. */
 static void angles(void) {
     enum { ROWS = 64, PAIRS = 37 };
     static double step_cosine[ROWS * PAIRS], step_sine[ROWS * PAIRS], cosine[PAIRS], sine[PAIRS];
@@ -313,7 +313,7 @@ static void rotations(void) {
         const rotation_type *type = &rotation_types[i];
         rotate_kernel *kernel = rotation_of(wasm, type->dtype);
         const rotation_verdict verdict = check_rotations(kernel, type->dtype);
-        const char *odd = check_odd_pairs(kernel, type->dtype);
+        const char *odd = check_nonfinite_pairs(kernel, type->dtype);
         const char *rounding = gyre_dtype_size(type->dtype) == 2 ? check_all_roundings(kernel, type->dtype) : NULL;
         printf("rotate_%s wasm: %.2f of its bound\n", type->name, verdict.worst);
         check(!verdict.wrong, verdict.wrong);
@@ -356,7 +356,7 @@ static void rotates_publicly(void) {
         memcpy(y, x, sizeof x);
         rotate_publicly("wasm", dtype, x);
         rotate_publicly("scalar", dtype, y);
-        for (size_t at = 0; at < SIZE; at++) /* neither fuses, so their bits agree */
+        for (size_t at = 0; at < SIZE; at++) /* neither uses FMA, so their bits agree */
             same &= same_number(test_get(x, dtype, at), test_get(y, dtype, at));
         check(same, "gyre_rotate: wasm and scalar agree");
     }
@@ -390,7 +390,7 @@ static void attends_publicly(void) {
     attend("scalar", q, k, v, out[1]);
     for (int i = 0; i < TOKENS * QUERY_HEADS * DIM; i++)
         same &= within((double)out[0][i], (double)out[1][i], 1e-5);
-    for (int h = 0; h < QUERY_HEADS; h++) /* the first token sees itself alone: its value */
+    for (int h = 0; h < QUERY_HEADS; h++) /* the first token sees only itself: its value */
         for (int i = 0; i < DIM; i++)
             first &= within((double)out[0][h * DIM + i], (double)v[h / (QUERY_HEADS / KEY_HEADS) * DIM + i], 1e-6);
     check(same, "gyre_attention: wasm and scalar agree");
@@ -405,7 +405,7 @@ static void pool_of_one(void) {
     gyre_pool_free(pool);
 }
 
-/* Two tiers make the same numbers of a counter and the same choice of them, to the bit. */
+/* Two tiers generate the same random numbers from a counter and make the same dropout decisions, to the bit. */
 static void dropping(void) {
     uint32_t numbers[2][GYRE_PHILOX_NUMBERS];
     float x[2][GYRE_PHILOX_NUMBERS];

@@ -1,4 +1,4 @@
-/* test_tokenizer.c: text to ids and back, against merges done the slow way and cases worked by hand. */
+/* test_tokenizer.c: text to ids and back, against naive merging and cases worked out by hand. */
 #include "check_tokenizer.h"
 #include "make_gguf.h"
 #include "support.h"
@@ -50,7 +50,7 @@ static void expect_round_trip(const gyre_tokenizer *t, const char *text, size_t 
     free(back);
 }
 
-/* What people and files write, and what they do not. */
+/* Text that people and files contain, and text that they do not. */
 static size_t random_text(char *to, size_t most) {
     static const char *const parts[] = {"a",
                                         "b",
@@ -113,7 +113,7 @@ typedef struct naive {
     int count;
 } naive;
 
-/* As GPT-2's encoder.py makes its table: printable bytes, then the rest from 256 on. */
+/* GPT-2's table, as encoder.py builds it: printable bytes, then the rest from 256 on. */
 static unsigned character_of(int byte) {
     unsigned next = 256;
     for (int b = 0; b < 256; b++) {
@@ -171,7 +171,7 @@ static void make_naive(naive *n) {
     }
 }
 
-/* Looks through all neighbours for the merge that was learnt first, merges the first of them, and begins again. */
+/* Searches all neighbours for the merge of the lowest rank, applies its first occurrence, and starts over. */
 static int merge_naively(const naive *n, const char *text, size_t bytes, int32_t *ids) {
     int count = (int)bytes;
     for (size_t i = 0; i < bytes; i++)
@@ -268,7 +268,7 @@ static void test_added_tokens(void **state) {
     free(json);
 }
 
-/* A megabyte of one letter is one word; pairs of equal rank overlap everywhere. */
+/* A megabyte of one letter is one word. Pairs of equal rank overlap everywhere. */
 static void test_long_words(void **state) {
     (void)state;
     enum { LONG = 1 << 20 };
@@ -344,7 +344,7 @@ static void test_pieces(void **state) {
 
     t = open_pieces(first);
     EXPECT(t, "ab<s>ab", GYRE_TOKENIZE_SPECIAL, 263, 1, 261);
-    EXPECT(t, "a  b", 0, 262, 258, 258, 260); /* words begin at each mark, so the two are not merged */
+    EXPECT(t, "a  b", 0, 262, 258, 258, 260); /* words begin at each mark, so these two are not merged */
     assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "Metaspace"));
     expect_round_trips(t);
     gyre_tokenizer_free(t);
@@ -357,7 +357,7 @@ static void test_pieces(void **state) {
 }
 
 /* -- GGUF -- */
-/* 3 + 256 tokens, then these; d stands for no character of its own but in "db". */
+/* 3 + 256 tokens, then these. d has no token of its own, it occurs only in "db". */
 static const char *const spm[] = {"▁", "a", "b", "c", "ab", "bc", "▁a", "abc", "aa", "▁▁", "aaa", "cb", "db"};
 static const float spm_scores[] = {-9, -9, -9, -9, -3, -2, -4, -5, -1, -6, -1, -7, 0};
 enum { SPM = sizeof spm / sizeof *spm };
@@ -385,7 +385,7 @@ static gyre_tokenizer *open_spm(gyre_error *err, gyre_status want, int wrong_typ
     return open_made(made, want, err);
 }
 
-/* sentencepiece's way, slowly: the pair whose joint piece scores highest, the first of them. */
+/* The algorithm of sentencepiece, naively: merge the pair whose joint piece has the highest score, the first of several. */
 static int merge_by_score(const char *text, size_t bytes, int32_t *ids) {
     char part[64][8];
     int count = 0;
@@ -484,7 +484,7 @@ static void test_gguf_gpt2(void **state) {
 }
 
 /* -- what is odd -- */
-/* What once made text that did not come back, or ids that stood for two things. */
+/* Files whose text did not come back, or whose ids were ambiguous, before this was fixed. */
 static void test_tokens_of_two_kinds(void **state) {
     (void)state;
     gyre_tokenizer *t = NULL;
@@ -497,7 +497,7 @@ static void test_tokens_of_two_kinds(void **state) {
     assert_non_null(strstr(err.text, "added_tokens[1].id"));
     assert_null(t);
 
-    /* A merge makes a token that is special: it stands for no text, so nothing is merged into it. */
+    /* A merge gives a special token. It has no text, so nothing is merged into it. */
     t = open_json("{\"added_tokens\":[{\"id\":2,\"content\":\"ab\",\"special\":true}]," MODEL("\"a\":0,\"b\":1,\"ab\":2",
                                                                                               "\"a b\"") "}");
     EXPECT(t, "ab", 0, 0, 1);
@@ -505,7 +505,7 @@ static void test_tokens_of_two_kinds(void **state) {
     expect_round_trip(t, "abab", 4, 0);
     gyre_tokenizer_free(t);
 
-    /* A begin token that is an ordinary piece: it would be taken for the text's own "a". */
+    /* A begin token that is an ordinary piece: it would be confused with an "a" of the text. */
 #define BEGINS                                                                                                              \
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{}}]}" \
     ","
@@ -516,7 +516,7 @@ static void test_tokens_of_two_kinds(void **state) {
     expect_round_trip(t, "aab", 3, GYRE_TOKENIZE_BEGIN);
     gyre_tokenizer_free(t);
 
-    /* One that is found in text as it is written, and not special: it becomes special. */
+    /* A token that is matched in text literally but not marked special: it becomes special. */
     t = open_json("{\"added_tokens\":[{\"id\":0,\"content\":\"a\",\"special\":false}]," BEGINS MODEL(
         "\"a\":0,\"b\":1,\"c\":2", "") "}");
     assert_int_equal(gyre_tokenizer_get_info(t).adds_begin, 1);
@@ -525,7 +525,8 @@ static void test_tokens_of_two_kinds(void **state) {
     gyre_tokenizer_free(t);
 #undef BEGINS
 
-    /* After a begin token that was put there, the space before the first word was, too; inside of a text neither was. */
+    /* After a begin token added by the tokenizer, the space before the first word was added too. After one inside the text
+     * it was not. */
     t = open_pieces(legacy);
     expect_round_trip(t, " ab", 3, GYRE_TOKENIZE_BEGIN);
     expect_round_trip(t, " ab", 3, GYRE_TOKENIZE_BEGIN | GYRE_TOKENIZE_INSIDE);
@@ -585,7 +586,7 @@ static void test_folder(void **state) {
         EXPECT(t, "ab", GYRE_TOKENIZE_BEGIN, 1, 0, 2);
         gyre_tokenizer_free(t);
     }
-    /* The begin token stands before the first file alone. */
+    /* Only the first file begins with the begin token. */
     assert_ok(gyre_tokenizer_open(&t, folder, &err));
     put_file(folder, "text", "abba");
     snprintf(path, sizeof path, "%s/text", folder);

@@ -1,7 +1,7 @@
-/* test_tokenizer_files.c: how files name their cuts, and files that are wrong. */
+/* test_tokenizer_files.c: the names of pre-tokenizers in files, and malformed files. */
 #include "check_tokenizer.h"
 
-/* Which digits and letters each name lets stand in one word, after the table of names in llama.cpp. */
+/* How many digits and which letters each pre-tokenizer puts into one word, after the table of names in llama.cpp. */
 static void test_gguf_cuts(void **state) {
     (void)state;
     static const char *const merges[] = {"1 2", "12 3", "123 4", "a B"};

@@ -1,4 +1,4 @@
-/* test_tokenizer_words.c: which words patterns cut a text into. */
+/* test_tokenizer_words.c: the words into which patterns split a text. */
 #include "support.h"
 #include "tokenizer/pre_tokenizer.h"
 
@@ -16,7 +16,7 @@ static gyre_status take(void *ctx, const unsigned char *word, size_t bytes, gyre
     return GYRE_OK;
 }
 
-/* How many, their bytes, and those of the longest. */
+/* The number of words, their bytes, and the longest. */
 static gyre_status count_words(void *ctx, const unsigned char *word, size_t bytes, gyre_error *err) {
     size_t *counts = ctx;
     (void)word;
@@ -64,11 +64,11 @@ static void test_words(void **state) {
     expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "IT'S 12345 (ok)\n\n  x", "[IT]['S][ ][123][45][ (][ok][)\n\n][ ][ x]");
     expect_words("\\p{N}{1,3}+", 0, GYRE_SPLIT_ISOLATED, 0, "a12345b", "[a][12345][b]");
     expect_words(" ?[^(\\s|[.,!?…。])]+", 0, GYRE_SPLIT_ISOLATED, 0, "ab, cd…(e", "[ab][,][ cd][…(][e]");
-    /* No UTF-8: a word of its own, on both sides of which the patterns go on. */
+    /* Invalid UTF-8 is a word of its own. The patterns continue on both sides. */
     expect_words(GPT2, 0, GYRE_SPLIT_ISOLATED, 0, "ab\xFF\xC3 cd", "[ab][\xFF\xC3][ cd]");
 }
 
-/* What Oniguruma means by a pattern where PCRE2 means something else, or nothing. */
+/* Patterns that mean something else in Oniguruma than in PCRE2, or nothing. */
 static void test_oniguruma(void **state) {
     (void)state;
     expect_words("^b|a$", 0, GYRE_SPLIT_ISOLATED, 0, "ba\nba", "[b][a][\n][b][a]"); /* of lines */
@@ -84,7 +84,7 @@ static void test_oniguruma(void **state) {
     expect_refused("(*COMMIT)a", GYRE_EUNSUPPORTED, "verb");
 }
 
-/* Cuts worked by hand: letters of any script, marks, cases, three digits at a time, white space before a word. */
+/* Splits worked out by hand: letters of any script, marks, cases, three digits at a time, white space before a word. */
 static void test_published_patterns(void **state) {
     (void)state;
     expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "Він'LL 12３4٥",
@@ -97,7 +97,7 @@ static void test_published_patterns(void **state) {
     expect_words(GPT2, 0, GYRE_SPLIT_ISOLATED, 0, "IT'S it's", "[IT]['][S][ it]['s]");
 }
 
-/* Words as long as they come: none may be cut where the bytes that are looked at end. */
+/* Very long words: none may be split at the end of a search window. */
 static void test_long_words(void **state) {
     (void)state;
     enum { ROOM = 9000 };
@@ -119,8 +119,8 @@ static void test_long_words(void **state) {
     gyre_pre_tokenizer_free(&steps);
 }
 
-/* Patterns that double their work with each letter, or look to the end of the text from every place, end with an error; a
- * thousand times the bytes are not a million times the work. */
+/* Patterns whose work doubles with each letter, or that look ahead to the end of the text from every position, end with an
+ * error. A thousand times the bytes must not take a million times the work. */
 static void test_too_much_work(void **state) {
     (void)state;
     enum { LONG = 1 << 19 };

@@ -1,4 +1,5 @@
-/* test_eval_command.c: gyre eval from outside: journals, several texts, loss by position, lines, cards and pages. */
+/* test_eval_command.c: gyre eval from outside: journals, several texts, loss by position, JSON lines, run cards and
+ * pages. */
 #include "model/model.h"
 #include "run_command.h"
 #include <inttypes.h>
@@ -36,7 +37,7 @@ static double number_at(const json_t *root, size_t i, const char *key) {
     return json_number_value(number);
 }
 
-/* FNV-1a of a file, counted here, as cards write it. */
+/* FNV-1a of a file, computed here, as run cards write it. */
 static void file_hash(const char *path, char out[32]) {
     uint64_t hash = 0xcbf29ce484222325u;
     FILE *file = fopen(path, "r");
@@ -48,7 +49,7 @@ static void file_hash(const char *path, char out[32]) {
 }
 
 /* -- the model -- */
-/* The rope model as one that was stretched from 32 tokens to 128, which vLLM reads by the length its engine starts with. */
+/* The rope model with a scaling from 32 to 128 tokens, which vLLM applies by the length that its engine starts with. */
 static void write_longrope(const char *name) {
     char text[4096], path[64];
     write_model(name, GYRE_KIND_ROPE);
@@ -68,7 +69,7 @@ static void write_longrope(const char *name) {
     json_decref(root);
 }
 
-/* transformers chooses by each text, vLLM by the length that its engine is started with: here both are the context. */
+/* transformers chooses by each text, vLLM by the length of its engine: here both equal the context. */
 static void positions_follow_the_context(void **state) {
     (void)state;
     write_longrope("long");
@@ -94,7 +95,7 @@ static void input_files_are_not_overwritten(void **state) {
     assert_string_equal(after, before);
     free(before);
     free(after);
-    assert_int_equal(run(EVAL " -o @rope/eval.txt")->exit, 0); /* what is no model's may lie beside it */
+    assert_int_equal(run(EVAL " -o @rope/eval.txt")->exit, 0); /* files that belong to no model may be next to it */
 }
 
 /* -- journals -- */
@@ -105,7 +106,7 @@ static int lines_of(const char *text) {
     return lines;
 }
 
-/* Leaves the first `lines` of a journal, and half of the next one. */
+/* Keeps the first `lines` of a journal, and half of the next one. */
 static void cut_journal(const char *name, const char *whole, int lines) {
     const char *end = whole + strspn(whole, "\n");
     for (int i = 0; i < lines; end++)
@@ -113,7 +114,7 @@ static void cut_journal(const char *name, const char *whole, int lines) {
     write_file(name, whole, (size_t)(end - whole) + strcspn(end, "\n") / 2 + 1);
 }
 
-/* Writes a journal again, the loss of its first `lines` figures another one. */
+/* Rewrites a journal with another loss in its first `lines` lines. */
 static void forge_journal(const char *name, int lines) {
     char *text = file_text(name), *rest = text;
     FILE *file = fopen(in_folder(name), "w");
@@ -145,7 +146,7 @@ static void resumes_from_a_journal(void **state) {
         char *again = file_text(".out"), *page_again = file_text("page.html"), *added = file_text("killed");
         assert_string_equal(again, out);
         assert_string_equal(page_again, page);
-        assert_int_equal(lines_of(added), 5); /* the half line begins as one */
+        assert_int_equal(lines_of(added), 5); /* the half line begins like a journal line */
         free(again);
         free(page_again);
         free(added);
@@ -155,7 +156,7 @@ static void resumes_from_a_journal(void **state) {
     free(journal);
 }
 
-/* What a journal holds is believed: a figure put into it comes out. */
+/* Journaled results are not recomputed: a changed number appears in the output. */
 static void journaled_cells_are_not_measured_again(void **state) {
     (void)state;
     json_decref(run_json(EVAL " --json --journal @known"));
@@ -166,7 +167,7 @@ static void journaled_cells_are_not_measured_again(void **state) {
     json_decref(root);
 }
 
-/* Another model, text, stride, policy: other cells. */
+/* Another model, text, stride or policy: other cells. */
 static void journal_of_another_run_is_refused(void **state) {
     (void)state;
     static const char *const others[] = {
@@ -210,7 +211,7 @@ static void journals_are_not_overwritten(void **state) {
     assert_int_not_equal(access(in_folder("mine.lock"), F_OK), 0);
 }
 
-/* An end of the encoding is an answer, in a journal as well. */
+/* The limit of an encoding is a result, also in a journal. */
 static void context_limits_are_reported(void **state) {
     (void)state;
     static const char *const line = "eval @learned --text @text --contexts 32,64,128 --windows 2 --json --journal @ends";
@@ -228,7 +229,7 @@ static void context_limits_are_reported(void **state) {
 /* -- several texts -- */
 static void texts_apart_and_together(void **state) {
     (void)state;
-    /* No --windows: the longer text has more of them, so that weights matter. */
+    /* Without --windows the longer text has more windows, so weights matter. */
     json_t *root = run_json("eval @rope --text @texts/a --text @texts/b --contexts 32 --methods none,yarn --by-position 4 "
                             "--json"),
            *alone = run_json("eval @rope --text @texts/b --contexts 32 --methods none,yarn --by-position 4 --json");
@@ -262,12 +263,12 @@ static void texts_apart_and_together(void **state) {
     json_decref(alone);
     const outcome *o = run("eval @rope --text @texts/a --text @texts/b --contexts 32");
     assert_contains(o->out, "all texts together");
-    assert_fails("eval @rope --text @texts/a --text @texts/b --contexts 512", 1, "texts/b"); /* each has to hold a window */
+    assert_fails("eval @rope --text @texts/a --text @texts/b --contexts 512", 1, "texts/b"); /* each must contain a window */
 }
 
 static void loss_by_position(void **state) {
     (void)state;
-    /* Every prediction is scored, and shares are equal: their mean is the loss. */
+    /* Every prediction is scored and weights are equal, so the mean of the parts is the loss. */
     json_t *root = run_json(EVAL " --protocol truncate --by-position 8 --json"),
            *without = run_json(EVAL " --protocol truncate --json");
     for (size_t i = 0; i < 4; i++) {
@@ -288,7 +289,7 @@ static void loss_by_position(void **state) {
     assert_fails(EVAL " --by-position 257", 2, "--by-position: ");
 }
 
-/* An engine's lengths in use depend on what is asked for; the figure does not depend on the loss by position. */
+/* The current length of an engine depends on the request. The result does not depend on --by-position. */
 static void prefix_is_the_same_by_position(void **state) {
     (void)state;
     static const char *const line = "eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods "
@@ -301,7 +302,7 @@ static void prefix_is_the_same_by_position(void **state) {
     json_decref(b);
 }
 
-/* The first four windows of 32 every 16 take 81 bytes, the last one predicted alone. */
+/* The first four windows of 32 every 16 take 81 bytes; the last byte is only predicted. */
 static void the_first_windows(void **state) {
     (void)state;
     char *text = file_text("text");
@@ -323,7 +324,7 @@ static void the_first_windows(void **state) {
     assert_fails("eval @rope --text @text --first", 2, "--first: ");
 }
 
-/* A type of fewer bits rounds, a little. */
+/* A type of fewer bits changes the loss a little. */
 static void types_of_the_cache(void **state) {
     (void)state;
     static const char *const types[] = {"f32", "f16", "bf16", "q8"};
@@ -394,7 +395,7 @@ static void cards(void **state) {
     assert_int_equal(test_integer(of_text, "bytes"), TEXT);
     snprintf(line, sizeof line, "gyre eval %s --text %s --contexts 32,64 --windows 4 --methods none,yarn --json --as vllm",
              in_folder("rope"), in_folder("text"));
-    assert_string_equal(test_string(card, "command"), line); /* in the order in which it was typed */
+    assert_string_equal(test_string(card, "command"), line); /* in the order of the command line */
     json_decref(root);
     const outcome *o = run(EVAL);
     const char *printed = strstr(o->out, "\ncard: ");
@@ -415,7 +416,7 @@ static void pages(void **state) {
         run("eval @rope --text @text --text @texts/a --contexts 32,64 --methods none,yarn --report @eval.html")->exit, 0);
     char *page = file_text("eval.html");
     assert_int_equal(count(page, "<svg "),
-                     3 + 3 * 2); /* by context and, at two contexts, by position; of each text and all */
+                     3 + 3 * 2); /* by context and, at two contexts, by position; for each text and all */
     assert_contains(page, "Loss by position at 64: all texts together");
     assert_contains(page, "perplexity");
     assert_contains(page, model);
@@ -452,7 +453,7 @@ static void write_model_of(const char *name, int64_t vocab) {
 
 enum { SPACE_ID = 259, LETTER_ID = 260, WORD_ID = 286, IDS = 312 };
 
-/* Pieces: every byte, a space, letters, and a space with each letter after it. */
+/* Pieces: every byte, a space, letters, and each letter with a space before it. */
 static void write_tokenizer(const char *name) {
     json_t *vocab = json_object(), *merges = json_array();
     char piece[16];
@@ -493,7 +494,7 @@ static void write_tokenizer(const char *name) {
     json_decref(rest);
 }
 
-/* The ids of a text of letters and spaces, told here; out = how many. */
+/* The ids of a text of letters and spaces, computed here. out = the count. */
 static int write_ids(const char *text, const char *name) {
     int ids = 1, space = 1; /* a space stands before the text */
     FILE *file = fopen(in_folder(name), "w");

@@ -1,5 +1,5 @@
-/* test_explain.c: gyre explain from outside: its numbers against 50-digit references and the papers' formulas, what people
- * see, and how it fails. */
+/* test_explain.c: gyre explain from outside: its numbers against 50-digit references and the papers' formulas, its text, and
+ * its errors. */
 #include "run_command.h"
 #include <math.h>
 
@@ -38,7 +38,7 @@ static const char TWO_KINDS[] =
     " \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, \"rope_theta\": 1000000.0},\n"
     "  \"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}}}\n";
 
-/* A model of Gyre's own, whose scaling follows the length. */
+/* A model by Gyre whose scaling depends on the length. */
 static const char FOLLOWS[] =
     "{\"model_type\": \"gyre\", \"position_embedding_type\": \"rope\", \"hidden_size\": 256,\n"
     " \"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"head_dim\": 64, \"max_position_embeddings\": 4096,\n"
@@ -82,7 +82,7 @@ static void check_case(const json_t *reference) {
     const json_t *scaling = json_object_get(root, "scaling");
     const int proportional = strcmp(test_string(scaling, "type"), "proportional") == 0;
     if (!proportional)
-        assert_int_equal(test_numbers(root, "wavelength", waves, 256), pairs); /* null where one stands still */
+        assert_int_equal(test_numbers(root, "wavelength", waves, 256), pairs); /* null for a pair that does not rotate */
     for (size_t i = 0; i < pairs; i++) {
         if (fabs(got[i] - want[i]) > 1e-12 * fabs(want[i]))
             fail_msg("%s: pair %zu: %.17g, not %.17g", name, i, got[i], want[i]);
@@ -123,7 +123,7 @@ static counts count_llama3(void) {
     return c;
 }
 
-/* Whose length is in use is told where something depends on it and it is not the usual. */
+/* The current length is reported if something depends on it and it is not the default. */
 static void test_length_policies(void **state) {
     (void)state;
     const char *causal = "the length in use is each token's own, its position + 1 up to a multiple of 48",
@@ -170,7 +170,7 @@ static void test_parts(void **state) {
     json_decref(root);
 }
 
-/* Every key is there, at the top and in the group, and what was not in the file is filled in and said to be. */
+/* Every key is there, at the top and in the group. What the file lacks has its default and is marked so. */
 static void test_keys(void **state) {
     (void)state;
     static const char *const both[] = {"encoding", "kind",           "layout", "head_dim",           "rotary_dim",
@@ -258,7 +258,7 @@ static void test_layer_types(void **state) {
 }
 
 /* -- what people see -- */
-/* The line of the output that begins with this, after spaces; runs of spaces in it count as one. */
+/* The first line of the output that begins with this, after spaces. Runs of spaces count as one. */
 static const char *line_of(const char *out, const char *begins) {
     static char line[512];
     while (*out) {
@@ -287,7 +287,7 @@ static void test_view(void **state) {
     assert_string_equal(line_of(o->out, "head_dim "), "head_dim 128 derived");
     assert_string_equal(line_of(o->out, "layout "), "layout half default of llama");
     assert_string_equal(line_of(o->out, "pairs "), "pairs wavelength turns in 8192");
-    /* Pairs 0 to 3 of base 500000: wavelengths 2 pi to 2 pi 500000^(3/64), turns 8192 over that. */
+    /* Pairs 0 to 3 of base 500000: wavelengths 2 pi to 2 pi 500000^(3/64), revolutions are 8192 over that. */
     assert_string_equal(line_of(o->out, "0-3 "), "0-3 6.28-11.6 1.3k-705 ############################### kept");
     assert_non_null(strstr(line_of(o->out, "35-38 "), "interpolated (/ 8)"));
     snprintf(want, sizeof want, "64 pairs: %d kept, %d blended, %d interpolated", c.kept, c.blended, c.divided);
@@ -302,7 +302,7 @@ static void test_view(void **state) {
     assert_non_null(strstr(o->out, "within 32768\n"));
 }
 
-/* Sixteen rows at most, in order, that hold every pair once. */
+/* At most sixteen rows, in order, that contain every pair once. */
 static void test_rows(void **state) {
     (void)state;
     int next = 0, rows = 0, begin, end;
@@ -320,7 +320,7 @@ static void test_rows(void **state) {
     assert_true(rows <= 16 && rows > 8);
 }
 
-/* Pairs that stand still are not spread over rows: Gemma 4's rule, a quarter of 128 pairs turns. */
+/* Unrotated pairs are not spread over rows. Gemma 4: a quarter of 128 pairs rotates. */
 static void test_unrotated_pairs(void **state) {
     (void)state;
     write_config("still.json", "{\"model_type\": \"llama\", \"head_dim\": 256, \"max_position_embeddings\": 4096,\n"
@@ -412,7 +412,7 @@ static void test_schemes(void **state) {
 /* -- warnings, files, failures -- */
 static void test_warnings(void **state) {
     (void)state;
-    /* No one has such a model: read as a llama, which a person should know of. */
+    /* A model that does not exist is read as a llama, with a warning. */
     write_config("odd.json", "{\"model_type\": \"oddity\",\n \"head_dim\": 64,\n \"max_position_embeddings\": 2048, "
                              "\"rope_theta\": 10000.0}");
     const outcome *o = run("explain @odd.json");
@@ -429,7 +429,7 @@ static void test_warnings(void **state) {
     json_decref(root);
 }
 
-/* What comes out of a file must not move the cursor of a terminal, nor break JSON. */
+/* Text from a file must not move the cursor of a terminal, nor break JSON. */
 static void test_control_characters(void **state) {
     (void)state;
     write_config("escape.json", "{\"model_type\": \"a\\u001b[2Jb\\u000ac\", \"head_dim\": 64,\n"

@@ -1,5 +1,5 @@
-/* test_explain_check.c: gyre explain --check: the layout that weights were trained with, from the model that the repository
- * holds, and from the same with its rows moved and its config left as it was. */
+/* test_explain_check.c: gyre explain --check finds the layout that weights were trained with: on the bundled model, and on
+ * the same model with permuted rows and an unchanged config. */
 #include "run_command.h"
 #include "tools/cli/cli_error.h"
 #include "tools/explain/explain_check.h"
@@ -24,7 +24,7 @@ static void copy_config(const char *from, const char *to) {
     write_file(to, text, strlen(text));
 }
 
-/* What the command says of a model that it did not make the figures of: gyre eval's, of the same windows. */
+/* Expects the perplexities that gyre eval computes on the same windows. */
 static void test_trained_as_configured(void **state) {
     (void)state;
     json_t *check = checked("explain " ROPE " --check " README " --json");
@@ -56,7 +56,7 @@ static void test_trained_differently(void **state) {
     assert_string_equal(test_string(check, "verdict"), "disagrees");
     assert_string_equal(test_string(check, "trained"), "interleaved");
     assert_string_equal(test_string(check, "file"), "half");
-    /* The figures are those of the model before, the other way round. */
+    /* The values of the previous model, swapped. */
     good = checked("explain " ROPE " --check " README " --json");
     test_close(test_number(check, "interleaved"), test_number(good, "half"), 1e-3, "interleaved");
     json_decref(check);
@@ -64,12 +64,12 @@ static void test_trained_differently(void **state) {
     const outcome *o = run("explain @moved --check " README);
     assert_non_null(strstr(o->out, "WRONG LAYOUT: the file says half, the weights were trained with interleaved"));
     assert_non_null(strstr(o->out, "--from-layout interleaved"));
-    /* ... and the command that it names mends it. */
+    /* ... and the command that it suggests repairs the model. */
     assert_int_equal(run("convert @moved -o @mended --from-layout interleaved")->exit, 0);
     assert_non_null(strstr(run("explain @mended --check " README)->out, "trained with half, as the file says"));
 }
 
-/* Halves taken for interleaved pairs and moved again lie in neither layout, and one of two wrong readings is the better. */
+/* Halves mistaken for interleaved pairs and permuted again are in neither layout; one of two wrong readings is better. */
 static void test_moved_twice(void **state) {
     (void)state;
     assert_int_equal(run("convert " ROPE " -o @twice --from-layout interleaved")->exit, 0);
@@ -77,13 +77,13 @@ static void test_moved_twice(void **state) {
     assert_string_equal(test_string(check, "verdict"), "undecided");
     assert_non_null(strstr(test_string(check, "why"), "permuted twice"));
     json_decref(check);
-    /* What mends it: back through the other format, which is then said to hold halves. */
+    /* The repair: back through the other format, which is then declared as halves. */
     assert_int_equal(run("convert @twice -o @twice.gguf")->exit, 0);
     assert_int_equal(run("convert @twice.gguf -o @once --from-layout half")->exit, 0);
     assert_non_null(strstr(run("explain @once --check " README)->out, "trained with half, as the file says"));
 }
 
-/* Three quarters of the draws are covered, for one token was seen once; where all were, nothing is known. */
+/* Three quarters of the draws are covered, since one token was seen once. If all were, nothing could be concluded. */
 static void test_blind(void **state) {
     (void)state;
     int32_t some[] = {1, 1, 1, 2}, all[] = {0, 1, 2, 3};
@@ -124,7 +124,7 @@ static void test_nothing_to_check(void **state) {
     check = checked("explain @learned --check @text --json");
     assert_string_equal(test_string(check, "verdict"), "nothing");
     json_decref(check);
-    /* Random weights read nothing. */
+    /* Random weights predict nothing in either layout. */
     check = checked("explain @rope --check @text --json");
     assert_string_equal(test_string(check, "verdict"), "undecided");
     assert_true(json_is_null(json_object_get(check, "trained")));
@@ -153,10 +153,10 @@ static void test_rule(void **state) {
     assert_int_equal(judged(7, 1, GYRE_LAYOUT_HALF).verdict, CHECK_UNDECIDED); /* 18 of 256 texts */
     test_close(judged(7, 1, GYRE_LAYOUT_HALF).p_value, 18.0 / 256, 1e-15, "chance of 7");
     test_close(judged(4, 1, GYRE_LAYOUT_HALF).p_value, 1, 1e-15, "chance of 4");
-    assert_int_equal(judged(8, 0.009, GYRE_LAYOUT_HALF).verdict, CHECK_UNDECIDED); /* all windows, and next to nothing */
+    assert_int_equal(judged(8, 0.009, GYRE_LAYOUT_HALF).verdict, CHECK_UNDECIDED); /* all windows, with a tiny difference */
     assert_int_equal(judged(8, 0.011, GYRE_LAYOUT_HALF).verdict, CHECK_AGREES);
     explain_check c = judged(8, 1, GYRE_LAYOUT_HALF);
-    explain_check_decide(&c, 1.9); /* below 2 nats: who knows no order reads it better */
+    explain_check_decide(&c, 1.9); /* below 2 nats: a model that ignores order does better */
     assert_int_equal(c.verdict, CHECK_UNDECIDED);
 }
 

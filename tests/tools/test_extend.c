@@ -1,4 +1,4 @@
-/* test_extend.c: gyre extend, from outside: its figures, what it writes, what it refuses. */
+/* test_extend.c: gyre extend from outside: its numbers, the files it writes, its refusals. */
 #include "make_gguf.h"
 #include "run_command.h"
 
@@ -35,9 +35,9 @@ static int make_models(void **state) {
 }
 
 /* -- figures, by the formulas -- */
-/* A model of `pairs` pairs, trained on `length` tokens, stretched `factor` times. */
+/* A model of `pairs` pairs, trained on `length` tokens, extended `factor` times. */
 typedef struct stretch {
-    int pairs, low, high; /* the ramp of by-parts and yarn: all kept up to low, all divided from high */
+    int pairs, low, high; /* the ramp of by-parts and yarn: unchanged up to low, divided from high on */
     double base, length, factor;
 } stretch;
 
@@ -67,7 +67,7 @@ static long double llama3(const stretch *s, int pair, long double theta) {
 static const struct {
     const char *name;
     bending *bend;
-    int follows; /* short contexts are as they were */
+    int follows; /* short contexts are unchanged */
 } methods[] = {{"none", as_it_is, 0}, {"linear", linear, 0},     {"ntk", ntk, 0},      {"dynamic", ntk, 1},
                {"llama3", llama3, 0}, {"by-parts", by_parts, 0}, {"yarn", by_parts, 0}};
 
@@ -81,7 +81,7 @@ static const json_t *row_of(const json_t *root, const char *method) {
     return NULL;
 }
 
-/* Counted the slow way: position by position, pair by pair. */
+/* Counted naively: position by position, pair by pair. */
 static int64_t first_moved(const stretch *s, bending *bend) {
     for (int64_t m = 0; m < (int64_t)s->length; m++)
         for (int i = 0; i < s->pairs; i++) {
@@ -139,7 +139,7 @@ static void figures_match_the_formulas(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *root = run_json(cases[i].command);
         assert_int_equal(test_integer(root, "trained_length"), (int64_t)cases[i].s.length);
-        /* Of Llama 3.1, "none" is its own scaling. */
+        /* For Llama 3.1, "none" is its own scaling. */
         for (size_t m = i == 1; m < sizeof methods / sizeof *methods; m++)
             check_row(root, &cases[i].s, m);
         json_decref(root);
@@ -150,7 +150,8 @@ static const char *says(const json_t *root, const char *method, const char *read
     return test_string(json_object_get(json_object_get(row_of(root, method), "readers"), reader), "says");
 }
 
-/* vLLM's dynamic NTK is fixed and its YaRN drops attention_factor; llama.cpp has no dynamic NTK, and drops it too. */
+/* vLLM's dynamic NTK is fixed and its YaRN ignores attention_factor. llama.cpp has no dynamic NTK and ignores
+ * attention_factor too. */
 static void each_profile_is_checked(void **state) {
     (void)state;
     static const struct {
@@ -172,7 +173,7 @@ static void each_profile_is_checked(void **state) {
     json_decref(root);
 }
 
-/* What a linear scaling reaches, divided by its factor. */
+/* The reach of a linear scaling, divided by its factor. */
 static void existing_scaling_counts_from_original_length(void **state) {
     (void)state;
     json_t *root = run_json("extend @linear --to 32k --json --methods linear,yarn");
@@ -186,7 +187,7 @@ static void existing_scaling_counts_from_original_length(void **state) {
     assert_non_null(strstr(o->out, "its scaling, llama3, gives way to the new one"));
 }
 
-/* Proportional scaling has no original length either: a second stretch goes on from the first. */
+/* Proportional scaling has no original length either: a second extension starts from the first. */
 static void config_can_be_extended_twice(void **state) {
     (void)state;
     put_config("still", "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
@@ -199,11 +200,11 @@ static void config_can_be_extended_twice(void **state) {
     assert_true(test_number(row_of(root, "linear"), "factor") == 8);
     json_decref(root);
     root = run_json("extend @still --to 16k --json --methods none");
-    assert_true(json_is_null(json_object_get(root, "scaling"))); /* it holds none that could give way */
+    assert_true(json_is_null(json_object_get(root, "scaling"))); /* it has no scaling to replace */
     json_decref(root);
 }
 
-/* Dynamic YaRN leaves short contexts as they were: their angles, and what multiplies their scores. */
+/* Dynamic YaRN leaves short contexts unchanged: the angles and the factor of the scores. */
 static void dynamic_methods_leave_short_contexts(void **state) {
     (void)state;
     put_config("follows", "{\"model_type\": \"gyre\", \"position_embedding_type\": \"rope\", \"hidden_size\": 256, "
@@ -218,7 +219,7 @@ static void dynamic_methods_leave_short_contexts(void **state) {
     json_decref(root);
 }
 
-/* Where far pairs turn by less, the largest distance decides what is new, and the window where it begins: 2048. */
+/* Where far pairs rotate by less, the largest distance decides what is new, together with the window: 2048. */
 static void far_pairs_are_counted_by_their_angles(void **state) {
     (void)state;
     json_t *root =
@@ -230,14 +231,14 @@ static void far_pairs_are_counted_by_their_angles(void **state) {
         assert_int_equal(test_integer(row_of(root, fit[i]), "unseen_pairs"), 0);
         assert_int_equal(test_integer(row_of(root, fit[i]), "changed_from"), 2049);
     }
-    /* Distances up to 8192, and up to 16383 / 2 + 2048 / 2: past 4095 in both. */
+    /* Distances up to 8192, and up to 16383 / 2 + 2048 / 2: both beyond 4095. */
     assert_int_equal(test_integer(row_of(root, "rerope:8192"), "unseen_pairs"), unfinished);
     assert_int_equal(test_integer(row_of(root, "self-extend:2"), "unseen_pairs"), unfinished);
     assert_true(json_is_null(json_object_get(row_of(root, "rerope:8192"), "changed_from")));
     json_decref(root);
 }
 
-/* Phi-3's window is longer than what it was trained on. */
+/* Phi-3's window is longer than its trained length. */
 static void window_wider_than_the_context_is_no_limit(void **state) {
     (void)state;
     put_config("windowed", "{\"model_type\": \"mistral\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
@@ -262,7 +263,7 @@ static void table_output(void **state) {
         assert_true(end - line <= 125);
     o = run("extend @llama2 --to 16k -o @table");
     assert_string_equal(o->out, "");
-    /* A reason once, for all that have it, and without a name that the table has told. */
+    /* A reason is printed once for all methods with it, without a name that the table contains. */
     o = run("extend @llama2 --to 1M --methods rerope");
     assert_non_null(strstr(o->out, "1048576 tokens"));
     assert_non_null(strstr(o->out, "rerope, hf-5, vllm and llama.cpp: far positions: no key of a config.json says that\n"));
@@ -299,7 +300,7 @@ static void explicit_factor(void **state) {
     assert_int_equal(test_integer(root, "max_position_embeddings"), 10000);
     assert_true(test_number(json_object_get(root, "rope_scaling"), "factor") == 8);
     json_decref(root);
-    /* It may reach less far than the length: written all the same, and told. */
+    /* The extension may reach less far than the length. It is written all the same, with a warning. */
     const outcome *o = run("extend @llama2 --to 64k --method yarn:8 --write @short.json");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->err, "reaches 32768 tokens of the 65536"));
@@ -369,7 +370,7 @@ static void gguf_tensors_are_preserved(void **state) {
     gyre_reading_free(reading);
 }
 
-/* YaRN without its factor: a key that makes up for it, as far as a float goes. */
+/* YaRN without its factor: a key compensates for it, to the precision of a float. */
 static void gguf_changed_keys_are_reported(void **state) {
     (void)state;
     static float weights[WEIGHTS];
@@ -379,17 +380,16 @@ static void gguf_changed_keys_are_reported(void **state) {
     assert_non_null(strstr(o->out, "llama.rope.scaling.attn_factor"));
     assert_non_null(strstr(o->out, "(none) -> 0.8782"));
     o = run("explain @parts-out.gguf");
-    assert_non_null(
-        strstr(o->out, "attention factor 1, scores scaled")); /* nothing is multiplied, so nothing is said of it */
+    assert_non_null(strstr(o->out, "attention factor 1, scores scaled")); /* the factor is 1, so nothing is printed */
     assert_null(strstr(o->out, "do not shift"));
     struct stat info;
     assert_int_equal(chmod(in_folder("parts-out.gguf"), 0600), 0);
     assert_int_equal(run("extend @parts.gguf --to 16k --method yarn --write @parts-out.gguf")->exit, 0);
     assert_int_equal(stat(in_folder("parts-out.gguf"), &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0600); /* as the file that it replaces */
+    assert_int_equal(info.st_mode & 0777, 0600); /* same mode as the file it replaces */
 }
 
-/* A large one is not copied for a table; whether the format has keys at all is known without that. */
+/* A large file is not copied for a table. Whether the format has the keys is known without that. */
 static void large_gguf_is_not_copied(void **state) {
     (void)state;
     static float weights[WEIGHTS];
@@ -435,7 +435,7 @@ static void full_disk_leaves_no_file(void **state) {
     assert_int_equal(count_entries(folder), before);
 }
 
-/* out = 1 where a half-written copy lies in the folder. */
+/* out = 1 if a half-written copy is in the folder. */
 static int has_temporary(void) {
     DIR *dir = opendir(folder);
     int found = 0;
@@ -467,7 +467,7 @@ static void interrupt_leaves_no_file(void **state) {
     free(o);
 }
 
-/* Its text is gone once it was read. */
+/* A pipe is empty once it was read. */
 static void pipes_are_refused(void **state) {
     (void)state;
     static char text[1024];

@@ -1,4 +1,4 @@
-/* test_figures.c: charts and heat maps, and what becomes of them when gnuplot fails. */
+/* test_figures.c: charts and heat maps, and errors of gnuplot. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "check_report.h"
 
@@ -18,7 +18,7 @@ static char *draw(const gyre_report_chart *chart) {
     return svg;
 }
 
-/* Places of the symbols `id` in the order they are drawn. */
+/* Positions of the symbols `id` in drawing order. */
 static int symbols(const char *svg, const char *id, double x[], double y[], int limit) {
     char use[64];
     snprintf(use, sizeof use, "<use xlink:href='#%s' transform='translate(", id);
@@ -59,7 +59,7 @@ static void chart_scales(void **state) {
     gyre_report_free(svg);
 }
 
-/* A range of a fraction of a decade still has numbers beside it. */
+/* A range of less than a decade still has labels. */
 static void chart_narrow_log(void **state) {
     (void)state;
     const double y[] = {3.1, 3.2, 3.4, 3.45};
@@ -80,7 +80,7 @@ static void chart_clip(void **state) {
     chart.y.scale = GYRE_REPORT_SCALE_LOG10;
     double x[8], at[8];
     char *svg = draw(&chart);
-    assert_int_equal(symbols(svg, "gpPt6", x, at, 8), 4); /* the infinite one is nowhere */
+    assert_int_equal(symbols(svg, "gpPt6", x, at, 8), 4); /* the infinite one is not drawn */
     assert_lacks(svg, "≥");
     gyre_report_free(svg);
     chart.clip = 100;
@@ -91,14 +91,14 @@ static void chart_clip(void **state) {
     assert_contains(svg, ">≥ 100<");
     gyre_report_free(svg);
     chart.clip = 1000;
-    svg = draw(&chart); /* infinity alone is clipped */
+    svg = draw(&chart); /* only infinity is clipped */
     assert_int_equal(symbols(svg, "gpPt6", x, at, 8), 5);
     assert_true(at[2] < at[1] && at[1] < at[3]);
     assert_contains(svg, ">≥ 1000<");
     gyre_report_free(svg);
 }
 
-/* The strokes of the curve's path: pieces it is broken into, the legend's sample among them. */
+/* The strokes of the curve's path: its pieces, including the sample in the legend. */
 static int strokes(const char *svg, const char *color) {
     char mark[64];
     snprintf(mark, sizeof mark, "stroke='%s'", color);
@@ -144,7 +144,7 @@ static void chart_markers(void **state) {
     gyre_report_free(svg);
 }
 
-/* More series than colours and dashes, bands, points, thousands of values, an empty series. */
+/* More series than colours and dashes; bands, points, thousands of values, an empty series. */
 static void chart_many(void **state) {
     (void)state;
     enum { SERIES = 12, POINTS = 5000 };
@@ -198,7 +198,7 @@ static void chart_errors(void **state) {
     assert_null(svg);
 }
 
-/* Names are data: to gnuplot, to its enhanced text, to SVG. */
+/* Names are data: for gnuplot, for its enhanced text, for SVG. */
 static void hostile_names(void **state) {
     (void)state;
     char *folder = new_folder();
@@ -275,8 +275,8 @@ static void panels_errors(void **state) {
 }
 
 /* -- the program gnuplot -- */
-/* gyre_report_chart_svg with PATH a folder that holds `script` as gnuplot, or nothing; in a child, whose PATH ends with it.
- * Expects failure; fills err. */
+/* gyre_report_chart_svg in a child whose PATH begins with a folder that contains `script` as gnuplot, or nothing. Expects
+ * failure and fills err. */
 static void draw_with(const char *script) {
     enum { POINTS = 20000 };
     static double x[POINTS];
@@ -300,7 +300,7 @@ static void draw_with(const char *script) {
         char *svg = NULL;
         gyre_error why = {0, ""};
         setenv("PATH", folder, 1);
-        for (int fd = 0; fd < 3; fd++) /* the worst case for whoever hands out descriptors */
+        for (int fd = 0; fd < 3; fd++) /* the worst case for allocation of descriptors */
             close(fd);
         const int right = gyre_report_chart_svg(&chart, &svg, &why) == GYRE_EIO && !svg &&
                           write(ends[1], why.text, sizeof why.text) == (ssize_t)sizeof why.text;
@@ -326,7 +326,7 @@ static void gnuplot_fails(void **state) {
     assert_string_equal(err.text, "gnuplot: killed by signal 9: it says nothing (figure)");
     draw_with("#!/bin/sh\necho '<svg>cut short'\n");
     assert_string_equal(err.text, "gnuplot: drew no whole SVG: it says nothing (figure)");
-    /* Deaf at once, while half a megabyte is on the way: an error, not a SIGPIPE. */
+    /* gnuplot exits at once while half a megabyte is being written: an error, not a SIGPIPE. */
     draw_with("#!/bin/sh\nexec <&-\necho deaf >&2\nexit 1\n");
     assert_string_equal(err.text, "gnuplot: exit status 1: deaf (figure)");
 }
@@ -340,7 +340,7 @@ static int draws(void) {
     return status == GYRE_OK;
 }
 
-/* A caller with no standard files, one that has its children reaped, one that blocks nothing and leaks nothing. */
+/* Callers without standard files, with reaped children, with no signals blocked; none may leak. */
 static void odd_callers(void **state) {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {

@@ -1,4 +1,4 @@
-/* test_generate_command.c: gyre generate: what it writes, when it stops, and how text that comes in bytes is shown. */
+/* test_generate_command.c: gyre generate: its output, when it stops, and how bytes become characters. */
 #include "run_command.h"
 #include "tools/common/utf8_text.h"
 #include <math.h>
@@ -19,7 +19,7 @@ static void test_characters(void **state) {
                  {"\xe2\x82", 0},
                  {"\xf0\x9f\x98", 0},
                  {"\xf4\x8f\xbf\xbf", 4},
-                 /* no characters: a lone middle, too long a form, a surrogate, past the last, no UTF-8 at all */
+                 /* invalid: a lone continuation byte, an overlong form, a surrogate, above the last code point, not UTF-8 */
                  {"\x80", -1},
                  {"\xc0\x80", -1},
                  {"\xe0\x9f\xbf", -1},
@@ -33,7 +33,7 @@ static void test_characters(void **state) {
         if (utf8_char_length(cases[i].text, strlen(cases[i].text)) != cases[i].bytes) fail_msg("case %zu", i);
 }
 
-/* Byte by byte, as a model writes: a character is shown with its last byte, what never becomes one at once. */
+/* Byte by byte, as a model generates: a character is shown with its last byte, invalid bytes at once. */
 static void test_incomplete_characters_are_held_back(void **state) {
     (void)state;
     static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\x80\xe2z";
@@ -52,14 +52,14 @@ static void test_plain_text(void **state) {
     assert_string_equal(out, "ab");
     utf8_sanitize(out, 1, "ab", 2);
     assert_string_equal(out, "");
-    utf8_sanitize(out, sizeof out, "x\xe2\x82", 3); /* nothing comes any more */
+    utf8_sanitize(out, sizeof out, "x\xe2\x82", 3); /* no more bytes come */
     assert_string_equal(out, "x\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 /* -- what is written -- */
 static const char bundled[] = GYRE_TEST_DATA "/../models/rope";
 
-/* out = the likeliest tokens after a prompt, found by a context that is read in another way. */
+/* out = the most likely tokens after a prompt, computed by a context that is read differently. */
 static void greedy(const char *path, const char *prompt, int n, int32_t *out) {
     gyre_model *model = NULL;
     gyre_context *context = NULL;
@@ -117,7 +117,7 @@ static void test_greedy(void **state) {
     }
 }
 
-/* The sign of GPT-2's alphabet that a byte is written as in a vocabulary. */
+/* The character for a byte in GPT-2's alphabet. */
 static void sign_of(int byte, char out[8]) {
     int code = byte, others = 0;
     const int shows = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
@@ -130,7 +130,7 @@ static void sign_of(int byte, char out[8]) {
         snprintf(out, 8, "%c%c", 0xc0 | code >> 6, 0x80 | (code & 0x3f));
 }
 
-/* A folder with the bundled model and a tokenizer whose ids are bytes, of which one ends the text. */
+/* A folder with the bundled model and a tokenizer whose ids are bytes, one of which ends the text. */
 static void write_ended(const char *name, int end) {
     char sign[8], path[512];
     json_t *vocabulary = json_object();
@@ -161,7 +161,7 @@ static void write_ended(const char *name, int end) {
     }
 }
 
-/* Up to the token that ends a text, which is no part of it; past it where that is asked for. */
+/* Generation stops at the token that ends a text and does not print it; with --ignore-end it continues. */
 static void test_end(void **state) {
     (void)state;
     int32_t want[40], got[40];
@@ -184,7 +184,7 @@ static void test_end(void **state) {
     json_decref(root);
 }
 
-/* Text and nothing else on standard output; the speed beside it. */
+/* Standard output has the text and nothing else; the speed goes to standard error. */
 static void test_text(void **state) {
     (void)state;
     int32_t want[20];
@@ -241,14 +241,14 @@ static void test_context_ends(void **state) {
     assert_string_equal(test_string(root, "stopped"), "context");
     assert_int_equal(test_integer(root, "context"), 20);
     json_decref(root);
-    /* As far as a table goes. */
+    /* Up to the end of a table. */
     root = run_json("generate @learned --prompt abcd --tokens 60 --json");
     assert_string_equal(test_string(root, "stopped"), "tokens");
     json_decref(root);
     assert_fails("generate @learned --prompt abcd --tokens 62 --json", 1, "the encoding (learned) ends before it");
 }
 
-/* Past a window the text goes on, whatever the tokens; within it, it is the same. */
+/* Beyond a window generation continues for any number of tokens. Inside it, the text is the same. */
 static void test_stream(void **state) {
     (void)state;
     int32_t plain[30], stream[300];
@@ -284,7 +284,7 @@ static void test_methods(void **state) {
     json_decref(root);
 }
 
-/* Ctrl-C ends the text, not what is made of it. */
+/* Ctrl-C ends generation and keeps the text so far. */
 static void test_interrupt(void **state) {
     (void)state;
     static outcome o;
@@ -295,7 +295,7 @@ static void test_interrupt(void **state) {
     nanosleep(&moment, NULL);
     kill(child, SIGINT);
     finish(child, &o);
-    /* A machine so slow that the signal came before the text began ends by the signal. */
+    /* On a very slow machine the signal comes before the text begins: the command ends by the signal. */
     if (o.signal == SIGINT) return;
     assert_int_equal(o.exit, 0);
     json_t *root = json_load_file(in_folder(".out"), 0, NULL);

@@ -1,5 +1,5 @@
-/* test_lab.c: the main job from outside, at the size of a moment: the same tables whatever the threads, from the journal,
- * and after a kill. */
+/* test_lab.c: gyre lab from outside, at a tiny size: the same tables with any number of threads, from the journal, and after
+ * a kill. */
 #include "run_command.h"
 #include <math.h>
 
@@ -28,7 +28,7 @@ static void check_rows(const json_t *rows, size_t count) {
             const json_t *perplexity = json_object_get(cell, "perplexity");
             if (json_is_null(perplexity)) continue;
             assert_true(json_number_value(perplexity) > 1 && json_number_value(perplexity) < 1000);
-            /* Two stretches of 256 bytes, the same for every context. */
+            /* Two ranges of 256 bytes, the same for every context. */
             assert_int_equal(json_integer_value(json_object_get(cell, "scored")), 512);
             assert_true(json_integer_value(json_object_get(cell, "trials")) >= 8);
         }
@@ -50,8 +50,7 @@ static void tables(void **state) {
     assert_string_equal(json_string_value(json_object_get(learned, "name")), "learned");
     const json_t *beyond = json_array_get(json_object_get(learned, "cells"), 1);
     assert_true(json_is_null(json_object_get(beyond, "perplexity"))); /* its table ends */
-    /* Names for one rotation: linear at 16 times is linear:16 there; every method per length is none at the trained
-     * length. */
+    /* Equivalent names: linear at 16 times is linear:16; every dynamic method is none at the trained length. */
     assert_true(perplexity_at(root, "methods", 1, 4) == perplexity_at(root, "methods", 2, 4));
     assert_true(perplexity_at(root, "methods", 0, 0) == perplexity_at(root, "methods", 7, 0));
     assert_true(perplexity_at(root, "methods", 0, 4) != perplexity_at(root, "methods", 1, 4));
@@ -84,7 +83,7 @@ static void report_file(void **state) {
     assert_non_null(strstr(o->out, "report: "));
 }
 
-/* Killed at several moments, each time gone on with: in the end the same tables as without. */
+/* Killed several times and resumed: the final tables are the same. */
 static void killed(void **state) {
     (void)state;
     outcome o;

@@ -1,4 +1,4 @@
-/* test_lab_task.c: gyre lab --task and --encodings from outside, at the size of a moment: the same results whatever the
+/* test_lab_task.c: gyre lab --task and --encodings from outside, at a tiny size: the same results with any number of
  * threads, from the journal, and after a kill. */
 #include "run_command.h"
 #include <string.h>
@@ -8,7 +8,7 @@ static json_t *task_json(const char *more) {
     snprintf(line, sizeof line, "lab --preset smoke --json --report @report.html %s", more);
     const outcome *o = run(line);
     if (o->exit) fail_msg("gyre %s: exit %d (signal %d): %s", line, o->exit, o->signal, o->err);
-    json_t *root = json_load_file(in_folder(".out"), 0, NULL); /* more than an outcome holds */
+    json_t *root = json_load_file(in_folder(".out"), 0, NULL); /* more than an outcome can store */
     assert_non_null(root);
     json_object_del(root, "seconds");
     return root;
@@ -26,7 +26,7 @@ static int64_t asked(const json_t *result, const char *where) {
     return json_integer_value(json_object_get(json_object_get(result, where), "asked"));
 }
 
-/* Shares are of what was asked, points sum up to inside and outside. */
+/* Fractions are relative to what was asked; points sum up to inside and outside. */
 static void check_result(const json_t *result, double trained) {
     const json_t *points = json_object_get(result, "points");
     int64_t sums[2] = {0, 0};
@@ -81,7 +81,7 @@ static void copy(void **state) {
     assert_int_equal(asked(rope, "outside"), 6 * 160);
     assert_int_equal(asked(learned, "inside"), 5 * 160);
     assert_int_equal(asked(learned, "outside"), 0);
-    /* Other encodings go on in the same folder; without plain RoPE there is nothing to extend. */
+    /* Other encodings continue in the same folder. Without plain RoPE there is nothing to extend. */
     json_t *more = task_json("--task copy --encodings alibi,learned --seeds 2 --work @copy");
     assert_int_equal(json_array_size(json_object_get(more, "methods")), 0);
     assert_true(json_equal(row_at(root, "encodings", 1), row_at(more, "encodings", 1)));
@@ -103,7 +103,7 @@ static void page(void **state) {
         if (!strstr(text, holds[i])) fail_msg("report.html lacks \"%s\"", holds[i]);
 }
 
-/* Killed at several moments, each time gone on with: in the end the same numbers as without. */
+/* Killed several times and resumed: the final numbers are the same. */
 static void killed(void **state) {
     (void)state;
     outcome o;
@@ -120,7 +120,7 @@ static void killed(void **state) {
     json_decref(whole);
 }
 
-/* Ctrl-C in the middle: one line, a folder to go on from, no half-written report. */
+/* Ctrl-C in the middle: one line, a folder that can be resumed, no half-written report. */
 static void interrupted(void **state) {
     (void)state;
     outcome o;
@@ -137,7 +137,7 @@ static void interrupted(void **state) {
     assert_int_equal(stat(in_folder("cut/copy-nope-s1/optimizer.safetensors"), &is), 0);
 }
 
-/* The lab on a text, with a list of its own. */
+/* The lab on a text, with a given list. */
 static void encodings(void **state) {
     (void)state;
     json_t *root = task_json("--text @text --encodings alibi,nope --work @lab");

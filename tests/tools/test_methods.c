@@ -1,4 +1,4 @@
-/* test_methods.c: what `--methods` of the command means, against the formulas written out here. */
+/* test_methods.c: the `--methods` of the command against formulas computed here. */
 #include "tools/common/methods.h"
 #include <math.h>
 #include <setjmp.h>
@@ -128,7 +128,7 @@ static void test_wrong_names(void **state) {
         gyre_error err = {0, ""};
         assert_int_equal(method_parse(bad[i].text, &m, &err), GYRE_EINVAL);
         if (!strstr(err.text, bad[i].says)) fail_msg("\"%s\": \"%s\" lacks \"%s\"", bad[i].text, err.text, bad[i].says);
-        assert_true(m.factor == 77); /* a failing call leaves its output */
+        assert_true(m.factor == 77); /* a failing call leaves its output unchanged */
     }
 }
 
@@ -197,7 +197,7 @@ static void test_dynamic(void **state) {
     double plain[PAIRS], inv_freq[PAIRS];
     frequencies("none", &base, TRAINED, plain, NULL);
     frequencies("dynamic", &base, TRAINED / 2, inv_freq, NULL);
-    assert_memory_equal(inv_freq, plain, sizeof plain); /* inside the trained length: exactly nothing */
+    assert_memory_equal(inv_freq, plain, sizeof plain); /* inside the trained length: no change at all */
     frequencies("dynamic:3", &base, TRAINED, inv_freq, NULL);
     assert_memory_equal(inv_freq, plain, sizeof plain);
     static const struct {
@@ -245,7 +245,7 @@ static int64_t kept(const char *text, const method_betas *betas) {
 
 static void test_betas(void **state) {
     (void)state;
-    /* The paper's ramp keeps the pairs that turn beta_fast times or more over the trained length. */
+    /* The paper's ramp does not change the pairs with at least beta_fast revolutions over the trained length. */
     static const method_betas betas[] = {{32, 1}, {8, 1}, {2, 2}};
     for (size_t b = 0; b < sizeof betas / sizeof *betas; b++) {
         int64_t expected = 0;
@@ -349,12 +349,12 @@ static void test_far_rotations(void **state) {
     assert_true((4 * TRAINED - 1) / (group - 1) + window - window / (group - 1) > TRAINED - 1); /* and no less would do */
     assert_true(config_under("leaky:3", &base, 4 * TRAINED).rope.far_factor == 3);
     assert_true(config_under("self-extend:9", &base, 2 * TRAINED).rope.far_factor == 9);
-    /* Within the trained length nothing is far, unless a number of its own was given. */
+    /* Within the trained length nothing is far, unless the window is given. */
     static const char *const names[] = {"rerope", "leaky", "self-extend"};
     for (int i = 0; i < 3; i++)
         assert_int_equal(config_under(names[i], &base, TRAINED).rope.far, GYRE_FAR_AS_NEAR);
     assert_int_equal(config_under("rerope:64", &base, TRAINED).rope.far, GYRE_FAR_CLAMPED);
-    /* Another method takes such a turn back, none leaves it. */
+    /* Another method resets a far rotation; none keeps it. */
     assert_int_equal(config_under("ntk", &clamped, 4 * TRAINED).rope.far, GYRE_FAR_AS_NEAR);
     assert_int_equal(config_under("none", &clamped, 4 * TRAINED).rope.far, GYRE_FAR_CLAMPED);
 }
@@ -370,7 +370,7 @@ static void test_modifiers(void **state) {
     assert_int_equal(sharp.rope.resonance, 0);
     assert_int_equal(whole.rope.resonance, 1);
     assert_int_equal(whole.query.temperature, GYRE_TEMPERATURE_NONE);
-    /* A model trained with whole wavelengths keeps them under a method: Resonance YaRN. */
+    /* A model trained with integer wavelengths keeps them integer under a method: Resonance YaRN. */
     assert_int_equal(config_under("yarn:4", &whole, 2048).rope.resonance, 1);
     /* +logn needs no rotation. */
     gyre_config alibi = base;
@@ -390,7 +390,7 @@ static void test_modifiers(void **state) {
     assert_non_null(strstr(err.text, "leaves no window"));
 }
 
-/* Every wavelength, once scaled, is the nearest whole number of positions. */
+/* Every scaled wavelength is the nearest integer. */
 static void test_resonance_rounds_what_is_scaled(void **state) {
     (void)state;
     const gyre_config base = rope();

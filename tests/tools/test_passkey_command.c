@@ -1,5 +1,5 @@
-/* test_passkey_command.c: gyre passkey: where keys are hidden, what counts as found, and that nothing depends on how the
- * work was shared out or broken off. */
+/* test_passkey_command.c: gyre passkey: where keys are hidden, what counts as found, and that results do not depend on
+ * threads or interruptions. */
 #include "model/model.h"
 #include "run_command.h"
 #include "tools/common/utf8_text.h"
@@ -16,7 +16,7 @@ static gyre_tokenizer *bytes(void) {
 }
 
 /* -- the prompt -- */
-/* The paper's words, written out again. */
+/* The prompt of the paper, written independently. */
 static void test_text(void **state) {
     (void)state;
     char *text = passkey_prompt_text(&published, 7, 2, 71432);
@@ -35,7 +35,7 @@ static void test_text(void **state) {
     free(text);
 }
 
-/* out = the text that a prompt's ids are the bytes of. */
+/* out = the text whose bytes are the ids of a prompt. */
 static char *text_of(const passkey_prompt *p) {
     char *text = malloc((size_t)p->count + 1);
     assert_non_null(text);
@@ -45,7 +45,7 @@ static char *text_of(const passkey_prompt *p) {
     return text;
 }
 
-/* Of a prompt: bytes of filler before the needle, and in all. */
+/* For a prompt: bytes of filler before the needle, and in all. */
 static void measure_filler(const char *text, int key, double *before, double *all) {
     char needle[64];
     snprintf(needle, sizeof needle, "\nThe pass key is %d. Remember it. %d is the pass key.\n", key, key);
@@ -74,7 +74,7 @@ static void test_depth_and_length(void **state) {
             char *text = text_of(&p);
             measure_filler(text, 50123, &before, &all);
             test_close(before, depths[d] * all, LONGEST_SENTENCE, "bytes before the needle");
-            /* The answer's five read tokens fit behind it; a sentence more would not. */
+            /* The five tokens of the answer fit after it; one more sentence would not. */
             assert_true(p.count + 5 <= lengths[l]);
             assert_true(p.count + 5 + LONGEST_SENTENCE > lengths[l]);
             char *longer = passkey_prompt_text(&published, p.sentences + 1, p.before, 50123);
@@ -197,7 +197,7 @@ static gyre_status ask(asked *a, const gyre_model *model, const gyre_encoding *e
     return status;
 }
 
-/* What a model says to a prompt, the whole of it read at once by a context of its own, then token by token. */
+/* A model's answer to a prompt: the whole prompt read at once in a context of its own, then token by token. */
 static void say(const gyre_model *model, const gyre_encoding *encoding, double depth, int key, char said[8]) {
     gyre_tokenizer *tokenizer = bytes();
     gyre_context *context = NULL;
@@ -231,11 +231,11 @@ static void compare_with_said(const asked *a, const gyre_model *model, const gyr
         say(model, encoding, a->cells[i / TRIALS].depth, a->trials[i].key, said);
         utf8_sanitize(shown, sizeof shown, said, 6);
         assert_string_equal(a->trials[i].output, shown);
-        assert_int_equal(a->trials[i].right, 0); /* a random model knows no key */
+        assert_int_equal(a->trials[i].right, 0); /* a random model finds no key */
     }
 }
 
-/* However it is shared out: the same words, read once where prompts are alike. */
+/* With any number of threads: the same answers, and common prefixes are read once. */
 static void test_prompts(void **state) {
     (void)state;
     gyre_model *model = model_of(GYRE_KIND_ROPE);
@@ -247,7 +247,7 @@ static void test_prompts(void **state) {
     for (int i = 0; i < CELL_TRIALS; i++) {
         const passkey_trial *t = &one.trials[i];
         all += t->tokens + 5;
-        least += (int64_t)((1 - t->depth) * 400); /* what follows the key is filler of about that many bytes */
+        least += (int64_t)((1 - t->depth) * 400); /* the key is followed by about that many bytes of filler */
         assert_int_equal(t->key, passkey_key(1, LENGTH, one.cells[i / TRIALS].depth, i % TRIALS));
         test_close(t->depth, one.cells[i / TRIALS].depth, 0.05, "depth");
     }
@@ -255,7 +255,7 @@ static void test_prompts(void **state) {
     assert_int_equal(one.reported, DEPTHS);
     for (int d = 0; d < DEPTHS; d++)
         test_close(one.order[d], (double)d / (DEPTHS - 1), 0, "order");
-    static const int threads[] = {2, 4, 32}; /* 32: more than there are trials */
+    static const int threads[] = {2, 4, 32}; /* 32: more than the number of trials */
     for (int i = 0; i < 3; i++) {
         assert_ok(ask(&several, model, NULL, threads[i], &err));
         assert_memory_equal(several.trials, one.trials, sizeof one.trials);
@@ -264,7 +264,7 @@ static void test_prompts(void **state) {
     gyre_model_free(model);
 }
 
-/* Dynamic NTK as an engine has it: the prompt turns by its own length, so none may use what another one left. */
+/* Dynamic NTK as in an engine: the prompt rotates by its own length, so no trial may reuse the keys of another. */
 static void test_prompts_with_a_prefix(void **state) {
     (void)state;
     gyre_model *model = model_of(GYRE_KIND_ROPE);
@@ -313,7 +313,7 @@ static void test_errors(void **state) {
     assert_fails("passkey @rope --lengths 320 --report @texts", 1, "folder");
 }
 
-/* Ids that are no bytes, and no tokenizer that says what they are. */
+/* Ids that are not bytes, and no tokenizer for them. */
 static void test_no_tokenizer(void **state) {
     (void)state;
     gyre_model_config config = gyre_model_config_default();
@@ -364,7 +364,7 @@ static void test_json(void **state) {
     json_decref(root);
 }
 
-/* What a model that writes words says is made the answer: then it is right; in the middle of it, only where that counts. */
+/* The model's own words are made the right answer: at the beginning it counts; in the middle only where that is allowed. */
 static void test_right_answers(void **state) {
     (void)state;
     static const char grid[] = "passkey " GYRE_TEST_DATA "/../models/rope --lengths 320 --depths 1 --trials 1 --json "
@@ -410,7 +410,7 @@ static void test_threads(void **state) {
             assert_int_equal(one.exit, 0);
             read_whole(in_folder("out"), t == 1 ? first : second, sizeof first);
         }
-        /* All but the command, which names the threads. */
+        /* Everything except the command, which contains the threads. */
         char *a = strstr(first, "\"totals\""), *b = strstr(second, "\"totals\"");
         assert_true(a && b);
         assert_string_equal(a, b);
@@ -426,7 +426,7 @@ static int count_lines(const char *name) {
     return lines;
 }
 
-/* Broken off in the middle of a line, then gone on with: as if nothing had happened, and nothing is measured twice. */
+/* Interrupted in the middle of a line, then resumed: the same output, and nothing is measured twice. */
 static void test_resume(void **state) {
     (void)state;
     static char whole[1 << 16], again[1 << 16], journal[1 << 16];
@@ -453,7 +453,7 @@ static void test_resume(void **state) {
     *a = *b = 0;
     assert_string_equal(whole, again);
     assert_true(count_lines("j") >= 12 && count_lines("j") <= 13);
-    /* Whole now: nothing is added. */
+    /* Complete now: nothing is added. */
     const int before = count_lines("j");
     assert_int_equal(run(line)->exit, 0);
     assert_int_equal(count_lines("j"), before);

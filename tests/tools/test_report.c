@@ -11,7 +11,7 @@
 
 static gyre_error err;
 
-/* Everything in the file from its beginning; the caller frees it. */
+/* The contents of the file from its beginning. The caller frees it. */
 static char *slurp(FILE *file) {
     char *text = NULL;
     size_t length = 0;
@@ -117,7 +117,7 @@ static void table_alignment(void **state) {
     table.cells = cells;
     table.rows = 1;
     char *text = print_table(&table, 0);
-    /* Wide characters take two places; control characters never reach the terminal. */
+    /* Wide characters take two columns; control characters never reach the terminal. */
     assert_string_equal(text, "   l    c     r\nwide  字字字  long [31m .\n");
     free(text);
 }
@@ -128,7 +128,7 @@ static void table_emphasis(void **state) {
     gyre_report_cell cells[5][4];
     fill_table(&table, cells);
     char *text = print_table(&table, 1);
-    /* Both read 3.10, so both are best; one number among dashes is no best. */
+    /* Both read 3.10, so both are best. A single number among dashes is not. */
     assert_int_equal(count(text, "\033[1m3.10\033[0m"), 2);
     assert_int_equal(count(text, "\033[1m12.50\033[0m"), 1);
     assert_int_equal(count(text, "\033[1m100%\033[0m"), 1);
@@ -238,7 +238,7 @@ static void page_whole(void **state) {
     gyre_report_free(html);
 }
 
-/* Nothing is fetched: no address but the names of XML's vocabularies, no import, no script. */
+/* A page loads nothing: no address except the names of XML vocabularies, no import, no script. */
 static void page_needs_no_network(void **state) {
     (void)state;
     gyre_report_page *page = full_page();
@@ -255,7 +255,7 @@ static void page_needs_no_network(void **state) {
     gyre_report_free(html);
 }
 
-/* The values of an attribute, told by how it begins; out = how many. */
+/* The values of an attribute that begin with a prefix. out = the count. */
 static int values_of(const char *html, const char *attribute, char names[][48], int limit) {
     int n = 0;
     for (const char *at = strstr(html, attribute); at && n < limit; at = strstr(at + 1, attribute)) {
@@ -272,7 +272,7 @@ static int found(char names[][48], int n, const char *name) {
     return times;
 }
 
-/* Three figures in one page: each id once, each reference to one that is there. */
+/* Three figures in one page: each id once, each reference resolved. */
 static void page_ids(void **state) {
     (void)state;
     enum { LIMIT = 2000 };
@@ -324,7 +324,7 @@ static void write_replaces(void **state) {
     char *text = slurp_path(path);
     assert_string_equal(text, html);
     free(text);
-    /* Again, longer, through a link: the link stays one, and so do the rights on the file. */
+    /* Written again, longer, through a link: the link and the mode of the file are preserved. */
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(symlink("report.html", link), 0);
     assert_ok(gyre_report_page_paragraph(page, "more"));
@@ -359,7 +359,7 @@ static void write_fails(void **state) {
     drop_folder(folder);
 }
 
-/* A pipe in the test's own folder: a device would be lost to the whole machine, should this ever fail. */
+/* A pipe in the test's own folder: with a device, a failure would destroy it for the whole machine. */
 static void write_into_special(void **state) {
     (void)state;
     char *folder = new_folder(), path[440], begin[16] = "";
@@ -380,7 +380,7 @@ static void write_into_special(void **state) {
     drop_folder(folder);
 }
 
-/* No room left half-way, as a limit on file sizes in a child: the old file stays, and nothing beside it. */
+/* A limit on file sizes in a child ends the write half way: the old file stays, and nothing next to it. */
 static void write_keeps_old(void **state) {
     (void)state;
     char *folder = new_folder(), path[440];

@@ -1,6 +1,6 @@
-/* test_search.c: the parts of gyre search: seeds against the formulas written out, children against the order they must
- * keep, windows against the stretches they must stay in, the interval against the binomial distribution, the race against a
- * landscape whose best is known. */
+/* test_search.c: the parts of gyre search: initial candidates against formulas, children against their order, windows
+ * against their ranges, the interval against the binomial distribution, the race against a landscape with a known
+ * optimum. */
 #include "support.h"
 #include "tools/search/search_evolve.h"
 #include "tools/search/search_gain.h"
@@ -23,7 +23,7 @@ static gyre_config rope(int64_t dim, double base) {
 }
 
 /* -- seeds -- */
-/* The channel pair that makes `turns` turns over the trained length. */
+/* The pair that makes this many revolutions over the trained length. */
 static double pair_of(double turns, double base) {
     return DIM * log(TRAINED / (turns * 2 * acos(-1))) / (2 * log(base));
 }
@@ -99,7 +99,7 @@ static void assert_in_order(const search_rescale *g, int64_t pairs, double stret
     assert_true(g->attention >= 1 && g->attention <= 1 + 0.2 * log(stretch));
 }
 
-/* Generations of children of children, so that the edges of the space are reached too. */
+/* Many generations of children, so that the edges of the space are reached too. */
 static void children_keep_the_order(void **state) {
     (void)state;
     static const int64_t pairs[] = {1, 2, 4, 16, 64, SEARCH_PAIRS};
@@ -166,7 +166,7 @@ typedef struct landscape {
     double least;
 } landscape;
 
-/* A bowl around `best`, each window tilted its own way: what counts is the mean. */
+/* A bowl around `best`, tilted differently for each window: only the mean counts. */
 static gyre_status read_landscape(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats,
                                   gyre_error *err) {
     (void)err;
@@ -223,7 +223,7 @@ static void race_gets_near_the_best(void **state) {
     }
 }
 
-/* A budget cuts off and changes nothing before. */
+/* A budget ends the race and changes nothing before its end. */
 static void larger_budget_continues(void **state) {
     (void)state;
     landscape l;
@@ -266,8 +266,8 @@ static gyre_text text_of(int32_t *ids, int64_t count, int32_t first) {
     return (gyre_text){.ids = ids, .count = count, .hash = (uint64_t)first + 1, .files = 1};
 }
 
-/* out = 1 where the token is in a stretch of the set: ids tell where it was, 0 .. 1599 in the first text, of four stretches
- * of 200 in each set, 2000 .. 2119 in the second, of one of 60. */
+/* out = 1 if the token is in a range of the set. Ids show where it was: 0 .. 1599 in the first text, with four ranges of 200
+ * in each set; 2000 .. 2119 in the second, with one of 60. */
 static int is_in(int32_t id, int held) {
     return id < 2000 ? id / 200 % 2 == held : (id - 2000) / 60 == held;
 }
@@ -317,7 +317,7 @@ static void windows_need_room(void **state) {
 }
 
 /* -- the interval -- */
-/* out = the least k with P(X <= k) >= p, X the number of ones in n draws that are 1 with probability q. */
+/* out = the smallest k with P(X <= k) >= p, X the number of ones in n draws that are 1 with probability q. */
 static int binomial_point(int n, double q, double p) {
     double term = pow(1 - q, n), sum = term;
     int k = 0;
@@ -328,7 +328,7 @@ static int binomial_point(int n, double q, double p) {
     return k;
 }
 
-/* Of zeros and ones the mean of a resample is a binomial count: its points are known without drawing. */
+/* For zeros and ones the mean of a resample is a binomial count: its quantiles are known without drawing. */
 static void interval_matches_the_binomial(void **state) {
     (void)state;
     static const struct { int n, ones; } cases[] = {{20, 10}, {24, 6}, {30, 24}, {1, 1}};

@@ -1,4 +1,4 @@
-/* test_search_command.c: gyre search from outside: what it finds, writes and goes on from, and what it refuses. */
+/* test_search_command.c: gyre search from outside: its result, its files and resuming, and its refusals. */
 #include "run_command.h"
 #include "tools/cli/cli.h"
 #include "tools/common/methods.h"
@@ -59,7 +59,7 @@ static double perplexity_of_method(const gyre_model *model, const char *name, co
     return out;
 }
 
-/* That of a config file at the context, its first group. */
+/* The frequencies of a config file at the context, first group. */
 static double perplexity_of_config(const gyre_model *model, const char *path, const double *factors, const gyre_text *text,
                                    const int64_t *starts) {
     gyre_reading *reading = NULL;
@@ -79,7 +79,7 @@ static double perplexity_of_config(const gyre_model *model, const char *path, co
     return out;
 }
 
-/* Where the held-out windows begin: spread over the second, fourth, ... of eight stretches. */
+/* Where the held-out windows begin: spread over the second, fourth, ... of eight ranges. */
 static void held_out(int64_t starts[HELD]) {
     enum { STRETCH = TEXT / 8, IN_EACH = (STRETCH - 1 - TO) / STRIDE + 1 };
     for (int i = 0; i < HELD; i++) {
@@ -88,7 +88,7 @@ static void held_out(int64_t starts[HELD]) {
     }
 }
 
-/* Every figure against gyre_evaluate on those, the found ones through the written config. */
+/* Every number against gyre_evaluate on those windows; the result through the written config. */
 static void figures_and_config(void **state) {
     (void)state;
     double factors[PAIRS];
@@ -161,7 +161,7 @@ static void assert_same_file(const char *a, const char *b) {
     assert_string_equal(first, second);
 }
 
-/* The journal cut anywhere, amid a line too, as a kill does: the same result to the byte, and not a line twice. */
+/* The journal truncated anywhere, also inside a line, as after a kill: the same result to the byte, and no line twice. */
 static void interrupted_search_gives_the_same_result(void **state) {
     (void)state;
     static const double cuts[] = {0.003, 0.2, 0.5, 0.93, 1};
@@ -175,7 +175,7 @@ static void interrupted_search_gives_the_same_result(void **state) {
     for (int i = 0; i < 5; i++) {
         copy_file("whole.journal", "journal", (size_t)(cuts[i] * (double)whole));
         copy_file("empty", "cut.json", 0);
-        /* The command is a part of the result. */
+        /* The command line is a part of the result. */
         copy_file("whole.txt", "first.txt", 1 << 20);
         o = run(JOURNALED " -o @whole.txt");
         if (o->exit) fail_msg("%s", o->err);
@@ -185,7 +185,7 @@ static void interrupted_search_gives_the_same_result(void **state) {
     }
 }
 
-/* A larger budget reads on where a smaller one ended. */
+/* A larger budget continues where a smaller one ended. */
 static void larger_budget_continues(void **state) {
     (void)state;
     json_t *small = run_json(SEARCH " --json --journal @budget");

@@ -1,4 +1,4 @@
-/* test_train_command.c: gyre train, gyre bench and gyre lab from outside; above all, a kill and what is left after it. */
+/* test_train_command.c: gyre train, gyre bench train and gyre lab from outside, and what a kill leaves. */
 #include "run_command.h"
 
 #define TINY "--width 16 --layers 1 --heads 2 --hidden 16 --context 32 --batch 4 "
@@ -46,7 +46,7 @@ static void killed_and_resumed(void **state) {
     assert_fails("train --resume --text @text -o @killed", 1, "complete");
     static char training[4096];
     read_whole(in_folder("killed/training.json"), training, sizeof training);
-    assert_non_null(strstr(training, "--save-every 1")); /* the first command, not that of the resume */
+    assert_non_null(strstr(training, "--save-every 1")); /* of the first command, not of the resume */
 }
 
 static void interrupted(void **state) {
