@@ -1,0 +1,88 @@
+/* describe_encoding.c: a scheme from a config, and everything that an encoding tells about itself. */
+#include "example.h"
+
+static void scaled_rope(void) {
+    /* [gyre_encoding_create gyre_encoding_get_config gyre_encoding_places] */
+    gyre_config config = GYRE_INIT(gyre_config); /* zero is the default of every field */
+    config.kind = GYRE_KIND_ROPE;
+    config.head_dim = 128;
+    config.trained_length = 4096;
+    config.rope.scaling = GYRE_SCALING_YARN;
+    config.rope.factor = 16;
+    gyre_encoding *yarn = NULL;
+    check(gyre_encoding_create(&yarn, &config, NULL, &err));
+    expect(gyre_encoding_get_config(yarn)->rope.base == 10000); /* the default, filled in */
+    expect(gyre_encoding_places(yarn) == GYRE_PLACE_QUERY_KEY); /* acts on queries and keys only */
+    /* [end] */
+
+    /* [gyre_encoding_frequencies] */
+    double inv_freq[64], attention_factor; /* rope.dim / 2 pairs */
+    check(gyre_encoding_frequencies(yarn, 0, inv_freq, &attention_factor));
+    expect(inv_freq[0] == 1);                                         /* the fastest pair, as trained */
+    expect(near(inv_freq[63], pow(10000, -126.0 / 128) / 16, 1e-12)); /* the slowest, divided by the factor */
+    expect(near(attention_factor, 0.1 * log(16) + 1, 1e-12));
+    /* [end] */
+
+    /* [gyre_encoding_scaling_parts] */
+    gyre_scaling_parts parts;
+    check(gyre_encoding_scaling_parts(yarn, 0, &parts));
+    printf("YaRN keeps %d pairs, blends %d and divides %d\n", (int)parts.kept, (int)parts.blended, (int)parts.divided);
+    /* [end] */
+    expect(parts.kept + parts.blended + parts.divided == 64 && parts.kept > 0 && parts.divided > 0);
+    gyre_encoding_free(yarn);
+}
+
+static void slopes(void) {
+    gyre_encoding *alibi = NULL;
+    check(gyre_alibi_create(&alibi, 8, &err));
+
+    /* [gyre_encoding_slopes] */
+    double slopes[8]; /* one per head */
+    check(gyre_encoding_slopes(alibi, slopes));
+    expect(slopes[0] == 0.5 && slopes[7] == 1.0 / 256);
+    /* [end] */
+    gyre_encoding_free(alibi);
+}
+
+static void bias_table(void) {
+    /* [gyre_config_suggest] */
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_T5;
+    config.heads = 12;
+    check(gyre_config_suggest(&config));
+    expect(config.score.buckets == 32 && config.score.max_distance == 128); /* as in the paper */
+    /* [end] */
+    gyre_encoding *t5 = NULL;
+    check(gyre_encoding_create(&t5, &config, NULL, &err));
+
+    /* [gyre_encoding_table_shape] */
+    int64_t shape[4];
+    check(gyre_encoding_table_shape(t5, GYRE_TABLE_BIAS, shape));
+    expect(shape[2] == 32 && shape[3] == 12); /* [1, 1, buckets, heads]: how much to allocate, load or train */
+    check(gyre_encoding_table_shape(t5, GYRE_TABLE_QUERY, shape));
+    expect(shape[2] == 0); /* no such table in T5 */
+    /* [end] */
+
+    /* [gyre_encoding_row] */
+    int64_t near_row, far_row;
+    check(gyre_encoding_row(t5, 100, 97, &near_row)); /* query at 100, key at 97 */
+    check(gyre_encoding_row(t5, 5000, 0, &far_row));
+    expect(near_row == 3); /* close distances have a bucket each */
+    expect(far_row == 31); /* all that are far away share the last */
+    /* [end] */
+    gyre_encoding_free(t5);
+}
+
+int main(void) {
+    scaled_rope();
+    slopes();
+    bias_table();
+
+    /* [gyre_kind_name] */
+    for (int kind = 0; gyre_kind_name((gyre_kind)kind) != NULL; kind++)
+        printf("%s ", gyre_kind_name((gyre_kind)kind));
+    printf("\n");
+    expect(strcmp(gyre_kind_name(GYRE_KIND_TRANSFORMER_XL), "transformer-xl") == 0);
+    /* [end] */
+    return 0;
+}

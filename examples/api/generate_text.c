@@ -1,0 +1,126 @@
+/* generate_text.c: text to tokens, tokens through a model, logits to the next token.  The model has random weights.
+ *   generate_text FOLDER */
+#include "example.h"
+#include <gyre/gyre_model.h>
+
+enum { VOCAB = 256 };
+
+/* [gyre_context_create] */
+static gyre_context *begin(const gyre_model *model, int64_t max_tokens) {
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    options.max_tokens = max_tokens;
+    options.cache_dtype = GYRE_DTYPE_F32;
+    gyre_context *context = NULL;
+    check(gyre_context_create(&context, model, &options, &err)); /* borrows the model */
+    return context;
+}
+/* [end] */
+
+static void read_tokens(gyre_context *context, const int32_t *ids, int64_t count) {
+    static float whole[VOCAB], last[VOCAB];
+
+    /* [gyre_context_forward gyre_context_tokens gyre_context_truncate] */
+    check(gyre_context_forward(context, ids, count, 1, whole, &err)); /* logits after the last token only */
+    expect(gyre_context_tokens(context) == count);
+
+    check(gyre_context_truncate(context, count - 1));                        /* forget the last token, */
+    check(gyre_context_forward(context, ids + count - 1, 1, 1, last, &err)); /* and read it again alone */
+    expect(most_apart(whole, last, VOCAB) < 1e-4);
+    /* [end] */
+
+    /* [gyre_context_reset gyre_context_bytes] */
+    gyre_context_reset(context); /* for the next prompt: memory stays */
+    expect(gyre_context_tokens(context) == 0 && gyre_context_bytes(context) > 0);
+    /* [end] */
+}
+
+static void generate(gyre_context *context, const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count) {
+    static float logits[VOCAB];
+    int32_t drawn[8];
+
+    /* [gyre_sample] */
+    gyre_sampling sampling = GYRE_INIT(gyre_sampling);
+    sampling.temperature = 0.8;
+    sampling.top_p = 0.9;
+    uint64_t state = 42; /* the seed */
+    check(gyre_context_forward(context, ids, count, 1, logits, &err));
+    for (int i = 0; i < 8; i++) {
+        drawn[i] = gyre_sample(logits, VOCAB, &sampling, &state);
+        check(gyre_context_forward(context, &drawn[i], 1, 1, logits, &err));
+    }
+    /* [end] */
+    float three[3] = {1, 3, 2};
+    expect(gyre_sample(three, 3, NULL, &state) == 1); /* without options: the likeliest */
+
+    /* [gyre_detokenize] */
+    char *text = NULL;
+    size_t bytes;
+    check(gyre_detokenize(tokenizer, drawn, 8, GYRE_TOKENIZE_INSIDE, &text, &bytes, &err)); /* goes on inside a text */
+    expect(bytes == 8 && text[bytes] == '\0');
+    free(text);
+    /* [end] */
+}
+
+/* Reads far more tokens than the context holds. */
+static void stream(gyre_context *context) {
+    static float logits[VOCAB];
+
+    /* [gyre_context_stream] */
+    check(gyre_context_stream(context, 4, 16, &err)); /* 4 sinks and the last 12 tokens */
+    for (int32_t i = 0; i < 200; i++) {
+        const int32_t token = 'a' + i % 26;
+        check(gyre_context_forward(context, &token, 1, 1, logits, &err));
+    }
+    expect(gyre_context_tokens(context) == 200); /* read; no more than 16 of them are seen */
+    /* [end] */
+}
+
+static void describe(const gyre_tokenizer *tokenizer) {
+    /* [gyre_tokenizer_get_info] */
+    const gyre_tokenizer_info info = gyre_tokenizer_get_info(tokenizer);
+    expect(info.kind == GYRE_TOKENIZER_BYTES && info.vocab == VOCAB);
+    expect(info.begin == -1); /* no such token */
+    /* [end] */
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return fprintf(stderr, "usage: generate_text FOLDER\n"), 2;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/small-llama-to-read", argv[1]);
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    config.model_dim = 32, config.layers = 2;
+    config.position.kind = GYRE_KIND_ROPE;
+    gyre_model *model = NULL;
+    check(gyre_model_create(&model, &config, 1, &err));
+    check(gyre_model_save(model, folder, GYRE_DTYPE_F32, &err));
+
+    /* [gyre_tokenizer_open gyre_tokenizer_free] */
+    gyre_tokenizer *tokenizer = NULL;
+    check(gyre_tokenizer_open(&tokenizer, folder, &err)); /* a model folder, a tokenizer.json or a GGUF */
+    describe(tokenizer);
+    gyre_tokenizer_free(tokenizer);
+    /* [end] */
+
+    /* [gyre_tokenizer_create_bytes gyre_tokenize] */
+    static const char prompt[] = "To be, or not";
+    int32_t *ids = NULL;
+    int64_t count;
+    check(gyre_tokenizer_create_bytes(&tokenizer, &err)); /* for models made here */
+    check(gyre_tokenize(tokenizer, prompt, strlen(prompt), GYRE_TOKENIZE_BEGIN, &ids, &count, &err));
+    expect(count == 13 && ids[0] == 'T'); /* bytes have no begin token */
+    /* [end] */
+
+    gyre_context *context = begin(model, 64);
+    read_tokens(context, ids, count);
+    generate(context, tokenizer, ids, count);
+    gyre_context_reset(context);
+    stream(context);
+    free(ids);
+    gyre_tokenizer_free(tokenizer);
+
+    /* [gyre_context_free] */
+    gyre_context_free(context);
+    gyre_model_free(model); /* after the contexts that borrow it */
+    /* [end] */
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* save_and_open_model.c: a small Llama with random weights, in memory, in a folder and in a GGUF.
+ *   save_and_open_model FOLDER */
+#include "example.h"
+#include <gyre/gyre_model.h>
+
+/* [gyre_model_create gyre_model_parameters] */
+static gyre_model *create(void) {
+    gyre_model_config config = GYRE_INIT(gyre_model_config); /* vocab 256: bytes */
+    config.model_dim = 32, config.layers = 2, config.heads = 4, config.mlp_dim = 64;
+    config.position.kind = GYRE_KIND_ROPE;
+    config.position.trained_length = 128;
+    gyre_model *model = NULL;
+    check(gyre_model_create(&model, &config, 1, &err)); /* seed 1 */
+    /* embedding, last norm, and in each layer four square matrices, three of the mlp and two norms */
+    expect(gyre_model_parameters(model) == 256 * 32 + 32 + 2 * (4 * 32 * 32 + 3 * 32 * 64 + 2 * 32));
+    return model;
+}
+/* [end] */
+
+static void ask(const gyre_model *model) {
+    /* [gyre_model_get_config gyre_model_get_encoding] */
+    expect(gyre_model_get_config(model)->head_dim == 8); /* model_dim / heads, filled in */
+    const gyre_encoding *encoding = gyre_model_get_encoding(model);
+    double inv_freq[4];
+    check(gyre_encoding_frequencies(encoding, 0, inv_freq, NULL));
+    expect(near(inv_freq[1], 0.1, 1e-12)); /* base 10000, 4 pairs: 1, 1/10, 1/100, 1/1000 */
+    /* [end] */
+}
+
+static void open_saved(const char *folder, int64_t parameters) {
+    /* [gyre_model_open gyre_model_free] */
+    gyre_model *model = NULL;
+    check(gyre_model_open(&model, folder, &err)); /* or a GGUF */
+    expect(gyre_model_parameters(model) == parameters);
+    gyre_model_free(model); /* after the contexts that borrow it */
+    /* [end] */
+}
+
+static void describe(const gyre_model *model) {
+    /* [gyre_model_get_source] */
+    const gyre_model_source source = gyre_model_get_source(model);
+    printf("%s of %s in %s, %d bytes, read as %s\n", source.family, source.stored, source.format, (int)source.bytes,
+           gyre_profile_name(source.profile));
+    /* [end] */
+    expect(strcmp(source.format, "safetensors") == 0 && strcmp(source.stored, "BF16") == 0);
+
+    /* [gyre_model_hash] */
+    uint64_t hash;
+    check(gyre_model_hash(model, &hash, &err)); /* names these weights in a report */
+    expect(hash != 0);
+    /* [end] */
+}
+
+static void open_longer(const char *folder) {
+    /* [gyre_model_open_as gyre_model_position_for_length] */
+    gyre_model *model = NULL;
+    check(gyre_model_open_as(&model, folder, GYRE_PROFILE_VLLM, 512, &err)); /* 512 tokens, as vLLM would */
+    expect(gyre_model_get_source(model).profile == GYRE_PROFILE_VLLM);
+
+    gyre_config longer;
+    gyre_reading *reading = NULL; /* owns the arrays of `longer` */
+    check(gyre_model_position_for_length(model, 1024, &longer, &reading, &err));
+    expect(longer.rope.context_length == 1024); /* begin here to try a scaling of your own */
+    gyre_reading_free(reading);
+    gyre_model_free(model);
+    /* [end] */
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return fprintf(stderr, "usage: save_and_open_model FOLDER\n"), 2;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/small-llama", argv[1]);
+    gyre_model *made = create(), *opened = NULL, *again = NULL;
+    ask(made);
+
+    /* [gyre_model_save] */
+    check(gyre_model_save(made, folder, GYRE_DTYPE_BF16, &err)); /* config.json and model.safetensors */
+    /* [end] */
+    open_saved(folder, gyre_model_parameters(made));
+
+    /* [gyre_model_open_to_train] */
+    check(gyre_model_open_to_train(&again, folder, &err)); /* weights as floats in memory: a start for gyre_trainer_create */
+    expect(gyre_model_parameters(again) == gyre_model_parameters(made));
+    /* [end] */
+    check(gyre_model_open(&opened, folder, &err));
+    describe(opened);
+    open_longer(folder);
+    gyre_model_free(again);
+    gyre_model_free(opened);
+    gyre_model_free(made);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* simple_rope.c: RoPE on dense buffers, and what a failing call returns. */
+#include "example.h"
+
+static void rotate(void) {
+    static float q[4][8][128] = {{{1}}}; /* tokens, heads, channels */
+
+    /* [gyre_rope_create gyre_rotate_dense gyre_encoding_free] */
+    gyre_encoding *rope = NULL;
+    check(gyre_rope_create(&rope, 128, 500000, GYRE_LAYOUT_HALF, &err));
+    const gyre_shape shape = {.batch = 1, .tokens = 4, .heads = 8, .head_dim = 128};
+    check(gyre_rotate_dense(rope, GYRE_ROLE_QUERY, q, GYRE_DTYPE_F32, shape, 100000, &err));
+
+    /* Channels 0 and 64 are the fastest pair, which rotates by one radian per position.  It was (1, 0). */
+    expect(near(q[0][0][0], cos(100000), 1e-6) && near(q[0][0][64], sin(100000), 1e-6));
+    gyre_encoding_free(rope);
+    /* [end] */
+}
+
+static void stretch(void) {
+    float k[128] = {1};
+    const gyre_shape shape = {1, 1, 1, 128};
+
+    /* [gyre_rope_create_scaled] */
+    gyre_encoding *rope = NULL;
+    check(gyre_rope_create_scaled(&rope, 128, 10000, GYRE_SCALING_LINEAR, 4, 4096, &err));
+    check(gyre_rotate_dense(rope, GYRE_ROLE_KEY, k, GYRE_DTYPE_F32, shape, 4, &err));
+
+    /* Four times the context: position 4 has the angles that position 1 was trained with. */
+    expect(near(k[0], cos(1), 1e-6) && near(k[64], sin(1), 1e-6));
+    /* [end] */
+    gyre_encoding_free(rope);
+}
+
+static void fail(void) {
+    /* [gyre_status_text] */
+    gyre_encoding *rope = NULL;
+    gyre_error why;
+    const gyre_status status = gyre_rope_create(&rope, 127, 10000, GYRE_LAYOUT_HALF, &why);
+    if (status) printf("%s: %s\n", gyre_status_text(status), why.text);
+    expect(status == GYRE_EINVAL && rope == NULL); /* a failing call leaves its outputs alone */
+    /* [end] */
+}
+
+static void know_the_library(void) {
+    /* [gyre_version] */
+    char header[32];
+    snprintf(header, sizeof header, "%d.%d.%d", GYRE_VERSION_MAJOR, GYRE_VERSION_MINOR, GYRE_VERSION_PATCH);
+    if (strcmp(gyre_version(), header) != 0) printf("compiled for %s, linked with %s\n", header, gyre_version());
+    /* [end] */
+    expect(strcmp(gyre_version(), header) == 0);
+
+    /* [gyre_dtype_size] */
+    const size_t bytes = 4096 * 8 * 128 * gyre_dtype_size(GYRE_DTYPE_BF16); /* 4096 tokens of 8 heads */
+    expect(bytes == 8u << 20);
+    /* [end] */
+}
+
+int main(void) {
+    rotate();
+    stretch();
+    fail();
+    know_the_library();
+    return 0;
+}
