@@ -1,4 +1,4 @@
-# For people: `make demo` and `make test` on a bare Debian machine.  CMake and its presets do the work.
+# Shortcuts, such as `make demo` and `make test` on a bare Debian machine.  CMake and its presets do the work.
 PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local

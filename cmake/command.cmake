@@ -1,10 +1,10 @@
-# command.cmake: the gyre command.  It sees the public headers and src/report/report.h, which is compiled into it.
+# command.cmake: the gyre command.  It sees the public headers, src/util and src/report/report.h.  src/report is compiled into it.
 file(GLOB_RECURSE command_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/tools/*.c ${PROJECT_SOURCE_DIR}/src/report/*.c)
 add_library(gyre_command_objects OBJECT ${command_sources})
 target_include_directories(gyre_command_objects PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::OPENBLAS PkgConfig::JANSSON)
-# Where the bundled checkpoints lie: beside the sources for a build that was not installed, in share/ for one that was.
+# Where the bundled checkpoints are: in the source tree for a build that was not installed, in share/ for an installed one.
 target_compile_definitions(gyre_command_objects PRIVATE
     GYRE_MODELS_SOURCE="${PROJECT_SOURCE_DIR}/models"
     GYRE_MODELS_INSTALL="${CMAKE_INSTALL_FULL_DATADIR}/gyre/models")

@@ -1,4 +1,4 @@
-# flags.cmake: how every file of Gyre is compiled.  gyre_flags never reaches those who use the libraries.
+# flags.cmake: how every file of Gyre is compiled.  gyre_flags is private: it does not reach users of the libraries.
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -8,11 +8,11 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 
 add_library(gyre_flags INTERFACE)
-# A compiler that fuses a * b + c where it likes gives other bits on every machine: FMA stands where it is written.
+# A compiler that may fuse a * b + c gives different bits on every machine.  FMA is used only where it is written.
 target_compile_options(gyre_flags INTERFACE
     -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13)
-    # GCC 12 takes what strstr finds in a returned string for a pointer to the variable that held the string.
+    # GCC 12 takes the result of strstr on a returned string for a pointer to the variable that held the string.
     target_compile_options(gyre_flags INTERFACE -Wno-dangling-pointer)
 endif()
 target_compile_definitions(gyre_flags INTERFACE _POSIX_C_SOURCE=200809L)
@@ -25,14 +25,14 @@ if(GYRE_SANITIZE)
     add_link_options(-fsanitize=${GYRE_SANITIZE})
 endif()
 
-# Files named after an instruction set are compiled for it; the dispatch decides at run time which of them may run.  On
-# other processors they are empty.  (NEON is part of AArch64: nothing to switch on.)
+# Files named after an instruction set are compiled for it; dispatch.c decides at run time which of them may run.  On other
+# processors they are empty.  (NEON is part of AArch64 and needs no flag.)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(GYRE_TIERS avx2 avx512 avx512bf16)
     set(GYRE_FLAGS_avx2 -mavx2 -mfma -mf16c)
     set(GYRE_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
     set(GYRE_FLAGS_avx512bf16 ${GYRE_FLAGS_avx512} -mavx512bf16)
-    if(GYRE_SANITIZE) # a minute's compiling for what is avx512's but for one header
+    if(GYRE_SANITIZE) # saves a minute of compiling: same code as avx512 except for one header
         list(APPEND GYRE_FLAGS_avx512bf16 -fno-sanitize=all)
     endif()
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^wasm32$")
@@ -41,11 +41,11 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^wasm32$")
 else()
     set(GYRE_TIERS "")
 endif()
-# GCC 12 turns the scalar tile product into one that reads a row past its last (PR 107451).
+# GCC 12 vectorises the scalar tile product so that it reads a row past the last one (PR 107451).
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     set(GYRE_FLAGS_scalar -fno-tree-loop-vectorize)
     list(APPEND GYRE_TIERS scalar)
-    # A call in place of code for each of the kernels' many loads: the same checks, less than half the compiling.
+    # Calls instead of inline code for each of the kernels' many loads: the same checks, less than half the compile time.
     if(GYRE_SANITIZE MATCHES "address")
         foreach(tier IN LISTS GYRE_TIERS)
             list(APPEND GYRE_FLAGS_${tier} --param asan-instrumentation-with-call-threshold=50)

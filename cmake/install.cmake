@@ -1,4 +1,4 @@
-# install.cmake: the CMake package and the licence.  Libraries, headers and .pc files: library.cmake.
+# install.cmake: installs the CMake package and the licence.  library.cmake installs libraries, headers and .pc files.
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/gyre-config.cmake.in gyre-config.cmake INSTALL_DESTINATION ${GYRE_PACKAGE_DIR})
 write_basic_package_version_file(gyre-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -1,7 +1,7 @@
-# library.cmake: one library from folders under src/, with everything an installed library needs.
+# library.cmake: makes one library from folders under src/, with everything an installed library needs.
 set(GYRE_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/gyre)
 
-# out = the .c files of folders under src/ and of those in them, each named after an instruction set marked to be compiled for it.
+# out = the .c files under the given folders of src/.  Files named after an instruction set get its compile flags.
 function(gyre_sources out)
     set(sources "")
     foreach(dir IN LISTS ARGN)
@@ -16,10 +16,11 @@ function(gyre_sources out)
     set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
-# gyre_library(NAME DIRS folders HEADERS public headers NEEDS our libraries SYSTEM others' targets MODULES their pkg-config names)
+# gyre_library(NAME DIRS folders HEADERS public headers NEEDS libraries of Gyre
+#              SYSTEM other targets MODULES their pkg-config names)
 #
-# The objects are a target of their own: the library is made of them, and so are the tests, which look inside where a
-# shared library hides its symbols.
+# The objects are a target of their own, used by the library and by the tests.  Tests call private functions, which a shared
+# library hides.
 function(gyre_library name)
     cmake_parse_arguments(arg "" "" "DIRS;HEADERS;NEEDS;SYSTEM;MODULES" ${ARGN})
     gyre_sources(sources ${arg_DIRS})
@@ -55,9 +56,9 @@ function(gyre_library name)
     gyre_pkgconfig(${name} "${arg_NEEDS}" "${arg_MODULES}")
 endfunction()
 
-# What a shared library shows: the functions of its public headers under GYRE_<version>, and what our own libraries ask of
-# each other under GYRE_PRIVATE_<version>.  Parts of different versions then refuse to load together, and a program that
-# links a private name can be told from one that does not.
+# Exported symbols of a shared library: the functions of its public headers as GYRE_<version>, and the functions that Gyre's
+# libraries call in each other as GYRE_PRIVATE_<version>.  Libraries of different builds then refuse to load together, and a
+# program that uses a private function can be recognised.
 function(gyre_symbols name)
     set(public "")
     foreach(header IN LISTS ARGN)
@@ -77,10 +78,10 @@ function(gyre_symbols name)
     set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS ${map})
 endfunction()
 
-# NAME.pc.  A static library hands its dependencies on to whoever links it, a shared one keeps them to itself.
+# NAME.pc.  A static library passes its dependencies on to the program that links it, a shared one does not.
 function(gyre_pkgconfig name needs modules)
     set(PC_NAME ${name})
-    # From the .pc file itself to the prefix: cmake --install --prefix may choose another than was configured.
+    # Relative to the .pc file, because cmake --install --prefix may choose another prefix than the configured one.
     file(RELATIVE_PATH PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
     if(BUILD_SHARED_LIBS)
         set(PC_PRIVATE .private)

@@ -51,10 +51,9 @@ static gyre_status read_whole(const gyre_encoding *rope) {
 }
 
 static gyre_status compare(const gyre_encoding *rope, gyre_cache *cache) {
-    /* Allocated once: enough for the prompt and for one token, at any length of the sequence. */
-    const gyre_attention_args many = queries(0, PROMPT, out), one = queries(0, 1, out);
-    const size_t a = gyre_cache_attention_scratch(cache, NULL, &many, NULL);
-    const size_t b = gyre_cache_attention_scratch(cache, NULL, &one, NULL), bytes = a > b ? a : b;
+    /* Allocated once: enough for the prompt and for fewer queries, at any length of the sequence. */
+    const gyre_attention_args prompt = queries(0, PROMPT, out);
+    const size_t bytes = gyre_cache_attention_scratch(cache, NULL, &prompt, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     gyre_status status = scratch ? read_tokens(cache, 0, PROMPT, scratch, bytes) : GYRE_ENOMEM;
     for (int token = PROMPT; token < TOKENS && !status; token++)

@@ -81,7 +81,7 @@ static gyre_encoding *encoding_of(int which, double base) {
     config.rope.dim = which == 3 ? 0 : DIM;
     config.rope.base = which == 3 ? 0 : base;
     config.rope.axes = which == 2 ? 2 : 0;
-    config.rope.section[0] = config.rope.section[1] = which == 2 ? DIM / 4 : 0;
+    config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = which == 2 ? DIM / 4 : 0;
     if (which > 0) require(gyre_encoding_create(&encoding, &config, NULL, NULL) == GYRE_OK, "an encoding");
     return encoding;
 }

@@ -62,7 +62,7 @@ static void use_group(const gyre_layer_reading *group, int64_t length) {
         read_text(field->name);
         read_text(field->value);
         read_text(field->key);
-        read_text(field->why);
+        read_text(field->note);
     }
 }
 

@@ -1,10 +1,12 @@
-/* gyre_main.c: the gyre command: finds the subcommand and hands over to it. */
-#include "tools/common/cli.h"
+/* gyre_main.c: the gyre command: finds the subcommand and runs it. */
+#include "tools/cli/cli.h"
+#include "tools/subcommands.h"
+#include "util/suggest.h"
 #include <errno.h>
 #include <string.h>
 
 typedef struct subcommand {
-    const char *name, *title; /* title: argv[0] of the subcommand, as help and errors show it */
+    const char *name, *title; /* title: argv[0] of the subcommand, which help and errors print */
     const char *help;
     int (*run)(int argc, char **argv);
 } subcommand;
@@ -12,13 +14,13 @@ typedef struct subcommand {
 static const subcommand subcommands[] = {
     {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab},
     {"train", "gyre train", "train a small model on a text", cmd_train},
-    {"eval", "gyre eval", "perplexity of a model against context, under context extension methods", cmd_eval},
-    {"passkey", "gyre passkey", "whether a model finds what it read long ago, by length and depth", cmd_passkey},
-    {"generate", "gyre generate", "what a model writes on from a prompt, under context extension methods", cmd_generate},
-    {"explain", "gyre explain", "what positions a model uses, as one program or another reads it", cmd_explain},
-    {"diff", "gyre diff", "where two readings of a model part, and by how much", cmd_diff},
-    {"extend", "gyre extend", "what each way to stretch a model's context needs and does, and writing one", cmd_extend},
-    {"convert", "gyre convert", "a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert},
+    {"eval", "gyre eval", "perplexity of a model by context length, under context extension methods", cmd_eval},
+    {"passkey", "gyre passkey", "whether a model finds a key that it read earlier, by length and depth", cmd_passkey},
+    {"generate", "gyre generate", "continue a prompt, under context extension methods", cmd_generate},
+    {"explain", "gyre explain", "the positions that a model uses, as one program or another reads it", cmd_explain},
+    {"diff", "gyre diff", "where two readings of a model differ, and by how much", cmd_diff},
+    {"extend", "gyre extend", "what each way to stretch a model's context needs and does; writes one", cmd_extend},
+    {"convert", "gyre convert", "write a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert},
     {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
@@ -33,7 +35,7 @@ static _Noreturn void unknown(const char *name) {
     const char *names[SUBCOMMANDS];
     for (int i = 0; i < SUBCOMMANDS; i++)
         names[i] = subcommands[i].name;
-    const char *nearest = cli_closest_name(name, names, SUBCOMMANDS);
+    const char *nearest = gyre_closest_name(name, names, SUBCOMMANDS);
     if (nearest) cli_usage_error("%s: no such subcommand; did you mean %s?", name, nearest);
     cli_usage_error("%s: no such subcommand", name);
 }
@@ -45,8 +47,8 @@ static int print_help(void) {
            "compared.\n\n");
     for (int i = 0; i < SUBCOMMANDS; i++)
         printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
-    printf("\n`gyre help SUBCOMMAND` tells its options; `gyre --version` the version.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong use; of diff, 3 different.\n"
+    printf("\n`gyre help SUBCOMMAND` prints its options, `gyre --version` the version.\n"
+           "Exit status: 0 done, 1 failed, 2 wrong usage; for diff, 3 different.\n"
            "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,yarn\n");
     return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
 }

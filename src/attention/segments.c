@@ -1,59 +1,23 @@
-/* segments.c: a call cut into passes of one shape and one length in use. */
+/* segments.c: a call cut into segments of one shape and one context length. */
 #include "attention/segments.h"
 #include "core/encoding.h"
-#include "core/view.h"
+#include "core/positions.h"
+#include "core/rotation/frequency.h"
+#include "core/scheme.h"
 
-/* Frequencies depend on a length that the call does not say and that is not the same for all. */
-static int length_is_dynamic(const gyre_attention_args *args) {
+int gyre_length_is_dynamic(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
     if (!encoding || args->q_pos.context_length != 0 || !(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return 0;
     return encoding->config.rope.length_policy != GYRE_LENGTH_POLICY_DECLARED &&
            !gyre_rope_same_frequencies(&encoding->config, 1, GYRE_MAX_POSITION + 1);
 }
 
-static int split_by_sequence(const gyre_attention_args *args) {
-    return args->q_starts || args->k_first || args->k_end || length_is_dynamic(args);
+int gyre_split_by_sequence(const gyre_attention_args *args) {
+    return args->q_starts || args->k_first || args->k_end || gyre_length_is_dynamic(args);
 }
 
-static int64_t sequence_count(const gyre_attention_args *args) {
+int64_t gyre_sequence_count(const gyre_attention_args *args) {
     return args->q_starts ? args->sequences : args->q.shape[0];
-}
-
-/* -- what the caller says -- */
-static gyre_status check_starts(const int64_t *starts, int64_t sequences, int64_t tokens) {
-    if (starts[0] != 0 || starts[sequences] != tokens) return GYRE_EINVAL;
-    for (int64_t s = 0; s < sequences; s++)
-        if (starts[s] > starts[s + 1]) return GYRE_EINVAL;
-    return GYRE_OK;
-}
-
-gyre_status gyre_segments_check(const gyre_attention_args *args) {
-    if (!args->q_starts != !args->k_starts || args->sequences < 0) return GYRE_EINVAL;
-    if (args->q_starts) {
-        if (args->q.shape[0] != 1) return GYRE_ESHAPE;
-        if (args->sequences < 1) return GYRE_EINVAL;
-        gyre_status status = check_starts(args->q_starts, args->sequences, args->q.shape[1]);
-        if (!status) status = check_starts(args->k_starts, args->sequences, args->k.shape[1]);
-        if (status) return status;
-    }
-    for (int64_t s = 0; s < sequence_count(args); s++) {
-        const int64_t keys = args->k_starts ? args->k_starts[s + 1] - args->k_starts[s] : args->k.shape[1];
-        const int64_t first = args->k_first ? args->k_first[s] : 0, end = args->k_end ? args->k_end[s] : keys;
-        if (first < 0 || first > end || end > keys) return GYRE_EINVAL;
-    }
-    return GYRE_OK;
-}
-
-/* What positions count from must leave room to add to, and the length in use is that of queries.  What an encoding asks
- * beyond is each pass's to check: where padding stands it asks nothing. */
-gyre_status gyre_segments_positions_check(const gyre_attention_args *args) {
-    gyre_positions k_pos = args->k_pos;
-    k_pos.context_length = 0;
-    if (!split_by_sequence(args)) return GYRE_OK;
-    if (!k_pos.data && gyre_positions_check(NULL, &k_pos, 1, args->k.shape[1] > 0)) return GYRE_ERANGE;
-    if (!args->q_pos.data) return gyre_positions_check(NULL, &args->q_pos, 1, args->q.shape[1] > 0);
-    if (!length_is_dynamic(args)) return GYRE_OK;
-    return gyre_positions_check(NULL, &args->q_pos, args->q.shape[0], args->q.shape[1]);
 }
 
 /* -- narrowing -- */
@@ -61,7 +25,7 @@ static const void *advance(const void *data, gyre_dtype dtype, int64_t elements)
     return data ? (const char *)data + elements * (int64_t)gyre_dtype_size(dtype) : NULL;
 }
 
-/* Tokens first .. first + count - 1 of batch row b. */
+/* Narrows a view to tokens first .. first + count - 1 of batch row b. */
 static void narrow(gyre_cview *view, int64_t b, int64_t first, int64_t count) {
     view->data = advance(view->data, view->dtype, b * view->stride[0] + first * view->stride[1]);
     view->shape[0] = 1;
@@ -75,7 +39,7 @@ static void narrow_out(gyre_view *view, int64_t b, int64_t first, int64_t count)
     view->shape[1] = count;
 }
 
-/* Positions from token `token` of row b on, which stands `place` in its sequence. */
+/* Narrows positions to those from token `token` of row b on, which has index `place` in its sequence. */
 static void narrow_positions(gyre_positions *positions, int64_t b, int64_t token, int64_t place) {
     if (!positions->data)
         positions->base += place;
@@ -84,7 +48,7 @@ static void narrow_positions(gyre_positions *positions, int64_t b, int64_t token
             advance(positions->data, positions->dtype, b * positions->stride_batch + token * positions->stride_token);
 }
 
-/* The part of the weights wanted that falls to queries first .. first + count - 1, with keys from `key` on. */
+/* Narrows weights to queries first .. first + count - 1 and `keys` keys from `key` on. */
 static void narrow_weights(gyre_attention_args *args, int64_t b, int64_t first, int64_t count, int64_t key, int64_t keys) {
     if (!args->weights.data) return;
     const int64_t from = args->weights_first > first ? args->weights_first : first;
@@ -99,10 +63,10 @@ static void narrow_weights(gyre_attention_args *args, int64_t b, int64_t first, 
     args->weights_first = from - first;
 }
 
-/* -- passes -- */
+/* -- segments -- */
 typedef struct sequence {
     int64_t batch, q_first, queries; /* in the views */
-    int64_t k_first, first, end;     /* where its keys begin in the views; those that are there, counted in it */
+    int64_t k_first, first, end;     /* k_first: first key in the views; first .. end - 1: no padding, counted from it */
 } sequence;
 
 static sequence sequence_of(const gyre_attention_args *args, int64_t s) {
@@ -118,10 +82,10 @@ static sequence sequence_of(const gyre_attention_args *args, int64_t s) {
     return out;
 }
 
-/* The length in use for the query at m. */
+/* out = the context length for a query at m (GYRE_LENGTH_POLICY_CAUSAL). */
 static int64_t length_at(const gyre_encoding *encoding, int64_t m) {
-    const int64_t said = encoding->config.rope.length_block, block = said > 0 ? said : 64, least = m < 0 ? 0 : m;
-    return (least / block + 1) * block;
+    const int64_t given = encoding->config.rope.length_block, block = given > 0 ? given : 64, position = m < 0 ? 0 : m;
+    return (position / block + 1) * block;
 }
 
 static int64_t max_position(const gyre_positions *positions, int64_t batch, int64_t first, int64_t count) {
@@ -133,14 +97,15 @@ static int64_t max_position(const gyre_positions *positions, int64_t batch, int6
     return most;
 }
 
-/* *length = the length in use of queries from `query` of the sequence on; out = how many have it. */
-static int64_t count_of_length(const gyre_attention_args *args, const sequence *s, int64_t query, int64_t *length) {
+/* *length = the context length of query `query` of the sequence; out = how many queries from there on have it. */
+static int64_t count_of_length(const gyre_segments *segments, const sequence *s, int64_t *length) {
+    const gyre_attention_args *args = segments->args;
     const gyre_encoding *encoding = args->encoding;
+    const int64_t query = segments->query, count = s->queries - query;
     gyre_positions positions = args->q_pos;
-    int64_t count = s->queries - query;
     narrow_positions(&positions, s->batch, s->q_first + query, query);
     *length = args->q_pos.context_length;
-    if (!length_is_dynamic(args) || count == 0) return count;
+    if (!segments->dynamic || count == 0) return count;
     if (encoding->config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) {
         *length = max_position(&positions, 0, 0, count) + 1;
         return count;
@@ -184,7 +149,10 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
 }
 
 void gyre_segments_begin(gyre_segments *segments, const gyre_attention_args *args, const gyre_key_source *source) {
-    *segments = (gyre_segments){.args = args, .source = source ? *source : gyre_key_source_of_views(args)};
+    *segments = (gyre_segments){.args = args,
+                                .source = source ? *source : gyre_key_source_of_views(args),
+                                .split = gyre_split_by_sequence(args),
+                                .dynamic = gyre_length_is_dynamic(args)};
 }
 
 static void whole_call(const gyre_segments *segments, gyre_segment *out) {
@@ -195,15 +163,15 @@ static void whole_call(const gyre_segments *segments, gyre_segment *out) {
 
 int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
     const gyre_attention_args *args = segments->args;
-    if (!split_by_sequence(args)) {
+    if (!segments->split) {
         if (segments->sequence++ > 0) return 0;
         whole_call(segments, out);
         return 1;
     }
-    while (segments->sequence < sequence_count(args)) {
+    while (segments->sequence < gyre_sequence_count(args)) {
         const sequence s = sequence_of(args, segments->sequence);
         int64_t length;
-        const int64_t count = count_of_length(args, &s, segments->query, &length);
+        const int64_t count = count_of_length(segments, &s, &length);
         if (count > 0 || segments->query == 0) make_segment(segments, &s, count, length, out);
         const int last = segments->query + count >= s.queries, any = count > 0 || segments->query == 0;
         segments->query = last ? 0 : segments->query + count;
@@ -213,20 +181,11 @@ int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
     return 0;
 }
 
-/* Each pass has as many queries as keys, one beside the other, where the whole call has. */
-static int queries_match_keys(const gyre_attention_args *args) {
-    if (args->k_first || args->k_end || length_is_dynamic(args) || !args->q_starts) return 0;
-    for (int64_t s = 0; s <= args->sequences; s++)
-        if (args->q_starts[s] != args->k_starts[s]) return 0;
-    return 1;
-}
-
-void gyre_segments_upper_bound(const gyre_attention_args *args, const gyre_key_source *source, gyre_segment *out) {
+void gyre_segments_largest(const gyre_attention_args *args, const gyre_key_source *source, gyre_segment *out) {
     gyre_segments segments;
     gyre_segments_begin(&segments, args, source);
     whole_call(&segments, out);
-    out->is_upper_bound = source || (split_by_sequence(args) && !queries_match_keys(args));
-    if (!split_by_sequence(args)) return;
+    if (!segments.split) return;
     gyre_attention_args *all = &out->args;
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =
         args->q.shape[0] > 0 ? 1 : 0;

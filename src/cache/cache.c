@@ -2,7 +2,7 @@
 #include "cache/cache.h"
 
 #include "core/huge_pages.h"
-#include "core/rotation/angles.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,9 +6,11 @@
  * token is appended, and moved where room runs out; only gyre_cache_set_encoding writes it anew. */
 #ifndef GYRE_ATTENTION_CACHE_H
 #define GYRE_ATTENTION_CACHE_H
-#include "attention/key_source.h"
+#include "attention/plan/key_source.h"
 #include "core/encoding.h"
+#include "core/scheme.h"
 #include "gyre/gyre_cache.h"
+#include "kernels/kernels.h"
 
 /* Rows are worked on in buffers on the stack. */
 enum { GYRE_CACHE_MAX_CHANNELS = 1024 };

@@ -2,7 +2,10 @@
 #include "cache/cache.h"
 
 #include "core/convert.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/rotate_rows.h"
 #include "core/view.h"
 
 #include <float.h>
@@ -149,7 +152,7 @@ static void put_block(void *arg, int64_t block) {
 static gyre_status check_view(const gyre_cache *cache, const gyre_cview *view, int64_t channels, int64_t tokens) {
     if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F16 && view->dtype != GYRE_DTYPE_BF16) return GYRE_EDTYPE;
     const int64_t shape[4] = {1, tokens, cache->config.heads, channels};
-    return gyre_same_shape(view->shape, shape) ? gyre_cview_check(view) : GYRE_ESHAPE;
+    return gyre_same_shape(view->shape, shape) ? gyre_cview_check(view, "k or v", "gyre_cache_append", NULL) : GYRE_ESHAPE;
 }
 
 /* Whole numbers times a float have no infinity and no NaN, nor what a turn could make one of. */
@@ -180,7 +183,8 @@ static gyre_status check(const gyre_cache *cache, const gyre_cview *k, const gyr
     const int64_t tokens = k->shape[1];
     gyre_status status = check_view(cache, k, cache->k.channels, tokens);
     if (status == GYRE_OK) status = check_view(cache, v, cache->v.channels, tokens);
-    if (status == GYRE_OK) status = gyre_positions_check(cache->config.encoding, positions, 1, tokens);
+    if (status == GYRE_OK)
+        status = gyre_positions_check(cache->config.encoding, positions, 1, tokens, "positions", "gyre_cache_append", NULL);
     if (status == GYRE_OK) status = check_length(cache, positions);
     if (status == GYRE_OK) status = check_finite(cache, k, &cache->k);
     return status == GYRE_OK ? check_finite(cache, v, &cache->v) : status;

@@ -1,70 +1,112 @@
-/* cache_attention.c: attention over the sequences of a cache, row by row of the batch. */
-#include "attention/attention_run.h"
+/* cache_attention.c: attention over the sequences of a cache, one batch row after the other.  The keys of a row are those of
+ * its sequence, so each row has a number of keys of its own. */
+#include "attention/attention.h"
+#include "attention/plan/arena.h"
 #include "cache/cache.h"
+#include "core/sized.h"
 #include "core/view.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+static const char call_name[] = "gyre_cache_attention";
 
 typedef struct call {
     const gyre_cache *cache;
-    const int64_t *sequences;
-    const gyre_attention_args *args;
-    int any_sequences;      /* scratch alone: sequences are any, as long as they may become */
-    int64_t batch, longest; /* tokens of the longest sequence */
-    size_t position_bytes;  /* at the front of the scratch: those of one sequence */
+    const int64_t *sequences; /* NULL: scratch for any sequences, as long as they may become */
+    gyre_attention_args args; /* as the caller gave them */
+    int64_t batch, longest;   /* longest: tokens of the longest sequence */
+    int64_t longest_row;      /* a batch row that has it */
+    size_t position_bytes;    /* at the front of the scratch: positions of one sequence */
 } call;
 
-/* -- the checks of the whole -- */
+/* -- checks of the whole batch -- */
 
-static gyre_status check_masks(const call *c) {
-    const gyre_cview *mask = &c->args->mask;
-    const gyre_view *weights = &c->args->weights;
-    if (c->any_sequences) return GYRE_OK; /* its last extent is not known yet */
-    if (mask->data && (mask->shape[0] != c->batch || mask->shape[3] != c->longest)) return GYRE_ESHAPE;
-    if (!weights->data) return GYRE_OK;
-    if (weights->dtype != GYRE_DTYPE_F32) return GYRE_EDTYPE;
-    if (weights->shape[0] != c->batch || weights->shape[3] != c->longest) return GYRE_ESHAPE;
-    return gyre_output_check(weights);
+static gyre_status check_batch_extent(const call *c, const char *field, int64_t batch, gyre_error *err) {
+    if (batch == c->batch) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: %" PRId64 " batch rows, but q has %" PRId64 " (%s)", field, batch, c->batch,
+                     call_name);
 }
 
-static gyre_status check_sequences(call *c) {
-    if (c->any_sequences) {
+/* Keys of mask and weights: those of the longest sequence. */
+static gyre_status check_keys(const call *c, const char *field, int64_t keys, gyre_error *err) {
+    if (keys == c->longest) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: %" PRId64 " keys, but the longest sequence has %" PRId64 " (%s)", field, keys,
+                     c->longest, call_name);
+}
+
+static gyre_status check_masks(const call *c, gyre_error *err) {
+    const gyre_cview *mask = &c->args.mask;
+    const gyre_view *weights = &c->args.weights;
+    gyre_status status = GYRE_OK;
+    if (!c->sequences) return GYRE_OK; /* the number of keys is not known yet */
+    if (mask->data) status = check_batch_extent(c, "mask", mask->shape[0], err);
+    if (mask->data && !status) status = check_keys(c, "mask", mask->shape[3], err);
+    if (status || !weights->data) return status;
+    if (weights->dtype != GYRE_DTYPE_F32)
+        return gyre_fail(err, GYRE_EDTYPE, "weights: element type is not F32 (%s)", call_name);
+    status = check_batch_extent(c, "weights", weights->shape[0], err);
+    if (!status) status = check_keys(c, "weights", weights->shape[3], err);
+    return status ? status : gyre_output_check(weights, "weights", call_name, err);
+}
+
+static gyre_status check_sequences(call *c, gyre_error *err) {
+    if (!c->sequences) {
         c->longest = c->cache->contiguous ? c->cache->page_tokens : c->cache->config.max_tokens;
         return GYRE_OK;
     }
-    if (c->batch > 0 && !c->sequences) return GYRE_EINVAL;
     for (int64_t b = 0; b < c->batch; b++) {
         const int64_t tokens = gyre_cache_tokens(c->cache, c->sequences[b]);
-        if (tokens < 0) return GYRE_EINVAL;
-        if (tokens > c->longest) c->longest = tokens;
+        if (tokens < 0)
+            return gyre_fail(err, GYRE_EINVAL, "sequences[%" PRId64 "]: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", b,
+                             c->sequences[b], c->cache->config.sequences - 1, call_name);
+        if (tokens > c->longest) c->longest = tokens, c->longest_row = b;
     }
     return GYRE_OK;
 }
 
+static gyre_status check_options(const call *c, gyre_error *err) {
+    const gyre_attention_args *args = &c->args;
+    if (args->q_starts || args->k_starts || args->sequences != 0)
+        return gyre_fail(err, GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch (%s)", call_name);
+    if (args->dropout != 0) return gyre_fail(err, GYRE_EINVAL, "dropout: %g is not 0 (%s)", args->dropout, call_name);
+    const int64_t length = args->q_pos.context_length;
+    if (c->cache->rotated && length != 0 && !gyre_cache_same_length(c->cache, length))
+        return gyre_fail(err, GYRE_EINVAL,
+                         "q_pos.context_length: %" PRId64 ", but keys are stored rotated for %" PRId64 " (%s)", length,
+                         c->cache->config.context_length, call_name);
+    return GYRE_OK;
+}
+
 /* What a row alone does not tell. */
-static gyre_status check_batch(call *c) {
-    const gyre_attention_args *args = c->args;
-    if (!c->cache || !args || args->size != sizeof *args) return GYRE_EINVAL;
-    if (args->q_starts || args->k_starts || args->sequences != 0 || args->dropout != 0) return GYRE_EINVAL;
-    if (c->cache->rotated && args->q_pos.context_length != 0 &&
-        !gyre_cache_same_length(c->cache, args->q_pos.context_length))
-        return GYRE_EINVAL;
+static gyre_status check_batch(call *c, gyre_error *err) {
+    const gyre_attention_args *args = &c->args;
+    gyre_status status = check_options(c, err);
     c->batch = args->q.shape[0];
-    if (c->batch < 0 || args->out.shape[0] != c->batch) return GYRE_ESHAPE;
-    if (args->lse.data && args->lse.shape[0] != c->batch) return GYRE_ESHAPE;
-    gyre_status status = gyre_output_check(&args->out);
-    if (!status && args->lse.data) status = gyre_output_check(&args->lse);
-    if (!status) status = check_sequences(c);
-    if (!status) status = check_masks(c);
+    if (!status && c->batch < 0) status = gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows (%s)", c->batch, call_name);
+    if (!status) status = check_batch_extent(c, "out", args->out.shape[0], err);
+    if (!status && args->lse.data) status = check_batch_extent(c, "lse", args->lse.shape[0], err);
+    if (!status) status = gyre_output_check(&args->out, "out", call_name, err);
+    if (!status && args->lse.data) status = gyre_output_check(&args->lse, "lse", call_name, err);
+    if (!status) status = check_sequences(c, err);
+    if (!status) status = check_masks(c, err);
     const size_t bytes = (size_t)(c->longest * c->cache->axes) * sizeof(int64_t);
-    c->position_bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    c->position_bytes = gyre_arena_round_up(bytes);
     return status;
+}
+
+/* Reads the arguments; args->encoding, k, v and k_pos are replaced in every row. */
+static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *given,
+                         gyre_error *err) {
+    *c = (call){.cache = cache, .sequences = sequences};
+    if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", call_name);
+    const gyre_status status = gyre_sized_read(&c->args, sizeof c->args, given, "gyre_attention_args", err);
+    return status ? status : check_batch(c, err);
 }
 
 /* -- one row -- */
 
+/* Narrows a view to batch row b. */
 static void narrow(gyre_cview *view, int64_t b) {
     if (view->data) view->data = (const char *)view->data + b * view->stride[0] * (int64_t)gyre_dtype_size(view->dtype);
     view->shape[0] = 1;
@@ -76,13 +118,13 @@ static void narrow_out(gyre_view *view, int64_t b) {
 }
 
 static int64_t tokens_of(const call *c, int64_t b) {
-    return c->any_sequences ? c->longest : gyre_cache_tokens(c->cache, c->sequences[b]);
+    return c->sequences ? gyre_cache_tokens(c->cache, c->sequences[b]) : c->longest;
 }
 
-/* Its positions, if they are wanted, lie at `positions`. */
+/* out = the arguments of batch row b, whose keys have `positions`. */
 static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *positions) {
     const gyre_cache *cache = c->cache;
-    gyre_attention_args row = *c->args;
+    gyre_attention_args row = c->args;
     const int64_t tokens = tokens_of(c, b);
     row.encoding = cache->config.encoding;
     row.k = gyre_cdense(NULL, cache->k.dtype, 1, tokens, cache->config.heads, cache->k.channels);
@@ -102,8 +144,8 @@ static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *pos
     narrow_out(&row.weights, b);
     if (row.mask.data) row.mask.shape[3] = tokens;
     if (row.weights.data) row.weights.shape[3] = tokens;
-    /* As it would be for such a sequence: the strides of one that is shorter do not keep its rows apart. */
-    if (row.weights.data && c->any_sequences)
+    /* Dense: the strides for a shorter sequence would make rows overlap. */
+    if (row.weights.data && !c->sequences)
         row.weights = gyre_dense(row.weights.data, row.weights.dtype, 1, row.weights.shape[1], row.weights.shape[2], tokens);
     return row;
 }
@@ -120,9 +162,9 @@ static void read_positions(const call *c, int64_t b, int64_t *out) {
     }
 }
 
-/* Keys that a shorter sequence has not. */
+/* Zeros the weights of keys that only longer sequences have. */
 static void clear_missing_keys(const call *c, int64_t b) {
-    const gyre_view *weights = &c->args->weights;
+    const gyre_view *weights = &c->args.weights;
     const int64_t tokens = gyre_cache_tokens(c->cache, c->sequences[b]);
     for (int64_t i = 0; weights->data && i < weights->shape[1]; i++)
         for (int64_t h = 0; h < weights->shape[2]; h++)
@@ -130,44 +172,92 @@ static void clear_missing_keys(const call *c, int64_t b) {
                 *(float *)gyre_view_at(weights, b, i, h, k) = 0;
 }
 
+/* A batch row as a call of its own. */
+typedef struct row_call {
+    gyre_attention_args args;
+    gyre_key_source source;
+    gyre_attention_request request;
+} row_call;
+
+/* positions: memory for those of its keys; NULL for scratch and for calls that write nothing. */
+static void make_row(const call *c, int64_t b, int64_t *positions, row_call *row) {
+    row->args = row_args(c, b, positions);
+    row->source = gyre_cache_source(c->cache, c->sequences ? c->sequences[b] : 0);
+    row->request = (gyre_attention_request){call_name, &row->args, &row->source, NULL};
+}
+
 /* -- the calls -- */
+
+/* *run = the plan of the row with the longest sequence, which needs the most scratch.  A batch of one row is run from it: its
+ * positions are there already. */
+static gyre_status plan_longest(const call *c, int64_t *positions, row_call *row, gyre_attention_run *run,
+                                const gyre_exec *exec, gyre_error *err) {
+    make_row(c, c->longest_row, positions, row);
+    return gyre_attention_run_plan(run, &row->request, exec, err);
+}
 
 size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                     const gyre_exec *exec) {
-    call c = {.cache = cache, .sequences = sequences, .args = args, .any_sequences = !sequences};
-    size_t most = ALIGNMENT;
-    if (check_batch(&c)) return 0;
+    call c;
+    row_call row;
+    gyre_attention_run run;
+    if (begin(&c, cache, sequences, args, NULL)) return 0;
     for (int64_t b = 0; b < c.batch; b++) {
-        const gyre_attention_args row = row_args(&c, b, NULL);
-        const gyre_key_source source = gyre_cache_source(cache, sequences ? sequences[b] : 0);
-        const size_t bytes = gyre_attention_run_scratch(&row, &source, exec);
-        if (bytes == 0 || bytes > SIZE_MAX - c.position_bytes) return 0;
-        most = bytes > most ? bytes : most;
+        make_row(&c, b, NULL, &row);
+        if (gyre_attention_check_shapes(&row.request, NULL)) return 0;
     }
-    return c.position_bytes + most;
+    if (c.batch == 0) return c.position_bytes + ALIGNMENT;
+    if (plan_longest(&c, NULL, &row, &run, exec, NULL)) return 0;
+    const size_t bytes = gyre_attention_run_bytes(&run);
+    return bytes > SIZE_MAX - c.position_bytes ? 0 : c.position_bytes + bytes;
+}
+
+/* Checks every row.  positions: memory for those of one sequence. */
+static gyre_status check_rows(const call *c, int64_t *positions, gyre_error *err) {
+    row_call row;
+    gyre_status status = GYRE_OK;
+    for (int64_t b = 0; b < c->batch && !status; b++) {
+        make_row(c, b, positions, &row);
+        if (positions) read_positions(c, b, positions);
+        status = gyre_attention_check(&row.request, err);
+    }
+    return status;
+}
+
+static void run_rows(const call *c, int64_t *positions, void *scratch, const gyre_exec *exec) {
+    row_call row;
+    gyre_attention_run run;
+    for (int64_t b = 0; b < c->batch; b++) {
+        make_row(c, b, positions, &row);
+        read_positions(c, b, positions);
+        /* Cannot fail: the plan of the longest row did not. */
+        if (gyre_attention_run_plan(&run, &row.request, exec, NULL)) continue;
+        gyre_attention_run_execute(&run, scratch, exec);
+        clear_missing_keys(c, b);
+    }
 }
 
 gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                  void *scratch, size_t bytes, const gyre_exec *exec, gyre_error *err) {
-    (void)err;
-    call c = {.cache = cache, .sequences = sequences, .args = args};
-    gyre_status status = check_batch(&c);
+    call c;
+    row_call row;
+    gyre_attention_run run;
+    gyre_status status = begin(&c, cache, sequences, args, err);
     if (status) return status;
-    if (!scratch || (uintptr_t)scratch % ALIGNMENT != 0) return GYRE_EINVAL;
-    if (bytes < c.position_bytes) return GYRE_ENOMEM;
+    if (c.batch > 0 && !sequences) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", call_name);
+    if (gyre_view_elements(c.args.out.shape) == 0) return check_rows(&c, NULL, err);
+    /* The checks read the positions of a row from the scratch, so that comes first. */
+    status = gyre_attention_scratch_check(call_name, scratch, bytes, c.position_bytes, err);
+    if (!status) status = check_rows(&c, scratch, err);
+    if (!status) status = plan_longest(&c, scratch, &row, &run, exec, err);
+    if (status) return status;
+    const size_t needed = c.position_bytes + gyre_attention_run_bytes(&run);
+    status = gyre_attention_scratch_check(call_name, scratch, bytes, needed, err);
+    if (status) return status;
     char *rest = (char *)scratch + c.position_bytes;
-    /* One row is checked when it runs; where there are more, all are before any is written. */
-    for (int writes = c.batch == 1; writes < 2; writes++)
-        for (int64_t b = 0; b < c.batch; b++) {
-            const gyre_attention_args row = row_args(&c, b, scratch);
-            const gyre_key_source source = gyre_cache_source(cache, sequences[b]);
-            read_positions(&c, b, scratch);
-            if (!writes)
-                status = gyre_attention_run_check(&row, &source, rest, bytes - c.position_bytes, exec);
-            else
-                status = gyre_attention_run(&row, &source, rest, bytes - c.position_bytes, exec);
-            if (status) return status;
-            if (writes) clear_missing_keys(&c, b);
-        }
+    if (c.batch > 1)
+        run_rows(&c, scratch, rest, exec);
+    else
+        gyre_attention_run_execute(&run, rest, exec);
     return GYRE_OK;
 }

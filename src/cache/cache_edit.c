@@ -1,5 +1,6 @@
 /* cache_edit.c: tokens dropped, shifted, shared and slid.  No key is touched, but where stretches run out. */
 #include "cache/cache.h"
+#include "core/positions.h"
 
 #include <string.h>
 

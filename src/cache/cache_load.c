@@ -1,6 +1,8 @@
 /* cache_load.c: a cache read from a file, every number of which is looked at before it is used. */
 #include "cache/cache_file.h"
-#include "core/rotation/angles.h"
+#include "core/positions.h"
+#include "core/rotation/frequency.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

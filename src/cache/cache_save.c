@@ -1,15 +1,14 @@
 /* cache_save.c: a cache written to a file that has its name only when it is whole. */
 #include "cache/cache_file.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/frequency.h"
+#include "util/atomic_file.h"
+#include "util/error.h"
+#include "util/file_write.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { PATH_BYTES = 4096, BUFFER = 16384 };
+enum { BUFFER = 16384 };
 
 /* -- what the encoding is known by -- */
 
@@ -47,11 +46,7 @@ typedef struct writer {
 } writer;
 
 static void flush(writer *w) {
-    for (size_t done = 0; done < w->used && !w->code;) {
-        const ssize_t wrote = write(w->fd, w->buffer + done, w->used - done);
-        if (wrote > 0) done += (size_t)wrote;
-        if (wrote < 0 && errno != EINTR) w->code = errno;
-    }
+    if (!w->code) w->code = gyre_write_all(w->fd, w->buffer, w->used);
     w->used = 0;
 }
 
@@ -152,8 +147,8 @@ static void put_pages(writer *w, const gyre_cache *cache) {
     }
 }
 
-/* out = 0 or errno; fd is closed. */
-static int write_all(const gyre_cache *cache, int fd) {
+/* out = 0 or errno. */
+static int write_contents(const gyre_cache *cache, int fd) {
     writer w = {.fd = fd};
     gyre_checksum_begin(&w.checksum);
     put_header(&w, cache);
@@ -161,57 +156,21 @@ static int write_all(const gyre_cache *cache, int fd) {
     put_pages(&w, cache);
     put_checksum(&w);
     flush(&w);
-    if (!w.code && fsync(fd) != 0) w.code = errno;
-    if (close(fd) != 0 && !w.code) w.code = errno;
     return w.code;
 }
 
-/* -- the file -- */
-
-/* Opened as the file itself would be, so that the umask decides who may read it.  -1 with errno set. */
-static int open_temp_file(const char *path, char name[PATH_BYTES]) {
-    for (int attempt = 0; attempt < 100; attempt++) {
-        snprintf(name, PATH_BYTES, "%s.%d.tmp", path, attempt);
-        const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST) return fd;
-    }
-    return -1;
-}
-
-/* So that the new name, too, outlives a power cut; a folder that cannot be synced does not undo what was written. */
-static void sync_folder(char *path) {
-    char *slash = strrchr(path, '/');
-    if (slash) slash[slash == path] = '\0';
-    const int fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    (void)fsync(fd);
-    close(fd);
-}
-
-/* Who may read the file that is replaced may read the new one, and nobody else.  WASI has no modes. */
-static void keep_mode(const char *path, int fd) {
-#if defined(__wasi__)
-    (void)path, (void)fd;
-#else
-    struct stat old;
-    if (stat(path, &old) == 0 && S_ISREG(old.st_mode)) (void)fchmod(fd, old.st_mode & 0777);
-#endif
-}
-
 gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err) {
-    char name[PATH_BYTES];
+    gyre_atomic_file file;
     if (!cache || !path || !*path)
         return gyre_fail(err, GYRE_EINVAL, "arguments: cache or path is missing (gyre_cache_save)");
-    if (strlen(path) + 16 > sizeof name) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
-    const int fd = open_temp_file(path, name);
-    if (fd < 0) return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(errno), path);
-    keep_mode(path, fd);
-    int code = write_all(cache, fd);
-    if (!code && rename(name, path) != 0) code = errno;
-    if (code) {
-        unlink(name);
-        return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
+    if (strlen(path) >= PATH_MAX) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
+    int code = gyre_atomic_open(&file, path);
+    if (!code) {
+        code = write_contents(cache, file.fd);
+        if (code)
+            gyre_atomic_discard(&file);
+        else
+            code = gyre_atomic_commit(&file);
     }
-    sync_folder(name);
-    return GYRE_OK;
+    return code ? gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path) : GYRE_OK;
 }

@@ -4,7 +4,10 @@
 #include "cache/cache.h"
 
 #include "core/convert.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/frequency.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,30 +1,32 @@
-/* convert_check.c: what was written of the positions, read back as its usual program reads it. */
-#include "convert/convert_model.h"
+/* convert_check.c: reads the written positions back, as the usual reader of the format does. */
+#include "convert/conversion.h"
 
-#include "core/encoding.h"
+#include "reading/reading_build.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double TOLERANCE = 1e-6; /* a GGUF's keys and divisors are floats */
+static const double TOLERANCE = 1e-6; /* relative; a GGUF stores keys and divisors as floats */
 
-/* 1: the layers turn by the same angles, pairs as they lie in the result. */
-static int rotation_matches(const gyre_conversion *c, const gyre_config *found, double *room) {
+/* Returns 1 if the group rotates by the same angles as the conversion's encoding, with pairs as in the result.
+ * scratch: [2 pairs]. */
+static int rotation_matches(const gyre_conversion *c, const gyre_reading *reading, const gyre_layer_reading *group,
+                            double *scratch) {
+    const gyre_encoding *encoding = gyre_reading_encoding(reading, group);
+    const gyre_config *found = &group->config;
     const gyre_config *wanted = gyre_encoding_get_config(c->encoding);
     const int64_t pairs = wanted->rope.dim / 2;
-    gyre_encoding *encoding = NULL;
-    double attention = 0, own = 0, *frequencies = room + pairs;
+    double attention = 0, wanted_attention = 0, *frequencies = scratch + pairs;
     if (found->kind != GYRE_KIND_ROPE || found->rope.layout != c->to || found->rope.dim != wanted->rope.dim ||
         found->rope.first_channel != wanted->rope.first_channel)
         return 0;
-    int same = gyre_encoding_frequencies(c->encoding, c->length, frequencies, &own) == GYRE_OK &&
-               gyre_encoding_create(&encoding, found, NULL, NULL) == GYRE_OK &&
-               gyre_encoding_frequencies(encoding, c->length, room, &attention) == GYRE_OK &&
-               fabs(attention - own) <= TOLERANCE * own;
-    gyre_encoding_free(encoding);
+    int same = gyre_encoding_frequencies(c->encoding, c->length, frequencies, &wanted_attention) == GYRE_OK &&
+               gyre_encoding_frequencies(encoding, c->length, scratch, &attention) == GYRE_OK &&
+               fabs(attention - wanted_attention) <= TOLERANCE * wanted_attention;
     for (int64_t i = 0; i < pairs && same; i++)
-        same = fabs(room[i] - frequencies[i]) <= TOLERANCE * fabs(frequencies[i]);
+        same = fabs(scratch[i] - frequencies[i]) <= TOLERANCE * fabs(frequencies[i]);
     return same;
 }
 
@@ -34,14 +36,14 @@ gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *b
     gyre_status status =
         gyre_reading_parse(&reading, bytes, count, "the result, read back", GYRE_PROFILE_DEFAULT, c->length, err);
     if (status != GYRE_OK) return status;
-    double *room = malloc(2 * (size_t)gyre_encoding_get_config(c->encoding)->rope.dim * sizeof *room);
-    if (!room) status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
+    double *scratch = malloc(2 * (size_t)gyre_encoding_get_config(c->encoding)->rope.dim * sizeof *scratch);
+    if (!scratch) status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
     for (int64_t i = 0; i < reading->groups_count && status == GYRE_OK; i++)
-        if (!rotation_matches(c, &reading->groups[i].config, room))
+        if (!rotation_matches(c, reading, &reading->groups[i], scratch))
             status = gyre_fail(err, GYRE_EUNSUPPORTED,
                                "rotation: %s has no words for it that its usual reader reads as such (%s)",
                                c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "config.json", c->source.path);
-    free(room);
+    free(scratch);
     gyre_reading_free(reading);
     return status;
 }

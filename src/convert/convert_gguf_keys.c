@@ -1,7 +1,8 @@
-/* convert_gguf_keys.c: the keys of a GGUF, as llama.cpp's converter writes them, from a model in safetensors. */
-#include "convert/convert_model.h"
+/* convert_gguf_keys.c: the metadata of a GGUF, as llama.cpp's converter writes it. */
+#include "convert/conversion.h"
+#include "convert/convert_vocab.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,21 +16,24 @@ static const char *key_of(const gyre_conversion *c, const char *suffix, char key
     snprintf(key, MAX_KEY_BYTES, "%s.%s", c->family, suffix);
     return key;
 }
+
 static void put_size(gyre_conversion *c, const char *suffix, int64_t x) {
     char key[MAX_KEY_BYTES];
     gyre_gguf_write_u32(&c->keys, key_of(c, suffix, key), (uint32_t)x);
 }
+
 static void put_real(gyre_conversion *c, const char *suffix, double x) {
     char key[MAX_KEY_BYTES];
     gyre_gguf_write_f32(&c->keys, key_of(c, suffix, key), x);
 }
-static void put_key_string(gyre_conversion *c, const char *suffix, const char *word) {
+
+static void put_key_string(gyre_conversion *c, const char *suffix, const char *value) {
     char key[MAX_KEY_BYTES];
-    gyre_gguf_write_string(&c->keys, key_of(c, suffix, key), word);
+    gyre_gguf_write_string(&c->keys, key_of(c, suffix, key), value);
 }
 
 /* -- the rotation -- */
-/* Divisors of the frequencies, which llama.cpp reads from a tensor.  slot: which of two. */
+/* Adds a generated tensor with divisors of the frequencies, which llama.cpp reads.  slot: index into c->freq_factors. */
 static gyre_status add_freq_factors(gyre_conversion *c, int slot, const char *name, const double *freq_factors,
                                     gyre_error *err) {
     const int64_t pairs = gyre_encoding_get_config(c->encoding)->rope.dim / 2;
@@ -55,7 +59,7 @@ static gyre_status add_freq_factors(gyre_conversion *c, int slot, const char *na
     return GYRE_OK;
 }
 
-/* Whatever does not follow the length: the frequencies without scaling over those with it. */
+/* For any scaling that does not depend on the length: divisors = unscaled frequencies / scaled ones. */
 static gyre_status put_rope_freqs(gyre_conversion *c, double attention, gyre_error *err) {
     const struct gyre_rope_config *rope = &gyre_encoding_get_config(c->encoding)->rope;
     const int64_t pairs = rope->dim / 2;
@@ -82,13 +86,13 @@ static gyre_status put_longrope_factors(gyre_conversion *c, double attention, gy
 
 static gyre_status put_yarn(gyre_conversion *c, double attention, gyre_error *err) {
     const gyre_config *config = gyre_encoding_get_config(c->encoding);
-    const double own = 0.1 * log(config->rope.factor) + 1;
+    const double yarn_attention = 0.1 * log(config->rope.factor) + 1; /* llama.cpp applies it by itself */
     if (config->rope.fractional_bounds || config->rope.beta_fast != 32 || config->rope.beta_slow != 1)
         return put_rope_freqs(c, attention, err);
     put_key_string(c, "rope.scaling.type", "yarn");
     put_real(c, "rope.scaling.factor", config->rope.factor);
     put_size(c, "rope.scaling.original_context_length", config->trained_length);
-    if (fabs(attention / own - 1) > 1e-7) put_real(c, "rope.scaling.attn_factor", attention / own);
+    if (fabs(attention / yarn_attention - 1) > 1e-7) put_real(c, "rope.scaling.attn_factor", attention / yarn_attention);
     return GYRE_OK;
 }
 
@@ -152,39 +156,39 @@ static void put_sizes(gyre_conversion *c) {
 }
 
 static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
-    gyre_convert_vocab pieces = {0};
+    gyre_convert_vocab vocab = {0};
     int there = 1;
     gyre_status status = GYRE_OK;
     const char *tokens = c->source.kind == GYRE_SOURCE_LLAMA2C ? gyre_llama2c_tokenizer_path(c->source.checkpoint) : NULL;
     if (c->source.kind == GYRE_SOURCE_FOLDER)
-        status = gyre_convert_vocab_from_json(&pieces, &there, c->source.path, c->source.arch.vocab, err);
+        status = gyre_convert_vocab_from_json(&vocab, &there, c->source.path, c->source.arch.vocab, err);
     else if (tokens)
-        status = gyre_convert_vocab_from_llama2c(&pieces, tokens, c->source.arch.vocab, err);
+        status = gyre_convert_vocab_from_llama2c(&vocab, tokens, c->source.arch.vocab, err);
     else
         there = 0;
     if (status == GYRE_OK && !there && c->source.arch.vocab == GYRE_BYTE_TOKENS) {
-        status = gyre_convert_vocab_from_bytes(&pieces, err);
+        status = gyre_convert_vocab_from_bytes(&vocab, err);
         there = 1;
     }
     if (status != GYRE_OK) return status;
     if (there)
-        gyre_convert_vocab_to_gguf(&pieces, &c->keys);
+        gyre_convert_vocab_to_gguf(&vocab, &c->keys);
     else
         gyre_gguf_write_string(&c->keys, "tokenizer.ggml.model", "none");
-    gyre_convert_vocab_free(&pieces);
+    gyre_convert_vocab_free(&vocab);
     return GYRE_OK;
 }
 
-/* Of another GGUF: all that it says. */
+/* Copies the metadata of a source GGUF, except what the writer sets itself. */
 static void copy_keys(gyre_conversion *c) {
     const gyre_gguf *file = gyre_tensor_store_gguf(c->source.store);
     for (int64_t i = 0; i < file->kv_count; i++) {
         const gyre_gguf_kv *pair = &file->kvs[i];
-        static const char *const left[] = {"general.file_type", "general.alignment"};
-        int leave = 0;
+        static const char *const skipped[] = {"general.file_type", "general.alignment"};
+        int skip = 0;
         for (int k = 0; k < 2; k++)
-            leave |= strlen(left[k]) == pair->key_bytes && memcmp(left[k], pair->key, pair->key_bytes) == 0;
-        if (!leave) gyre_gguf_write_kv_copy(&c->keys, file, pair);
+            skip |= strlen(skipped[k]) == pair->key_bytes && memcmp(skipped[k], pair->key, pair->key_bytes) == 0;
+        if (!skip) gyre_gguf_write_kv_copy(&c->keys, file, pair);
     }
 }
 

@@ -1,10 +1,15 @@
-/* convert_llama2c.c: checkpoints of llama2.c: seven numbers, then floats of one kind of tensor after another, each for all
- * layers in a row.  Nothing but its size tells such a file from another. */
-#include "convert/convert_model.h"
+/* convert_llama2c.c: checkpoints of llama2.c: seven 32-bit numbers, then the floats of each kind of tensor, for all
+ * layers in a row.
+ *
+ *     dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len | embedding | attn_norm 0, 1, ... | wq 0, 1, ... | ...
+ *
+ * The format has no magic number.  A file is recognized by its size, which must fit the header exactly. */
+#include "convert/convert_llama2c.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/replace_folder.h"
 #include "model/model.h"
+#include "util/error.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +24,7 @@ static const char *const field_names[FIELDS] = {"dim",        "hidden_dim", "n_l
 enum { DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, VOCAB, LENGTH };
 
 typedef struct header {
-    int64_t field[FIELDS]; /* VOCAB made positive */
+    int64_t field[FIELDS]; /* VOCAB is negative in the file if lm_head is not tied */
     int tied;
 } header;
 
@@ -32,36 +37,35 @@ struct gyre_llama2c {
     int64_t count;
 };
 
-/* -- which file -- */
+/* -- finding the file -- */
 static int32_t load_le32(const unsigned char *p) {
     return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
 }
 
-/* One kind of tensor: how many numbers of it a layer has, by the header; layers 1 = of the model. */
+/* One kind of tensor, for all layers or for the model. */
 typedef struct tensor_group {
-    const char *name; /* within "model.layers.N." where each layer has one; NULL = not taken over */
+    const char *name; /* within "model.layers.N." if per_layer; NULL = skipped */
     int64_t rows, columns;
     int per_layer;
 } tensor_group;
 enum { TENSOR_GROUPS = 13 };
 
-/* Sizes are below 2^28 and products below 2^57. */
+/* Nothing overflows: sizes are at most 2^28, so products are below 2^57. */
 static void tensor_groups(const header *h, tensor_group out[TENSOR_GROUPS]) {
     const int64_t *f = h->field, head = f[DIM] / f[HEADS], kv = f[KV_HEADS] * head;
-    const tensor_group parts[TENSOR_GROUPS] = {
-        {"model.embed_tokens.weight", f[VOCAB], f[DIM], 0},
-        {"input_layernorm.weight", 0, f[DIM], 1},
-        {"self_attn.q_proj.weight", f[DIM], f[DIM], 1},
-        {"self_attn.k_proj.weight", kv, f[DIM], 1},
-        {"self_attn.v_proj.weight", kv, f[DIM], 1},
-        {"self_attn.o_proj.weight", f[DIM], f[DIM], 1},
-        {"post_attention_layernorm.weight", 0, f[DIM], 1},
-        {"mlp.gate_proj.weight", f[HIDDEN], f[DIM], 1},
-        {"mlp.down_proj.weight", f[DIM], f[HIDDEN], 1},
-        {"mlp.up_proj.weight", f[HIDDEN], f[DIM], 1},
-        {"model.norm.weight", 0, f[DIM], 0},
-        {NULL, f[LENGTH], head, 0}, /* two tables of cosines and sines, each of head / 2 */
-        {"lm_head.weight", h->tied ? 0 : f[VOCAB], f[DIM], 0}};
+    const tensor_group parts[TENSOR_GROUPS] = {{"model.embed_tokens.weight", f[VOCAB], f[DIM], 0},
+                                               {"input_layernorm.weight", 0, f[DIM], 1},
+                                               {"self_attn.q_proj.weight", f[DIM], f[DIM], 1},
+                                               {"self_attn.k_proj.weight", kv, f[DIM], 1},
+                                               {"self_attn.v_proj.weight", kv, f[DIM], 1},
+                                               {"self_attn.o_proj.weight", f[DIM], f[DIM], 1},
+                                               {"post_attention_layernorm.weight", 0, f[DIM], 1},
+                                               {"mlp.gate_proj.weight", f[HIDDEN], f[DIM], 1},
+                                               {"mlp.down_proj.weight", f[DIM], f[HIDDEN], 1},
+                                               {"mlp.up_proj.weight", f[HIDDEN], f[DIM], 1},
+                                               {"model.norm.weight", 0, f[DIM], 0},
+                                               {NULL, f[LENGTH], head, 0}, /* tables of cosines and sines, head / 2 each */
+                                               {"lm_head.weight", h->tied ? 0 : f[VOCAB], f[DIM], 0}};
     memcpy(out, parts, sizeof parts);
 }
 
@@ -69,7 +73,7 @@ static int64_t element_count(const tensor_group *p) {
     return (p->rows > 0 ? p->rows : p->name && strcmp(p->name, "lm_head.weight") == 0 ? 0 : 1) * p->columns;
 }
 
-/* out = 1 where seven numbers are those of a model that is `size` bytes long. */
+/* Returns 1, with the header in *out, if the seven numbers describe a file of exactly `size` bytes. */
 static int fits(const unsigned char *bytes, uint64_t size, header *out) {
     header h = {.tied = 1};
     tensor_group parts[TENSOR_GROUPS];
@@ -111,12 +115,14 @@ static int ends_in_bin(const char *name) {
     return length > 4 && strcmp(name + length - 4, ".bin") == 0;
 }
 
-/* *model = the checkpoint's path, "" where there is none; *tokens likewise.  Either may be NULL. */
+/* model = path of the checkpoint, tokens = path of the tokenizer (tok*.bin), each unchanged if there is none.  Both are
+ * "" on entry.
+ * EINVAL: there are two of a kind. */
 static gyre_status find_files(const char *folder, char model[PATH_MAX], char tokens[PATH_MAX], header *h, gyre_error *err) {
     char path[PATH_MAX];
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
-    if (!entries) return gyre_fail(err, GYRE_EIO, "%s: %s", folder, strerror(errno));
+    if (!entries) return gyre_fail_errno(err, folder, errno);
     for (const struct dirent *entry; status == GYRE_OK && (entry = readdir(entries));) {
         header found;
         if (!ends_in_bin(entry->d_name) || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= PATH_MAX) continue;
@@ -146,7 +152,7 @@ gyre_status gyre_llama2c_find(int *out, const char *folder, gyre_error *err) {
 }
 
 /* -- its tensors -- */
-/* Layers' tensors are not in the order of their names: whoever lists them sorts. */
+/* Adds the tensors of one kind, in the order of the file, which is not that of their names. */
 static void add_tensor_group(gyre_llama2c *c, const tensor_group *p, uint64_t *at) {
     const int64_t numbers = element_count(p), layers = p->per_layer ? c->header.field[LAYERS] : 1;
     for (int64_t layer = 0; layer < layers && numbers > 0; layer++) {
@@ -170,12 +176,12 @@ static void add_tensor_group(gyre_llama2c *c, const tensor_group *p, uint64_t *a
     }
 }
 
-static gyre_status list(gyre_llama2c *c, gyre_error *err) {
+static gyre_status list_tensors(gyre_llama2c *c, gyre_error *err) {
     tensor_group parts[TENSOR_GROUPS];
     uint64_t at = HEADER;
-    const size_t most = (size_t)c->header.field[LAYERS] * TENSORS_PER_LAYER + 3;
-    c->tensors = calloc(most, sizeof *c->tensors);
-    c->names = calloc(most, sizeof *c->names);
+    const size_t max = (size_t)c->header.field[LAYERS] * TENSORS_PER_LAYER + 3;
+    c->tensors = calloc(max, sizeof *c->tensors);
+    c->names = calloc(max, sizeof *c->names);
     if (!c->tensors || !c->names) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->path);
     tensor_groups(&c->header, parts);
     for (int i = 0; i < TENSOR_GROUPS; i++)
@@ -193,7 +199,7 @@ gyre_status gyre_llama2c_open(gyre_llama2c **out, const char *folder, gyre_error
     if (status == GYRE_OK) status = gyre_mapping_open(&c->map, c->path, err);
     if (status == GYRE_OK && (c->map.size <= HEADER || !fits(c->map.bytes, c->map.size, &c->header)))
         status = gyre_fail(err, GYRE_EIO, "%s: changed while it was looked at", c->path);
-    if (status == GYRE_OK) status = list(c, err);
+    if (status == GYRE_OK) status = list_tensors(c, err);
     if (status == GYRE_OK)
         *out = c;
     else

@@ -1,108 +1,23 @@
-/* convert_model.c: gyre_convert: what is to become of a model, decided and written. */
-#include "convert/convert_model.h"
-#include "core/sized.h"
+/* convert_model.c: gyre_convert: checks its options, takes the steps of conversion.h and writes the files. */
+#include "convert/conversion.h"
+#include "convert/convert_vocab.h"
 
-#include "core/encoding.h"
+#include "core/sized.h"
 #include "files/file_read.h"
-#include "files/replace_file.h"
+#include "files/replace_folder.h"
 #include "files/safetensors_stream.h"
+#include "files/target_path.h"
 #include "model/architecture/architecture_families.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-/* -- which family, which pairs -- */
-/* Between the containers: whom llama.cpp's converter takes for what, and back. */
-static const struct {
-    const char *model_type, *architecture;
-} families[] = {{"llama", "llama"}, {"mistral", "llama"}, {"gyre", "llama"}, {"qwen2", "qwen2"}, {"qwen3", "qwen3"}};
-enum { FAMILIES = sizeof families / sizeof *families };
-
-static gyre_status set_family(gyre_conversion *c, gyre_error *err) {
-    const gyre_convert_source *s = &c->source;
-    const int from_gguf = s->kind == GYRE_SOURCE_GGUF, to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
-    const char *own = s->reading ? s->reading->model_type : "llama";
-    c->family = own;
-    if (from_gguf == to_gguf) return GYRE_OK;
-    for (int i = 0; i < FAMILIES; i++)
-        if (strcmp(own, from_gguf ? families[i].architecture : families[i].model_type) == 0) {
-            c->family = from_gguf ? families[i].model_type : families[i].architecture;
-            c->names = (from_gguf ? gyre_family_row_of(c->family) : gyre_family_row_of_gguf(c->family))->names;
-            return GYRE_OK;
-        }
-    return gyre_fail(err, GYRE_EUNSUPPORTED,
-                     "%s: this family is not converted to %s; llama, mistral, qwen2 and qwen3 are (%s)", own,
-                     to_gguf ? "GGUF" : "safetensors", c->source.path);
-}
-
-static gyre_layout layout_of_gguf(const char *architecture) {
-    const gyre_gguf_architecture *known = gyre_gguf_architecture_named(architecture);
-    return known && known->pairs != GYRE_GGUF_NORM ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
-}
-
-/* What readers of the result expect where nobody asks for another. */
-static gyre_layout default_layout(const gyre_conversion *c) {
-    const int from_gguf = c->source.kind == GYRE_SOURCE_GGUF;
-    if (c->options->format == GYRE_MODEL_FORMAT_GGUF) return from_gguf ? c->declared_layout : layout_of_gguf(c->family);
-    return c->source.kind == GYRE_SOURCE_FOLDER ? c->declared_layout : GYRE_LAYOUT_HALF;
-}
-
-/* A config.json of another class, which expects the other pairs. */
-static gyre_status change_class(gyre_conversion *c, gyre_error *err) {
-    const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
-    const int is_llama = strcmp(c->family, "llama") == 0 || strcmp(c->family, "mistral") == 0;
-    if (c->options->format == GYRE_MODEL_FORMAT_GGUF)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: a GGUF has no key for pairs other than those of a %s, %s (%s)",
-                         c->family, layout_of_gguf(c->family) == GYRE_LAYOUT_HALF ? "half" : "interleaved", c->source.path);
-    if ((!is_llama && strcmp(c->family, "gyre") != 0) || (rotation && rotation->window > 0))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the config.json of a %s%s has no key for other pairs (%s)",
-                         c->family, rotation && rotation->window > 0 ? " with a window" : "", c->source.path);
-    c->family = c->to == GYRE_LAYOUT_HALF ? "llama" : "gyre";
-    return GYRE_OK;
-}
-
-static int64_t served_length(const gyre_layer_reading *group) {
-    for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(group->fields[i].name, "max_length") == 0) return strtoll(group->fields[i].value, NULL, 10);
-    return group->config.trained_length;
-}
-
-static gyre_status set_encoding(gyre_conversion *c, gyre_config *config, gyre_error *err) {
-    config->rope.layout = c->to;
-    return gyre_encoding_create(&c->encoding, config, NULL, err);
-}
-
-static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
-    const gyre_convert_options *o = c->options;
-    const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
-    const int known = rotation || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    gyre_config config = GYRE_INIT(gyre_config);
-    int tied;
-    if (!known || (rotation && rotation->config.rope.layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF)) {
-        if (o->has_layout || o->has_source_layout)
-            return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the layers of this model have no pairs of one kind (%s)",
-                             c->source.path);
-        return GYRE_OK;
-    }
-    c->declared_layout = rotation ? rotation->config.rope.layout : GYRE_LAYOUT_INTERLEAVED;
-    c->from = o->has_source_layout ? o->source_layout : c->declared_layout;
-    c->to = o->has_layout ? o->layout : default_layout(c);
-    config = rotation ? rotation->config : gyre_llama2c_config(c->source.checkpoint, &tied).position;
-    if (!rotation) {
-        config.head_dim = c->source.arch.head_dim;
-        config.heads = c->source.arch.heads;
-    }
-    c->length = rotation ? served_length(rotation) : config.trained_length;
-    const int other =
-        c->names || c->source.kind == GYRE_SOURCE_LLAMA2C ? c->to != default_layout(c) : c->to != c->declared_layout;
-    const gyre_status status = other ? change_class(c, err) : GYRE_OK;
-    return status == GYRE_OK ? set_encoding(c, &config, err) : status;
-}
 
 /* -- writing -- */
 static gyre_status put_stream(void *sink, const void *bytes, size_t count, gyre_error *err) {
@@ -132,48 +47,41 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
     return status;
 }
 
-/* The files of a model that are not its weights. */
+/* Copies the tokenizer and generation settings of a folder as they are. */
 static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
-    static const char *const names[] = {"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "tokenizer.model",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "chat_template.jinja",
-                                        "generation_config.json"};
+    const gyre_checkpoint_file *file;
     gyre_status status = GYRE_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && status == GYRE_OK; i++) {
+    for (size_t i = 0; status == GYRE_OK && (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
         char path[PATH_MAX];
         struct stat info;
-        if (snprintf(path, sizeof path, "%s/%s", c->source.path, names[i]) >= PATH_MAX) continue;
-        if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) status = gyre_folder_copy(folder, names[i], path, err);
+        if (file->role != GYRE_CHECKPOINT_TOKENIZER) continue;
+        if (snprintf(path, sizeof path, "%s/%s", c->source.path, file->name) >= PATH_MAX) continue;
+        if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) status = gyre_folder_copy(folder, file->name, path, err);
     }
     return status;
 }
 
 static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
-    gyre_convert_vocab pieces = {0};
+    gyre_convert_vocab vocab = {0};
     char *json = NULL, *config = NULL;
     int there = 1;
     gyre_status status = GYRE_OK;
     if (c->source.kind == GYRE_SOURCE_FOLDER) return copy_tokenizer_files(c, folder, err);
     const char *tokens = c->source.checkpoint ? gyre_llama2c_tokenizer_path(c->source.checkpoint) : NULL;
     if (c->source.kind == GYRE_SOURCE_GGUF)
-        status = gyre_convert_vocab_from_gguf(&pieces, &there, gyre_tensor_store_gguf(c->source.store), c->source.path, err);
+        status = gyre_convert_vocab_from_gguf(&vocab, &there, gyre_tensor_store_gguf(c->source.store), c->source.path, err);
     else if (tokens)
-        status = gyre_convert_vocab_from_llama2c(&pieces, tokens, c->source.arch.vocab, err);
+        status = gyre_convert_vocab_from_llama2c(&vocab, tokens, c->source.arch.vocab, err);
     else
         there = 0;
     if (status == GYRE_OK && there) {
-        status = gyre_convert_vocab_to_json(&pieces, c->length, &json, &config, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer.json", json, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer_config.json", config, err);
+        status = gyre_convert_vocab_to_json(&vocab, c->length, &json, &config, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_CONFIG_FILE, config, err);
     }
     free(json);
     free(config);
-    gyre_convert_vocab_free(&pieces);
+    gyre_convert_vocab_free(&vocab);
     return status;
 }
 
@@ -182,17 +90,13 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     char path[PATH_MAX];
     gyre_status status = gyre_folder_begin(&folder, c->target, err);
     if (status != GYRE_OK) return status;
-    status = gyre_folder_path(&folder, "model.safetensors", path, err);
-    if (status == GYRE_OK) status = gyre_folder_write(&folder, "config.json", c->config, err);
+    status = gyre_folder_path(&folder, GYRE_WEIGHTS_FILE, path, err);
+    if (status == GYRE_OK) status = gyre_folder_write(&folder, GYRE_CONFIG_FILE, c->config, err);
     if (status == GYRE_OK) status = write_tokens(c, &folder, err);
     if (status == GYRE_OK) status = write_safetensors(c, path, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
     if (status != GYRE_OK) gyre_folder_discard(&folder);
     return status;
-}
-
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
 }
 
 typedef struct gguf_sink {
@@ -203,7 +107,7 @@ typedef struct gguf_sink {
 
 static gyre_status put_gguf(void *sink, const void *bytes, size_t count, gyre_error *err) {
     gguf_sink *s = sink;
-    if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return fail_io(err, s->path);
+    if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return gyre_fail_errno(err, s->path, errno);
     s->bytes_written += count;
     return GYRE_OK;
 }
@@ -233,7 +137,6 @@ static gyre_status write_gguf_file(gyre_conversion *c, gguf_sink *sink, gyre_err
     status = put_gguf(sink, head, bytes, err);
     free(head);
     if (status == GYRE_OK) status = write_gguf_tensors(c, sink, err);
-    if (status == GYRE_OK && (fflush(sink->file) != 0 || fsync(fileno(sink->file)) != 0)) status = fail_io(err, sink->path);
     return status;
 }
 
@@ -246,37 +149,33 @@ static gyre_status read_back(const gyre_conversion *c, const char *path, gyre_er
     return status;
 }
 
-/* Something else of that name is not lost by a wrong word on the command line. */
+/* Refuses to replace anything but a GGUF or an empty file, so that a mistyped target loses nothing. */
 static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
     if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "target: a folder; name a file for the GGUF (%s)", path);
-    if (gyre_file_starts_with(path, "GGUF", 4)) return GYRE_OK;
+    if (gyre_gguf_is_file(path)) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "target: there, and no GGUF: it is left alone (%s)", path);
 }
 
 static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
-    gyre_file_replacement r;
-    int fd = -1;
+    gyre_atomic_file file;
+    char target[PATH_MAX];
     gyre_status status = check_gguf_target(c->target, err);
-    if (status == GYRE_OK) status = gyre_file_replacement_init(&r, c->source.path, c->target, "", err);
-    if (status == GYRE_OK) status = gyre_file_replacement_open(&r, &fd, err);
+    if (status == GYRE_OK) status = gyre_target_path(target, c->source.path, c->target, "", err);
     if (status != GYRE_OK) return status;
-    gguf_sink sink = {fdopen(fd, "wb"), c->target, 0};
-    if (!sink.file) {
-        status = fail_io(err, c->target);
-        close(fd);
-    } else {
-        status = write_gguf_file(c, &sink, err);
-        if (fclose(sink.file) != 0 && status == GYRE_OK) status = fail_io(err, c->target);
-    }
-    if (status == GYRE_OK) status = read_back(c, r.temporary, err);
-    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, err);
-    if (status != GYRE_OK) gyre_file_replacement_discard(&r);
+    int code = gyre_atomic_open(&file, target);
+    if (code) return gyre_fail_errno(err, target, code);
+    gguf_sink sink = {gyre_atomic_stream(&file), c->target, 0};
+    status = sink.file ? write_gguf_file(c, &sink, err) : gyre_fail_errno(err, c->target, errno);
+    if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
+    if (status == GYRE_OK) status = read_back(c, file.temporary, err);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
+    gyre_atomic_discard(&file);
     return status;
 }
 
-/* -- all of it -- */
+/* -- gyre_convert -- */
 static int is_layout(gyre_layout layout) {
     return layout == GYRE_LAYOUT_HALF || layout == GYRE_LAYOUT_INTERLEAVED;
 }
@@ -310,10 +209,10 @@ static void conversion_close(gyre_conversion *c) {
 
 static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     const int to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
-    gyre_status status = set_family(c, err);
-    if (status == GYRE_OK) status = set_rotation(c, err);
-    const int looks = c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    if (status == GYRE_OK && looks) status = gyre_convert_source_architecture(&c->source, err);
+    gyre_status status = gyre_convert_set_target(c, err);
+    const int needs_architecture =
+        c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
+    if (status == GYRE_OK && needs_architecture) status = gyre_convert_source_architecture(&c->source, err);
     if (status == GYRE_OK && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
     if (status == GYRE_OK) status = gyre_convert_make_plan(c, err);
     if (status == GYRE_OK && !to_gguf) status = gyre_convert_make_config(c, err);

@@ -1,7 +1,7 @@
-/* convert_plan.c: which tensors the result has, under which names, of which types, and which rows of them move. */
-#include "convert/convert_model.h"
+/* convert_plan.c: the tensors of the result: their names, their types, and which rows move. */
+#include "convert/conversion.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 enum { Q8_BLOCK = 32 };
 
 gyre_convert_tensor *gyre_convert_add_tensor(gyre_conversion *c) {
-    if (c->count == c->room) {
-        const int64_t room = 2 * c->room + 64;
-        gyre_convert_tensor *grown = realloc(c->tensors, (size_t)room * sizeof *grown);
+    if (c->count == c->capacity) {
+        const int64_t capacity = 2 * c->capacity + 64;
+        gyre_convert_tensor *grown = realloc(c->tensors, (size_t)capacity * sizeof *grown);
         if (!grown) return NULL;
         c->tensors = grown;
-        c->room = room;
+        c->capacity = capacity;
     }
     gyre_convert_tensor *t = &c->tensors[c->count++];
     *t = (gyre_convert_tensor){.source = NULL};
@@ -23,10 +23,10 @@ gyre_convert_tensor *gyre_convert_add_tensor(gyre_conversion *c) {
 }
 
 /* -- names -- */
-/* What a name stands for. */
+/* A tensor name, taken apart. */
 typedef struct parsed_name {
     gyre_tensor_role role;
-    int layer;          /* -1 = of the model */
+    int layer;          /* -1 = not in a layer */
     const char *suffix; /* ".weight" or ".bias" */
 } parsed_name;
 
@@ -39,7 +39,7 @@ static const char *after_layer(const char *name, int *layer) {
     return end;
 }
 
-/* out = what follows the text where `at` begins with it, else NULL. */
+/* out = what follows `text` at the beginning of `at`, or NULL if `at` does not begin with it. */
 static const char *after_text(const char *at, const char *text) {
     for (; *text; text++, at++)
         if (*at != *text) return NULL;
@@ -47,14 +47,14 @@ static const char *after_text(const char *at, const char *text) {
 }
 
 static int match_pattern(const char *pattern, const char *name, parsed_name *out) {
-    const char *hole = strstr(pattern, "%d");
-    const size_t before = hole ? (size_t)(hole - pattern) : strlen(pattern);
+    const char *placeholder = strstr(pattern, "%d");
+    const size_t before = placeholder ? (size_t)(placeholder - pattern) : strlen(pattern);
     int layer = -1;
     if (strncmp(pattern, name, before) != 0) return 0;
     const char *rest = name + before;
-    if (hole) {
+    if (placeholder) {
         rest = after_layer(rest, &layer);
-        rest = rest ? after_text(rest, hole + 2) : NULL;
+        rest = rest ? after_text(rest, placeholder + 2) : NULL;
         if (!rest) return 0;
     }
     if (strcmp(rest, ".weight") != 0 && strcmp(rest, ".bias") != 0) return 0;
@@ -74,7 +74,7 @@ static int parse_tensor_name(const gyre_architecture *a, const char *name, parse
     return 0;
 }
 
-/* Tensors that the result says in other ways, or that repeat what is computed anyhow. */
+/* Returns 1 for tensors that the result does not need: it expresses them in keys, or its readers compute them. */
 static int is_dropped(const char *name) {
     static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
     const char *buffer = strstr(name, "rotary_emb.inv_freq");
@@ -95,7 +95,7 @@ static gyre_stored_type stored_type_of(gyre_dtype dtype) {
 static gyre_stored_type type_for(const gyre_conversion *c, const gyre_file_tensor *s) {
     const int of_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     const gyre_stored_type asked = stored_type_of(c->options->dtype);
-    if (of_gguf && s->rank < 2) return GYRE_STORED_F32; /* llama.cpp adds and multiplies them as floats */
+    if (of_gguf && s->rank < 2) return GYRE_STORED_F32; /* llama.cpp needs vectors as floats */
     if (!c->options->has_dtype) return of_gguf || gyre_stored_block_size(s->type) == 1 ? s->type : GYRE_STORED_F16;
     if (asked == GYRE_STORED_Q8_0 && s->shape[s->rank - 1] % Q8_BLOCK != 0) return GYRE_STORED_F16;
     return asked;
@@ -103,13 +103,13 @@ static gyre_stored_type type_for(const gyre_conversion *c, const gyre_file_tenso
 
 gyre_stored_type gyre_convert_main_type(const gyre_conversion *c) {
     int64_t numbers[GYRE_STORED_OTHER + 1] = {0};
-    int most = GYRE_STORED_F32;
+    int main_type = GYRE_STORED_F32;
     for (int64_t i = 0; i < c->count; i++)
         if (c->tensors[i].source && c->tensors[i].source->rank > 1)
             numbers[c->tensors[i].type] += c->tensors[i].source->count;
     for (int i = 0; i <= GYRE_STORED_OTHER; i++)
-        if (numbers[i] > numbers[most]) most = i;
-    return (gyre_stored_type)most;
+        if (numbers[i] > numbers[main_type]) main_type = i;
+    return (gyre_stored_type)main_type;
 }
 
 /* -- rows that move -- */
@@ -168,13 +168,13 @@ static gyre_status set_name(gyre_conversion *c, const gyre_file_tensor *s, const
 
 static gyre_status add_tensor(gyre_conversion *c, const gyre_file_tensor *s, gyre_error *err) {
     parsed_name p = {.layer = -1};
-    const int moves = c->from != c->to, looked_up = c->names || moves;
-    const int found = looked_up && parse_tensor_name(&c->source.arch, s->name, &p);
+    const int moves = c->from != c->to, needs_role = c->names || moves;
+    const int found = needs_role && parse_tensor_name(&c->source.arch, s->name, &p);
     if (c->names && !found) {
         if (is_dropped(s->name)) return GYRE_OK;
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: not known in a %s (%s)", s->name, c->source.arch.family, s->file);
     }
-    /* A head that is there and not looked at: in a GGUF it would be. */
+    /* A tied model may still store an lm_head, which its readers ignore.  Readers of a GGUF would use it. */
     if (c->names && p.role == GYRE_TENSOR_LM_HEAD && found && c->source.arch.tied) return GYRE_OK;
     gyre_convert_tensor *t = gyre_convert_add_tensor(c);
     if (!t) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
@@ -186,18 +186,19 @@ static gyre_status add_tensor(gyre_conversion *c, const gyre_file_tensor *s, gyr
     return status;
 }
 
-/* A model under other names must be whole: nobody would see what is missing until it runs. */
+/* A model whose tensors are renamed must be complete.  Otherwise nobody would notice a missing tensor until the model
+ * runs. */
 static gyre_status check_complete(const gyre_conversion *c, gyre_error *err) {
-    static const gyre_tensor_role needed[] = {GYRE_TENSOR_EMBEDDING, GYRE_TENSOR_FINAL_NORM, GYRE_TENSOR_ATTN_NORM,
-                                              GYRE_TENSOR_MLP_NORM,  GYRE_TENSOR_Q,          GYRE_TENSOR_K,
-                                              GYRE_TENSOR_V,         GYRE_TENSOR_O,          GYRE_TENSOR_GATE,
-                                              GYRE_TENSOR_UP,        GYRE_TENSOR_DOWN};
+    static const gyre_tensor_role required[] = {GYRE_TENSOR_EMBEDDING, GYRE_TENSOR_FINAL_NORM, GYRE_TENSOR_ATTN_NORM,
+                                                GYRE_TENSOR_MLP_NORM,  GYRE_TENSOR_Q,          GYRE_TENSOR_K,
+                                                GYRE_TENSOR_V,         GYRE_TENSOR_O,          GYRE_TENSOR_GATE,
+                                                GYRE_TENSOR_UP,        GYRE_TENSOR_DOWN};
     const gyre_architecture *a = &c->source.arch;
     char stem[96], name[112];
     for (int64_t layer = 0; layer < a->layers; layer++)
-        for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-            if (layer > 0 && needed[i] < GYRE_TENSOR_FIRST_OF_LAYER) continue;
-            snprintf(stem, sizeof stem, a->names[needed[i]], (int)layer); /* NOLINT */
+        for (size_t i = 0; i < sizeof required / sizeof *required; i++) {
+            if (layer > 0 && required[i] < GYRE_TENSOR_FIRST_OF_LAYER) continue;
+            snprintf(stem, sizeof stem, a->names[required[i]], (int)layer); /* NOLINT */
             snprintf(name, sizeof name, "%s.weight", stem);
             if (!gyre_convert_source_find(&c->source, name))
                 return gyre_fail(err, GYRE_EFORMAT, "no tensor %s (%s)", name, c->source.path);
@@ -215,7 +216,7 @@ gyre_status gyre_convert_make_plan(gyre_conversion *c, gyre_error *err) {
         status = add_tensor(c, &c->source.tensors[i], err);
     for (int64_t i = 0; i < c->count && status == GYRE_OK; i++)
         if (c->tensors[i].source) c->total_bytes += (int64_t)c->tensors[i].source->bytes;
-    /* The same file, whatever it was made from. */
+    /* Sorted, so that the file does not depend on the order of the source. */
     if (status == GYRE_OK && c->options->format == GYRE_MODEL_FORMAT_SAFETENSORS && c->count > 0)
         qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_name);
     return status;

@@ -1,6 +1,4 @@
-/* convert_pre_tokenizer.c: how byte-level tokenizers cut words, which GGUF files say by a name and tokenizer.json by a
- * pattern. */
-#include "convert/convert_model.h"
+#include "convert/convert_pre_tokenizer.h"
 
 #include <string.h>
 
@@ -15,7 +13,7 @@ static const struct {
              {"qwen2", CONTRACTIONS "|" LETTERS "|\\p{N}|" REST, 0},
              {"gpt-2", "", 0},
              {"smollm", "", 1},
-             /* other names for the same */
+             /* other names of the same patterns; conversion to a name takes the first */
              {"llama3", CONTRACTIONS "|" LETTERS "|\\p{N}{1,3}|" REST, 0},
              {"llama-v3", CONTRACTIONS "|" LETTERS "|\\p{N}{1,3}|" REST, 0},
              {"deepseek-r1-qwen", CONTRACTIONS "|" LETTERS "|\\p{N}|" REST, 0},

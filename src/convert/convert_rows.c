@@ -1,9 +1,10 @@
-/* convert_rows.c: one tensor, a block of rows at a time: taken from where they lie, widened, narrowed, handed on. */
-#include "convert/convert_model.h"
+/* convert_rows.c: one tensor, a block of rows at a time: fetched in the new order, converted to float, converted to the
+ * new type. */
+#include "convert/conversion.h"
 #include "core/convert.h"
-#include "core/encoding.h"
 #include "core/rotation/permute.h"
 #include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 
 enum { BLOCK_BYTES = 1 << 20, Q8_NUMBERS = 32, Q8_BYTES = 34 };
 
-/* A tensor as rows: of a vector whose rows move, each number is one. */
+/* A tensor as rows.  Of a vector whose elements move, each element is a row. */
 typedef struct rows {
     const gyre_convert_tensor *tensor;
     const gyre_file_tensor *source;
@@ -33,14 +34,14 @@ static rows rows_of(const gyre_convert_tensor *t) {
     return r;
 }
 
-/* out = where the row that comes to lie at `row` is now. */
+/* out = the row of the source that becomes row `row` of the result. */
 static int64_t source_row(const gyre_convert_tensor *t, int64_t row) {
     if (t->head_rows == 0 || t->from == t->to) return row;
-    const int64_t channel = row % t->head_rows, turning = channel - t->first, half = t->dim / 2;
-    if (turning < 0 || turning >= t->dim) return row;
-    const int64_t pair = t->to == GYRE_LAYOUT_HALF ? turning % half : turning / 2;
-    const int member = (int)(t->to == GYRE_LAYOUT_HALF ? turning / half : turning % 2);
-    return row - turning + gyre_member_channel(t->from, t->dim, pair, member);
+    const int64_t channel = row % t->head_rows, rotated = channel - t->first, half = t->dim / 2;
+    if (rotated < 0 || rotated >= t->dim) return row;
+    const int64_t pair = t->to == GYRE_LAYOUT_HALF ? rotated % half : rotated / 2;
+    const int member = (int)(t->to == GYRE_LAYOUT_HALF ? rotated / half : rotated % 2);
+    return row - rotated + gyre_member_channel(t->from, t->dim, pair, member);
 }
 
 /* -- numbers -- */
@@ -50,13 +51,13 @@ static void store_scale(unsigned char *to, float scale) {
     to[1] = (unsigned char)(half >> 8);
 }
 
-/* ggml's Q8_0: the largest of 32 becomes 127. */
+/* ggml's Q8_0: blocks of 32 numbers with a scale of f16.  The largest absolute value becomes 127. */
 static void quantize_q8_0(const float *in, int64_t n, unsigned char *out) {
     for (int64_t block = 0; block < n / Q8_NUMBERS; block++, in += Q8_NUMBERS, out += Q8_BYTES) {
-        float most = 0;
+        float abs_max = 0;
         for (int i = 0; i < Q8_NUMBERS; i++)
-            most = fmaxf(most, fabsf(in[i]));
-        const float scale = most / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0.0f;
+            abs_max = fmaxf(abs_max, fabsf(in[i]));
+        const float scale = abs_max / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0.0f;
         store_scale(out, scale);
         for (int i = 0; i < Q8_NUMBERS; i++)
             out[2 + i] = (unsigned char)(signed char)roundf(in[i] * inverse);
@@ -113,16 +114,16 @@ static gyre_status convert_block(const rows *r, int64_t begin, int64_t count, un
 
 static gyre_status convert_blocks(gyre_conversion *c, const rows *r, gyre_convert_write_fn *put, void *sink,
                                   gyre_error *err) {
-    const int64_t most = r->out_bytes < BLOCK_BYTES ? BLOCK_BYTES / (int64_t)r->out_bytes : 1;
-    unsigned char *block = malloc((size_t)(most < r->count ? most : r->count) * r->out_bytes);
+    const int64_t block_rows = r->out_bytes < BLOCK_BYTES ? BLOCK_BYTES / (int64_t)r->out_bytes : 1;
+    unsigned char *block = malloc((size_t)(block_rows < r->count ? block_rows : r->count) * r->out_bytes);
     gyre_status status =
         block && r->f32_row ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory (converting)", r->source->name);
-    for (int64_t begin = 0; begin < r->count && status == GYRE_OK; begin += most) {
+    for (int64_t begin = 0; begin < r->count && status == GYRE_OK; begin += block_rows) {
         if (c->options->stop && c->options->stop(c->options->progress_ctx)) {
             status = gyre_fail(err, GYRE_EIO, "converting: stopped, and nothing is written (%s)", c->target);
             break;
         }
-        const int64_t count = most < r->count - begin ? most : r->count - begin;
+        const int64_t count = block_rows < r->count - begin ? block_rows : r->count - begin;
         status = convert_block(r, begin, count, block, err);
         if (status == GYRE_OK) status = put(sink, block, (size_t)count * r->out_bytes, err);
         if (status == GYRE_OK && c->options->progress)

@@ -1,11 +1,12 @@
-/* convert_source.c: a model to be converted, whatever holds it. */
-#include "convert/convert_model.h"
+#include "convert/convert_source.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/replace_folder.h"
 #include "model/architecture/architecture_families.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ const gyre_file_tensor *gyre_convert_source_find(const gyre_convert_source *sour
     return bsearch(&key, source->tensors, (size_t)source->count, sizeof key, by_name);
 }
 
-/* A llama of these sizes: what llama2.c trains, and Gyre. */
+/* *a = a llama of these sizes.  llama2.c and Gyre train nothing else. */
 static void describe_llama(gyre_architecture *a, const gyre_model_config *config, int tied) {
     gyre_architecture_from_row(a, gyre_family_row_of("llama"));
     a->vocab = config->vocab;
@@ -58,11 +59,11 @@ static gyre_status open_llama2c(gyre_convert_source *s, gyre_error *err) {
     return GYRE_OK;
 }
 
-static gyre_status read_config(gyre_convert_source *s, gyre_error *err) {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/config.json", s->path) >= PATH_MAX)
+static gyre_status open_config(gyre_convert_source *s, gyre_error *err) {
+    if (snprintf(s->config_path, sizeof s->config_path, "%s/" GYRE_CONFIG_FILE, s->path) >= PATH_MAX)
         return gyre_fail(err, GYRE_EIO, "path too long (%.200s...)", s->path);
-    return gyre_file_read(path, &s->config, &s->config_bytes, err);
+    const gyre_status status = gyre_config_document_open(&s->config, s->config_path, err);
+    return status == GYRE_OK ? gyre_reading_from_document(&s->reading, &s->config, GYRE_PROFILE_DEFAULT, 0, err) : status;
 }
 
 static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
@@ -76,19 +77,15 @@ static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
     if (s->kind == GYRE_SOURCE_FOLDER && (stat(s->path, &info) != 0 || !S_ISDIR(info.st_mode)))
         return gyre_fail(err, GYRE_EINVAL, "%s: tensors alone say too little: name the folder, with its config.json",
                          s->path);
-    if (s->kind == GYRE_SOURCE_FOLDER) status = read_config(s, err);
-    if (status == GYRE_OK) status = gyre_reading_open(&s->reading, s->path, GYRE_PROFILE_DEFAULT, 0, err);
-    return status;
+    return s->kind == GYRE_SOURCE_FOLDER ? open_config(s, err)
+                                         : gyre_reading_open(&s->reading, s->path, GYRE_PROFILE_DEFAULT, 0, err);
 }
 
 gyre_status gyre_convert_source_open(gyre_convert_source *out, const char *path, gyre_error *err) {
-    gyre_convert_source s = {.path = path};
-    gyre_status status = open_source(&s, err);
-    if (status == GYRE_OK) status = list_tensors(&s, err);
-    if (status == GYRE_OK)
-        *out = s;
-    else
-        gyre_convert_source_close(&s);
+    *out = (gyre_convert_source){.path = path};
+    gyre_status status = open_source(out, err);
+    if (status == GYRE_OK) status = list_tensors(out, err);
+    if (status != GYRE_OK) gyre_convert_source_close(out);
     return status;
 }
 
@@ -96,17 +93,17 @@ void gyre_convert_source_close(gyre_convert_source *s) {
     gyre_tensor_store_free(s->store);
     gyre_llama2c_free(s->checkpoint);
     gyre_reading_free(s->reading);
-    free(s->config);
+    gyre_config_document_free(&s->config);
     free(s->tensors);
     *s = (gyre_convert_source){0};
 }
 
-/* -- what it computes -- */
-/* What Gyre itself writes is a llama but for its positions. */
+/* -- architecture -- */
+/* A model that Gyre wrote is a llama except for its positions. */
 static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) {
     gyre_model_config config = gyre_model_config_default();
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
-    const gyre_status status = gyre_model_config_parse(s->config, s->config_bytes, s->path, &config, &arrays, err);
+    const gyre_status status = gyre_model_config_read(&s->config, &config, &arrays, err);
     gyre_config_arrays_free(&arrays);
     if (status != GYRE_OK) return status;
     describe_llama(&s->arch, &config, 1);
@@ -122,12 +119,12 @@ gyre_status gyre_convert_source_architecture(gyre_convert_source *s, gyre_error 
     else if (strcmp(s->reading->model_type, "gyre") == 0)
         status = native_architecture(s, err);
     else
-        status = gyre_architecture_from_config(&s->arch, s->config, s->config_bytes, s->path, err);
+        status = gyre_architecture_from_config(&s->arch, &s->config, err);
     s->has_architecture = status == GYRE_OK;
     return status;
 }
 
-/* Layers that differ in their window alone turn alike. */
+/* Layers that differ only in their window rotate alike. */
 static int same_rotation(const gyre_config *a, const gyre_config *b) {
     return a->kind == b->kind && a->head_dim == b->head_dim && a->rope.base == b->rope.base && a->rope.dim == b->rope.dim &&
            a->rope.first_channel == b->rope.first_channel && a->rope.layout == b->rope.layout &&

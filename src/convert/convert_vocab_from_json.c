@@ -1,19 +1,22 @@
-/* convert_vocab_from_json.c: the tokens of a tokenizer.json, for the keys of a GGUF. */
-#include "convert/convert_model.h"
+/* convert_vocab_from_json.c: the tokens of a tokenizer.json. */
+#include "convert/convert_pre_tokenizer.h"
+#include "convert/convert_vocab.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/replace_folder.h"
+#include "tokenizer/tokenizer_byte_level.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static const char space_symbol[] = "\xE2\x96\x81"; /* a space */
-static const float UNMERGED_SCORE = -1e9f;         /* the score of a token that no merge makes */
+static const float UNMERGED_SCORE = -1e9f; /* of a token that no merge makes */
 
-/* Being read. */
 typedef struct reader {
     const char *path;
     const json_t *root, *model, *settings; /* settings: tokenizer_config.json, or NULL */
@@ -31,7 +34,7 @@ static const char *text_at(const json_t *object, const char *key) {
 }
 
 /* -- tokens -- */
-static gyre_status set(const reader *r, const char *text, const json_t *id, int kind) {
+static gyre_status set_token(const reader *r, const char *text, const json_t *id, int kind) {
     const json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
     if (i < 0 || i >= r->out->count)
         return gyre_fail(r->err, GYRE_EFORMAT,
@@ -41,28 +44,28 @@ static gyre_status set(const reader *r, const char *text, const json_t *id, int 
     return gyre_convert_vocab_set_text(r->out, i, text, strlen(text), r->path, r->err);
 }
 
-static int is_byte(const char *text) {
+static int is_byte_token(const char *text) {
     return strlen(text) == 6 && strncmp(text, "<0x", 3) == 0 && text[5] == '>';
 }
 
-static gyre_status take_vocab(const reader *r) {
+static gyre_status read_vocab(const reader *r) {
     const json_t *vocab = json_object_get(r->model, "vocab");
     const char *unknown = text_at(r->model, "unk_token"), *text;
     json_t *id;
     gyre_status status = GYRE_OK;
     if (!json_is_object(vocab)) return fail(r, GYRE_EFORMAT, "model.vocab", "no object of tokens");
     json_object_foreach((json_t *)vocab, text, id) {
-        const int kind = !r->out->byte_level && is_byte(text)                ? GYRE_TOKEN_BYTE
+        const int kind = !r->out->byte_level && is_byte_token(text)          ? GYRE_TOKEN_BYTE
                          : !r->out->byte_level && strcmp(text, unknown) == 0 ? GYRE_TOKEN_UNKNOWN
                                                                              : GYRE_TOKEN_NORMAL;
-        status = set(r, text, id, kind);
+        status = set_token(r, text, id, kind);
         if (status != GYRE_OK) return status;
         if (kind == GYRE_TOKEN_UNKNOWN) r->out->unknown = (int32_t)json_integer_value(id);
     }
     return status;
 }
 
-static gyre_status take_added(const reader *r) {
+static gyre_status read_added(const reader *r) {
     const json_t *list = json_object_get(r->root, "added_tokens"), *token;
     size_t i;
     gyre_status status = GYRE_OK;
@@ -72,15 +75,15 @@ static gyre_status take_added(const reader *r) {
         const int is_unknown = json_is_integer(id) && json_integer_value(id) == r->out->unknown;
         const int special = json_is_true(json_object_get(token, "special"));
         if (status == GYRE_OK)
-            status = set(r, text, id,
-                         is_unknown ? GYRE_TOKEN_UNKNOWN
-                         : special  ? GYRE_TOKEN_CONTROL
-                                    : GYRE_TOKEN_USER_DEFINED);
+            status = set_token(r, text, id,
+                               is_unknown ? GYRE_TOKEN_UNKNOWN
+                               : special  ? GYRE_TOKEN_CONTROL
+                                          : GYRE_TOKEN_USER_DEFINED);
     }
     return status;
 }
 
-/* Rows of the embedding that no token has: as llama.cpp's converter names them. */
+/* Names the rows of the embedding that have no token as llama.cpp's converter does. */
 static gyre_status fill_unused_ids(const reader *r) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < r->out->count && status == GYRE_OK; i++) {
@@ -94,7 +97,7 @@ static gyre_status fill_unused_ids(const reader *r) {
 }
 
 /* -- merges -- */
-/* *left and *right: of "a b", which is cut in place of the copy, or of ["a", "b"]. */
+/* out = a merge, "a b" or ["a", "b"], as "a b" (spaced) or "ab", which the caller frees.  NULL: no merge, or no memory. */
 static char *join_merge(const json_t *merge, int spaced) {
     const char *one = json_string_value(merge);
     const char *left = json_string_value(json_array_get(merge, 0)), *right = json_string_value(json_array_get(merge, 1));
@@ -110,8 +113,8 @@ static char *join_merge(const json_t *merge, int spaced) {
     return text;
 }
 
-/* Of sentencepiece's kind: a token's score is the rank of the first merge that makes it. */
-static gyre_status take_scores(const reader *r, const json_t *merges) {
+/* For sentencepiece's kind: the score of a token is minus the rank of the first merge that makes it. */
+static gyre_status read_scores(const reader *r, const json_t *merges) {
     const json_t *vocab = json_object_get(r->model, "vocab"), *merge;
     size_t i;
     for (int64_t k = 0; k < r->out->count; k++)
@@ -128,7 +131,7 @@ static gyre_status take_scores(const reader *r, const json_t *merges) {
     return GYRE_OK;
 }
 
-static gyre_status take_merges(const reader *r, const json_t *merges) {
+static gyre_status read_merges(const reader *r, const json_t *merges) {
     const json_t *merge;
     size_t i;
     r->out->merges = calloc(json_array_size(merges) + 1, sizeof *r->out->merges);
@@ -141,14 +144,15 @@ static gyre_status take_merges(const reader *r, const json_t *merges) {
     return GYRE_OK;
 }
 
-/* -- how a text is cut, begun and ended -- */
-/* Calls for the object itself, or for each in the list that it is a Sequence of. */
+/* -- words, begin and end of a text -- */
+/* out = step i of a Sequence, whose list is named `list`; of any other object, step 0 is the object itself.  NULL after
+ * the last. */
 static const json_t *pipeline_step(const json_t *object, const char *list, size_t i) {
     if (strcmp(text_at(object, "type"), "Sequence") != 0) return i == 0 && json_is_object(object) ? object : NULL;
     return json_array_get(json_object_get(object, list), i);
 }
 
-static gyre_status take_pre_tokenizer(const reader *r) {
+static gyre_status read_pre_tokenizer(const reader *r) {
     const json_t *pre_tokenizer_json = json_object_get(r->root, "pre_tokenizer"), *one;
     const char *pattern = "";
     int digits = 0, splits = 0;
@@ -170,14 +174,14 @@ static int32_t id_of(const reader *r, const char *text) {
     return -1;
 }
 
-/* "<s>", or an object with it as content. */
+/* The value is a string or an object with a content. */
 static int32_t special_token_id(const reader *r, const char *key) {
     const json_t *value = json_object_get(r->settings, key);
     return id_of(r, json_is_string(value) ? json_string_value(value) : text_at(value, "content"));
 }
 
-/* A template that puts a token before the text. */
-static void take_template(const reader *r) {
+/* Sets the begin token from a template that puts one before the text. */
+static void read_template(const reader *r) {
     const json_t *processor = json_object_get(r->root, "post_processor"), *one;
     for (size_t i = 0; (one = pipeline_step(processor, "processors", i)); i++) {
         if (strcmp(text_at(one, "type"), "TemplateProcessing") != 0) continue;
@@ -192,25 +196,25 @@ static void take_template(const reader *r) {
     }
 }
 
-static void take_space(const reader *r) {
+static void read_space_prefix(const reader *r) {
     const json_t *normalizer = json_object_get(r->root, "normalizer"),
                  *pre_tokenizer_json = json_object_get(r->root, "pre_tokenizer");
     const json_t *one;
     for (size_t i = 0; (one = pipeline_step(normalizer, "normalizers", i)); i++)
-        if (strcmp(text_at(one, "type"), "Prepend") == 0 && strcmp(text_at(one, "prepend"), space_symbol) == 0)
+        if (strcmp(text_at(one, "type"), "Prepend") == 0 && strcmp(text_at(one, "prepend"), GYRE_SPACE_SYMBOL) == 0)
             r->out->space_prefix = 1;
     for (size_t i = 0; (one = pipeline_step(pre_tokenizer_json, "pretokenizers", i)); i++)
         if (strcmp(text_at(one, "type"), "Metaspace") == 0 && strcmp(text_at(one, "prepend_scheme"), "never") != 0)
             r->out->space_prefix = !json_is_false(json_object_get(one, "add_prefix_space"));
 }
 
-static gyre_status take_rest(const reader *r) {
+static gyre_status read_settings(const reader *r) {
     gyre_convert_vocab *p = r->out;
     p->begin = special_token_id(r, "bos_token");
     p->end = special_token_id(r, "eos_token");
     p->pad = special_token_id(r, "pad_token");
     if (p->unknown < 0) p->unknown = special_token_id(r, "unk_token");
-    take_template(r);
+    read_template(r);
     if (!json_object_get(r->root, "post_processor"))
         p->adds_begin = json_is_true(json_object_get(r->settings, "add_bos_token"));
     const char *chat = text_at(r->settings, "chat_template");
@@ -218,12 +222,12 @@ static gyre_status take_rest(const reader *r) {
         p->chat_template = strdup(chat);
         if (!p->chat_template) return fail(r, GYRE_ENOMEM, "chat_template", "no memory");
     }
-    if (p->byte_level) return take_pre_tokenizer(r);
-    take_space(r);
+    if (p->byte_level) return read_pre_tokenizer(r);
+    read_space_prefix(r);
     return GYRE_OK;
 }
 
-/* -- all of it -- */
+/* -- reading -- */
 static gyre_status read_all(const reader *r, int64_t vocab) {
     if (strcmp(text_at(r->model, "type"), "BPE") != 0)
         return fail(r, GYRE_EUNSUPPORTED, "model.type", "only BPE is converted");
@@ -231,14 +235,14 @@ static gyre_status read_all(const reader *r, int64_t vocab) {
     if (status != GYRE_OK) return status;
     const json_t *merges = json_object_get(r->model, "merges");
     r->out->byte_level = !json_is_true(json_object_get(r->model, "byte_fallback"));
-    status = take_vocab(r);
-    if (status == GYRE_OK) status = take_added(r);
+    status = read_vocab(r);
+    if (status == GYRE_OK) status = read_added(r);
     if (status == GYRE_OK) status = fill_unused_ids(r);
-    if (status == GYRE_OK) status = r->out->byte_level ? take_merges(r, merges) : take_scores(r, merges);
-    return status == GYRE_OK ? take_rest(r) : status;
+    if (status == GYRE_OK) status = r->out->byte_level ? read_merges(r, merges) : read_scores(r, merges);
+    return status == GYRE_OK ? read_settings(r) : status;
 }
 
-/* *out = NULL where there is no such file. */
+/* *out = the parsed file, or NULL if there is none. */
 static gyre_status load(const char *folder, const char *name, json_t **out, gyre_error *err) {
     char path[PATH_MAX], *text;
     size_t bytes;
@@ -257,10 +261,10 @@ static gyre_status load(const char *folder, const char *name, json_t **out, gyre
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,
                                          gyre_error *err) {
     json_t *root, *settings = NULL;
-    gyre_status status = load(folder, "tokenizer.json", &root, err);
+    gyre_status status = load(folder, GYRE_TOKENIZER_FILE, &root, err);
     *there = root != NULL;
     if (status != GYRE_OK || !root) return status;
-    status = load(folder, "tokenizer_config.json", &settings, err);
+    status = load(folder, GYRE_TOKENIZER_CONFIG_FILE, &settings, err);
     const reader r = {folder, root, json_object_get(root, "model"), settings, out, err};
     if (status == GYRE_OK) status = read_all(&r, vocab);
     if (status != GYRE_OK) gyre_convert_vocab_free(out);

@@ -1,24 +1,27 @@
-/* convert_vocab_to_json.c: tokens as the tokenizer.json that transformers reads. */
-#include "convert/convert_model.h"
+/* convert_vocab_to_json.c: tokens as tokenizer.json and tokenizer_config.json, as transformers reads them. */
+#include "convert/convert_pre_tokenizer.h"
+#include "convert/convert_vocab.h"
 
-#include "core/encoding.h"
+#include "tokenizer/tokenizer_byte_level.h"
+#include "util/error.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MERGED_BYTES = 256 /* bytes of a token that merges are looked for */ };
+enum { MAX_MERGED_BYTES = 256 }; /* of tokens for which merges are searched */
 
 /* -- merges from scores -- */
 typedef struct merge {
     int32_t merged_id, left, right;
     float score;
-    size_t cut; /* bytes of the left one */
+    size_t cut; /* bytes of the left token */
 } merge;
 typedef struct merges {
     merge *list;
-    size_t count, room;
+    size_t count, capacity;
 } merges;
 
 static int by_rank(const void *a, const void *b) {
@@ -29,7 +32,7 @@ static int by_rank(const void *a, const void *b) {
     return x->right < y->right ? -1 : x->right > y->right;
 }
 
-/* Only whole characters come apart, into tokens that text may become. */
+/* out = the id of a normal token with this text, or -1. */
 static int32_t normal_id(const gyre_convert_vocab *p, const json_t *vocab, const char *text, size_t bytes) {
     char key[MAX_MERGED_BYTES + 1];
     memcpy(key, text, bytes);
@@ -40,6 +43,7 @@ static int32_t normal_id(const gyre_convert_vocab *p, const json_t *vocab, const
     return p->id_to_token[i].kind == GYRE_TOKEN_NORMAL ? (int32_t)i : -1;
 }
 
+/* Adds every way to split a token, between characters, into two normal tokens. */
 static int add_merges(merges *m, const gyre_convert_vocab *p, const json_t *vocab, int32_t merged_id) {
     const char *text = p->id_to_token[merged_id].text;
     const size_t bytes = strlen(text);
@@ -47,12 +51,12 @@ static int add_merges(merges *m, const gyre_convert_vocab *p, const json_t *voca
         if (((unsigned char)text[cut] & 0xC0) == 0x80) continue;
         const int32_t left = normal_id(p, vocab, text, cut), right = normal_id(p, vocab, text + cut, bytes - cut);
         if (left < 0 || right < 0) continue;
-        if (m->count == m->room) {
-            const size_t room = 2 * m->room + 1024;
-            merge *grown = realloc(m->list, room * sizeof *grown);
+        if (m->count == m->capacity) {
+            const size_t capacity = 2 * m->capacity + 1024;
+            merge *grown = realloc(m->list, capacity * sizeof *grown);
             if (!grown) return 0;
             m->list = grown;
-            m->room = room;
+            m->capacity = capacity;
         }
         m->list[m->count++] = (merge){merged_id, left, right, p->id_to_token[merged_id].score, cut};
     }
@@ -85,12 +89,12 @@ static json_t *merges_listed(const gyre_convert_vocab *p) {
     return NULL;
 }
 
-/* -- the parts -- */
+/* -- members of tokenizer.json -- */
 static json_t *vocab_of(const gyre_convert_vocab *p) {
     json_t *vocab = json_object();
     int failed = !vocab;
     for (int64_t i = 0; i < p->count && !failed; i++)
-        if (!json_object_get(vocab, p->id_to_token[i].text)) /* one twice is never the second */
+        if (!json_object_get(vocab, p->id_to_token[i].text)) /* of duplicates the first counts */
             failed = json_object_set_new(vocab, p->id_to_token[i].text, json_integer(i)) != 0;
     if (!failed) return vocab;
     json_decref(vocab);
@@ -127,14 +131,13 @@ static json_t *post_processor(const gyre_convert_vocab *p) {
                      begin, "id", begin, "ids", (int)p->begin, "tokens", begin);
 }
 
-static const char space_symbol[] = "\xE2\x96\x81"; /* a space */
-
 static json_t *normalizer(const gyre_convert_vocab *p) {
     if (p->byte_level) return strcmp(p->tokenizer_pre, "qwen2") == 0 ? json_pack("{s:s}", "type", "NFC") : json_null();
     if (!p->space_prefix)
-        return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", space_symbol);
+        return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", GYRE_SPACE_SYMBOL);
     return json_pack("{s:s, s:[{s:s, s:s}, {s:s, s:{s:s}, s:s}]}", "type", "Sequence", "normalizers", "type", "Prepend",
-                     "prepend", space_symbol, "type", "Replace", "pattern", "String", " ", "content", space_symbol);
+                     "prepend", GYRE_SPACE_SYMBOL, "type", "Replace", "pattern", "String", " ", "content",
+                     GYRE_SPACE_SYMBOL);
 }
 
 static json_t *byte_level(int use_regex) {
@@ -156,8 +159,8 @@ static json_t *pre_tokenizer(const gyre_convert_vocab *p) {
 
 static json_t *decoder(const gyre_convert_vocab *p) {
     if (p->byte_level) return byte_level(1);
-    json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String", space_symbol,
-                              "content", " ", "type", "ByteFallback", "type", "Fuse");
+    json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String",
+                              GYRE_SPACE_SYMBOL, "content", " ", "type", "ByteFallback", "type", "Fuse");
     if (steps && p->space_prefix)
         (void)json_array_append_new(
             steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
@@ -178,7 +181,7 @@ static json_t *model(const gyre_convert_vocab *p) {
     return NULL;
 }
 
-/* -- all of it -- */
+/* -- the files -- */
 static json_t *tokenizer_json(const gyre_convert_vocab *p) {
     const struct {
         const char *key;
@@ -213,9 +216,9 @@ static json_t *tokenizer_config_json(const gyre_convert_vocab *p, int64_t length
     return NULL;
 }
 
-gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *pieces, int64_t length, char **out, char **config,
+gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,
                                        gyre_error *err) {
-    json_t *root = tokenizer_json(pieces), *other = tokenizer_config_json(pieces, length);
+    json_t *root = tokenizer_json(vocab), *other = tokenizer_config_json(vocab, length);
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL, *text2 = other ? json_dumps(other, JSON_INDENT(2)) : NULL;
     json_decref(root);
     json_decref(other);

@@ -1,7 +1,16 @@
-/* add_input.c: the input place, p(position) added to each token. */
+/* add_input.c: the input place: adds p(position) to each token.
+ *
+ * Arithmetic is in double with one rounding, except where p is a float already (a cached sinusoid, or an unscaled row of a
+ * float table): then it is added in float, by the kernels where the channels are contiguous. */
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,29 +20,34 @@ enum {
     TOKEN_CHUNK = 64,
     GRADIENT_CHANNELS = 64,
     SUM_BLOCKS = 64,
-    TOKENS_PER_ITEM = 4 /* of a work item */,
+    TOKENS_PER_ITEM = 4, /* tokens of one call of the parallel loop */
     MAX_KERNEL_CHANNELS = 8192
 };
-static const double MIN_PARALLEL_BYTES = 1 << 20; /* bytes below which waking another thread takes longer than the work */
+static const double MIN_PARALLEL_BYTES = 1 << 20; /* below, waking another thread takes longer than the work */
 
-gyre_status gyre_input_config_check(gyre_encoding *encoding, gyre_error *err) {
-    struct gyre_input_config *input = &encoding->config.input;
-    if (input->dim == 0)
-        return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; %s needs the model's width (gyre_config)",
-                         encoding->scheme->name);
-    if (input->scale == 0.0) input->scale = 1.0;
-    if (!(fabs(input->scale) <= 0x1p64)) /* past it what is added has no float */
-        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is no number within 2^64 of 0 (gyre_config)", input->scale);
+/* Checks the arguments that both calls have; `view` is named `name`. */
+static gyre_status check_call(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_cview *view,
+                              const char *name, const char *where, gyre_error *err) {
+    if (!encoding || !positions || !view)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)",
+                         !encoding    ? "encoding"
+                         : !positions ? "positions"
+                                      : name,
+                         where);
+    if (!(encoding->scheme->places & GYRE_PLACE_INPUT))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s adds nothing at the input (%s)", encoding->scheme->name,
+                         where);
+    if (!gyre_is_real(view->dtype))
+        return gyre_fail(err, GYRE_EDTYPE, "%s: is %s, not F32, F16, BF16 or F64 (%s)", name, gyre_dtype_text(view->dtype),
+                         where);
     return GYRE_OK;
 }
 
-static int acts_at_input(const gyre_encoding *encoding) {
-    return (encoding->scheme->places & GYRE_PLACE_INPUT) != 0;
-}
-
-/* [batch, token, 1, dim]. */
-static gyre_status check_rows(const gyre_encoding *encoding, const int64_t shape[4]) {
-    return shape[2] == 1 && shape[3] == encoding->config.input.dim ? GYRE_OK : GYRE_ESHAPE;
+static gyre_status check_shape(const gyre_encoding *encoding, const int64_t shape[4], const char *name, const char *where,
+                               gyre_error *err) {
+    if (shape[2] == 1 && shape[3] == encoding->config.input.dim) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: " GYRE_SHAPE_FORMAT " is not [batch, tokens, 1, input.dim = %" PRId64 "] (%s)",
+                     name, GYRE_SHAPE_ARGS(shape), encoding->config.input.dim, where);
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -47,11 +61,12 @@ typedef struct add_call {
     const gyre_positions *positions;
     const gyre_cview *in;
     const gyre_view *out;
-    double factor;  /* of the row as the scheme gives it */
-    int in_float;   /* kept rows, and rows of a float table wanted as they are, are added in float (f64: in double) */
-    int contiguous; /* the same, and they go to the kernels as they lie */
+    double factor;  /* multiplies the scheme's row */
+    int in_float;   /* p is added in float: cached rows, and unscaled rows of a float table.  Never for F64 */
+    int contiguous; /* in_float, and all channels are contiguous: the kernels do it */
 } add_call;
 
+/* input.scale, times the trained scale where there is one. */
 static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) {
     double trained = 1.0;
     if (table && encoding->scheme->input_row) gyre_load_row_f64(table->data, table->dtype, 1, 1, &trained);
@@ -62,7 +77,7 @@ static void load_table_row(const add_call *a, int64_t row, int64_t first, int64_
     gyre_load_row_f64(gyre_cview_at(a->table, 0, 0, row, first), a->table->dtype, a->table->stride[3], count, out);
 }
 
-/* The first tap is not added to 0, which would lose the sign of a -0. */
+/* The first row is not added to 0, which would lose the sign of a -0. */
 static void sum_weighted_rows(const add_call *a, int64_t position, int64_t first, int64_t count, double *p) {
     const gyre_weighted_rows weighted = a->encoding->scheme->input_weighted_rows(a->encoding, position);
     double row[CHANNEL_CHUNK];
@@ -76,27 +91,27 @@ static void sum_weighted_rows(const add_call *a, int64_t position, int64_t first
     }
 }
 
-/* p[c] = what position adds to channel first + c, c < count <= CHANNEL_CHUNK. */
+/* p[c] = factor p(position)[first + c], c < count <= CHANNEL_CHUNK. */
 static void make_row(const add_call *a, int64_t position, int64_t first, int64_t count, double *p) {
     if (a->encoding->scheme->input_row)
         a->encoding->scheme->input_row(a->encoding, position, first, count, p);
     else
         sum_weighted_rows(a, position, first, count, p);
     for (int64_t c = 0; c < count; c++)
-        if (a->in_float && a->encoding->scheme->input_row) /* as rows that are kept have it */
+        if (a->in_float && a->encoding->scheme->input_row) /* rounds as input_row_f32 does */
             p[c] = (double)((float)a->factor * (float)p[c]);
         else
             p[c] *= a->factor;
 }
 
-/* 1: what the position adds is a float. */
+/* 1 if p(position) is a float, so that adding it in float loses nothing. */
 static int row_is_float(const add_call *a, int64_t position) {
     if (!a->in_float || a->encoding->scheme->input_row_f32) return a->in_float;
     const gyre_weighted_rows weighted = a->encoding->scheme->input_weighted_rows(a->encoding, position);
     return weighted.count == 1 && weighted.weight[0] == 1;
 }
 
-/* That, as it lies in the table or in `buffer`. */
+/* out = p(position) in float: a pointer into the table, or into `buffer`. */
 static const float *float_row(const add_call *a, int64_t position, float *buffer) {
     const gyre_scheme *scheme = a->encoding->scheme;
     const int64_t dim = a->in->shape[3];
@@ -113,7 +128,7 @@ static const float *float_row(const add_call *a, int64_t position, float *buffer
     return buffer;
 }
 
-/* To channels side by side: straight to the kernel.  1 = the token is done. */
+/* Contiguous channels: one kernel call.  out = 1, or 0 if p is not a float and add_generic must do the token. */
 static int add_contiguous(const add_call *a, int64_t b, int64_t t, int64_t position) {
     float buffer[MAX_KERNEL_CHANNELS];
     if (!row_is_float(a, position)) return 0;
@@ -133,14 +148,14 @@ static int can_add_in_float(const add_call *a) {
     return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_DTYPE_F32;
 }
 
-/* As the kernel rounds, so that channels that lie apart get the same bits: a sum of two floats, rounded to double and then
- * to float, is the sum in float. */
+/* Strided channels get the same bits as contiguous ones: the sum of two floats, rounded to double and then to float, equals
+ * the sum in float. */
 static void round_to_float(double *x, int64_t n) {
     for (int64_t c = 0; c < n; c++)
         x[c] = (double)(float)x[c];
 }
 
-/* One token of every batch row: p is made once for neighbours that share a position. */
+/* Token t of batch rows batch .. end - 1.  Rows in sequence that share a position share p. */
 static void add_generic(const add_call *a, int64_t t, int64_t batch, int64_t end) {
     const int64_t dim = a->in->shape[3];
     double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK];
@@ -148,9 +163,9 @@ static void add_generic(const add_call *a, int64_t t, int64_t batch, int64_t end
         const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
         int64_t position = 0;
         for (int64_t b = batch; b < end; b++) {
-            const int64_t known = position;
+            const int64_t previous = position;
             gyre_positions_read(a->positions, b, t, 1, &position);
-            if (b == batch || position != known) make_row(a, position, first, count, p);
+            if (b == batch || position != previous) make_row(a, position, first, count, p);
             gyre_load_row_f64(gyre_cview_at(a->in, b, t, 0, first), a->in->dtype, a->in->stride[3], count, x);
             for (int64_t c = 0; c < count; c++)
                 x[c] += p[c];
@@ -175,14 +190,14 @@ static void add_tokens(void *arg, int64_t block) {
 
 gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *positions,
                            const gyre_cview *in, const gyre_view *out, const gyre_exec *exec, gyre_error *err) {
-    (void)err;
-    if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
-    if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
-    gyre_status status = gyre_in_out_check(in, out);
-    if (status == GYRE_OK) status = check_rows(encoding, in->shape);
-    if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables ? &tables->input : NULL);
+    static const char where[] = "gyre_add_input";
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (%s)", where);
+    gyre_status status = check_call(encoding, positions, in, "in", where, err);
+    if (status == GYRE_OK) status = gyre_in_out_check(in, out, where, err);
+    if (status == GYRE_OK) status = check_shape(encoding, in->shape, "in", where, err);
+    if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables, where, err);
     if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
-    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
+    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", where, err);
     if (status != GYRE_OK) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
     add_call a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};
@@ -201,10 +216,10 @@ typedef struct add_gradient_call {
     const gyre_positions *positions;
     const gyre_cview *dout;
     const gyre_view *gradient;
-    double *sums; /* [SUMS], of the one number */
+    double *sums; /* [SUM_BLOCKS]: partial sums of the gradient to a trained scale */
 } add_gradient_call;
 
-/* Each tap's share of one token, into the row it came from. */
+/* Adds one token to the gradient of each table row that p(position) is made of. */
 static void accumulate_row(const add_gradient_call *a, int64_t b, int64_t t, int64_t position, int64_t first,
                            int64_t count) {
     double x[GRADIENT_CHANNELS], sum[GRADIENT_CHANNELS];
@@ -220,7 +235,7 @@ static void accumulate_row(const add_gradient_call *a, int64_t b, int64_t t, int
     }
 }
 
-/* Work is split by channel, never by token: two tokens may share a row, and the order of their sum must not move. */
+/* Work is split by channel, never by token: two tokens may share a row, and the order of their sum must not change. */
 static void accumulate_channels(void *arg, int64_t block) {
     const add_gradient_call *a = arg;
     const int64_t tokens = a->dout->shape[1], first = block * GRADIENT_CHANNELS;
@@ -233,7 +248,7 @@ static void accumulate_channels(void *arg, int64_t block) {
         }
 }
 
-/* dout . p of one token in every batch row. */
+/* Sum over batch rows of dout . p for token t. */
 static double token_sum(const add_gradient_call *a, int64_t t) {
     const int64_t dim = a->dout->shape[3];
     double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK], sum = 0.0;
@@ -241,9 +256,9 @@ static double token_sum(const add_gradient_call *a, int64_t t) {
         const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
         int64_t position = 0;
         for (int64_t b = 0; b < a->dout->shape[0]; b++) {
-            const int64_t known = position;
+            const int64_t previous = position;
             gyre_positions_read(a->positions, b, t, 1, &position);
-            if (b == 0 || position != known) a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+            if (b == 0 || position != previous) a->encoding->scheme->input_row(a->encoding, position, first, count, p);
             gyre_load_row_f64(gyre_cview_at(a->dout, b, t, 0, first), a->dout->dtype, a->dout->stride[3], count, x);
             for (int64_t c = 0; c < count; c++)
                 sum += x[c] * p[c];
@@ -252,11 +267,12 @@ static double token_sum(const add_gradient_call *a, int64_t t) {
     return sum;
 }
 
-/* All tokens go into one number: block i of SUMS sums a stretch of them, and the blocks are added in order. */
+/* All tokens go into one number.  Block i of SUM_BLOCKS sums a fixed range of tokens; the blocks are then added in order, so
+ * the result does not depend on the number of threads. */
 static void sum_tokens(void *arg, int64_t block) {
     const add_gradient_call *a = arg;
-    const int64_t tokens = a->dout->shape[1], each = tokens / SUM_BLOCKS, more = tokens % SUM_BLOCKS;
-    const int64_t first = block * each + smaller(block, more), end = first + each + (block < more);
+    const int64_t tokens = a->dout->shape[1], each = tokens / SUM_BLOCKS, remainder = tokens % SUM_BLOCKS;
+    const int64_t first = block * each + smaller(block, remainder), end = first + each + (block < remainder);
     double sum = 0.0;
     for (int64_t t = first; t < end; t++)
         sum += token_sum(a, t);
@@ -264,31 +280,28 @@ static void sum_tokens(void *arg, int64_t block) {
 }
 
 static void accumulate_scale(add_gradient_call *a, const gyre_exec *exec) {
-    double sums[SUM_BLOCKS], total = 0.0, number;
+    double sums[SUM_BLOCKS], total = 0.0, gradient;
     a->sums = sums;
     gyre_parallel(exec, sum_tokens, a, SUM_BLOCKS);
     for (int i = 0; i < SUM_BLOCKS; i++)
         total += sums[i];
-    gyre_load_row_f64(a->gradient->data, a->gradient->dtype, 1, 1, &number);
-    number += a->encoding->config.input.scale * total;
-    gyre_store_row_f64(&number, 1, a->gradient->data, a->gradient->dtype, 1);
+    gyre_load_row_f64(a->gradient->data, a->gradient->dtype, 1, 1, &gradient);
+    gradient += a->encoding->config.input.scale * total;
+    gyre_store_row_f64(&gradient, 1, a->gradient->data, a->gradient->dtype, 1);
 }
 
 gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_cview *dout,
                                     const gyre_table_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
-    (void)err;
-    if (!encoding || !positions || !dout) return GYRE_EINVAL;
-    if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
-    if (!gyre_is_real(dout->dtype)) return GYRE_EDTYPE;
-    gyre_status status = gyre_cview_check(dout);
-    if (status == GYRE_OK) status = check_rows(encoding, dout->shape);
+    static const char where[] = "gyre_add_input_gradient";
+    gyre_status status = check_call(encoding, positions, dout, "dout", where, err);
+    if (status == GYRE_OK) status = gyre_cview_check(dout, "dout", where, err);
+    if (status == GYRE_OK) status = check_shape(encoding, dout->shape, "dout", where, err);
     if (status != GYRE_OK || encoding->table[GYRE_TABLE_INPUT].rows == 0) return status;
-    if (!gradients) return GYRE_EINVAL;
-    const gyre_cview table = gyre_const(gradients->input);
-    status = gyre_table_check(encoding, GYRE_TABLE_INPUT, &table);
-    if (status == GYRE_OK) status = gyre_output_check(&gradients->input);
+    if (!gradients || !gradients->input.data)
+        return gyre_fail(err, GYRE_EINVAL, "gradients.input: missing; the encoding trains one (%s)", where);
+    status = gyre_table_gradient_check(encoding, GYRE_TABLE_INPUT, gradients, where, err);
     if (status != GYRE_OK || gyre_view_elements(dout->shape) == 0) return status;
-    status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1]);
+    status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1], "positions", where, err);
     if (status != GYRE_OK) return status;
     add_gradient_call a = {encoding, positions, dout, &gradients->input, NULL};
     if (encoding->scheme->input_row)

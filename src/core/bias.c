@@ -1,7 +1,12 @@
-/* bias.c: the score place, b(head, m, n) added to scores that lie in memory, and its gradient. */
+/* bias.c: the score place: adds b(head, m, n) to scores in memory, and its gradient. */
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
+#include "util/error.h"
 
 enum { KEY_CHUNK = 256 };
 
@@ -14,7 +19,7 @@ typedef struct bias_call {
     const gyre_view *gradient;
 } bias_call;
 
-/* One query of one batch row, all heads, all keys. */
+/* One query of one batch row: all heads, all keys. */
 static void add_row(void *arg, int64_t row) {
     const bias_call *a = arg;
     const int64_t b = row / a->scores->shape[1], q = row % a->scores->shape[1], keys = a->scores->shape[3];
@@ -36,7 +41,8 @@ static void add_row(void *arg, int64_t row) {
     }
 }
 
-/* One head, whose numbers are a column of the table that no other head touches, into column `column` of gradient. */
+/* Adds the gradient of head h to column `column` of gradient.  A head has its own column of the table, so heads can run in
+ * parallel. */
 static void bias_gradient_into(const bias_call *a, int64_t h, const gyre_view *gradient, int64_t column) {
     const int64_t *shape = a->dscores->shape;
     int64_t query, key[KEY_CHUNK];
@@ -54,7 +60,7 @@ static void bias_gradient_into(const bias_call *a, int64_t h, const gyre_view *g
     }
 }
 
-/* Summed in double and added once: a float stops growing at 2^24 ones. */
+/* Sums in double and adds to the table once: a float that counts by ones stops growing at 2^24. */
 static void bias_gradient_head(void *arg, int64_t h) {
     enum { MAX_SUMMED_ROWS = 1024 };
     const bias_call *a = arg;
@@ -76,32 +82,50 @@ static void bias_gradient_head(void *arg, int64_t h) {
     }
 }
 
-/* What both ask of scores [batch, query, heads, key] beside them. */
-static gyre_status check(const bias_call *a, const gyre_cview *scores) {
-    if (!a->encoding || !a->queries || !a->keys) return GYRE_EINVAL;
-    if (!a->encoding->scheme->bias_row) return GYRE_EUNSUPPORTED;
-    if (!gyre_is_real(scores->dtype)) return GYRE_EDTYPE;
-    gyre_status status = gyre_cview_check(scores);
+/* -- the calls -- */
+
+/* The public function, the name of its scores, and where its error goes. */
+typedef struct bias_names {
+    const char *where, *scores;
+    gyre_error *err;
+} bias_names;
+
+/* Checks all but positions. */
+static gyre_status check(const bias_call *a, const gyre_cview *scores, const bias_names *n) {
+    if (!a->encoding || !scores)
+        return gyre_fail(n->err, GYRE_EINVAL, "%s: is NULL (%s)", a->encoding ? n->scores : "encoding", n->where);
+    if (!a->queries || !a->keys)
+        return gyre_fail(n->err, GYRE_EINVAL, "%s: is NULL (%s)", a->queries ? "keys" : "queries", n->where);
+    if (!a->encoding->scheme->bias_row)
+        return gyre_fail(n->err, GYRE_EUNSUPPORTED, "encoding: %s adds no bias to scores (%s)", a->encoding->scheme->name,
+                         n->where);
+    if (!gyre_is_real(scores->dtype))
+        return gyre_fail(n->err, GYRE_EDTYPE, "%s: is %s, not F32, F16, BF16 or F64 (%s)", n->scores,
+                         gyre_dtype_text(scores->dtype), n->where);
+    const gyre_status status = gyre_cview_check(scores, n->scores, n->where, n->err);
     if (status != GYRE_OK) return status;
-    if (scores->shape[2] != a->encoding->config.heads) return GYRE_ESHAPE;
-    return gyre_table_check(a->encoding, GYRE_TABLE_BIAS, gyre_table_of(a->tables, GYRE_TABLE_BIAS));
+    if (scores->shape[2] != a->encoding->config.heads)
+        return gyre_fail(n->err, GYRE_ESHAPE, "%s: %" PRId64 " heads, the encoding has %" PRId64 " (%s)", n->scores,
+                         scores->shape[2], a->encoding->config.heads, n->where);
+    return gyre_table_check(a->encoding, GYRE_TABLE_BIAS, a->tables, n->where, n->err);
 }
 
-static gyre_status check_positions(const bias_call *a, const gyre_cview *scores) {
-    const gyre_status status = gyre_positions_check(a->encoding, a->queries, scores->shape[0], scores->shape[1]);
-    return status ? status : gyre_positions_check(a->encoding, a->keys, scores->shape[0], scores->shape[3]);
+static gyre_status check_positions(const bias_call *a, const gyre_cview *scores, const bias_names *n) {
+    const int64_t *shape = scores->shape;
+    const gyre_status status =
+        gyre_positions_check(a->encoding, a->queries, shape[0], shape[1], "queries", n->where, n->err);
+    return status ? status : gyre_positions_check(a->encoding, a->keys, shape[0], shape[3], "keys", n->where, n->err);
 }
 
 gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
                           const gyre_positions *keys, const gyre_view *scores, const gyre_exec *exec, gyre_error *err) {
-    (void)err;
-    if (!scores) return GYRE_EINVAL;
+    const bias_names names = {"gyre_add_bias", "scores", err};
+    const gyre_cview scores_in = scores ? gyre_const(*scores) : (gyre_cview){0};
     bias_call a = {encoding, tables, queries, keys, scores, NULL, NULL};
-    const gyre_cview scores_in = gyre_const(*scores);
-    gyre_status status = check(&a, &scores_in);
-    if (status == GYRE_OK) status = gyre_output_check(scores);
+    gyre_status status = check(&a, scores ? &scores_in : NULL, &names);
+    if (status == GYRE_OK) status = gyre_output_check(scores, names.scores, names.where, err);
     if (status != GYRE_OK || gyre_view_elements(scores->shape) == 0) return status;
-    status = check_positions(&a, &scores_in);
+    status = check_positions(&a, &scores_in, &names);
     if (status != GYRE_OK) return status;
     gyre_parallel(exec, add_row, &a, scores->shape[0] * scores->shape[1]);
     return GYRE_OK;
@@ -110,16 +134,16 @@ gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tabl
 gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
                                    const gyre_positions *keys, const gyre_cview *dscores,
                                    const gyre_table_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
-    (void)err;
-    if (!dscores) return GYRE_EINVAL;
+    const bias_names names = {"gyre_add_bias_gradient", "dscores", err};
     const gyre_view *gradient = gyre_table_gradient_of(gradients, GYRE_TABLE_BIAS);
     bias_call a = {encoding, tables, queries, keys, NULL, dscores, gradient};
-    gyre_status status = check(&a, dscores);
-    if (status == GYRE_OK) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradient);
+    gyre_status status = check(&a, dscores, &names);
+    if (status == GYRE_OK) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradients, names.where, err);
     if (status != GYRE_OK || !encoding->scheme->bias_row_gradient) return status;
-    if (!gradient || !gradient->data) return GYRE_EINVAL;
+    if (!gradient || !gradient->data)
+        return gyre_fail(err, GYRE_EINVAL, "gradients.bias: missing; the encoding trains one (%s)", names.where);
     if (gyre_view_elements(dscores->shape) == 0) return GYRE_OK;
-    status = check_positions(&a, dscores);
+    status = check_positions(&a, dscores, &names);
     if (status != GYRE_OK) return status;
     gyre_parallel(exec, bias_gradient_head, &a, dscores->shape[2]);
     return GYRE_OK;

@@ -1,4 +1,4 @@
-/* convert.c: f16 and bf16 by their bits. */
+/* convert.c: conversion of elements and rows between types. */
 #include "core/convert.h"
 
 #include "kernels/half_precision.h"
@@ -19,7 +19,7 @@ uint16_t gyre_f32_to_f16(float value) {
     return gyre_f16_round(value);
 }
 
-/* To float by rounding to odd: a second rounding to a type with two bits less then equals one rounding of the whole. */
+/* Rounds to float, to odd.  A second rounding to a type with at least two bits less then equals a single rounding. */
 static float round_to_odd(double value) {
     const float nearest = (float)value;
     if (isnan(value) || (double)nearest == value) return nearest;
@@ -115,7 +115,7 @@ void gyre_store_row_f64(const double *in, int64_t n, void *row, gyre_dtype dtype
     }
 }
 
-/* With a size known to the compiler a copy is a load and a store. */
+/* With a constant size the compiler turns memcpy into a load and a store. */
 static inline void copy_elements(const char *in, int64_t in_step, char *out, int64_t out_step, int64_t n, size_t size) {
     for (int64_t i = 0; i < n; i++)
         memcpy(out + i * out_step, in + i * in_step, size);

@@ -1,5 +1,5 @@
 /* exec.c: the caller's parallel-for, or a plain loop. */
-#include "core/encoding.h"
+#include "core/exec.h"
 
 void gyre_parallel(const gyre_exec *exec, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     if (exec && exec->run && n > 1) {

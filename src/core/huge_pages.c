@@ -1,4 +1,4 @@
-/* huge_pages.c: asking for them. */
+/* huge_pages.c: asks for huge pages by madvise. */
 #if defined(__linux__)
 #define _DEFAULT_SOURCE /* madvise */
 #include <sys/mman.h>

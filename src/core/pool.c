@@ -1,8 +1,9 @@
-/* pool.c: threads that sleep between calls.
+/* pool.c: a thread pool whose threads sleep between calls.
  *
- * One call at a time owns the threads.  A call that finds them taken, from another thread or from inside a running one, does
- * its work on its own thread: nothing waits for anything that may be waiting for it, so nesting cannot deadlock. */
-#include "core/encoding.h"
+ * One call at a time owns the threads.  A call that finds them busy, whether it comes from another thread or from inside a
+ * running call, does its work on its own thread.  No call waits for another, so nested calls cannot deadlock. */
+#include "core/exec.h"
+#include "util/error.h"
 
 #if GYRE_HAS_THREADS
 #include <pthread.h>
@@ -11,23 +12,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Far above what any machine this is for has; keeps a wrong number from starting threads until the system fails. */
+/* Far more than any target machine has.  Keeps a wrong number from starting threads until the system fails. */
 enum { MAX_THREADS = 1024 };
 
 struct gyre_pool {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    /* Under the lock. */
+    /* Protected by the lock. */
     int busy, stop;
     int wanted; /* threads that may still join the call */
-    int active; /* threads inside it */
-    /* Of the call: written before threads are wanted, read by them after. */
+    int active; /* threads inside the call */
+    /* The current call.  Written before wanted is set, read by threads after they see it. */
     void (*fn)(void *arg, int64_t i);
     void *arg;
     int64_t n;
     atomic_int_fast64_t next;
 
-    int count; /* threads beside the caller */
+    int count; /* threads, without the caller's */
     pthread_t threads[];
 };
 
@@ -54,11 +55,11 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
-/* 1 if the threads are now this call's own. */
+/* 1 if this call now owns the threads. */
 static int claim_threads(gyre_pool *pool, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     pthread_mutex_lock(&pool->lock);
-    const int free_now = !pool->busy;
-    if (free_now) {
+    const int claimed = !pool->busy;
+    if (claimed) {
         pool->busy = 1;
         pool->fn = fn;
         pool->arg = arg;
@@ -68,7 +69,7 @@ static int claim_threads(gyre_pool *pool, void (*fn)(void *arg, int64_t i), void
         pthread_cond_broadcast(&pool->work);
     }
     pthread_mutex_unlock(&pool->lock);
-    return free_now;
+    return claimed;
 }
 
 static void run(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
@@ -80,7 +81,7 @@ static void run(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t 
     }
     run_pool_items(pool);
     pthread_mutex_lock(&pool->lock);
-    pool->wanted = 0; /* nothing is left for a thread that has not woken yet */
+    pool->wanted = 0; /* no items are left for threads that have not woken yet */
     while (pool->active > 0)
         pthread_cond_wait(&pool->done, &pool->lock);
     pool->busy = 0;
@@ -97,22 +98,22 @@ gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err) {
     if (threads < 0) return gyre_fail(err, GYRE_EINVAL, "threads: %d is negative (gyre_pool_create)", threads);
     if (threads > MAX_THREADS)
         return gyre_fail(err, GYRE_EINVAL, "threads: %d is above %d (gyre_pool_create)", threads, (int)MAX_THREADS);
-    const int width = threads > 0 ? threads : processors();
-    gyre_pool *pool = calloc(1, sizeof *pool + (size_t)(width - 1) * sizeof *pool->threads);
-    if (!pool) return gyre_fail(err, GYRE_ENOMEM, "memory: none for %d threads (gyre_pool_create)", width);
+    const int concurrency = threads > 0 ? threads : processors();
+    gyre_pool *pool = calloc(1, sizeof *pool + (size_t)(concurrency - 1) * sizeof *pool->threads);
+    if (!pool) return gyre_fail(err, GYRE_ENOMEM, "memory: none for %d threads (gyre_pool_create)", concurrency);
     int failed = pthread_mutex_init(&pool->lock, NULL);
     if (failed) {
         free(pool);
         return gyre_fail(err, GYRE_EIO, "mutex: %s (gyre_pool_create)", strerror(failed));
     }
-    pthread_cond_init(&pool->work, NULL); /* cannot fail without attributes on any system with POSIX threads we know */
+    pthread_cond_init(&pool->work, NULL); /* without attributes this cannot fail on any known system */
     pthread_cond_init(&pool->done, NULL);
-    while (!failed && pool->count < width - 1) {
+    while (!failed && pool->count < concurrency - 1) {
         failed = pthread_create(&pool->threads[pool->count], NULL, thread_main, pool);
         if (!failed) pool->count++;
     }
     if (failed) {
-        gyre_fail(err, GYRE_EIO, "thread %d of %d: %s (gyre_pool_create)", pool->count + 2, width, strerror(failed));
+        gyre_fail(err, GYRE_EIO, "thread %d of %d: %s (gyre_pool_create)", pool->count + 2, concurrency, strerror(failed));
         gyre_pool_free(pool);
         return GYRE_EIO;
     }

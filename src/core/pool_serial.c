@@ -1,5 +1,6 @@
-/* pool_serial.c: the pool where there are no threads (pool.c has them): one thread, the caller's. */
-#include "core/encoding.h"
+/* pool_serial.c: the pool in builds without threads (pool.c is for those with): everything runs on the caller's thread. */
+#include "core/exec.h"
+#include "util/error.h"
 
 #if !GYRE_HAS_THREADS
 #include <stdlib.h>

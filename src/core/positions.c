@@ -1,5 +1,11 @@
-/* positions.c: which position each token has. */
-#include "core/rotation/angles.h"
+/* positions.c: reading and checking gyre_positions. */
+#include "core/positions.h"
+#include "core/encoding.h"
+#include "core/view.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis) {
     if (!positions->data) return positions->base + token;
@@ -8,22 +14,54 @@ int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t
                                               : ((const int64_t *)positions->data)[at];
 }
 
+/* The range a call allows, and the names for its messages. */
+typedef struct position_check {
+    int64_t first, last; /* both allowed */
+    const char *name, *where;
+    gyre_error *err;
+} position_check;
+
+/* batch: the row of the token, or -1 where all rows have the same positions. */
+static gyre_status refuse_position(const position_check *c, int64_t batch, int64_t token, int64_t position) {
+    char row[40] = "";
+    if (!c->err) return GYRE_ERANGE;
+    if (batch >= 0) snprintf(row, sizeof row, " of row %" PRId64, batch);
+    if (c->first == -GYRE_MAX_POSITION && c->last == GYRE_MAX_POSITION)
+        return gyre_fail(c->err, GYRE_ERANGE, "%s: %" PRId64 " of token %" PRId64 "%s is past 2^31 (%s)", c->name, position,
+                         token, row, c->where);
+    return gyre_fail(c->err, GYRE_ERANGE,
+                     "%s: %" PRId64 " of token %" PRId64 "%s is outside %" PRId64 " .. %" PRId64
+                     ", the positions of this encoding (%s)",
+                     c->name, position, token, row, c->first, c->last, c->where);
+}
+
+/* Positions base, base + 1, ...: written so that nothing overflows, whatever base and tokens are. */
+static gyre_status check_consecutive(const position_check *c, int64_t base, int64_t tokens) {
+    if (base < c->first || base > c->last) return refuse_position(c, -1, 0, base);
+    if (tokens - 1 <= c->last - base) return GYRE_OK;
+    return refuse_position(c, -1, c->last - base + 1, c->last + 1);
+}
+
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
-                                 int64_t tokens) {
-    if (!positions || positions->context_length < 0) return GYRE_EINVAL;
+                                 int64_t tokens, const char *name, const char *where, gyre_error *err) {
+    if (!positions) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", name, where);
+    if (positions->context_length < 0)
+        return gyre_fail(err, GYRE_EINVAL, "%s.context_length: %" PRId64 " is negative (%s)", name,
+                         positions->context_length, where);
     if (batch <= 0 || tokens <= 0) return GYRE_OK;
-    const int64_t first = encoding ? encoding->first_position : -GYRE_MAX_POSITION;
-    const int64_t last = encoding ? encoding->last_position : GYRE_MAX_POSITION;
-    if (!positions->data) /* written so that nothing overflows, whatever base and tokens are */
-        return positions->base >= first && positions->base <= last && tokens - 1 <= last - positions->base ? GYRE_OK
-                                                                                                           : GYRE_ERANGE;
-    if (positions->dtype != GYRE_DTYPE_I32 && positions->dtype != GYRE_DTYPE_I64) return GYRE_EDTYPE;
+    const position_check check = {encoding ? encoding->first_position : -GYRE_MAX_POSITION,
+                                  encoding ? encoding->last_position : GYRE_MAX_POSITION, name, where, err};
+    if (!positions->data) return check_consecutive(&check, positions->base, tokens);
+    if (positions->dtype != GYRE_DTYPE_I32 && positions->dtype != GYRE_DTYPE_I64)
+        return gyre_fail(err, GYRE_EDTYPE, "%s.dtype: %s is neither I32 nor I64 (%s)", name,
+                         gyre_dtype_text(positions->dtype), where);
     const int64_t rows = positions->stride_batch == 0 ? 1 : batch;
     const int64_t axes = encoding && positions->stride_axis != 0 ? gyre_axes_of(encoding) : 1;
     for (int64_t b = 0; b < rows; b++)
         for (int64_t i = 0; i < tokens * axes; i++) {
             const int64_t position = gyre_position_at(positions, b, i / axes, i % axes);
-            if (position < first || position > last) return GYRE_ERANGE;
+            if (position < check.first || position > check.last)
+                return refuse_position(&check, rows > 1 ? b : -1, i / axes, position);
         }
     return GYRE_OK;
 }
@@ -31,6 +69,14 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
 void gyre_positions_read(const gyre_positions *positions, int64_t batch, int64_t first, int64_t count, int64_t *out) {
     for (int64_t i = 0; i < count; i++)
         out[i] = gyre_position_at(positions, batch, first + i, 0);
+}
+
+void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
+                              int64_t count, double *out) {
+    const int64_t axes = gyre_axes_of(encoding);
+    for (int64_t a = 0; a < axes; a++)
+        for (int64_t i = 0; i < count; i++)
+            out[i * axes + a] = (double)gyre_position_at(positions, batch, first + i, a);
 }
 
 gyre_status gyre_positions_from_mask(const unsigned char *mask, int64_t batch, int64_t tokens, int64_t *out) {

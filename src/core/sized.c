@@ -1,6 +1,6 @@
 /* sized.c: public structs that begin with `size` and may grow in a later version. */
 #include "core/sized.h"
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@ gyre_status gyre_sized_read(void *own, size_t own_size, const void *given, const
     size_t size;
     if (!given) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL", name);
     memcpy(&size, given, sizeof size);
-    /* No struct of ours is near 64 KiB: such a size is memory that was never set. */
+    /* None of our structs is near 64 KiB.  Such a size comes from memory that was never set. */
     if (size < sizeof size || size >= 65536)
         return gyre_fail(err, GYRE_EINVAL, "size: %zu is not set; begin with GYRE_INIT(%s) (%s)", size, name, name);
     for (size_t i = own_size; i < size; i++)

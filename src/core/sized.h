@@ -9,7 +9,7 @@
  * Errors: EINVAL (given is NULL, its size is unset or too large). */
 gyre_status gyre_sized_read(void *own, size_t own_size, const void *given, const char *name, gyre_error *err);
 
-/* Copies the fields that both know back to `given`, whose size stays. */
+/* Copies the fields that both sizes include back to `given`, without its size. */
 void gyre_sized_write(void *given, const void *own);
 
 #endif

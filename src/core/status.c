@@ -1,8 +1,5 @@
-/* status.c: what went wrong, in words. */
-#include "core/encoding.h"
-
-#include <stdarg.h>
-#include <stdio.h>
+/* status.c: the text of each gyre_status, and the version. */
+#include "gyre/gyre.h"
 
 const char *gyre_status_text(gyre_status status) {
     switch (status) {
@@ -33,14 +30,4 @@ const char *gyre_status_text(gyre_status status) {
 
 const char *gyre_version(void) {
     return TEXT(GYRE_VERSION_MAJOR) "." TEXT(GYRE_VERSION_MINOR) "." TEXT(GYRE_VERSION_PATCH);
-}
-
-gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
-    if (!err) return status;
-    err->offset = 0;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(err->text, sizeof err->text, format, arguments);
-    va_end(arguments);
-    return status;
 }

@@ -1,9 +1,10 @@
-/* table_entry.c: where the training of a table begins, and what it may not leave. */
+/* table_entry.c: initial value and bounds of each entry of a trained table. */
 #include "core/encoding.h"
+#include "core/scheme.h"
 
 #include <math.h>
 
-static const double DEVIATION = 0.05; /* small beside what the tables add to, and not 0: heads must come to differ */
+static const double DEVIATION = 0.05; /* small next to what the tables add to, but not 0: heads must differ to learn */
 
 gyre_row_source gyre_encoding_row_source(const gyre_encoding *encoding) {
     return encoding ? encoding->scheme->row_source : GYRE_ROW_SOURCE_FREE;
@@ -17,7 +18,7 @@ gyre_status gyre_encoding_table_entry(const gyre_encoding *encoding, gyre_table 
         channel >= table->channels)
         return GYRE_EINVAL;
     gyre_table_entry entry = {0, DEVIATION, -INFINITY, INFINITY};
-    /* A table of one number at the input is a factor: as if it were not there. */
+    /* A single number at the input is a scale: it begins as 1, without effect. */
     if (which == GYRE_TABLE_INPUT && table->rows == 1 && table->channels == 1)
         entry = (gyre_table_entry){1, 0, -INFINITY, INFINITY};
     if (encoding->scheme->table_entry) encoding->scheme->table_entry(encoding, which, row, channel, &entry);

@@ -1,5 +1,6 @@
 /* view.c: strided views. */
 #include "core/view.h"
+#include "util/error.h"
 
 size_t gyre_dtype_size(gyre_dtype dtype) {
     switch (dtype) {
@@ -22,7 +23,7 @@ int gyre_is_real(gyre_dtype dtype) {
     return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16 || dtype == GYRE_DTYPE_F64;
 }
 
-/* Unsigned: where extents are so large that a stride wraps, their product is past int64, and every call refuses that. */
+/* Unsigned, so that a stride may wrap.  The product of the extents is then past int64, and every call refuses the view. */
 static void dense_strides(const int64_t shape[4], int64_t stride[4]) {
     uint64_t step = 1;
     for (int i = 3; i >= 0; i--) {
@@ -67,12 +68,12 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
     return (char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
 }
 
-/* a b, or -1 where that is past int64; both at least 0.  On the way of every call: a division would cost as much as the rest
- * of its checks. */
+/* a b, or -1 if that is past int64; a, b >= 0.  Every call gets here, and a division would cost as much as all its other
+ * checks. */
 static inline int64_t checked_product(int64_t a, int64_t b) {
 #if defined(__GNUC__)
-    int64_t all;
-    return __builtin_mul_overflow(a, b, &all) ? -1 : all;
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? -1 : product;
 #else
     return b > 0 && a > INT64_MAX / b ? -1 : a * b;
 #endif
@@ -89,13 +90,6 @@ int64_t gyre_view_elements(const int64_t shape[4]) {
     return elements_of(shape);
 }
 
-/* Many elements in one place. */
-static inline int overlaps_itself(const gyre_view *view) {
-    for (int i = 0; i < 4; i++)
-        if (view->stride[i] == 0 && view->shape[i] > 1) return 1;
-    return 0;
-}
-
 int gyre_same_shape(const int64_t a[4], const int64_t b[4]) {
     return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
 }
@@ -107,25 +101,60 @@ int gyre_same_memory(const gyre_cview *in, const gyre_view *out) {
     return 1;
 }
 
-gyre_status gyre_cview_check(const gyre_cview *view) {
-    const int64_t elements = elements_of(view->shape);
-    if (elements < 0) return GYRE_ESHAPE;
-    return elements > 0 && !view->data ? GYRE_EINVAL : GYRE_OK;
+const char *gyre_dtype_text(gyre_dtype dtype) {
+    static const char *const text[] = {
+        [GYRE_DTYPE_F32] = "F32", [GYRE_DTYPE_F16] = "F16", [GYRE_DTYPE_BF16] = "BF16", [GYRE_DTYPE_F64] = "F64",
+        [GYRE_DTYPE_I32] = "I32", [GYRE_DTYPE_I64] = "I64", [GYRE_DTYPE_Q8] = "Q8"};
+    return (unsigned)dtype < sizeof text / sizeof *text ? text[dtype] : "an unknown type";
 }
 
-gyre_status gyre_output_check(const gyre_view *view) {
+static gyre_status refuse_shape(const int64_t shape[4], const char *name, const char *where, gyre_error *err) {
+    return gyre_fail(err, GYRE_ESHAPE, "%s: " GYRE_SHAPE_FORMAT " has a negative extent or more than 2^63 elements (%s)",
+                     name, GYRE_SHAPE_ARGS(shape), where);
+}
+
+static gyre_status refuse_memory(const int64_t shape[4], const char *name, const char *where, gyre_error *err) {
+    return gyre_fail(err, GYRE_EINVAL, "%s: has no memory for its shape " GYRE_SHAPE_FORMAT " (%s)", name,
+                     GYRE_SHAPE_ARGS(shape), where);
+}
+
+/* Written elements need an address each. */
+static inline gyre_status check_strides(const gyre_view *view, const char *name, const char *where, gyre_error *err) {
+    for (int i = 0; i < 4; i++)
+        if (view->stride[i] == 0 && view->shape[i] > 1)
+            return gyre_fail(err, GYRE_EINVAL, "%s: stride[%d] is 0, so %" PRId64 " elements share one address (%s)", name,
+                             i, view->shape[i], where);
+    return GYRE_OK;
+}
+
+gyre_status gyre_cview_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
     const int64_t elements = elements_of(view->shape);
-    if (elements < 0) return GYRE_ESHAPE;
+    if (elements < 0) return refuse_shape(view->shape, name, where, err);
+    return elements > 0 && !view->data ? refuse_memory(view->shape, name, where, err) : GYRE_OK;
+}
+
+gyre_status gyre_output_check(const gyre_view *view, const char *name, const char *where, gyre_error *err) {
+    const int64_t elements = elements_of(view->shape);
+    if (elements < 0) return refuse_shape(view->shape, name, where, err);
     if (elements == 0) return GYRE_OK;
-    return !view->data || overlaps_itself(view) ? GYRE_EINVAL : GYRE_OK;
+    return view->data ? check_strides(view, name, where, err) : refuse_memory(view->shape, name, where, err);
 }
 
-gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out) {
-    if (!gyre_is_real(in->dtype) || in->dtype != out->dtype) return GYRE_EDTYPE;
-    if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
+gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err) {
+    if (!gyre_is_real(in->dtype))
+        return gyre_fail(err, GYRE_EDTYPE, "in: is %s, not F32, F16, BF16 or F64 (%s)", gyre_dtype_text(in->dtype), where);
+    if (in->dtype != out->dtype)
+        return gyre_fail(err, GYRE_EDTYPE, "out: is %s, but in is %s (%s)", gyre_dtype_text(out->dtype),
+                         gyre_dtype_text(in->dtype), where);
+    if (!gyre_same_shape(in->shape, out->shape))
+        return gyre_fail(err, GYRE_ESHAPE, "out: " GYRE_SHAPE_FORMAT " is not the shape of in, " GYRE_SHAPE_FORMAT " (%s)",
+                         GYRE_SHAPE_ARGS(out->shape), GYRE_SHAPE_ARGS(in->shape), where);
     const int64_t elements = elements_of(in->shape);
-    if (elements < 0) return GYRE_ESHAPE;
+    if (elements < 0) return refuse_shape(in->shape, "in", where, err);
     if (elements == 0) return GYRE_OK;
-    if (!in->data || !out->data || overlaps_itself(out)) return GYRE_EINVAL;
-    return in->data == out->data && !gyre_same_memory(in, out) ? GYRE_EINVAL : GYRE_OK;
+    if (!in->data || !out->data) return refuse_memory(in->shape, in->data ? "out" : "in", where, err);
+    const gyre_status status = check_strides(out, "out", where, err);
+    if (status == GYRE_OK && in->data == out->data && !gyre_same_memory(in, out))
+        return gyre_fail(err, GYRE_EINVAL, "out: is the memory of in with other strides (%s)", where);
+    return status;
 }

@@ -1,16 +1,20 @@
-/* alibi.c: a penalty on each score that grows with distance, at a slope of its own for each head. */
+/* alibi.c: ALiBi: a penalty on each score that grows linearly with distance, with one slope per head. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A slope past it is a mistake, and one that float cannot hold would make 0 x infinity of distance 0. */
+/* A larger slope is a mistake; one outside the range of float would give 0 x infinity at distance 0. */
 static const double MAX_SLOPE = 0x1p64;
 
-/* 2^(-most k / c), k = 1..c, for the largest power of two c <= heads; heads past it take the odd places of the sequence
- * for 2 c. */
+/* The paper's slopes: 2^(-max_exponent k / c), k = 1..c, for the largest power of two c <= heads.  The remaining heads take
+ * the odd places of the sequence for 2 c. */
 static void paper_slopes(int64_t heads, double max_exponent, double *slopes) {
     int64_t c = 1;
     while (2 * c <= heads)
@@ -20,7 +24,7 @@ static void paper_slopes(int64_t heads, double max_exponent, double *slopes) {
                           : exp2(-max_exponent * (double)(2 * (h - c) + 1) / (double)(2 * c));
 }
 
-/* *own = a copy of the slopes that config gives, if it does. */
+/* *own = a copy of the config's slopes, if it has them. */
 static gyre_status copy_slopes(const gyre_encoding *encoding, const double *given, const char *name, double **own,
                                gyre_error *err) {
     const int64_t heads = encoding->config.heads;
@@ -47,8 +51,8 @@ static gyre_status check(const gyre_encoding *encoding, gyre_error *err) {
     return gyre_terms_check(encoding, 0, err);
 }
 
-/* The arrays hold the slopes as they were given, so that the config can make the same encoding once more; who uses one
- * divides it. */
+/* The arrays hold the slopes as given, so that the completed config describes the same encoding.  slope_divisor is applied
+ * on use. */
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_score_config *score = &encoding->config.score;
     const int64_t heads = encoding->config.heads;
@@ -65,7 +69,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* What a head's distances are multiplied by, for keys up to the query and for those after it. */
+/* Slopes of a head, for keys up to the query and for keys after it. */
 typedef struct slope_pair {
     double before, after;
 } slope_pair;
@@ -86,13 +90,13 @@ static void bias_row(const gyre_encoding *encoding, const gyre_tables *tables, c
         out[j] = -slope_for(slopes, row->q, row->k[j]) * (double)llabs(row->q - row->k[j]);
 }
 
-/* What the positions of a tile allow. */
+/* Properties of a tile's positions. */
 typedef struct tile_shape {
-    int fits_int32;  /* every distance fits 32 bits, which vector units convert and 64 they mostly do not */
-    int consecutive; /* keys are, and distances are exact in float: a kernel has them from the first */
+    int fits_int32;  /* every distance fits 32 bits, which vector units can convert; mostly they cannot convert 64 bits */
+    int consecutive; /* keys are consecutive and distances exact in float: the kernel derives them from the first */
 } tile_shape;
 
-/* 1: each is the one before + 1.  Without a way out of the loop, which vectors have not. */
+/* 1 if k[j] = k[0] + j.  No early exit, so that the loop vectorizes. */
 static int are_consecutive(const int64_t *k, int64_t n) {
     uint64_t off = 0;
     for (int64_t j = 0; j < n; j++)
@@ -117,8 +121,8 @@ static tile_shape shape_of(const gyre_bias_tile *tile) {
     return (tile_shape){high - low <= INT32_MAX, consecutive && high - low < 1 << 23};
 }
 
-/* The loops of one slope round the distance to float, then the product: the same bits.  Where the nearest key is the
- * query's own, as in every self-attention, distances count from 0. */
+/* One row of a tile.  The kernel and the loops round the distance to float, then the product, so they give the same bits.
+ * The nearest key is usually the query itself (self-attention), so that nearest_distance is 0. */
 static void add_one_slope(const gyre_kernels *kernels, const gyre_bias_tile *tile, int64_t i, float slope,
                           tile_shape shape) {
     float *restrict row = tile->scores + i * tile->ld;
@@ -134,8 +138,8 @@ static void add_one_slope(const gyre_kernels *kernels, const gyre_bias_tile *til
             row[j] -= slope * (float)(llabs(q - k[j]) - nearest_distance);
 }
 
-/* On the nearest key's side of the query the difference of two biases is the slope times that of the distances; across, it
- * is one of products, which double holds. */
+/* For a key on the nearest key's side of the query, the difference of the biases is the slope times the difference of the
+ * distances.  Otherwise it is a difference of two products, formed in double. */
 static void add_two_slopes(const gyre_bias_tile *tile, int64_t i, slope_pair slopes, tile_shape shape) {
     float *restrict row = tile->scores + i * tile->ld;
     const int64_t *restrict k = tile->k;
@@ -148,13 +152,13 @@ static void add_two_slopes(const gyre_bias_tile *tile, int64_t i, slope_pair slo
         }
         return;
     }
-    const double there = slope_for(slopes, q, tile->nearest[i]) * (double)nearest_distance;
+    const double nearest_penalty = slope_for(slopes, q, tile->nearest[i]) * (double)nearest_distance;
     for (int64_t j = 0; j < tile->keys; j++) {
-        const int64_t far = llabs(q - k[j]);
+        const int64_t distance = llabs(q - k[j]);
         if (nearest_distance == 0 || (k[j] > q) == (tile->nearest[i] > q))
-            row[j] -= (k[j] > q ? after : before) * (float)(far - nearest_distance);
+            row[j] -= (k[j] > q ? after : before) * (float)(distance - nearest_distance);
         else
-            row[j] -= (float)(slope_for(slopes, q, k[j]) * (double)far - there);
+            row[j] -= (float)(slope_for(slopes, q, k[j]) * (double)distance - nearest_penalty);
     }
 }
 

@@ -1,6 +1,9 @@
-/* learned.c: a trained vector for each position, added at the input; past the last, stretched over more positions or
- * combined two by two. */
+/* learned.c: a trained vector for each position, added at the input.  For lengths past the table, rows are interpolated or
+ * combined in pairs (hierarchy). */
+#include "core/encoding.h"
+#include "encodings/input_config.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,11 +14,11 @@ static int64_t trained_positions(const input_config *input) {
     return input->positions - input->offset;
 }
 
-/* Positions the table serves where input.resized_length leaves it open. */
+/* Positions the table serves if input.resized_length is 0. */
 static int64_t default_length(const input_config *input) {
     const int64_t n = trained_positions(input);
     if (input->hierarchy == 0.0) return n;
-    return n <= INT32_MAX / n ? n * n : INT32_MAX; /* as many as input.resized_length can say */
+    return n <= INT32_MAX / n ? n * n : INT32_MAX; /* the largest value of input.resized_length */
 }
 
 static gyre_status check_table(const input_config *input, gyre_error *err) {
@@ -70,18 +73,18 @@ static void suggest(gyre_config *config) {
 /* Position i n + j: p_j + alpha / (1 - alpha) (p_i - p_0), as in kexue.fm 7947 with u written out. */
 static gyre_weighted_rows hierarchical_rows(const input_config *input, int64_t position) {
     const int64_t n = trained_positions(input), i = position / n, j = position % n;
-    const double far = input->hierarchy / (1.0 - input->hierarchy);
+    const double ratio = input->hierarchy / (1.0 - input->hierarchy);
     if (i == 0) return (gyre_weighted_rows){1, {j + input->offset}, {1.0}};
-    return (gyre_weighted_rows){3, {j + input->offset, i + input->offset, input->offset}, {1.0, far, -far}};
+    return (gyre_weighted_rows){3, {j + input->offset, i + input->offset, input->offset}, {1.0, ratio, -ratio}};
 }
 
-/* Place m (n - 1) / (length - 1), as a whole row and an exact fraction of the way to the next.  Not for position 0, which is
- * row 0 even of a length of 1. */
+/* Position m is at m (n - 1) / (length - 1): a row and an exact fraction of the way to the next row.  Not for position 0,
+ * which is row 0 even if the length is 1. */
 static gyre_weighted_rows interpolated_rows(const input_config *input, int64_t position) {
-    const int64_t steps = input->resized_length - 1, way = position * (trained_positions(input) - 1);
-    const int64_t row = way / steps + input->offset, past = way % steps;
-    if (past == 0) return (gyre_weighted_rows){1, {row}, {1.0}};
-    return (gyre_weighted_rows){2, {row, row + 1}, {(double)(steps - past) / (double)steps, (double)past / (double)steps}};
+    const int64_t steps = input->resized_length - 1, scaled = position * (trained_positions(input) - 1);
+    const int64_t row = scaled / steps + input->offset, rest = scaled % steps;
+    if (rest == 0) return (gyre_weighted_rows){1, {row}, {1.0}};
+    return (gyre_weighted_rows){2, {row, row + 1}, {(double)(steps - rest) / (double)steps, (double)rest / (double)steps}};
 }
 
 static gyre_weighted_rows input_weighted_rows(const gyre_encoding *encoding, int64_t position) {

@@ -1,5 +1,9 @@
-/* nezha.c: Shaw's clipped distances with a sinusoid that nobody trains: row r is the sinusoid of position r. */
+/* nezha.c: NeZha: Shaw's clipped distances with a fixed sinusoid instead of trained vectors.  Row r is the sinusoid of
+ * position r: sin, cos, sin, cos, ... */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <math.h>
 
@@ -27,8 +31,8 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (!encoding->fixed_table) return GYRE_ENOMEM;
     for (int64_t i = 0; i < rows * dim; i++) {
         const int64_t c = i % dim;
-        const int64_t step = i / dim, pair = c / 2;
-        const double angle = (double)step * pow(10000, -2 * (double)pair / (double)dim);
+        const int64_t row = i / dim, pair = c / 2;
+        const double angle = (double)row * pow(10000, -2 * (double)pair / (double)dim);
         encoding->fixed_table[i] = c % 2 ? cos(angle) : sin(angle);
     }
     return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);

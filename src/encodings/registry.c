@@ -1,4 +1,4 @@
-/* registry.c: from a kind to its scheme. */
+/* registry.c: the list of schemes, and lookup by kind. */
 #include "core/sized.h"
 #include "encodings/schemes.h"
 

@@ -1,9 +1,12 @@
-/* rope.c: pairs of channels of queries and keys, turned by an angle that grows with the position. */
+/* rope.c: RoPE: rotates pairs of channels of queries and keys by an angle proportional to the position.  This file checks
+ * the config and prepares the encoding; src/core/rotation rotates. */
+#include "core/encoding.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
 #include "core/rotation/frequency_torch.h"
 #include "core/rotation/torch_math.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -58,7 +61,7 @@ static gyre_status check_choices(const rope_config *rope, gyre_error *err) {
 static gyre_status check_numbers(const rope_config *rope, gyre_error *err) {
     const struct {
         const char *name;
-        double value, minimum; /* least allowed; the base must be above it */
+        double value, minimum; /* the smallest value allowed; base must be above it */
     } numbers[] = {{"base", rope->base, 1.0},
                    {"factor", rope->factor, 1.0},
                    {"attention_factor", rope->attention_factor, 0.0},
@@ -127,7 +130,10 @@ static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
 
 /* -- several axes -- */
 
-/* Interleaved: every third pair to axis 1 and to axis 2 while their sections last, all others to axis 0. */
+/* For 8 pairs and axis_pairs {4, 2, 2}:
+ *
+ *     chunked, axial   0 0 0 0 1 1 2 2
+ *     interleaved      0 1 2 0 1 2 0 0     every third pair to axes 1 and 2 until they have theirs, all others to axis 0 */
 static int64_t axis_of(const rope_config *rope, int64_t pair) {
     int64_t axis = 0;
     if (rope->axes_layout == GYRE_AXES_INTERLEAVED) return pair < 3 * rope->axis_pairs[pair % 3] ? pair % 3 : 0;
@@ -191,10 +197,10 @@ static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* -- what depends on the distance between query and key -- */
+/* -- rotation that depends on the distance between query and key -- */
 
-/* The bounds of leaky's divisor: below, a far pair would turn so fast that it has no angle left at position 2^31, as with
- * longrope's; above, it does not turn past the window at all. */
+/* Bounds of leaky's divisor: below 2^-10, a far pair would rotate so fast that its angle at position 2^31 has no correct
+ * digits (as with longrope's factors); above 2^32, it does not rotate past the window at all. */
 static gyre_status check_far(const rope_config *rope, gyre_error *err) {
     const double by = rope->far_factor;
     if ((unsigned)rope->far > GYRE_FAR_GROUPED)
@@ -212,8 +218,8 @@ static gyre_status check_far(const rope_config *rope, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* Attention works on tiles of 128 positions.  Over two of them the fastest pair then shrinks by no more than 2^-116, which
- * float holds, and its inverse. */
+/* Attention works on tiles of 128 positions.  With this base the fastest pair decays by at most 2^-116 over two tiles.  Float
+ * can represent that and its inverse. */
 static const double MIN_XPOS_BASE = 4;
 
 static gyre_status check_xpos(const rope_config *rope, gyre_error *err) {
@@ -249,7 +255,7 @@ static gyre_status copy_factors(gyre_encoding *encoding, const double *given, co
     if (!given)
         return gyre_fail(err, GYRE_EINVAL, "rope.%s: missing; longrope has one number for each pair (gyre_config)", name);
     for (int64_t i = 0; i < pairs; i++)
-        if (!isfinite(given[i]) || given[i] < 0x1p-10) /* a pair faster than that has no angle left at position 2^31 */
+        if (!isfinite(given[i]) || given[i] < 0x1p-10) /* the angle of a faster pair has no correct digits at 2^31 */
             return gyre_fail(err, GYRE_EINVAL, "rope.%s[%" PRId64 "]: %g is not a number from 2^-10 up (gyre_config)", name,
                              i, given[i]);
     *own = gyre_encoding_allocate(encoding, pairs, sizeof **own, err);
@@ -258,8 +264,9 @@ static gyre_status copy_factors(gyre_encoding *encoding, const double *given, co
     return GYRE_OK;
 }
 
-/* Given or derived: past these bounds scores, which have its square, and inverses leave the range of float.  One that
- * follows the length (dynamic YaRN) is 1 at the trained one and falls or grows all the way to the longest there is. */
+/* The factor is given or derived.  Outside these bounds scores, which contain its square, and inverses leave the range of
+ * float.  A factor that depends on the length (dynamic YaRN) is 1 at the trained length and monotone, so the longest length
+ * is its extreme. */
 static gyre_status set_attention_factor(gyre_encoding *encoding, gyre_error *err) {
     const rope_config *rope = &encoding->config.rope;
     const double own = gyre_rope_attention_factor(&encoding->config, 0),
@@ -322,7 +329,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return make_angle_table(encoding, err);
 }
 
-/* The pairs dealt out evenly, what is left over to the first axes. */
+/* Divides the pairs evenly among the axes; the remainder goes to the first axes. */
 static void suggest_sections(gyre_config *config) {
     rope_config *rope = &config->rope;
     const int64_t dim = rope->dim > 0 ? rope->dim : config->head_dim - rope->first_channel;
@@ -333,8 +340,8 @@ static void suggest_sections(gyre_config *config) {
         rope->axis_pairs[a] = dim / 2 / rope->axes + (a < dim / 2 % rope->axes);
 }
 
-/* Windows and leaky's divisor are those that Su measured best (kexue.fm 9708): half of what was trained, and a quarter with
- * 16.  Groups of 8 then reach 4.5 times as far as was trained. */
+/* The windows and leaky's divisor that Su measured best (kexue.fm 9708): half the trained length, or a quarter with divisor
+ * 16.  Groups of 8 reach 4.5 times the trained length. */
 static void suggest(gyre_config *config) {
     rope_config *rope = &config->rope;
     suggest_sections(config);

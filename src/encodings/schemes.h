@@ -1,10 +1,13 @@
-/* schemes.h: every scheme there is, one file each. */
+/* schemes.h: every scheme, one file each, and the lookup by kind. */
 #ifndef GYRE_ENCODINGS_SCHEMES_H
 #define GYRE_ENCODINGS_SCHEMES_H
-#include "core/encoding.h"
+#include "core/scheme.h"
 
 #define GYRE_SCHEME(name) extern const gyre_scheme gyre_scheme_##name;
 #include "encodings/schemes.def"
 #undef GYRE_SCHEME
+
+/* out = the scheme of a kind, or NULL. */
+const gyre_scheme *gyre_scheme_find(gyre_kind kind);
 
 #endif

@@ -1,5 +1,8 @@
-/* shaw.c: a trained vector for each distance, clipped, beside the key and beside the value. */
+/* shaw.c: Shaw et al.: a trained vector for each clipped distance, added to the key and to the value. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     return distance + encoding->config.score.max_distance;
@@ -18,7 +21,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }
 
-/* Where the paper's base model clips. */
+/* 16: the clip of the paper's base model. */
 static void suggest(gyre_config *config) {
     if (config->score.max_distance == 0) config->score.max_distance = 16;
 }

@@ -1,16 +1,24 @@
-/* sinusoidal.c: sines and cosines of the position, added at the input. */
+/* sinusoidal.c: sines and cosines of the position, added at the input.  Layouts, for 3 pairs:
+ *
+ *     INTERLEAVED                   s0 c0 s1 c1 s2 c2
+ *     SIN_COS, SIN_COS_T2T          s0 s1 s2 c0 c1 c2
+ *     COS_SIN, COS_SIN_T2T          c0 c1 c2 s0 s1 s2
+ *
+ * The T2T (tensor2tensor) layouts have exponent i / (pairs - 1) instead of 2 i / dim, and an odd last channel is 0. */
+#include "core/encoding.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
+#include "encodings/input_config.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <math.h>
 
 typedef struct gyre_input_config input_config;
 
-/* Where a channel stands and how fast its pair turns. */
 typedef struct layout_traits {
     int interleaved, cosines_first;
-    int short_exponent; /* i / (pairs - 1), as tensor2tensor, and not 2i / dim; an odd last channel is 0 */
+    int short_exponent; /* tensor2tensor's */
 } layout_traits;
 static const layout_traits layouts[] = {[GYRE_SINUSOID_INTERLEAVED] = {1, 0, 0},
                                         [GYRE_SINUSOID_SIN_COS] = {0, 0, 0},
@@ -65,7 +73,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* Channel c is a sine or a cosine of pair *pair, or neither. */
+/* out = whether channel c is the sine or the cosine of pair *pair, or neither. */
 enum { SINE, COSINE, NEITHER };
 static int channel_kind(const input_config *input, int64_t c, int64_t *pair) {
     const layout_traits *traits = &layouts[input->layout];
@@ -81,17 +89,17 @@ static void input_row(const gyre_encoding *encoding, int64_t position, int64_t f
     const int padding = input->zero_padding && position == -1;
     const double angle_position = (double)(position + input->offset);
     double cosine = 1.0, sine = 0.0;
-    int64_t known = -1; /* the pair those are of: neighbours share it where interleaved */
+    int64_t current = -1; /* the pair of cosine and sine: interleaved neighbours share it */
     for (int64_t c = 0; c < count; c++) {
-        int64_t pair = known;
+        int64_t pair = current;
         const int kind = padding ? NEITHER : channel_kind(input, first + c, &pair);
-        if (pair != known) gyre_angle(encoding->frequency[pair], angle_position, &cosine, &sine);
-        known = pair;
+        if (pair != current) gyre_angle(encoding->frequency[pair], angle_position, &cosine, &sine);
+        current = pair;
         row[c] = kind == SINE ? sine : kind == COSINE ? cosine : 0.0;
     }
 }
 
-/* From the rows that are kept: 0 where there is none. */
+/* From the angle table.  out = 0 if it has no row for the position. */
 static int input_row_f32(const gyre_encoding *encoding, int64_t position, float factor, float *row) {
     const input_config *input = &encoding->config.input;
     const layout_traits *traits = &layouts[input->layout];

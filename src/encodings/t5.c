@@ -1,19 +1,23 @@
-/* t5.c: a trained number for each head and bucket of distances: one bucket a distance near by, then buckets that grow like
- * the distance's logarithm, the last one without end. */
+/* t5.c: T5: a trained number for each head and bucket of distances.  Short distances have a bucket each; then buckets grow
+ * logarithmically, and the last one has no end. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;
-    const int64_t side = score->bidirectional ? score->buckets / 2 : score->buckets, exact = side / 2;
-    const int64_t offset = score->bidirectional && distance > 0 ? side : 0;
+    /* Buckets of one direction; the first half of them holds one distance each. */
+    const int64_t count = score->bidirectional ? score->buckets / 2 : score->buckets, exact = count / 2;
+    const int64_t offset = score->bidirectional && distance > 0 ? count : 0;
     const int64_t n = score->bidirectional ? (distance < 0 ? -distance : distance) : (distance < 0 ? -distance : 0);
     if (n < exact) return offset + n;
-    const double share = log((double)n / (double)exact) / log((double)score->max_distance / (double)exact);
-    const int64_t bucket = exact + (int64_t)(share * (double)(side - exact));
-    return offset + (bucket < side ? bucket : side - 1);
+    const double fraction = log((double)n / (double)exact) / log((double)score->max_distance / (double)exact);
+    const int64_t bucket = exact + (int64_t)(fraction * (double)(count - exact));
+    return offset + (bucket < count ? bucket : count - 1);
 }
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {

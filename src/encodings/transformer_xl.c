@@ -1,11 +1,14 @@
-/* transformer_xl.c: (q + u) . k + (q + v) . r, where r belongs to the distance alone.  The caller projects the sinusoid of
- * the distances to r, a table for each head; u and v are vectors of each head. */
+/* transformer_xl.c: Transformer-XL: (q + u) . k + (q + v) . r, where r depends on the distance alone.  The caller projects
+ * the sinusoid of each distance to r, one table per head; u and v are trained vectors, one per head. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;
     const int64_t limit = score->max_distance, behind = -distance, clipped = behind > limit ? limit : behind;
-    if (!score->bidirectional) return clipped < 0 ? 0 : clipped;
+    if (!score->bidirectional) return clipped < 0 ? 0 : clipped; /* keys after the query share row 0 */
     return (clipped < -limit ? -limit : clipped) + limit;
 }
 

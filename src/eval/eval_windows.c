@@ -1,10 +1,12 @@
 #include "eval/eval_windows.h"
-#include "model/layers.h"
+#include "core/exec.h"
+#include "model/ops/float_buffer.h"
+#include "util/error.h"
 #include <stdlib.h>
 
 typedef struct worker {
     gyre_context *reader;
-    float *logits;
+    float *logits; /* [GYRE_EVAL_WINDOW_CHUNK][vocab] */
     gyre_status status;
     gyre_error error;
 } worker;
@@ -12,10 +14,10 @@ typedef struct worker {
 typedef struct window_pool {
     const gyre_eval_windows *windows;
     worker *workers;
-    int64_t count;
+    int64_t count; /* workers */
 } window_pool;
 
-/* Worker w takes every count-th window: which one reads a window changes nothing in what is read. */
+/* Worker w reads windows w, w + count, ...  Which worker reads a window does not change the result. */
 static void run_worker(void *arg, int64_t index) {
     window_pool *r = arg;
     worker *w = &r->workers[index];
@@ -54,10 +56,10 @@ int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, i
     const gyre_encoding *encoding = windows->encoding ? windows->encoding : gyre_model_get_encoding(windows->model);
     const gyre_config *config = gyre_encoding_get_config(encoding);
     const int64_t left = windows->context - from;
-    int64_t most = GYRE_EVAL_WINDOW_CHUNK;
+    int64_t max = GYRE_EVAL_WINDOW_CHUNK;
     if (config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX)
-        most = from < wanted ? wanted - from : DECODE_CHUNK;
-    return left < most ? left : most;
+        max = from < wanted ? wanted - from : DECODE_CHUNK;
+    return left < max ? left : max;
 }
 
 gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err) {

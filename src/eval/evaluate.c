@@ -1,7 +1,9 @@
-/* evaluate.c: perplexity against context, under the protocols that papers use. */
+/* evaluate.c: perplexity against context length, under the protocols that papers use. */
+#include "core/encoding.h"
 #include "core/sized.h"
 #include "eval/eval_windows.h"
-#include "model/layers.h"
+#include "model/ops/logits.h"
+#include "util/error.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +13,12 @@ typedef struct evaluation {
     const gyre_eval_options *options;
     const gyre_eval_windows *eval_windows;
     int64_t context, stride, first_scored; /* predictions before first_scored in a window are not scored */
-    int64_t windows, available;            /* read, of so many that the text holds */
+    int64_t windows, available;            /* read; that the text holds */
     double *nats;                          /* [windows] sum over the scored predictions */
     double *bucket_nats;                   /* [windows][buckets], or NULL */
 } evaluation;
 
-/* Spread evenly over the text where fewer are read than there are. */
+/* Windows are spread evenly over the text if fewer are read than it holds. */
 static int64_t window_start(const evaluation *e, int64_t index) {
     if (e->options->starts) return e->options->starts[index];
     return (e->windows == e->available ? index : index * e->available / e->windows) * e->stride;
@@ -57,7 +59,7 @@ static gyre_status plan_windows(evaluation *e, gyre_error *err) {
                          (long long)o->context, (long long)o->stride);
     e->context = o->context;
     e->stride = o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE ? o->context : o->stride ? o->stride : o->context / 2;
-    const int64_t last = o->context / 2 < 200 ? o->context / 2 : 200;
+    const int64_t last = o->context / 2 < 200 ? o->context / 2 : 200; /* of GYRE_EVAL_PROTOCOL_LAST */
     e->first_scored = o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE
                           ? 0
                           : o->context - (o->protocol == GYRE_EVAL_PROTOCOL_LAST ? last : e->stride);
@@ -87,7 +89,8 @@ static void summarise(const evaluation *e, gyre_eval_result *out) {
         sum += e->nats[w];
     for (int64_t w = 0; o->by_window && w < e->windows; w++)
         o->by_window[w] = e->nats[w] / (double)scored;
-    /* Every window scores as many predictions, so the mean over windows of means is the mean over predictions. */
+    /* Every window scores the same number of predictions, so the mean over windows of their means is the mean over
+     * predictions. */
     *out = (gyre_eval_result){sum / (double)(e->windows * scored), e->windows, e->windows * scored};
     for (int64_t b = 0; e->bucket_nats && b < o->buckets; b++) {
         double in_bucket = 0;

@@ -1,29 +1,26 @@
-/* passkey.c: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
+/* passkey.c: passkey retrieval: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
 #include "core/sized.h"
 #include "eval/eval_windows.h"
-#include "model/layers.h"
-#include "model/random.h"
+#include "model/ops/logits.h"
+#include "model/ops/random.h"
+#include "util/error.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     END_MARK = GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS,
     DIGITS = 4,
-    MIN_BYTES_PER_KEY = 2 * GYRE_PASSKEY_LENGTH + 4 /* bytes of window a key needs: hidden, asked for, and some text */
+    MIN_BYTES_PER_KEY = 2 * GYRE_PASSKEY_LENGTH + 4 /* bytes of a window per key: hidden, asked for, and some text */
 };
 
-static int64_t random_below(uint64_t *state, int64_t n) {
-    return (int64_t)(gyre_random_uniform(state) * (double)n);
-}
-
-/* No two neighbouring digits stand twice in one window: after two symbols of an answer the next one is certain. */
+/* No pair of adjacent digits occurs twice in a window, so that any two symbols of an answer determine the next one. */
 static void draw_keys(int64_t keys, uint64_t *state, int32_t digits[][DIGITS]) {
     unsigned char used[100] = {0};
     for (int64_t k = 0; k < keys; k++) {
         int fresh;
         do {
             for (int i = 0; i < DIGITS; i++)
-                digits[k][i] = (int32_t)random_below(state, 10);
+                digits[k][i] = (int32_t)gyre_random_below(state, 10);
             const int32_t *d = digits[k];
             const int a = d[0] * 10 + d[1], b = d[1] * 10 + d[2], c = d[2] * 10 + d[3];
             fresh = !used[a] && !used[b] && !used[c] && a != b && b != c && a != c;
@@ -43,7 +40,7 @@ static void shuffle(int32_t *order, int64_t n, uint64_t *state) {
     for (int64_t i = 0; i < n; i++)
         order[i] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
-        const int64_t j = random_below(state, i + 1);
+        const int64_t j = gyre_random_below(state, i + 1);
         const int32_t t = order[i];
         order[i] = order[j];
         order[j] = t;
@@ -51,24 +48,24 @@ static void shuffle(int32_t *order, int64_t n, uint64_t *state) {
 }
 
 static int64_t clamp_keys(int64_t keys, int64_t length) {
-    const int64_t room = length / MIN_BYTES_PER_KEY, most = room < GYRE_PASSKEY_KEYS ? room : GYRE_PASSKEY_KEYS;
-    return keys > most ? most : keys;
+    const int64_t fit = length / MIN_BYTES_PER_KEY, max = fit < GYRE_PASSKEY_KEYS ? fit : GYRE_PASSKEY_KEYS;
+    return keys > max ? max : keys;
 }
 
 void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
                          unsigned char *asked) {
     int32_t digits[GYRE_PASSKEY_KEYS][DIGITS], marks[GYRE_PASSKEY_KEYS], order[GYRE_PASSKEY_KEYS];
     keys = clamp_keys(keys, length);
-    const int64_t start = random_below(state, text->count - length + 1), body = length - keys * GYRE_PASSKEY_LENGTH;
+    const int64_t start = gyre_random_below(state, text->count - length + 1), body = length - keys * GYRE_PASSKEY_LENGTH;
     for (int64_t i = 0; i < length; i++)
         out[i] = text->ids[start + i] >= GYRE_PASSKEY_MARK ? '?' : text->ids[start + i];
     if (asked) memset(asked, 0, (size_t)length);
     draw_keys(keys, state, digits);
     shuffle(marks, GYRE_PASSKEY_KEYS, state);
     shuffle(order, keys, state);
-    for (int64_t k = 0; k < keys; k++) { /* one key to an equal share of the body, anywhere in it */
-        const int64_t from = k * body / keys, room = (k + 1) * body / keys - from - GYRE_PASSKEY_LENGTH;
-        write_key(out + from + random_below(state, room + 1), GYRE_PASSKEY_MARK + marks[k], digits[k]);
+    for (int64_t k = 0; k < keys; k++) { /* the body is split into equal parts, with one key anywhere in each */
+        const int64_t from = k * body / keys, slack = (k + 1) * body / keys - from - GYRE_PASSKEY_LENGTH;
+        write_key(out + from + gyre_random_below(state, slack + 1), GYRE_PASSKEY_MARK + marks[k], digits[k]);
     }
     for (int64_t k = 0; k < keys; k++) {
         const int64_t at = body + k * GYRE_PASSKEY_LENGTH;
@@ -84,15 +81,8 @@ typedef struct trials {
     const gyre_eval_windows *eval_windows;
     int64_t keys, windows;
     int32_t *tokens; /* [windows][context] */
-    int64_t *right;  /* [windows] */
+    int64_t *right;  /* [windows] keys found */
 } trials;
-
-static int argmax(const float *logits, int64_t vocab) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < vocab; i++)
-        if (logits[i] > logits[best]) best = i;
-    return (int)best;
-}
 
 /* The questions are the last keys * GYRE_PASSKEY_LENGTH tokens; logits row i predicts the token after it. */
 static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err) {
@@ -111,14 +101,15 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     for (int64_t k = 0; k < t->keys; k++) {
         int right = 1;
         for (int64_t i = k * GYRE_PASSKEY_LENGTH; i < k * GYRE_PASSKEY_LENGTH + DIGITS; i++)
-            right &= argmax(logits + i * vocab, vocab) == tokens[first + i + 1];
+            right &= gyre_argmax(logits + i * vocab, vocab) == tokens[first + i + 1];
         t->right[index] += right;
     }
     if (t->options->progress) t->options->progress(t->options->progress_ctx, context, t->windows * context);
     return GYRE_OK;
 }
 
-static gyre_status check(const gyre_model *model, const gyre_text *text, const gyre_passkey_options *o, gyre_error *err) {
+static gyre_status check_options(const gyre_model *model, const gyre_text *text, const gyre_passkey_options *o,
+                                 gyre_error *err) {
     if (gyre_model_get_config(model)->vocab < 256)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "passkey: a vocabulary of %lld holds no bytes (passkey)",
                          (long long)gyre_model_get_config(model)->vocab);
@@ -135,7 +126,7 @@ static gyre_status check(const gyre_model *model, const gyre_text *text, const g
 static gyre_status measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
                            const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
                            gyre_error *err) {
-    gyre_status status = check(model, text, options, err);
+    gyre_status status = check_options(model, text, options, err);
     if (status) return status;
     trials t = {.model = model, .text = text, .options = options, .keys = clamp_keys(options->keys, options->context)};
     t.windows = (options->trials + t.keys - 1) / t.keys;

@@ -1,9 +1,9 @@
-/* sample.c: one token drawn from what a model thinks comes next.
+/* sample.c: draws a token from logits.
  *
- * No memory is taken and nothing is sorted: what top_k and top_p keep is all above some logit and, of those that equal it,
- * the lowest ids.  That logit is found by its bits, eleven at a time. */
+ * Allocates nothing and sorts nothing.  top_k and top_p both keep the tokens above some logit and, of those equal to it,
+ * the lowest ids.  A radix search finds that logit, eleven bits at a time. */
 #include "core/sized.h"
-#include "model/random.h"
+#include "model/ops/random.h"
 
 #include "gyre/gyre_model.h"
 
@@ -12,7 +12,7 @@
 
 enum { RADIX_BITS = 11, BUCKETS = 1 << RADIX_BITS };
 
-/* What is kept: keys above `key`, and the first `ties` that equal it. */
+/* Tokens that are kept: those with a sort key above `key`, and the first `ties` with a sort key equal to it. */
 typedef struct logit_cutoff {
     uint32_t key;
     int64_t ties;
@@ -24,14 +24,14 @@ typedef struct distribution {
     double largest, temperature;
 } distribution;
 
-/* Keys are in the order of the numbers. */
+/* out = a key that sorts as the numbers do. */
 static uint32_t sort_key(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* e^x for x <= 0.  A C library's differs in its last bit from that of another, and with it the token drawn. */
+/* e^x for x <= 0.  C libraries differ in the last bit of exp, which could change the token drawn. */
 static double exponential(double x) {
     if (!(x > -745.0)) return 0.0;
     const double exponent = floor(x * 0x1.71547652b82fep+0 + 0.5);
@@ -42,14 +42,14 @@ static double exponential(double x) {
     return ldexp(sum, (int)exponent);
 }
 
-/* Unnormalised: 1 for the likeliest. */
+/* out = the unnormalized probability of token i; 1 for the likeliest. */
 static double exp_weight(const distribution *d, int64_t i) {
     const double x = (double)d->logits[i];
     if (x == d->largest) return 1.0;
     return isinf(x) || isinf(d->largest) ? 0.0 : exponential((x - d->largest) / d->temperature);
 }
 
-/* Goes through what `in` keeps. */
+/* Walks the tokens that a cutoff keeps, in order of their ids. */
 typedef struct candidate_iterator {
     const distribution *d;
     logit_cutoff cutoff;
@@ -73,14 +73,14 @@ static double total_weight(const distribution *d, logit_cutoff cutoff) {
     return total;
 }
 
-/* What `in` keeps and begins with the digits found so far, by its next digit. */
+/* The tokens that a cutoff keeps and whose keys begin with the digits found so far, counted by their next digit. */
 typedef struct radix_histogram {
     double sums[BUCKETS];
     int64_t counts[BUCKETS];
     uint32_t buckets;
 } radix_histogram;
 
-/* prefix: the digits above bit `above`; the next one ends at bit `shift`. */
+/* prefix: the digits found so far, down to bit `above`.  The next digit ends at bit `shift`. */
 static void fill_histogram(radix_histogram *s, const distribution *d, logit_cutoff cutoff, int by_weight, uint32_t prefix,
                            int above, int shift) {
     candidate_iterator w = {d, cutoff, 0, 0};
@@ -96,8 +96,8 @@ static void fill_histogram(radix_histogram *s, const distribution *d, logit_cuto
     }
 }
 
-/* out = the digit with which `sum`, of all that is larger, reaches `enough`; the lowest there is where none does, as
- * rounding may have it.  *reaches = whether one does.  Adds the larger ones to *sum. */
+/* Walks the digits from the largest down, until *sum plus theirs reaches `enough`.  out = that digit, or the lowest one
+ * that occurs if none reaches it (rounding).  *reaches = whether one does.  Adds the larger digits to *sum. */
 static uint32_t choose_bucket(const radix_histogram *s, double enough, double *sum, int *reaches) {
     uint32_t chosen = s->buckets;
     *reaches = 0;
@@ -110,7 +110,8 @@ static uint32_t choose_bucket(const radix_histogram *s, double enough, double *s
     return chosen;
 }
 
-/* out = the cut below which the likeliest of `in` first reach `enough`, each counting 1 or its weight. */
+/* out = the cutoff at which the likeliest tokens of `cutoff` first reach `enough`.  Each counts 1, or its weight if
+ * by_weight. */
 static logit_cutoff find_threshold(const distribution *d, logit_cutoff cutoff, int by_weight, double enough) {
     radix_histogram s;
     double sum = 0.0;
@@ -120,8 +121,8 @@ static logit_cutoff find_threshold(const distribution *d, logit_cutoff cutoff, i
         int reaches;
         fill_histogram(&s, d, cutoff, by_weight, prefix, above, shift);
         digit = choose_bucket(&s, enough, &sum, &reaches);
-        /* Rounding: all of them do not reach it.  Further down, where the same are added in another order, it is the
-         * lowest of those that did. */
+        /* At the first digit: all tokens together fall short of `enough` by rounding, so all are kept.  At later digits
+         * the same weights are added in another order, and choose_bucket returns the lowest. */
         if (!reaches && above == 32) return cutoff;
         prefix = prefix << (above - shift) | digit;
         above = shift;
@@ -133,8 +134,8 @@ static logit_cutoff find_threshold(const distribution *d, logit_cutoff cutoff, i
     return (logit_cutoff){prefix, ties};
 }
 
-/* Makes -0 a 0.  out = the likeliest, the first of several; -1 where there is nothing to choose from. */
-static int64_t argmax(float *logits, int64_t vocab) {
+/* Turns -0 into 0.  out = the id of the largest logit, the first of several; -1 if a logit is NaN or none is finite. */
+static int64_t clean_argmax(float *logits, int64_t vocab) {
     int64_t best = -1;
     int finite = 0;
     for (int64_t i = 0; i < vocab; i++) {
@@ -170,7 +171,7 @@ int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling,
     if (vocab < 1 || vocab > INT32_MAX || (sampling && gyre_sized_read(&own, sizeof own, sampling, "gyre_sampling", NULL)))
         return -1;
     if (own.top_p == 0.0) own.top_p = 1;
-    const int64_t best = argmax(logits, vocab);
+    const int64_t best = clean_argmax(logits, vocab);
     if (best < 0 || !(s->temperature > 0.0)) return (int32_t)best;
     const distribution d = {logits, vocab, (double)logits[best], s->temperature};
     return sample_token(&d, s, uniform);

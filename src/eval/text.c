@@ -1,12 +1,11 @@
 /* text.c: files, and whole folders of them, as token ids. */
-#include "core/encoding.h"
+#include "eval/path_list.h"
 #include "files/file_read.h"
 #include "files/fnv1a.h"
 #include "files/replace_folder.h"
-
 #include "gyre/gyre_model.h"
+#include "util/error.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,95 +13,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HELD_OUT_MODULUS = 10 /* one file in so many */ };
+enum { HELD_OUT_MODULUS = 10 }; /* one file in ten is held out */
 
-/* -- which files -- */
-typedef struct path_list {
-    char **paths;
-    size_t count, capacity;
-} path_list;
-
-static void free_list(path_list *list) {
-    for (size_t i = 0; i < list->count; i++)
-        free(list->paths[i]);
-    free(list->paths);
-}
-
-static gyre_status append_path(path_list *list, const char *folder, const char *name, gyre_error *err) {
-    if (list->count == list->capacity) {
-        const size_t capacity = 2 * list->capacity + 16;
-        char **grown = realloc(list->paths, capacity * sizeof *grown);
-        if (!grown) return gyre_fail(err, GYRE_ENOMEM, "text: no memory for %zu paths (%s)", capacity, folder);
-        list->paths = grown;
-        list->capacity = capacity;
-    }
-    const size_t length = strlen(folder), bytes = length + strlen(name) + 2;
-    char *path = malloc(bytes);
-    if (!path) return gyre_fail(err, GYRE_ENOMEM, "text: no memory for a path (%s)", folder);
-    snprintf(path, bytes, "%s%s%s", folder, length > 0 && folder[length - 1] == '/' ? "" : "/", name);
-    list->paths[list->count++] = path;
-    return GYRE_OK;
-}
-
-/* Links are passed over: one that points upwards would make the walk endless, one elsewhere would count a text twice. */
-static gyre_status add_entry(const char *folder, const char *name, path_list *folders, path_list *files, gyre_error *err) {
-    struct stat info;
-    gyre_status status = append_path(files, folder, name, err);
-    if (status != GYRE_OK) return status;
-    char *path = files->paths[files->count - 1];
-    if (lstat(path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-    if (S_ISREG(info.st_mode)) return GYRE_OK;
-    files->count--;
-    if (S_ISDIR(info.st_mode)) status = append_path(folders, folder, name, err);
-    free(path);
-    return status;
-}
-
-static gyre_status list_folder(const char *folder, path_list *folders, path_list *files, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    DIR *entries = opendir(folder);
-    if (!entries) return gyre_fail(err, GYRE_EIO, "%s: %s", folder, strerror(errno));
-    while (status == GYRE_OK) {
-        errno = 0;
-        const struct dirent *entry = readdir(entries);
-        if (!entry) {
-            if (errno != 0) status = gyre_fail(err, GYRE_EIO, "%s: %s", folder, strerror(errno));
-            break;
-        }
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        status = add_entry(folder, entry->d_name, folders, files, err);
-    }
-    closedir(entries);
-    return status;
-}
-
-static int compare_paths(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* files = all regular files under `folder`, sorted. */
-static gyre_status list_files(const char *folder, path_list *files, gyre_error *err) {
-    path_list folders = {NULL, 0, 0};
-    gyre_status status = list_folder(folder, &folders, files, err);
-    for (size_t i = 0; i < folders.count && status == GYRE_OK; i++)
-        status = list_folder(folders.paths[i], &folders, files, err);
-    free_list(&folders);
-    if (status == GYRE_OK && files->count > 0) qsort(files->paths, files->count, sizeof *files->paths, compare_paths);
-    return status;
-}
-
-/* -- bytes into ids -- */
+/* -- files to ids -- */
 typedef struct collector {
     gyre_text text;
-    int64_t capacity, files_seen; /* files looked at, taken or not */
+    int64_t capacity, files_seen; /* files_seen: files read, in the split or not */
     gyre_text_split split;
-    const gyre_tokenizer *tokenizer; /* NULL: ids are bytes */
+    const gyre_tokenizer *tokenizer; /* NULL = ids are bytes */
 } collector;
 
 static gyre_status reserve(collector *c, int64_t more, const char *path, gyre_error *err) {
     if (more <= c->capacity - c->text.count) return GYRE_OK;
-    const int64_t least = c->text.count + more;
-    const int64_t capacity = least > 2 * c->capacity ? least : 2 * c->capacity;
+    const int64_t required = c->text.count + more;
+    const int64_t capacity = required > 2 * c->capacity ? required : 2 * c->capacity;
     int32_t *grown =
         (uint64_t)capacity <= SIZE_MAX / sizeof *grown ? realloc(c->text.ids, (size_t)capacity * sizeof *grown) : NULL;
     if (!grown) return gyre_fail(err, GYRE_ENOMEM, "text: no memory for %" PRId64 " tokens (%s)", capacity, path);
@@ -111,14 +35,14 @@ static gyre_status reserve(collector *c, int64_t more, const char *path, gyre_er
     return GYRE_OK;
 }
 
-/* By content, so that a file is held out on every machine and under every name. */
+/* Chosen by content, so that the same file is held out on every machine and under every name. */
 static int is_in_split(gyre_text_split split, const char *bytes, size_t size) {
     if (split == GYRE_TEXT_SPLIT_ALL) return 1;
     const int held_out = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, bytes, size) % HELD_OUT_MODULUS == 0;
     return held_out == (split == GYRE_TEXT_SPLIT_HELD_OUT);
 }
 
-/* The file's tokens after those of the files before. */
+/* Appends a file's tokens.  Only the first file gets the begin token. */
 static gyre_status append_tokens(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
     int32_t *ids;
     int64_t count;
@@ -165,18 +89,19 @@ static gyre_status read_file(collector *c, const char *path, gyre_error *err) {
 
 static gyre_status read_path(collector *c, const char *path, gyre_error *err) {
     struct stat info;
-    path_list files = {NULL, 0, 0};
+    gyre_path_list files = {NULL, 0, 0};
     if (stat(path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(info.st_mode)) return read_file(c, path, err);
-    gyre_status status = list_files(path, &files, err);
+    gyre_status status = gyre_path_list_files(&files, path, err);
     for (size_t i = 0; i < files.count && status == GYRE_OK; i++)
         status = read_file(c, files.paths[i], err);
-    free_list(&files);
+    gyre_path_list_free(&files);
     return status;
 }
 
-/* where: the first path, and how many more. */
-static gyre_status check_count(const collector *c, const char *const *paths, int64_t count, int64_t least, gyre_error *err) {
+/* Errors name the first path and the number of others. */
+static gyre_status check_count(const collector *c, const char *const *paths, int64_t count, int64_t min_tokens,
+                               gyre_error *err) {
     char more[48] = "";
     const gyre_text *t = &c->text;
     const char *kind = c->split == GYRE_TEXT_SPLIT_TRAIN ? "for training" : "held out";
@@ -186,18 +111,18 @@ static gyre_status check_count(const collector *c, const char *const *paths, int
         return gyre_fail(err, GYRE_EINVAL, "text: none of %" PRId64 " files is %s (%s%s)", c->files_seen, kind, paths[0],
                          more);
     if (t->count == 0) return gyre_fail(err, GYRE_EINVAL, "text: empty (%s%s)", paths[0], more);
-    if (t->count < least)
+    if (t->count < min_tokens)
         return gyre_fail(err, GYRE_EINVAL, "text: %" PRId64 " %s, at least %" PRId64 " are needed (%s%s)", t->count,
-                         c->tokenizer ? "tokens" : "bytes", least, paths[0], more);
+                         c->tokenizer ? "tokens" : "bytes", min_tokens, paths[0], more);
     return GYRE_OK;
 }
 
-static gyre_status collect(gyre_text *out, collector *c, const char *const *paths, int64_t count, int64_t least,
+static gyre_status collect(gyre_text *out, collector *c, const char *const *paths, int64_t count, int64_t min_tokens,
                            gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < count && status == GYRE_OK; i++)
         status = read_path(c, paths[i], err);
-    if (status == GYRE_OK) status = check_count(c, paths, count, least, err);
+    if (status == GYRE_OK) status = check_count(c, paths, count, min_tokens, err);
     if (status == GYRE_OK)
         *out = c->text;
     else
@@ -205,21 +130,21 @@ static gyre_status collect(gyre_text *out, collector *c, const char *const *path
     return status;
 }
 
-gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count, gyre_text_split split, int64_t least,
-                           gyre_error *err) {
+gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count, gyre_text_split split,
+                           int64_t min_tokens, gyre_error *err) {
     if (!out || !paths || count < 1) return gyre_fail(err, GYRE_EINVAL, "text: no path is given");
     if (split != GYRE_TEXT_SPLIT_ALL && split != GYRE_TEXT_SPLIT_TRAIN && split != GYRE_TEXT_SPLIT_HELD_OUT)
         return gyre_fail(err, GYRE_EINVAL, "text: %d names no split (%s)", (int)split, paths[0]);
     collector c = {.text = {.hash = GYRE_FNV1A_OFFSET_BASIS}, .split = split};
-    return collect(out, &c, paths, count, least, err);
+    return collect(out, &c, paths, count, min_tokens, err);
 }
 
 gyre_status gyre_text_tokenize(gyre_text *out, const gyre_tokenizer *tokenizer, const char *const *paths, int64_t count,
-                               int64_t least, gyre_error *err) {
+                               int64_t min_tokens, gyre_error *err) {
     if (!out || !tokenizer || !paths || count < 1)
         return gyre_fail(err, GYRE_EINVAL, "text: a tokenizer and a path are needed");
     collector c = {.text = {.hash = GYRE_FNV1A_OFFSET_BASIS}, .split = GYRE_TEXT_SPLIT_ALL, .tokenizer = tokenizer};
-    return collect(out, &c, paths, count, least, err);
+    return collect(out, &c, paths, count, min_tokens, err);
 }
 
 void gyre_text_free(gyre_text *text) {
@@ -228,7 +153,7 @@ void gyre_text_free(gyre_text *text) {
     *text = (gyre_text){0};
 }
 
-/* -- ids written out -- */
+/* -- ids written as decimal numbers -- */
 static int is_separator(char c) {
     return strchr(" \t\r\n\v\f,", c) != NULL && c != '\0';
 }
@@ -245,7 +170,7 @@ static gyre_status fail_id(const char *path, size_t at, int64_t vocab, gyre_erro
     return GYRE_EFORMAT;
 }
 
-/* One id from bytes[*at], which is no separator.  Stops at the first digit that takes it past the vocabulary. */
+/* *out = the id at bytes[*at], which is not a separator.  Fails at the first digit that takes it past the vocabulary. */
 static gyre_status parse_id(const char *bytes, size_t size, size_t *at, int64_t vocab, const char *path, int32_t *out,
                             gyre_error *err) {
     const size_t start = *at;
@@ -273,7 +198,7 @@ static gyre_status parse_ids(collector *c, const char *bytes, size_t size, int64
     return status;
 }
 
-gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, int64_t least, gyre_error *err) {
+gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, int64_t min_tokens, gyre_error *err) {
     char *bytes;
     size_t size;
     if (!out || !path || vocab < 1 || vocab > (int64_t)INT32_MAX + 1)
@@ -285,9 +210,9 @@ gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, 
     status = parse_ids(&c, bytes, size, vocab, path, err);
     free(bytes);
     if (status == GYRE_OK && c.text.count == 0) status = gyre_fail(err, GYRE_EINVAL, "ids: empty (%s)", path);
-    if (status == GYRE_OK && c.text.count < least)
+    if (status == GYRE_OK && c.text.count < min_tokens)
         status = gyre_fail(err, GYRE_EINVAL, "ids: %" PRId64 " tokens, at least %" PRId64 " are needed (%s)", c.text.count,
-                           least, path);
+                           min_tokens, path);
     if (status == GYRE_OK)
         *out = c.text;
     else

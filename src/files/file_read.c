@@ -1,39 +1,34 @@
-/* file_read.c: a whole file in memory, or in the address space. */
-#define _DEFAULT_SOURCE /* madvise: POSIX's own keeps the pages with glibc */
+/* file_read.c: read and mmap, with errors that name the file. */
+#define _DEFAULT_SOURCE /* madvise: posix_madvise of glibc does not release pages */
 #include "files/file_read.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-}
-
-/* Grows as it reads: a pipe does not say its size, and a file's may change. */
+/* The buffer grows as needed: a pipe has no size, and the size of a file may change. */
 static gyre_status read_stream(FILE *stream, const char *path, size_t expected, char **out, size_t *bytes, gyre_error *err) {
-    size_t room = expected + 2, size = 0;
-    char *memory = malloc(room);
+    size_t capacity = expected + 2, size = 0;
+    char *memory = malloc(capacity);
     while (memory) {
-        size += fread(memory + size, 1, room - 1 - size, stream);
-        if (size < room - 1) break;
-        char *grown = room <= SIZE_MAX / 2 ? realloc(memory, 2 * room) : NULL;
+        size += fread(memory + size, 1, capacity - 1 - size, stream);
+        if (size < capacity - 1) break;
+        char *grown = capacity <= SIZE_MAX / 2 ? realloc(memory, 2 * capacity) : NULL;
         if (!grown) free(memory);
         memory = grown;
-        room *= 2;
+        capacity *= 2;
     }
     if (!memory) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory to read it", path);
     if (ferror(stream)) {
         free(memory);
-        return fail_io(err, path);
+        return gyre_fail_errno(err, path, errno);
     }
     memory[size] = '\0';
     *out = memory;
@@ -43,14 +38,14 @@ static gyre_status read_stream(FILE *stream, const char *path, size_t expected, 
 
 gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err) {
     struct stat info;
-    if (stat(path, &info) != 0) return fail_io(err, path);
-    if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(EISDIR));
+    if (stat(path, &info) != 0) return gyre_fail_errno(err, path, errno);
+    if (S_ISDIR(info.st_mode)) return gyre_fail_errno(err, path, EISDIR);
     if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
         return gyre_fail(err, GYRE_EIO, "%s: neither a regular file nor a pipe", path);
     if (info.st_size < 0 || (uint64_t)info.st_size > SIZE_MAX / 4)
         return gyre_fail(err, GYRE_EIO, "%s: too large for this machine", path);
     FILE *stream = fopen(path, "rb");
-    if (!stream) return fail_io(err, path);
+    if (!stream) return gyre_fail_errno(err, path, errno);
     const gyre_status status = read_stream(stream, path, (size_t)info.st_size, out, bytes, err);
     fclose(stream);
     return status;
@@ -59,20 +54,20 @@ gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_err
 /* -- mapping -- */
 static gyre_status map_descriptor(gyre_mapping *out, int descriptor, const char *path, gyre_error *err) {
     struct stat info;
-    if (fstat(descriptor, &info) != 0) return fail_io(err, path);
+    if (fstat(descriptor, &info) != 0) return gyre_fail_errno(err, path, errno);
     if (!S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: not a regular file", path);
     if ((uint64_t)info.st_size > SIZE_MAX) return gyre_fail(err, GYRE_EIO, "%s: too large for this machine", path);
     if (info.st_size == 0) return gyre_fail(err, GYRE_EFORMAT, "%s: empty", path);
     void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (bytes == MAP_FAILED) return fail_io(err, path);
+    if (bytes == MAP_FAILED) return gyre_fail_errno(err, path, errno);
     *out = (gyre_mapping){bytes, (size_t)info.st_size};
     return GYRE_OK;
 }
 
 gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *err) {
-    /* O_NONBLOCK: a pipe of that name is an error, not a wait. */
+    /* O_NONBLOCK makes opening a pipe fail instead of wait. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return fail_io(err, path);
+    if (descriptor < 0) return gyre_fail_errno(err, path, errno);
     const gyre_status status = map_descriptor(out, descriptor, path, err);
     close(descriptor);
     return status;
@@ -89,15 +84,4 @@ void gyre_mapping_release_pages(const unsigned char *bytes, size_t size) {
     const size_t each = (size_t)page, before = (each - (uintptr_t)bytes % each) % each;
     if (size <= before) return;
     (void)madvise((void *)(bytes + before), (size - before) / each * each, MADV_DONTNEED);
-}
-
-int gyre_file_starts_with(const char *path, const char *magic, size_t size) {
-    char head[16];
-    struct stat info;
-    if (size > sizeof head || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) return 0;
-    const int same = fread(head, 1, size, file) == size && memcmp(head, magic, size) == 0;
-    fclose(file);
-    return same;
 }

@@ -1,22 +1,21 @@
-/* file_read.h: a whole file in memory, or in the address space. */
-#ifndef GYRE_READING_FILE_READ_H
-#define GYRE_READING_FILE_READ_H
+/* file_read.h: reads a whole file into memory, or maps it. */
+#ifndef GYRE_FILES_FILE_READ_H
+#define GYRE_FILES_FILE_READ_H
 #include "gyre/gyre.h"
 
-/* *out = the whole file, with a NUL after it; the caller frees it.  *bytes = its size. */
+/* *out = the file's contents, followed by a NUL; the caller frees it.  *bytes = the size without the NUL. */
 gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err);
 
-/* A regular file mapped for reading.  Who shortens it meanwhile ends the process, as with any mapping. */
+/* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one, as
+ * with any mapping. */
 typedef struct gyre_mapping {
     const unsigned char *bytes;
     size_t size;
 } gyre_mapping;
-/* An empty file is EFORMAT. */
+/* EFORMAT if the file is empty. */
 gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *err);
 void gyre_mapping_close(gyre_mapping *mapping);
-/* `size` bytes of a mapping have been read: their pages need not stay in memory, and come back if they are read again. */
+/* Tells the system that the pages of these bytes are not needed any more.  Reading them again loads them again. */
 void gyre_mapping_release_pages(const unsigned char *bytes, size_t size);
-/* out = 1 where path is a regular file that begins with the `size` bytes of `magic`. */
-int gyre_file_starts_with(const char *path, const char *magic, size_t size);
 
 #endif

@@ -1,12 +1,12 @@
-/* fnv1a.h: FNV-1a, 64 bits: names texts and tells files apart; no defence against an adversary. */
-#ifndef GYRE_MODEL_FNV1A_H
-#define GYRE_MODEL_FNV1A_H
+/* fnv1a.h: FNV-1a, 64 bits.  Identifies texts and files.  Not safe against an adversary. */
+#ifndef GYRE_FILES_FNV1A_H
+#define GYRE_FILES_FNV1A_H
 #include <stddef.h>
 #include <stdint.h>
 
 #define GYRE_FNV1A_OFFSET_BASIS 0xcbf29ce484222325u
 
-/* out = the hash of what gave `hash` followed by these bytes. */
+/* out = `hash`, continued over these n bytes. */
 static inline uint64_t gyre_fnv1a(uint64_t hash, const void *bytes, size_t n) {
     const unsigned char *p = bytes;
     for (size_t i = 0; i < n; i++)

@@ -1,10 +1,11 @@
-/* gguf.c: a header of 24 bytes, keys with typed values, tensor descriptions, and from an aligned offset the tensors.  The
- * keys are walked once: a vocabulary of 150 000 words is among them. */
+/* gguf.c: parses header, keys and tensor descriptions.  Keys are walked once, because a vocabulary of 150 000 strings is
+ * among them. */
 #include "files/gguf.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/little_endian.h"
 #include "files/printable_name.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,17 +13,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
-    MAX_DEPTH = 8,            /* arrays within arrays; no file has been seen with more than one */
-    MAX_NAME_BYTES = 65535,   /* of keys, by the format; held to for tensors too */
-    MIN_KV_BYTES = 8 + 4 + 1, /* an empty key, its type, a byte */
-    MAX_COUNT = 1 << 20,      /* keys, tensors; no file has been seen with a tenth of it */
+    MAX_DEPTH = 8,            /* nesting of arrays; files in the wild have one level */
+    MAX_NAME_BYTES = 65535,   /* of keys, by the format; applied to tensors too */
+    MIN_KV_BYTES = 8 + 4 + 1, /* an empty key, its type, one byte */
+    MAX_COUNT = 1 << 20,      /* keys, tensors; ten times what files in the wild have */
     MIN_TENSOR_INFO_BYTES = 8 + 4 + 4 + 8,
-    RELEASE_BYTES = 1 << 20 /* bytes of an array that are forgotten at a time */
+    RELEASE_BYTES = 1 << 20 /* array bytes between two releases of pages */
 };
 
-/* What is left to read. */
+int gyre_gguf_has_magic(const void *bytes, size_t size) {
+    return size >= 4 && memcmp(bytes, "GGUF", 4) == 0;
+}
+
+int gyre_gguf_is_file(const char *path) {
+    char head[4];
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+    FILE *file = fopen(path, "rb");
+    if (!file) return 0;
+    const int same = gyre_gguf_has_magic(head, fread(head, 1, sizeof head, file));
+    fclose(file);
+    return same;
+}
+
+/* The bytes not parsed yet. */
 typedef struct cursor {
     const unsigned char *bytes;
     uint64_t at, size;
@@ -44,18 +61,11 @@ static gyre_status failed(const cursor *c, gyre_status status, uint64_t offset, 
     return status;
 }
 
-#ifdef __clang_analyzer__ /* which does not look into functions of any number of arguments */
+#ifdef __clang_analyzer__ /* It does not look into variadic functions. */
 #define failed(c, status, ...) ((void)failed(c, status, __VA_ARGS__), (status))
 #endif
 
 /* -- numbers -- */
-static uint64_t load_le(const unsigned char *bytes, size_t count) {
-    uint64_t x = 0;
-    for (size_t i = 0; i < count; i++)
-        x |= (uint64_t)bytes[i] << (8 * i);
-    return x;
-}
-
 static const struct {
     const char *name;
     size_t bytes;
@@ -70,14 +80,14 @@ size_t gyre_gguf_type_size(gyre_gguf_type type) {
     return (unsigned)type < TYPES ? types[type].bytes : 0;
 }
 
-/* The type and bytes of an element; NULL where it is no number or there are fewer. */
+/* out = the bytes of element i, *type = its type; NULL if it is not a number or i is out of range. */
 static const unsigned char *element_of(const gyre_gguf_value *value, uint64_t i, gyre_gguf_type *type) {
     *type = value->type == GYRE_GGUF_ARRAY ? value->element : value->type;
     const size_t bytes = gyre_gguf_type_size(*type);
     return bytes == 0 || i >= value->count ? NULL : value->data + (size_t)i * bytes;
 }
 
-/* Two's complement of a number of `bytes` bytes. */
+/* Sign-extends a two's complement number of `bytes` bytes. */
 static int64_t sign_extend(uint64_t x, size_t bytes) {
     const uint64_t top = (uint64_t)1 << (8 * bytes - 1);
     if (!(x & top)) return (int64_t)x;
@@ -95,7 +105,7 @@ int gyre_gguf_integer(const gyre_gguf_value *value, uint64_t i, int64_t *out) {
         return 1;
     }
     const size_t bytes = gyre_gguf_type_size(type);
-    const uint64_t bits = load_le(at, bytes);
+    const uint64_t bits = gyre_load_le(at, bytes);
     if (type == GYRE_GGUF_I8 || type == GYRE_GGUF_I16 || type == GYRE_GGUF_I32 || type == GYRE_GGUF_I64) {
         *out = sign_extend(bits, bytes);
         return 1;
@@ -111,19 +121,19 @@ int gyre_gguf_number(const gyre_gguf_value *value, uint64_t i, double *out) {
     const unsigned char *at = element_of(value, i, &type);
     if (!at) return 0;
     if (type == GYRE_GGUF_F32) {
-        const uint32_t bits = (uint32_t)load_le(at, 4);
+        const uint32_t bits = (uint32_t)gyre_load_le(at, 4);
         float x;
         memcpy(&x, &bits, sizeof x);
         *out = (double)x;
         return 1;
     }
     if (type == GYRE_GGUF_F64) {
-        const uint64_t bits = load_le(at, 8);
+        const uint64_t bits = gyre_load_le(at, 8);
         memcpy(out, &bits, sizeof *out);
         return 1;
     }
     if (type == GYRE_GGUF_U64) {
-        *out = (double)load_le(at, 8);
+        *out = (double)gyre_load_le(at, 8);
         return 1;
     }
     if (!gyre_gguf_integer(value, i, &whole)) return 0;
@@ -140,18 +150,18 @@ int gyre_gguf_equals(const gyre_gguf_value *value, const char *text) {
 static gyre_status read_uint(cursor *c, size_t bytes, const char *what, uint64_t *out) {
     *out = 0;
     if (c->size - c->at < bytes) return failed(c, GYRE_EFORMAT, c->at, "%s: the file ends within it", what);
-    *out = load_le(c->bytes + c->at, bytes);
+    *out = gyre_load_le(c->bytes + c->at, bytes);
     c->at += bytes;
     return GYRE_OK;
 }
 
-/* A string's length and where its characters are. */
-static gyre_status read_string(cursor *c, uint64_t most, const char *what, const char **text, uint64_t *bytes) {
+/* Reads a string's length; *out = where its characters are. */
+static gyre_status read_string(cursor *c, uint64_t maximum, const char *what, const char **text, uint64_t *bytes) {
     const uint64_t offset = c->at;
     const gyre_status status = read_uint(c, 8, what, bytes);
     if (status != GYRE_OK) return status;
-    if (*bytes > most)
-        return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, at most %" PRIu64, what, *bytes, most);
+    if (*bytes > maximum)
+        return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, at most %" PRIu64, what, *bytes, maximum);
     if (*bytes > c->size - c->at)
         return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, where %" PRIu64 " bytes are left", what, *bytes,
                       c->size - c->at);
@@ -173,11 +183,11 @@ static gyre_status read_value_type(cursor *c, const char *what, gyre_gguf_type *
 
 static gyre_status read_value(cursor *c, gyre_gguf_type type, const char *what, int depth, gyre_gguf_value *out);
 
-/* Moves past the elements; only strings and arrays have to be looked at one by one. */
+/* Skips the elements.  Strings and nested arrays have to be walked one by one. */
 static gyre_status read_elements(cursor *c, const char *what, uint64_t offset, int depth, gyre_gguf_value *array) {
     const size_t fixed = gyre_gguf_type_size(array->element);
-    const size_t least = fixed ? fixed : array->element == GYRE_GGUF_STRING ? 8 : 12;
-    if (array->count > (c->size - c->at) / least)
+    const size_t minimum = fixed ? fixed : array->element == GYRE_GGUF_STRING ? 8 : 12;
+    if (array->count > (c->size - c->at) / minimum)
         return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " elements of %s, where %" PRIu64 " bytes are left", what,
                       array->count, gyre_gguf_type_name(array->element), c->size - c->at);
     array->data = c->bytes + c->at;
@@ -236,7 +246,8 @@ static gyre_status read_kv(cursor *c, gyre_gguf_kv *pair) {
 }
 
 /* -- tensors -- */
-/* Elements and bytes of a block of each of ggml's types; no elements: a number that is not, or no longer, a type. */
+/* Numbers per block and bytes per block of each ggml type.  Zero numbers: this number does not name a type, or names a
+ * removed one. */
 static const struct {
     unsigned elements, bytes;
 } blocks[] = {{1, 4},    {1, 2},    {32, 18},   {32, 20},   {0, 0},     {0, 0},     {32, 22},   {32, 24},  {32, 34},
@@ -266,7 +277,7 @@ static gyre_status read_dims(cursor *c, const char *name, gyre_gguf_tensor *t, u
     return GYRE_OK;
 }
 
-/* Sets bytes, unless the type is one that came after this was written. */
+/* Sets tensor->bytes.  Types newer than this table are left at 0. */
 static gyre_status set_tensor_bytes(cursor *c, const char *name, uint64_t elements, gyre_gguf_tensor *t) {
     const unsigned block = t->type < sizeof blocks / sizeof *blocks ? blocks[t->type].elements : 0;
     t->bytes = 0;
@@ -280,7 +291,7 @@ static gyre_status set_tensor_bytes(cursor *c, const char *name, uint64_t elemen
     return GYRE_OK;
 }
 
-/* *relative = where its bytes begin, from the start of the data, which is not known yet. */
+/* *relative = offset of the tensor's data from the start of all data, which is not known yet. */
 static gyre_status read_tensor_info(cursor *c, gyre_gguf_tensor *t, uint64_t *relative) {
     uint64_t bytes, elements = 0, type = 0;
     t->info_offset = c->at;
@@ -318,7 +329,7 @@ static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-/* What is sorted and searched: names that lie elsewhere. */
+/* A name in the file, for sorting and searching. */
 typedef struct name_ref {
     const char *name;
     size_t bytes;
@@ -332,7 +343,7 @@ static int by_name(const void *a, const void *b) {
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-/* *out = the indices in order of the names; two of one name are two answers to one question. */
+/* *out = indices in order of the names.  A name that occurs twice is an error. */
 static gyre_status sort(const cursor *c, name_ref *names, int64_t count, const char *what, uint32_t **out) {
     qsort(names, (size_t)count, sizeof *names, by_name);
     for (int64_t i = 1; i < count; i++)
@@ -347,8 +358,8 @@ static gyre_status sort(const cursor *c, name_ref *names, int64_t count, const c
 }
 
 static gyre_status sort_names(const cursor *c, gyre_gguf *file) {
-    const int64_t most = file->kv_count > file->tensors_count ? file->kv_count : file->tensors_count;
-    name_ref *names = malloc(((size_t)most + 1) * sizeof *names);
+    const int64_t maximum = file->kv_count > file->tensors_count ? file->kv_count : file->tensors_count;
+    name_ref *names = malloc(((size_t)maximum + 1) * sizeof *names);
     if (!names) return failed(c, GYRE_ENOMEM, 0, "GGUF: no memory");
     for (int64_t i = 0; i < file->kv_count; i++) {
         const gyre_gguf_kv *p = &file->kvs[i];
@@ -405,10 +416,10 @@ static gyre_status check_version(const cursor *c, uint32_t version) {
     return failed(c, GYRE_EUNSUPPORTED, 4, "GGUF: version %" PRIu32 "; 2 and 3 are read", version);
 }
 
-/* A large file has room for more of them than a machine has memory. */
-static gyre_status check_count(const cursor *c, uint64_t count, uint64_t least, uint64_t offset, const char *what) {
+/* A large file has room for more entries than memory can hold. */
+static gyre_status check_count(const cursor *c, uint64_t count, uint64_t minimum, uint64_t offset, const char *what) {
     const uint64_t left = c->size - c->at;
-    if (count > left / least)
+    if (count > left / minimum)
         return failed(c, GYRE_EFORMAT, offset, "number of %s: %" PRIu64 ", where %" PRIu64 " bytes are left", what, count,
                       left);
     if (count > MAX_COUNT)
@@ -418,7 +429,7 @@ static gyre_status check_count(const cursor *c, uint64_t count, uint64_t least, 
 
 static gyre_status read_gguf_header(cursor *c, gyre_gguf *file) {
     uint64_t version = 0, pairs = 0, tensors = 0;
-    if (c->size < 4 || memcmp(c->bytes, "GGUF", 4) != 0) return failed(c, GYRE_EFORMAT, 0, "GGUF: does not begin with GGUF");
+    if (!gyre_gguf_has_magic(c->bytes, c->size)) return failed(c, GYRE_EFORMAT, 0, "GGUF: does not begin with GGUF");
     c->at = 4;
     gyre_status status = read_uint(c, 4, "version", &version);
     if (status == GYRE_OK) status = check_version(c, (uint32_t)version);
@@ -434,20 +445,20 @@ static gyre_status read_gguf_header(cursor *c, gyre_gguf *file) {
     return GYRE_OK;
 }
 
-/* Grown as they are found: a count that a small file claims must not take a machine's memory. */
-static void *grow_array(void *array, int64_t count, int64_t *room, size_t each) {
-    if (count < *room) return array;
-    const int64_t wanted = *room ? *room * 2 : 64;
-    void *larger = realloc(array, (size_t)wanted * each);
-    if (larger) *room = wanted;
+/* Arrays grow as entries are parsed, so that a false count in a small file cannot exhaust memory. */
+static void *grow_array(void *array, int64_t count, int64_t *capacity, size_t each) {
+    if (count < *capacity) return array;
+    const int64_t grown_capacity = *capacity ? *capacity * 2 : 64;
+    void *larger = realloc(array, (size_t)grown_capacity * each);
+    if (larger) *capacity = grown_capacity;
     return larger;
 }
 
 static gyre_status read_kvs(cursor *c, gyre_gguf *file) {
     const int64_t count = file->kv_count;
-    int64_t room = 0;
+    int64_t capacity = 0;
     for (file->kv_count = 0; file->kv_count < count; file->kv_count++) {
-        gyre_gguf_kv *pairs = grow_array(file->kvs, file->kv_count, &room, sizeof *pairs);
+        gyre_gguf_kv *pairs = grow_array(file->kvs, file->kv_count, &capacity, sizeof *pairs);
         if (!pairs) return failed(c, GYRE_ENOMEM, c->at, "GGUF: no memory");
         file->kvs = pairs;
         const gyre_status status = read_kv(c, &pairs[file->kv_count]);
@@ -473,14 +484,14 @@ static gyre_status find_alignment(const cursor *c, gyre_gguf *file) {
 
 static gyre_status read_tensor_infos(cursor *c, gyre_gguf *file) {
     const int64_t count = file->tensors_count;
-    int64_t room = 0, starts_room = 0;
+    int64_t capacity = 0, starts_capacity = 0;
     uint64_t *starts = NULL;
     gyre_status status = GYRE_OK;
     file->tensor_infos = c->at;
     for (file->tensors_count = 0; file->tensors_count < count && status == GYRE_OK; file->tensors_count++) {
-        gyre_gguf_tensor *tensors = grow_array(file->tensors, file->tensors_count, &room, sizeof *tensors);
+        gyre_gguf_tensor *tensors = grow_array(file->tensors, file->tensors_count, &capacity, sizeof *tensors);
         if (tensors) file->tensors = tensors;
-        uint64_t *more = grow_array(starts, file->tensors_count, &starts_room, sizeof *starts);
+        uint64_t *more = grow_array(starts, file->tensors_count, &starts_capacity, sizeof *starts);
         if (more) starts = more;
         status = tensors && more ? read_tensor_info(c, &tensors[file->tensors_count], &starts[file->tensors_count])
                                  : failed(c, GYRE_ENOMEM, c->at, "GGUF: no memory");
@@ -525,4 +536,15 @@ void gyre_gguf_free(gyre_gguf *file) {
     free(file->kvs_by_key);
     free(file->tensors_by_name);
     free(file);
+}
+
+gyre_status gyre_gguf_open_path(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err) {
+    gyre_error why = {0, ""};
+    gyre_status status = gyre_mapping_open(map, path, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_gguf_open_mapped(out, map->bytes, map->size, &why);
+    if (status == GYRE_OK) return GYRE_OK;
+    (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
+    if (err) err->offset = why.offset;
+    return status;
 }

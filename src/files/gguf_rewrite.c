@@ -1,8 +1,11 @@
-/* gguf_rewrite.c: header and keys anew, the rest of the file copied block by block. */
+/* gguf_rewrite.c: writes new metadata, then copies the tensor data block by block. */
 #include "files/gguf_rewrite.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/little_endian.h"
+#include "files/target_path.h"
+#include "util/atomic_file.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,17 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 20, MAX_PATH_BYTES = 4096 };
-
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-}
+enum { BLOCK = 1 << 20 };
 
 /* -- edits -- */
-/* The range of an integer type. */
+/* out = 1 if an integer type can hold x. */
 static int fits_type(gyre_gguf_type type, int64_t x) {
     const size_t bits = 8 * gyre_gguf_type_size(type);
     switch (type) {
@@ -79,7 +77,7 @@ static const gyre_gguf_edit *find_edit(const gyre_gguf_edit *edits, int64_t coun
     return NULL;
 }
 
-/* How many keys there will be. */
+/* out = number of keys after the edits. */
 static uint64_t count_keys(const gyre_gguf *file, const gyre_gguf_edit *edits, int64_t count) {
     uint64_t keys = (uint64_t)file->kv_count;
     for (int64_t i = 0; i < count; i++) {
@@ -90,8 +88,8 @@ static uint64_t count_keys(const gyre_gguf *file, const gyre_gguf_edit *edits, i
     return keys;
 }
 
-/* -- the new file's beginning -- */
-/* A stream, and how far it is; after the first error (errno's) nothing more is written. */
+/* -- new metadata -- */
+/* A stream and the bytes written so far.  After the first error (an errno value) nothing more is written. */
 typedef struct sink {
     FILE *stream;
     uint64_t at;
@@ -106,8 +104,7 @@ static void put(sink *s, const void *bytes, size_t count) {
 
 static void put_number(sink *s, uint64_t x, size_t count) {
     unsigned char bytes[8];
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (unsigned char)(x >> (8 * i));
+    gyre_store_le(bytes, x, count);
     put(s, bytes, count);
 }
 
@@ -148,8 +145,8 @@ static void put_metadata(sink *s, const gyre_gguf *file, const gyre_gguf_edit *e
     put(s, file->bytes + file->tensor_infos, (size_t)(file->tensor_infos_end - file->tensor_infos));
 }
 
-/* -- the rest -- */
-/* By reading: pages of a mapping would stay in this process's memory. */
+/* -- tensor data -- */
+/* Uses read instead of the mapping, whose pages would stay in this process's memory. */
 static gyre_status copy_data(sink *s, int from, const gyre_gguf *file, const char *path, gyre_error *err) {
     if (file->size < file->data) return GYRE_OK;
     for (; s->at % file->alignment != 0;)
@@ -163,38 +160,14 @@ static gyre_status copy_data(sink *s, int from, const gyre_gguf *file, const cha
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             free(block);
-            return got < 0 ? fail_io(err, path) : gyre_fail(err, GYRE_EIO, "%s: became shorter while it was copied", path);
+            return got < 0 ? gyre_fail_errno(err, path, errno)
+                           : gyre_fail(err, GYRE_EIO, "%s: became shorter while it was copied", path);
         }
         put(s, block, (size_t)got);
         at += (uint64_t)got;
     }
     free(block);
     return GYRE_OK;
-}
-
-/* -- its place -- */
-static gyre_status check_target(const char *path, const char *target, gyre_error *err) {
-    struct stat source, there;
-    if (stat(path, &source) != 0) return fail_io(err, path);
-    if (stat(target, &there) != 0) return errno == ENOENT ? GYRE_OK : fail_io(err, target);
-    if (source.st_dev == there.st_dev && source.st_ino == there.st_ino)
-        return gyre_fail(err, GYRE_EINVAL, "%s: the model's own file, which is not replaced", target);
-    if (!S_ISREG(there.st_mode)) return gyre_fail(err, GYRE_EINVAL, "%s: there, and no regular file", target);
-    return GYRE_OK;
-}
-
-/* A rename lasts once its folder is on the disk. */
-static gyre_status sync_folder(const char *target, gyre_error *err) {
-    char folder[MAX_PATH_BYTES];
-    const char *slash = strrchr(target, '/');
-    const int length = slash && slash != target ? (int)(slash - target) : 1;
-    snprintf(folder, sizeof folder, "%.*s", length, slash ? target : ".");
-    const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return fail_io(err, folder);
-    const int failed = fsync(descriptor) != 0 && errno != EINVAL; /* some file systems cannot */
-    const gyre_status status = failed ? fail_io(err, folder) : GYRE_OK;
-    close(descriptor);
-    return status;
 }
 
 typedef struct job {
@@ -210,70 +183,46 @@ static gyre_status write_all(const job *j, FILE *stream, const gyre_gguf *file, 
     put_metadata(&s, file, j->edits, j->count);
     const gyre_status status = copy_data(&s, from, file, j->path, err);
     errno = s.error;
-    return status == GYRE_OK && s.error ? fail_io(err, j->target) : status;
+    return status == GYRE_OK && s.error ? gyre_fail_errno(err, j->target, errno) : status;
 }
 
-/* The next name where one is taken: what a process of the same number left behind.  -1 with errno set. */
-static int create_temporary(const char *target, char temporary[MAX_PATH_BYTES]) {
-    int to = -1;
-    for (int attempt = 0; to < 0 && attempt < 100; attempt++) {
-        const int length = snprintf(temporary, MAX_PATH_BYTES, "%s.%ld-%d.tmp", target, (long)getpid(), attempt);
-        errno = ENAMETOOLONG;
-        if (length < MAX_PATH_BYTES) to = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (to < 0 && errno != EEXIST) break;
-    }
-    return to;
-}
-
-static gyre_status write_temporary(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
-    char temporary[MAX_PATH_BYTES];
-    struct stat old;
-    const int exists = stat(j->target, &old) == 0, to = create_temporary(j->target, temporary);
-    if (to < 0) return fail_io(err, j->target);
-    if (exists) (void)fchmod(to, old.st_mode & 0777);
-    FILE *stream = fdopen(to, "wb");
-    if (!stream) {
-        const gyre_status status = fail_io(err, temporary);
-        close(to);
-        unlink(temporary);
-        return status;
-    }
-    gyre_status status = write_all(j, stream, file, from, err);
-    if (status == GYRE_OK && (fflush(stream) != 0 || fsync(to) != 0)) status = fail_io(err, j->target);
-    if (fclose(stream) != 0 && status == GYRE_OK) status = fail_io(err, j->target);
-    if (status == GYRE_OK && j->check) status = j->check(j->context, temporary, err);
-    if (status == GYRE_OK && rename(temporary, j->target) != 0) status = fail_io(err, j->target);
-    if (status != GYRE_OK) unlink(temporary);
-    return status == GYRE_OK ? sync_folder(j->target, err) : status;
+static gyre_status replace_target(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
+    gyre_atomic_file output;
+    int code = gyre_atomic_open(&output, j->target);
+    if (code) return gyre_fail_errno(err, j->target, code);
+    FILE *stream = gyre_atomic_stream(&output);
+    gyre_status status = stream ? write_all(j, stream, file, from, err) : gyre_fail_errno(err, j->target, errno);
+    if (status == GYRE_OK && (code = gyre_atomic_close(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
+    if (status == GYRE_OK && j->check) status = j->check(j->context, output.temporary, err);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
+    gyre_atomic_discard(&output);
+    return status;
 }
 
 static gyre_status rewrite(const job *j, const gyre_gguf *file, gyre_error *err) {
     const int from = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (from < 0) return fail_io(err, j->path);
-    const gyre_status status = write_temporary(j, file, from, err);
+    if (from < 0) return gyre_fail_errno(err, j->path, errno);
+    const gyre_status status = replace_target(j, file, from, err);
     close(from);
     return status;
 }
 
-static gyre_status open_mapped(gyre_gguf **file, const gyre_mapping *map, const char *path, gyre_error *err) {
-    gyre_error why = {0, ""};
-    const gyre_status status = gyre_gguf_open_mapped(file, map->bytes, map->size, &why);
-    if (status == GYRE_OK) return status;
-    (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
-    if (err) err->offset = why.offset;
-    return status;
+gyre_status gyre_gguf_rewrite_from(const gyre_gguf *file, const char *path, const gyre_gguf_edits *edits, const char *target,
+                                   gyre_gguf_check *check, void *context, gyre_error *err) {
+    char resolved[PATH_MAX];
+    const job j = {path, resolved, edits->list, edits->count, check, context};
+    gyre_status status = check_edits(edits->list, edits->count, err);
+    if (status == GYRE_OK) status = gyre_target_path(resolved, path, target, "", err);
+    return status == GYRE_OK ? rewrite(&j, file, err) : status;
 }
 
 gyre_status gyre_gguf_rewrite(const char *path, const gyre_gguf_edit *edits, int64_t count, const char *target,
                               gyre_gguf_check *check, void *context, gyre_error *err) {
-    const job j = {path, target, edits, count, check, context};
+    const gyre_gguf_edits all = {edits, count};
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
-    gyre_status status = check_edits(edits, count, err);
-    if (status == GYRE_OK) status = check_target(path, target, err);
-    if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
-    if (status == GYRE_OK) status = open_mapped(&file, &map, path, err);
-    if (status == GYRE_OK) status = rewrite(&j, file, err);
+    gyre_status status = gyre_gguf_open_path(&file, &map, path, err);
+    if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, path, &all, target, check, context, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);
     return status;

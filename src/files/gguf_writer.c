@@ -1,7 +1,8 @@
 /* gguf_writer.c: GGUF version 3, little-endian, tensors at multiples of 32. */
 #include "files/gguf_writer.h"
 
-#include "core/encoding.h"
+#include "files/little_endian.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,40 +37,35 @@ void gyre_gguf_writer_free(gyre_gguf_writer *maker) {
 /* -- bytes -- */
 typedef struct buffer {
     unsigned char **bytes;
-    size_t *count, *room;
+    size_t *count, *capacity;
 } buffer;
 
 static void put(gyre_gguf_writer *m, buffer b, const void *bytes, size_t count) {
     if (m->failed || count == 0) return;
-    if (count > *b.room - *b.count) {
-        const size_t room = 2 * (*b.count + count) + 1024;
-        unsigned char *grown = realloc(*b.bytes, room);
+    if (count > *b.capacity - *b.count) {
+        const size_t capacity = 2 * (*b.count + count) + 1024;
+        unsigned char *grown = realloc(*b.bytes, capacity);
         if (!grown) {
             m->failed = 1;
             return;
         }
         *b.bytes = grown;
-        *b.room = room;
+        *b.capacity = capacity;
     }
     memcpy(*b.bytes + *b.count, bytes, count);
     *b.count += count;
 }
 
 static buffer keys(gyre_gguf_writer *m) {
-    return (buffer){&m->keys, &m->keys_bytes, &m->keys_room};
+    return (buffer){&m->keys, &m->keys_bytes, &m->keys_capacity};
 }
 static buffer infos(gyre_gguf_writer *m) {
-    return (buffer){&m->infos, &m->infos_bytes, &m->infos_room};
-}
-
-static void number(unsigned char *to, uint64_t x, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        to[i] = (unsigned char)(x >> (8 * i));
+    return (buffer){&m->infos, &m->infos_bytes, &m->infos_capacity};
 }
 
 static void put_number(gyre_gguf_writer *m, buffer b, uint64_t x, size_t count) {
     unsigned char bytes[8];
-    number(bytes, x, count);
+    gyre_store_le(bytes, x, count);
     put(m, b, bytes, count);
 }
 
@@ -156,9 +152,9 @@ gyre_status gyre_gguf_write_metadata(const gyre_gguf_writer *m, unsigned char **
     unsigned char *head = m->failed ? NULL : calloc(1, whole);
     if (!head) return gyre_fail(err, GYRE_ENOMEM, "GGUF: no memory for its metadata");
     memcpy(head, magic, sizeof magic);
-    number(head + 4, VERSION, 4);
-    number(head + 8, m->tensors_count, 8);
-    number(head + 16, m->keys_count, 8);
+    gyre_store_le(head + 4, VERSION, 4);
+    gyre_store_le(head + 8, m->tensors_count, 8);
+    gyre_store_le(head + 16, m->keys_count, 8);
     if (m->keys_bytes > 0) memcpy(head + GYRE_GGUF_HEADER_BYTES, m->keys, m->keys_bytes);
     if (m->infos_bytes > 0) memcpy(head + GYRE_GGUF_HEADER_BYTES + m->keys_bytes, m->infos, m->infos_bytes);
     *out = head;

@@ -1,4 +1,4 @@
-/* json_load.c: what Python's json takes and JSON does not, overwritten in a copy by as many bytes of what both take. */
+/* json_load.c: overwrites what Python accepts and JSON does not, in a copy, by valid JSON of the same length. */
 #include "files/json_load.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ static size_t past_string(const char *text, size_t bytes, size_t at) {
     return at + 1;
 }
 
-/* Past a number; one that is whole and may not fit loses its last two digits to an exponent. */
+/* out = the position after a number.  An integer that may not fit into int64 has its last two digits replaced by an
+ * exponent. */
 static size_t past_number(char *text, size_t bytes, size_t at, int *changed) {
     const size_t first = at + (text[at] == '-');
     int is_whole = 1;
@@ -32,12 +33,12 @@ static int is_key(const char *text, size_t bytes, size_t end) {
     return end < bytes && text[end] == ':';
 }
 
-/* out = the length of such a value at the place, or 0. */
+/* out = the length of such a literal at this position, or 0. */
 static size_t nonfinite_literal(const char *text, size_t bytes, size_t at) {
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const size_t length = strlen(words[i]);
-        if (bytes - at >= length && memcmp(text + at, words[i], length) == 0)
+    static const char *const literals[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
+        const size_t length = strlen(literals[i]);
+        if (bytes - at >= length && memcmp(text + at, literals[i], length) == 0)
             return is_key(text, bytes, at + length) ? 0 : length;
     }
     return 0;
@@ -46,11 +47,11 @@ static size_t nonfinite_literal(const char *text, size_t bytes, size_t at) {
 static int make_strict(char *text, size_t bytes) {
     int changed = 0;
     for (size_t at = 0; at < bytes;) {
-        const size_t word = nonfinite_literal(text, bytes, at);
-        if (word > 0) {
-            memset(text + at, ' ', word);
+        const size_t literal = nonfinite_literal(text, bytes, at);
+        if (literal > 0) {
+            memset(text + at, ' ', literal);
             text[at] = text[at + 1] = '"';
-            at += word;
+            at += literal;
             changed = 1;
         } else if (text[at] == '"') {
             at = past_string(text, bytes, at);

@@ -1,12 +1,12 @@
-/* json_load.h: a config.json as the programs that write it read it, which is not JSON to the letter. */
-#ifndef GYRE_READING_JSON_LOAD_H
-#define GYRE_READING_JSON_LOAD_H
+/* json_load.h: parses config.json files as Python writes them, which is not quite JSON. */
+#ifndef GYRE_FILES_JSON_LOAD_H
+#define GYRE_FILES_JSON_LOAD_H
 #include <jansson.h>
 
-/* out = the parsed text, or NULL and *error.  Python's json also takes NaN, Infinity and whole numbers of any length, and
- * files of hybrid models have them ("time_step_limit": [0.0, Infinity]).  Here NaN and Infinity become "", so that a key
- * that is looked at is refused and the others do no harm; whole numbers past int64 become real ones.  Offsets and lines
- * are those of the text.  Keys that are there twice are an error. */
+/* out = the parsed text; NULL and *error if it is malformed.  Python's json also writes NaN, Infinity and integers of
+ * any length, and files of hybrid models contain them ("time_step_limit": [0.0, Infinity]).  Here NaN and Infinity
+ * become "", so that a key that is used is refused and an unused one does no harm.  Integers beyond int64 become reals.
+ * Offsets and lines are those of the text.  A key that occurs twice is an error. */
 json_t *gyre_json_load(const char *text, size_t bytes, json_error_t *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* json_locate.c: a walk over the text of a JSON file, as far as a key. */
+/* json_locate.c: walks the text of a JSON file up to a key. */
 #include "files/json_locate.h"
 
 #include <string.h>
@@ -21,14 +21,14 @@ static void skip_space(json_cursor *w) {
         w->at++;
 }
 
-/* From a quote past the next that is not escaped. */
+/* Moves from an opening quote past the closing one. */
 static void skip_string(json_cursor *w) {
     for (w->at++; has_more(w) && w->text[w->at] != '"'; w->at++)
         if (w->text[w->at] == '\\') w->at++;
     w->at = w->at < w->bytes ? w->at + 1 : w->bytes;
 }
 
-/* Past a value: brackets are counted, strings in them passed over whole. */
+/* Moves past a value by counting brackets outside of strings. */
 static void skip_value(json_cursor *w) {
     size_t depth = 0;
     if (!has_more(w)) return;
@@ -41,7 +41,7 @@ static void skip_value(json_cursor *w) {
         if (c == '{' || c == '[') depth++;
         if ((c == '}' || c == ']') && depth > 0) depth--;
         w->at++;
-        /* A number or a word goes on to what cannot belong to it. */
+        /* A number or literal ends at the first character that cannot belong to it. */
         if (depth == 0 && c != '}' && c != ']')
             while (has_more(w) && !strchr(",]} \t\r\n", w->text[w->at]))
                 w->at++;
@@ -55,7 +55,7 @@ static int64_t line_of(const json_cursor *w, size_t at) {
     return line;
 }
 
-/* The key that starts at a quote: as much of `path` as it takes, or 0. */
+/* out = how many characters of `path` the key at this quote matches, or 0. */
 static size_t matches(const json_cursor *w, const char *path) {
     json_cursor end = *w;
     skip_string(&end);
@@ -66,7 +66,7 @@ static size_t matches(const json_cursor *w, const char *path) {
     return path[name] == '\0' || path[name] == '.' ? name : 0;
 }
 
-/* w stands at the brace of an object. */
+/* w is at the opening brace of an object. */
 static int find_in(json_cursor *w, const char *path, gyre_json_member *out) {
     w->at++;
     for (skip_space(w); peek(w) == '"'; skip_space(w)) {

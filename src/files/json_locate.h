@@ -1,21 +1,21 @@
-/* json_locate.h: where a key stands in the text of a JSON file, which a parser does not tell.  The text must be well-formed
- * (jansson parsed it); whatever it is, nothing past its end is read. */
-#ifndef GYRE_READING_JSON_LOCATE_H
-#define GYRE_READING_JSON_LOCATE_H
+/* json_locate.h: finds where a key is in the text of a JSON file, which parsers do not report.  The text must be
+ * well-formed (jansson parsed it).  Malformed text gives wrong answers, but nothing past its end is read. */
+#ifndef GYRE_FILES_JSON_LOCATE_H
+#define GYRE_FILES_JSON_LOCATE_H
 #include <stddef.h>
 #include <stdint.h>
 
-/* Offsets into the text: key is that of the opening quote; the value's bytes are value .. end - 1. */
+/* Offsets into the text.  key: the opening quote of the key.  The value is bytes value .. end - 1. */
 typedef struct gyre_json_member {
     size_t key, value, end;
     int64_t line; /* of the key, from 1 */
 } gyre_json_member;
 
-/* *out = the member that `path` names, its keys joined by dots ("rope_scaling.factor"; a key may hold dots itself).  1, or 0
- * where there is none.  Keys are compared as they are written: one with escapes is not found. */
+/* *out = the member named by `path`, which joins keys by dots ("rope_scaling.factor"; keys may contain dots themselves).
+ * out = 1, or 0 if there is none.  Keys are compared as written: a key with escapes is not found. */
 int gyre_json_locate(const char *text, size_t bytes, const char *path, gyre_json_member *out);
-/* *out = the whole value of the object that `path` names ("" = the file's own), braces included: only value, end and line
- * are set. */
+/* *out = the object named by `path` ("" = the whole file), braces included; sets only value, end and line.  out as
+ * above. */
 int gyre_json_locate_object(const char *text, size_t bytes, const char *path, gyre_json_member *out);
 
 #endif

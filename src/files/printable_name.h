@@ -1,6 +1,6 @@
-/* printable_name.h: names out of files, in messages. */
-#ifndef GYRE_READING_PRINTABLE_NAME_H
-#define GYRE_READING_PRINTABLE_NAME_H
+/* printable_name.h: makes names from files safe to print. */
+#ifndef GYRE_FILES_PRINTABLE_NAME_H
+#define GYRE_FILES_PRINTABLE_NAME_H
 #include <stddef.h>
 #include <string.h>
 
@@ -9,7 +9,8 @@ typedef struct gyre_printable_name {
     char text[GYRE_PRINTABLE_NAME_LENGTH + 4];
 } gyre_printable_name;
 
-/* out = a name fit for a message: whatever is no plain character becomes a question mark, what is too long ends in dots. */
+/* out = the name with every character that is not printable ASCII replaced by '?', cut to 64 characters with "..." after
+ * them. */
 static inline gyre_printable_name gyre_make_printable(const char *name, size_t bytes) {
     gyre_printable_name out;
     const size_t n = bytes < GYRE_PRINTABLE_NAME_LENGTH ? bytes : GYRE_PRINTABLE_NAME_LENGTH;

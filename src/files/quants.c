@@ -1,4 +1,4 @@
-/* quants.c: the block formats of ggml.  Loops of fixed length, which compilers make vectors of: first over bytes, then from
+/* quants.c: the block formats of ggml.  Loops have a fixed length, so that compilers vectorise them: bytes first, then
  * bytes to floats. */
 #include "files/quants.h"
 
@@ -8,7 +8,7 @@ static inline float scale_at(const unsigned char *bytes) {
     return gyre_f16_widen((uint16_t)(bytes[0] | bytes[1] << 8));
 }
 
-/* d, then 32 signed bytes q: q d. */
+/* Block: d, 32 signed bytes q.  Number = q d. */
 void gyre_dequantize_q8_0(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_Q_BLOCK, block += GYRE_Q8_0_BYTES, out += GYRE_Q_BLOCK) {
@@ -19,7 +19,7 @@ void gyre_dequantize_q8_0(const void *row, float *out, int64_t n) {
     }
 }
 
-/* d, then 16 bytes: low halves are numbers 0 to 15, high halves 16 to 31: (q - 8) d. */
+/* Block: d, 16 bytes.  Low halves are numbers 0 to 15, high halves 16 to 31.  Number = (q - 8) d. */
 void gyre_dequantize_q4_0(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_Q_BLOCK, block += GYRE_Q4_0_BYTES, out += GYRE_Q_BLOCK) {
@@ -34,9 +34,11 @@ void gyre_dequantize_q4_0(const void *row, float *out, int64_t n) {
     }
 }
 
-/* Q4_K and Q5_K: eight groups of 32 with a scale and a least of 6 bits each, in 12 bytes: those of groups 0 to 3 in the low
- * bits of bytes 0 to 3 and 4 to 7; those of 4 to 7 in the halves of bytes 8 to 11, their upper two bits on top of those of
- * group - 4. */
+/* Q4_K and Q5_K: eight groups of 32 numbers, each with a 6-bit scale and a 6-bit minimum, in 12 bytes:
+ *
+ *    bytes 0 .. 3    low 6 bits: scales of groups 0 to 3     upper 2 bits: top of scales of groups 4 to 7
+ *    bytes 4 .. 7    low 6 bits: minima of groups 0 to 3     upper 2 bits: top of minima of groups 4 to 7
+ *    bytes 8 .. 11   low 4 bits: scales of groups 4 to 7     high 4 bits: minima of groups 4 to 7 */
 static inline void unpack_scales_mins(const unsigned char *block, float scale[8], float mins[8]) {
     const float d = scale_at(block + GYRE_Q_SCALE), m = scale_at(block + GYRE_K_DMIN);
     const unsigned char *p = block + 4;
@@ -48,7 +50,8 @@ static inline void unpack_scales_mins(const unsigned char *block, float scale[8]
     }
 }
 
-/* d, m, the groups, then 128 bytes, 32 for each two groups, of which the first has the low halves: (d s) q - (m l). */
+/* Block: d, m, the 12 bytes of groups, 128 bytes.  Each 32 bytes hold two groups, the first in the low halves.  Number =
+ * (d s) q - (m l), s and l being the group's scale and minimum. */
 void gyre_dequantize_q4_k(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_QK_K, block += GYRE_Q4_K_BYTES, out += GYRE_QK_K) {
@@ -65,7 +68,7 @@ void gyre_dequantize_q4_k(const void *row, float *out, int64_t n) {
     }
 }
 
-/* The two groups g and g + 1 of 32.  Where g is a literal, shifts of bytes are vectors'. */
+/* Dequantizes groups g and g + 1.  g must be a literal: byte shifts by a constant are vectorised. */
 static inline void dequantize_q5_groups(const unsigned char *low, const unsigned char *fifth, int g, const float scale[8],
                                         const float mins[8], float *out) {
     unsigned char q[64];
@@ -79,7 +82,7 @@ static inline void dequantize_q5_groups(const unsigned char *low, const unsigned
         out[32 * g + i] = scale[g + 1] * (float)q[i] - mins[g + 1];
 }
 
-/* The same with a fifth bit, on top: bit g of byte i of 32 is that of number i of group g. */
+/* As Q4_K with a fifth bit on top: bit g of byte i of 32 belongs to number i of group g. */
 void gyre_dequantize_q5_k(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_QK_K, block += GYRE_Q5_K_BYTES, out += GYRE_QK_K) {
@@ -92,7 +95,7 @@ void gyre_dequantize_q5_k(const void *row, float *out, int64_t n) {
     }
 }
 
-/* Numbers 32 k to 32 k + 31 of a half block, k a literal. */
+/* Dequantizes numbers 32 k to 32 k + 31 of half a block.  k must be a literal. */
 static inline void dequantize_q6_group(const unsigned char *low, const unsigned char *high, int k, float d,
                                        const signed char *s, float *out) {
     signed char q[32];
@@ -105,9 +108,9 @@ static inline void dequantize_q6_group(const unsigned char *low, const unsigned 
     }
 }
 
-/* Two halves of 128 numbers.  Of each, 64 bytes hold the low four bits and 32 the upper two: number 32 k + i has its low
- * ones in byte i + 32 (k & 1), in the low half for k < 2, and its upper ones in bits 2 k of byte i.  16 numbers share a
- * signed scale s of 8 bits: (d s) (q - 32). */
+/* Two halves of 128 numbers.  In each half, 64 bytes hold the low four bits and 32 bytes the upper two.  Number 32 k + i
+ * has its low bits in byte i + 32 (k & 1), in the low half of the byte for k < 2, and its upper bits in bits 2 k and 2 k
+ * + 1 of byte i.  16 numbers share a signed 8-bit scale s.  Number = (d s) (q - 32). */
 void gyre_dequantize_q6_k(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_QK_K, block += GYRE_Q6_K_BYTES, out += GYRE_QK_K) {

@@ -1,10 +1,11 @@
-/* replace_folder.c: a checkpoint is written beside its place and put there by one rename, so a kill or a full disk leaves
- * the old or the new one, whole. */
+/* replace_folder.c: writes a checkpoint into a folder beside its target, and puts it in place by one rename. */
 #define _DEFAULT_SOURCE /* syscall and realpath */
 #include "files/replace_folder.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
+#include "util/file_write.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,37 +18,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What a checkpoint may hold.  A folder that holds anything else is somebody's own and is never replaced. */
-static const char *const checkpoint_files[] = {"config.json",
-                                               "model.safetensors",
-                                               "optimizer.safetensors",
-                                               "training.json",
-                                               "README.md",
-                                               "train.log",
-                                               "tokenizer.json",
-                                               "tokenizer_config.json",
-                                               "tokenizer.model",
-                                               "special_tokens_map.json",
-                                               "added_tokens.json",
-                                               "vocab.json",
-                                               "merges.txt",
-                                               "chat_template.jinja",
-                                               "generation_config.json"};
-/* Of these, what people write or read along: carried over into the new folder. */
-static const char *const carried_files[] = {"README.md", "train.log"};
-
 static const char temporary_suffix[] = ".tmp-", aside_suffix[] = ".old-";
-
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-}
 
 static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
     if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
     return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
 }
 
-/* The part before the last slash, "/" or ".". */
+/* out = the part before the last slash; "/" or "." if there is none. */
 static void parent_of(const char *path, char out[PATH_MAX]) {
     const char *slash = strrchr(path, '/');
     const size_t length = slash ? (size_t)(slash - path) : 0;
@@ -66,28 +44,28 @@ static int is_dot_entry(const char *name) {
 }
 
 /* -- syncing -- */
-/* Files and folders alike.  A file system that cannot sync a folder says EINVAL: it has done what it can. */
 static gyre_status sync_path(const char *path, gyre_error *err) {
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return fail_io(err, path);
-    const int failed = fsync(descriptor) != 0 && errno != EINVAL;
-    const gyre_status status = failed ? fail_io(err, path) : GYRE_OK;
-    close(descriptor);
-    return status;
+    const int code = gyre_sync_path(path);
+    return code ? gyre_fail_errno(err, path, code) : GYRE_OK;
 }
 
-/* Calls visit for every entry but . and .. until it fails. */
+static gyre_status sync_parent(const char *path, gyre_error *err) {
+    const int code = gyre_sync_parent(path);
+    return code ? gyre_fail_errno(err, path, code) : GYRE_OK;
+}
+
+/* Calls visit for every entry except . and .., until it fails. */
 static gyre_status for_each_entry(const char *folder,
                                   gyre_status (*visit)(const char *folder, const char *name, void *arg, gyre_error *err),
                                   void *arg, gyre_error *err) {
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
-    if (!entries) return fail_io(err, folder);
+    if (!entries) return gyre_fail_errno(err, folder, errno);
     while (status == GYRE_OK) {
         errno = 0;
         const struct dirent *entry = readdir(entries);
         if (!entry) {
-            if (errno != 0) status = fail_io(err, folder);
+            if (errno != 0) status = gyre_fail_errno(err, folder, errno);
             break;
         }
         if (!is_dot_entry(entry->d_name)) status = visit(folder, entry->d_name, arg, err);
@@ -108,14 +86,8 @@ static gyre_status sync_folder(const char *folder, gyre_error *err) {
     return status == GYRE_OK ? sync_path(folder, err) : status;
 }
 
-static gyre_status sync_parent(const char *path, gyre_error *err) {
-    char parent[PATH_MAX];
-    parent_of(path, parent);
-    return sync_path(parent, err);
-}
-
 /* -- removing -- */
-/* Files only, never a folder in it: what this library wrote is flat. */
+/* Removes files only: a checkpoint has no folders in it. */
 static gyre_status unlink_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     char path[PATH_MAX];
     (void)arg;
@@ -130,7 +102,7 @@ static void remove_folder(const char *folder) {
     rmdir(folder);
 }
 
-/* The process that "NAME.tmp-PID" or "NAME.old-PID" belongs to; 0 for any other name. */
+/* out = PID if entry is "NAME.tmp-PID" or "NAME.old-PID", else 0. */
 static long owner_pid(const char *entry, const char *name, const char *mark) {
     const size_t length = strlen(name), mark_length = strlen(mark);
     if (strncmp(entry, name, length) != 0 || strncmp(entry + length, mark, mark_length) != 0) return 0;
@@ -143,7 +115,8 @@ static int is_dead(long pid) {
     return pid > 0 && (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
 }
 
-/* What a killed process left: a half-written folder goes; one that it had moved aside comes back if its place is empty. */
+/* Handles what a killed process left.  A half-written folder is removed.  A folder that was moved aside is moved back if
+ * its place is empty. */
 static gyre_status recover_entry(const char *folder, const char *entry, void *final, gyre_error *err) {
     char path[PATH_MAX];
     const char *name = last_component(final);
@@ -153,13 +126,14 @@ static gyre_status recover_entry(const char *folder, const char *entry, void *fi
     if (!temporary && !aside) return GYRE_OK;
     const gyre_status status = join(folder, entry, path, err);
     if (status != GYRE_OK) return status;
-    if (aside && lstat(final, &info) != 0 && errno == ENOENT) return rename(path, final) == 0 ? GYRE_OK : fail_io(err, path);
+    if (aside && lstat(final, &info) != 0 && errno == ENOENT)
+        return rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
     remove_folder(path);
     return GYRE_OK;
 }
 
 /* -- beginning -- */
-/* final without trailing slashes; a link or a "." is followed, since its own name cannot be exchanged. */
+/* out = `final` without trailing slashes.  A link or "." is resolved, because its own name cannot be exchanged. */
 static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *err) {
     struct stat info;
     size_t length = strlen(final);
@@ -172,14 +146,14 @@ static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *
     if (is_link || is_dot_entry(last_component(out))) {
         char given[PATH_MAX];
         memcpy(given, out, length + 1);
-        if (!realpath(given, out)) return fail_io(err, given);
+        if (!realpath(given, out)) return gyre_fail_errno(err, given, errno);
         if (strlen(out) >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", out);
     }
     if (strcmp(out, "/") == 0) return gyre_fail(err, GYRE_EINVAL, "folder: / cannot be replaced");
     return GYRE_OK;
 }
 
-/* path is a buffer: cut at each slash in turn, and put together again. */
+/* Cuts `path` at each slash in turn and restores it. */
 static gyre_status make_parents(char *path, gyre_error *err) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         gyre_status status = GYRE_OK;
@@ -187,7 +161,7 @@ static gyre_status make_parents(char *path, gyre_error *err) {
         if (mkdir(path, 0777) == 0)
             status = sync_parent(path, err);
         else if (errno != EEXIST)
-            status = fail_io(err, path);
+            status = gyre_fail_errno(err, path, errno);
         *slash = '/';
         if (status != GYRE_OK) return status;
     }
@@ -196,16 +170,17 @@ static gyre_status make_parents(char *path, gyre_error *err) {
 
 static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     (void)arg;
-    for (size_t i = 0; i < sizeof checkpoint_files / sizeof *checkpoint_files; i++)
-        if (strcmp(checkpoint_files[i], name) == 0) return GYRE_OK;
+    const gyre_checkpoint_file *file;
+    for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
+        if (strcmp(file->name, name) == 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds other files, such as %.100s, and is left alone (%s)", name, folder);
 }
 
-/* GYRE_OK and *exists = 0, or 1 for a folder of which nothing is lost when it is replaced. */
+/* GYRE_OK and *exists = 0, or *exists = 1 if `final` is a folder that may be replaced. */
 static gyre_status check_replaceable(const char *final, int *exists, gyre_error *err) {
     struct stat info;
     *exists = lstat(final, &info) == 0;
-    if (!*exists) return errno == ENOENT ? GYRE_OK : fail_io(err, final);
+    if (!*exists) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, final, errno);
     if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
     return for_each_entry(final, check_entry, NULL, err);
 }
@@ -229,7 +204,7 @@ gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final
     if (status == GYRE_OK) status = check_replaceable(f.final, &exists, err);
     if (status != GYRE_OK) return status;
     snprintf(f.temporary, sizeof f.temporary, "%.*s%s%ld", PATH_MAX - 32, f.final, temporary_suffix, (long)getpid());
-    if (mkdir(f.temporary, 0777) != 0) return fail_io(err, f.temporary);
+    if (mkdir(f.temporary, 0777) != 0) return gyre_fail_errno(err, f.temporary, errno);
     *folder = f;
     return GYRE_OK;
 }
@@ -240,11 +215,17 @@ gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *
 
 /* -- writing files -- */
 static gyre_status write_file(const char *path, const char *bytes, size_t size, gyre_error *err) {
-    FILE *stream = fopen(path, "wb");
-    if (!stream) return fail_io(err, path);
-    const int written = fwrite(bytes, 1, size, stream) == size && fflush(stream) == 0 && fsync(fileno(stream)) == 0;
-    gyre_status status = written ? GYRE_OK : fail_io(err, path);
-    if (fclose(stream) != 0 && status == GYRE_OK) status = fail_io(err, path);
+    const int code = gyre_file_write(path, bytes, size);
+    return code ? gyre_fail_errno(err, path, code) : GYRE_OK;
+}
+
+static gyre_status copy_file(const char *from, const char *to, gyre_error *err) {
+    char *bytes;
+    size_t size;
+    gyre_status status = gyre_file_read(from, &bytes, &size, err);
+    if (status != GYRE_OK) return status;
+    status = write_file(to, bytes, size, err);
+    free(bytes);
     return status;
 }
 
@@ -255,33 +236,24 @@ gyre_status gyre_folder_write(const gyre_folder_replacement *folder, const char 
 }
 
 gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *name, const char *from, gyre_error *err) {
-    char path[PATH_MAX], *bytes;
-    size_t size;
-    gyre_status status = gyre_folder_path(folder, name, path, err);
-    if (status == GYRE_OK) status = gyre_file_read(from, &bytes, &size, err);
-    if (status != GYRE_OK) return status;
-    status = write_file(path, bytes, size, err);
-    free(bytes);
-    return status;
+    char path[PATH_MAX];
+    const gyre_status status = gyre_folder_path(folder, name, path, err);
+    return status == GYRE_OK ? copy_file(from, path, err) : status;
 }
 
-/* -- putting it in place -- */
-/* A hard link, so that a log still being written goes on in the new folder; a copy where links are not to be had. */
+/* -- commit -- */
+/* Makes a hard link, so that a log that is still being written continues in the new folder.  Copies where links are not
+ * supported. */
 static gyre_status carry_over(const gyre_folder_replacement *folder, const char *name, gyre_error *err) {
-    char from[PATH_MAX], to[PATH_MAX], *text;
-    size_t bytes;
+    char from[PATH_MAX], to[PATH_MAX];
     gyre_status status = join(folder->final, name, from, err);
     if (status == GYRE_OK) status = join(folder->temporary, name, to, err);
     if (status != GYRE_OK) return status;
     if (link(from, to) == 0 || errno == EEXIST || errno == ENOENT) return GYRE_OK;
-    status = gyre_file_read(from, &text, &bytes, err);
-    if (status != GYRE_OK) return status;
-    status = write_file(to, text, bytes, err);
-    free(text);
-    return status;
+    return copy_file(from, to, err);
 }
 
-/* RENAME_EXCHANGE, by number: C libraries older than the call do not name it.  1 = done, 0 = not to be had here. */
+/* The value of RENAME_EXCHANGE, which older C libraries do not define.  out = 1, or 0 if the system cannot exchange. */
 static int exchange(const char *a, const char *b) {
 #ifdef SYS_renameat2
     enum { EXCHANGE = 2 };
@@ -293,14 +265,14 @@ static int exchange(const char *a, const char *b) {
 #endif
 }
 
-/* Without an exchange there is a moment with nothing in place; gyre_folder_recover mends a kill in it. */
+/* Between the two renames nothing is in place.  gyre_folder_recover repairs a kill at that moment. */
 static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder, gyre_error *err) {
     char aside[PATH_MAX];
     snprintf(aside, sizeof aside, "%.*s%s%ld", PATH_MAX - 32, folder->final, aside_suffix, (long)getpid());
-    if (rename(folder->final, aside) != 0) return fail_io(err, folder->final);
+    if (rename(folder->final, aside) != 0) return gyre_fail_errno(err, folder->final, errno);
     if (rename(folder->temporary, folder->final) != 0) {
-        const gyre_status status = fail_io(err, folder->final);
-        (void)!rename(aside, folder->final); /* failing that too, the next gyre_folder_recover does it */
+        const gyre_status status = gyre_fail_errno(err, folder->final, errno);
+        (void)!rename(aside, folder->final); /* if this fails too, the next gyre_folder_recover does it */
         return status;
     }
     remove_folder(aside);
@@ -308,15 +280,17 @@ static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder,
 }
 
 static gyre_status replace(const gyre_folder_replacement *folder, gyre_error *err) {
-    for (size_t i = 0; i < sizeof carried_files / sizeof *carried_files; i++) {
-        const gyre_status status = carry_over(folder, carried_files[i], err);
+    const gyre_checkpoint_file *file;
+    for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
+        if (file->role != GYRE_CHECKPOINT_NOTES) continue;
+        const gyre_status status = carry_over(folder, file->name, err);
         if (status != GYRE_OK) return status;
     }
     gyre_status status = sync_folder(folder->temporary, err);
     if (status != GYRE_OK) return status;
     if (!exchange(folder->temporary, folder->final)) return replace_by_two_renames(folder, err);
     status = sync_parent(folder->final, err);
-    remove_folder(folder->temporary); /* now the old one */
+    remove_folder(folder->temporary); /* it holds the old files now */
     return status;
 }
 
@@ -328,7 +302,8 @@ gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err)
         status = replace(folder, err);
     } else {
         status = sync_folder(folder->temporary, err);
-        if (status == GYRE_OK && rename(folder->temporary, folder->final) != 0) status = fail_io(err, folder->final);
+        if (status == GYRE_OK && rename(folder->temporary, folder->final) != 0)
+            status = gyre_fail_errno(err, folder->final, errno);
     }
     if (status == GYRE_OK) status = sync_parent(folder->final, err);
     return status;

@@ -1,35 +1,35 @@
-/* replace_folder.h: replacing a folder or a file in one step, so that a kill or a full disk leaves the old or the new one,
- * whole. */
-#ifndef GYRE_MODEL_REPLACE_FOLDER_H
-#define GYRE_MODEL_REPLACE_FOLDER_H
+/* replace_folder.h: replaces a checkpoint's folder atomically.  After a kill or on a full disk the folder is the old one
+ * or the new one, complete.
+ *
+ *    begin     FOLDER.tmp-PID is made
+ *    write     files are written into it
+ *    commit    synced, then exchanged with FOLDER (renamed if there is none); the old folder is removed */
+#ifndef GYRE_FILES_REPLACE_FOLDER_H
+#define GYRE_FILES_REPLACE_FOLDER_H
 #include "gyre/gyre.h"
-#include <limits.h>
-
-#ifndef PATH_MAX
-#define PATH_MAX 4096
-#endif
+#include "util/path.h"
 
 typedef struct gyre_folder_replacement {
     char final[PATH_MAX], temporary[PATH_MAX];
 } gyre_folder_replacement;
 
-/* Mends what a process killed while it replaced `final` left beside it.  Whoever reads `final` in order to go on writing it
- * calls this first; gyre_folder_begin does by itself. */
+/* Cleans up what a killed process left beside `final`: removes half-written folders and restores a folder that was moved
+ * aside.  Call it before reading a folder that will be written again.  gyre_folder_begin calls it. */
 gyre_status gyre_folder_recover(const char *final, gyre_error *err);
-/* Makes a folder under a temporary name beside `final` (parents of `final` are made).  EINVAL where `final` is no folder, or
- * holds files that are not a checkpoint's: nobody loses data by a wrong name.  One at a time for one `final`. */
+/* Makes the temporary folder, and the parents of `final`.  EINVAL if `final` is not a folder, or holds files that do not
+ * belong to a checkpoint (util/checkpoint_files.h), so that a wrong name loses no data.  Only one replacement of one
+ * `final` at a time. */
 gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final, gyre_error *err);
-/* out = "temporary/name". */
+/* out = the path of a file in the temporary folder. */
 gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *name, char out[PATH_MAX], gyre_error *err);
-/* Writes a small text file into it, synced. */
+/* Writes a text file into the temporary folder and syncs it. */
 gyre_status gyre_folder_write(const gyre_folder_replacement *folder, const char *name, const char *text, gyre_error *err);
-/* Copies the file at `from` into it, under another name or the same, synced. */
+/* Copies the file at `from` into the temporary folder as `name` and syncs it. */
 gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *name, const char *from, gyre_error *err);
-/* Syncs, then puts it in the place of `final`: an exchange where `final` exists (the old one is removed after), else a
- * rename.  README.md and train.log of the old one are carried over where the new one has none.  After an error the caller
- * abandons it. */
+/* Syncs everything and puts the folder in place.  README.md and train.log of the old folder are kept if the new one has
+ * none.  After an error the caller discards the replacement. */
 gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err);
-/* Removes the temporary folder and what is in it. */
+/* Removes the temporary folder and its files. */
 void gyre_folder_discard(gyre_folder_replacement *folder);
 
 #endif

@@ -1,11 +1,13 @@
-/* safetensors.c: 8 bytes of header size, a JSON header, the tensors side by side. */
+/* safetensors.c: a file is 8 bytes of header size, a JSON header, and the tensors without gaps. */
 #include "files/safetensors.h"
 
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "files/json_locate.h"
+#include "files/little_endian.h"
 #include "files/printable_name.h"
 #include "files/safetensors_stream.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -20,10 +22,10 @@ enum { SIZE_BYTES = 8, MAX_HEADER_BYTES = 100000000 /* the format's own limit */
 
 typedef struct header_tensor {
     char *name;
-    uint64_t begin, end; /* bytes of the data section */
+    uint64_t begin, end; /* offsets in the data section */
     gyre_safetensors_view tensor;
-    const char *type; /* its name */
-    int readable;     /* 0: a type, or a rank, that no reader here takes */
+    const char *type; /* name of the type */
+    int readable;     /* 0: no reader takes this type or rank */
 } header_tensor;
 
 struct gyre_safetensors {
@@ -43,7 +45,7 @@ typedef struct dtype_info {
     gyre_dtype dtype;
 } dtype_info;
 
-/* Types of the format that Gyre does not read are still measured: a file is checked as a whole. */
+/* Types that Gyre does not read are listed too, because the whole file is checked. */
 static const dtype_info types[] = {
     {"F32", 32, 1, GYRE_DTYPE_F32},        {"F16", 16, 1, GYRE_DTYPE_F16},        {"BF16", 16, 1, GYRE_DTYPE_BF16},
     {"F64", 64, 1, GYRE_DTYPE_F64},        {"I32", 32, 1, GYRE_DTYPE_I32},        {"I64", 64, 1, GYRE_DTYPE_I64},
@@ -68,8 +70,8 @@ static const char *dtype_name(gyre_dtype dtype) {
 }
 
 /* -- failures -- */
-/* Where in the file the header names a tensor: its opening quote; where that cannot be told, the header.  A search costs up
- * to one walk of the header for each dot, so a name of too many is not looked for. */
+/* out = offset of the name's opening quote in the header, or of the header if it is not found.  Each dot in a name may
+ * cost a walk of the header, so a name with too many dots is not searched for. */
 static uint64_t key_offset(const gyre_safetensors *file, const char *name) {
     int dots = 0;
     for (const char *p = name; *p; p++)
@@ -98,7 +100,7 @@ static gyre_status failed(const gyre_safetensors *file, const header_tensor *e, 
     return status;
 }
 
-#ifdef __clang_analyzer__ /* which does not look into functions of any number of arguments */
+#ifdef __clang_analyzer__ /* It does not look into variadic functions. */
 #define failed(file, e, status, ...) ((void)failed(file, e, status, __VA_ARGS__), (status))
 #endif
 
@@ -113,7 +115,7 @@ static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape,
     t->count = 1;
     for (size_t i = 0; i < 4; i++)
         t->shape[i] = 1;
-    /* An empty tensor may have any other sizes: their product is never taken. */
+    /* In an empty tensor the other sizes may be anything: their product is not computed. */
     int empty = 0;
     for (size_t i = 0; i < rank; i++) {
         const json_t *size = json_array_get(shape, i);
@@ -157,7 +159,7 @@ static gyre_status read_offsets(const gyre_safetensors *file, const json_t *offs
     e->begin = (uint64_t)from;
     e->end = (uint64_t)to;
     e->tensor.data = file->data + from;
-    /* In bits: some types have less than a byte. */
+    /* Counted in bits: some types are smaller than a byte. */
     const uint64_t bytes = e->end - e->begin;
     if (bytes > UINT64_MAX / 8 || (bytes * 8) % bits != 0 || (bytes * 8) / bits != (uint64_t)e->tensor.count)
         return failed(file, e, GYRE_EFORMAT, err, "%" PRIu64 " bytes do not fit %" PRId64 " elements of %s", bytes,
@@ -188,7 +190,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const header_tensor *)a)->name, ((const header_tensor *)b)->name);
 }
 
-/* The tensors must tile the data: hidden bytes and shared ones are how one file means two things. */
+/* The tensors must cover the data exactly.  With gaps or overlaps one file could mean two things. */
 static gyre_status check_tiling(gyre_safetensors *file, gyre_error *err) {
     uint64_t end = 0;
     qsort(file->header_tensors, (size_t)file->count, sizeof *file->header_tensors, by_begin);
@@ -227,18 +229,11 @@ static gyre_status read_header_tensors(gyre_safetensors *file, json_t *header, g
     return check_tiling(file, err);
 }
 
-static uint64_t read_header_size(const unsigned char *map) {
-    uint64_t size = 0;
-    for (int i = 0; i < SIZE_BYTES; i++)
-        size |= (uint64_t)map[i] << (8 * i);
-    return size;
-}
-
 static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
     const unsigned char *map = file->map.bytes;
     if (file->map.size < SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->map.size, file->path);
-    const uint64_t size = read_header_size(map);
+    const uint64_t size = gyre_load_le(map, SIZE_BYTES);
     if (size > MAX_HEADER_BYTES || size > file->map.size - SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: a header of %" PRIu64 " bytes in a file of %zu (%s)", size,
                          file->map.size, file->path);
@@ -252,7 +247,7 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
         gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s, byte %d, line %d)", error.text, file->path,
                   SIZE_BYTES + (error.position > 0 ? error.position : 0), error.line);
         if (err) err->offset = SIZE_BYTES + (uint64_t)(error.position > 0 ? error.position : 0);
-        return GYRE_EFORMAT; /* also without memory: jansson does not tell */
+        return GYRE_EFORMAT; /* jansson reports running out of memory the same way */
     }
     const gyre_status status = read_header_tensors(file, header, err);
     json_decref(header);
@@ -346,7 +341,7 @@ gyre_status gyre_safetensors_expect(const gyre_safetensors *file, const char *na
     return GYRE_OK;
 }
 
-/* Through an aligned block: the data is aligned to nothing. */
+/* Copies through an aligned block, because the data is unaligned. */
 static gyre_status read_values(const gyre_safetensors *file, const char *name, const gyre_safetensors_view *t, float *out,
                                gyre_error *err) {
     union {
@@ -385,7 +380,7 @@ static int64_t elements_of(const gyre_safetensors_input *t) {
     return count;
 }
 
-/* The values as they will be read back, so that no file is written that a reader refuses. */
+/* Checks the values as they will be read back, so that no file is written that the reader refuses. */
 static gyre_status check_finite(const gyre_safetensors_input *t, const void *stored, gyre_dtype dtype, int64_t at, int64_t n,
                                 gyre_error *err) {
     float back[BLOCK];

@@ -1,7 +1,9 @@
-/* safetensors_stream.c: the header, then bytes as they come. */
+/* safetensors_stream.c: writes the header, then passes bytes through. */
 #include "files/safetensors_stream.h"
 
-#include "core/encoding.h"
+#include "files/little_endian.h"
+#include "util/atomic_file.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,12 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SIZE_BYTES = 8 };
 
 struct gyre_safetensors_stream {
-    FILE *file;
+    gyre_atomic_file file;
+    FILE *out; /* the stream of `file` */
     char *path;
     uint64_t expected_bytes, bytes_written; /* bytes of data */
 };
@@ -40,10 +42,10 @@ static json_t *describe(const gyre_safetensors_spec *t, uint64_t begin) {
                      (json_int_t)(begin + bytes_of(t)));
 }
 
-/* *out = the header's text, which the caller frees; *data = bytes of all tensors. */
+/* *out = the header's text, which the caller frees.  *data = bytes of all tensors. */
 static gyre_status print_header(const gyre_safetensors_spec *tensors, int64_t count, const char *path, char **out,
                                 uint64_t *data, gyre_error *err) {
-    /* transformers refuses a file that does not say which framework's layout it has. */
+    /* transformers refuses a file that does not name the framework whose layout it has. */
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     gyre_status status = GYRE_OK;
     int failed = !header;
@@ -63,40 +65,47 @@ static gyre_status print_header(const gyre_safetensors_spec *tensors, int64_t co
 static int write_header(FILE *file, const char *header) {
     const size_t length = strlen(header), padded = (length + 7) / 8 * 8;
     unsigned char size[SIZE_BYTES];
-    for (int i = 0; i < SIZE_BYTES; i++)
-        size[i] = (unsigned char)((uint64_t)padded >> (8 * i));
+    gyre_store_le(size, padded, SIZE_BYTES);
     return fwrite(size, 1, SIZE_BYTES, file) == SIZE_BYTES && fwrite(header, 1, length, file) == length &&
            fwrite("       ", 1, padded - length, file) == padded - length;
 }
 
 /* -- the stream -- */
-static gyre_status fail_io(const gyre_safetensors_stream *stream, gyre_error *err) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", stream->path, strerror(errno));
+static void stream_free(gyre_safetensors_stream *stream) {
+    free(stream->path);
+    free(stream);
 }
 
 void gyre_safetensors_stream_discard(gyre_safetensors_stream *stream) {
     if (!stream) return;
-    if (stream->file) (void)fclose(stream->file);
-    free(stream->path);
-    free(stream);
+    gyre_atomic_discard(&stream->file);
+    stream_free(stream);
+}
+
+static gyre_status begin_file(gyre_safetensors_stream *stream, const char *header, gyre_error *err) {
+    const int code = gyre_atomic_open(&stream->file, stream->path);
+    if (code) return gyre_fail_errno(err, stream->path, code);
+    stream->out = gyre_atomic_stream(&stream->file);
+    if (stream->out && write_header(stream->out, header)) return GYRE_OK;
+    const gyre_status status = gyre_fail_errno(err, stream->path, errno);
+    gyre_atomic_discard(&stream->file);
+    return status;
 }
 
 gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const char *path,
                                          const gyre_safetensors_spec *tensors, int64_t count, gyre_error *err) {
     char *header = NULL;
     gyre_safetensors_stream *stream = calloc(1, sizeof *stream);
-    if (stream) stream->path = strdup(path);
-    gyre_status status = stream && stream->path ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
+    if (!stream) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
+    stream->path = strdup(path);
+    gyre_status status = stream->path ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
     if (status == GYRE_OK) status = print_header(tensors, count, path, &header, &stream->expected_bytes, err);
-    if (status == GYRE_OK) {
-        stream->file = fopen(path, "wb");
-        if (!stream->file || !write_header(stream->file, header)) status = fail_io(stream, err);
-    }
+    if (status == GYRE_OK) status = begin_file(stream, header, err);
     free(header);
     if (status == GYRE_OK)
         *out = stream;
     else
-        gyre_safetensors_stream_discard(stream);
+        stream_free(stream);
     return status;
 }
 
@@ -104,20 +113,20 @@ gyre_status gyre_safetensors_stream_write(gyre_safetensors_stream *stream, const
                                           gyre_error *err) {
     if (count > stream->expected_bytes - stream->bytes_written)
         return gyre_fail(err, GYRE_EINVAL, "safetensors: more bytes than the header says (%s)", stream->path);
-    if (count > 0 && fwrite(bytes, 1, count, stream->file) != count) return fail_io(stream, err);
+    if (count > 0 && fwrite(bytes, 1, count, stream->out) != count) return gyre_fail_errno(err, stream->path, errno);
     stream->bytes_written += count;
     return GYRE_OK;
 }
 
 gyre_status gyre_safetensors_stream_close(gyre_safetensors_stream *stream, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    if (stream->bytes_written != stream->expected_bytes)
+    if (stream->bytes_written != stream->expected_bytes) {
         status = gyre_fail(err, GYRE_EINVAL, "safetensors: %" PRIu64 " bytes of %" PRIu64 " (%s)", stream->bytes_written,
                            stream->expected_bytes, stream->path);
-    else if (fflush(stream->file) != 0 || fsync(fileno(stream->file)) != 0)
-        status = fail_io(stream, err);
-    if (fclose(stream->file) != 0 && status == GYRE_OK) status = fail_io(stream, err);
-    stream->file = NULL;
+    } else {
+        const int code = gyre_atomic_commit(&stream->file);
+        if (code) status = gyre_fail_errno(err, stream->path, code);
+    }
     gyre_safetensors_stream_discard(stream);
     return status;
 }

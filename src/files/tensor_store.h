@@ -1,12 +1,11 @@
-/* tensor_store.h: the tensors of a model's files, whatever holds them: one .safetensors file, several with an index, a
- * GGUF. */
-#ifndef GYRE_MODEL_TENSOR_STORE_H
-#define GYRE_MODEL_TENSOR_STORE_H
+/* tensor_store.h: the tensors of a model, from one .safetensors file, several with an index, or a GGUF. */
+#ifndef GYRE_FILES_TENSOR_STORE_H
+#define GYRE_FILES_TENSOR_STORE_H
 #include "files/gguf.h"
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 
-/* How numbers are stored.  Those of ggml come in blocks along a row: 32 numbers of Q8_0 and Q4_0, 256 of the others. */
+/* How numbers are stored.  ggml's block types group numbers along a row: 32 for Q8_0 and Q4_0, 256 for the others. */
 typedef enum gyre_stored_type {
     GYRE_STORED_F32,
     GYRE_STORED_F16,
@@ -16,16 +15,16 @@ typedef enum gyre_stored_type {
     GYRE_STORED_Q4_K,
     GYRE_STORED_Q5_K,
     GYRE_STORED_Q6_K,
-    GYRE_STORED_OTHER /* measured, never read: F64, I32, ... */
+    GYRE_STORED_OTHER /* checked but not read: F64, I32, ... */
 } gyre_stored_type;
 
-/* One tensor, in the map of its file. */
+/* A tensor in a mapped file. */
 typedef struct gyre_file_tensor {
-    const char *name, *file; /* live as long as the store */
-    const char *file_dtype;  /* the file's word for its type, "I64" or "IQ2_XS" too */
+    const char *name, *file; /* valid as long as the store */
+    const char *file_dtype;  /* type as the file names it, also "I64" or "IQ2_XS" */
     gyre_stored_type type;
-    int rank;         /* above 4 only of type OTHER */
-    int64_t shape[4]; /* slowest first, whatever the format: a matrix is [out, in]; 1 past the rank */
+    int rank;         /* above 4 only for type OTHER */
+    int64_t shape[4]; /* slowest first in every format: a matrix is [out, in]; 1 past the rank */
     int64_t count;    /* of numbers */
     const unsigned char *data;
     uint64_t bytes, offset; /* offset: in the file, for messages */
@@ -33,37 +32,37 @@ typedef struct gyre_file_tensor {
 
 /* out = "F32", "Q4_K", ... */
 const char *gyre_stored_type_name(gyre_stored_type type);
-/* out = numbers in a block: 1, 32 or 256. */
+/* out = numbers per block: 1, 32 or 256. */
 int64_t gyre_stored_block_size(gyre_stored_type type);
 /* out = bytes of a row of n numbers, n a multiple of the block. */
 int64_t gyre_stored_row_bytes(gyre_stored_type type, int64_t n);
-/* out[0 .. n - 1] = a row's numbers, n a multiple of the block; `row` needs no alignment. */
+/* out[0 .. n - 1] = the numbers of a row.  n is a multiple of the block; `row` needs no alignment. */
 void gyre_stored_dequantize(const gyre_kernels *kernels, gyre_stored_type type, const void *row, float *out, int64_t n);
 
 typedef struct gyre_tensor_store gyre_tensor_store;
-/* *out = what lies at `path`: a folder with model.safetensors, or with model.safetensors.index.json and the files that it
- * names (plain names in that folder, every tensor in the file that the index says, none twice); one .safetensors; a GGUF.
- * Files are mapped, their offsets and sizes checked.  Errors name file, tensor or field, and offset: EIO, EFORMAT,
- * EUNSUPPORTED, ENOMEM. */
+/* Opens the model at `path`: a folder with model.safetensors, or with model.safetensors.index.json and the files it
+ * lists (plain names in that folder, every tensor in the file that the index names, none twice); a .safetensors file; a
+ * GGUF.  Files are mapped, and their offsets and sizes checked.  Errors name file, tensor or field, and offset: EIO,
+ * EFORMAT, EUNSUPPORTED, ENOMEM. */
 gyre_status gyre_tensor_store_open(gyre_tensor_store **out, const char *path, gyre_error *err);
-void gyre_tensor_store_free(gyre_tensor_store *store); /* NULL is fine */
-/* Tensors in all files, by name in bytewise order. */
+void gyre_tensor_store_free(gyre_tensor_store *store); /* NULL does nothing */
+/* Tensors of all files, sorted by name bytewise. */
 int64_t gyre_tensor_store_count(const gyre_tensor_store *store);
 gyre_file_tensor gyre_tensor_store_at(const gyre_tensor_store *store, int64_t index);
-/* out = 1 and *tensor, or 0 where there is none of that name. */
+/* out = 1 and *tensor; 0 if there is no tensor of that name. */
 int gyre_tensor_store_find(const gyre_tensor_store *store, const char *name, gyre_file_tensor *tensor);
-/* out = the GGUF's contents, or NULL. */
+/* out = the parsed GGUF; NULL for safetensors. */
 const gyre_gguf *gyre_tensor_store_gguf(const gyre_tensor_store *store);
 const char *gyre_tensor_store_path(const gyre_tensor_store *store);
 int64_t gyre_tensor_store_bytes(const gyre_tensor_store *store); /* of all files */
-/* *hash = FNV-1a, 64 bits, of the files' bytes, in order of their names. */
+/* *hash = FNV-1a, 64 bits, of the bytes of all files in order of their names. */
 gyre_status gyre_tensor_store_hash(const gyre_tensor_store *store, uint64_t *hash, gyre_error *err);
-/* out[0 .. count - 1] = all of a tensor in float; EFORMAT, with the offset, for a number that is not finite; EUNSUPPORTED
+/* out[0 .. count - 1] = the whole tensor in float.  EFORMAT, with the offset, if a number is not finite.  EUNSUPPORTED
  * for a type that is not read. */
 gyre_status gyre_stored_read(const gyre_kernels *kernels, const gyre_file_tensor *tensor, float *out, gyre_error *err);
-/* The same check alone: of every number, or of every scale of a block. */
+/* The check of gyre_stored_read alone: looks at every number, or at every scale of a block type. */
 gyre_status gyre_stored_check_finite(const gyre_kernels *kernels, const gyre_file_tensor *tensor, gyre_error *err);
-/* The tensor was copied elsewhere: its pages need not stay in memory. */
+/* Releases the tensor's pages, after it was copied elsewhere. */
 void gyre_stored_release_pages(const gyre_file_tensor *tensor);
 
 #endif

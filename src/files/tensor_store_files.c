@@ -1,8 +1,10 @@
-/* tensor_store_files.c: finding, opening and listing the files of a model. */
+/* tensor_store_files.c: finds, opens and lists the files of a model. */
 #include "files/tensor_store_files.h"
 
-#include "core/encoding.h"
 #include "files/fnv1a.h"
+#include "files/gguf.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +12,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char whole_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
-
 static gyre_status no_memory(const gyre_tensor_store *store, gyre_error *err) {
     return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
 }
 
 char *gyre_path_join(const char *folder, const char *name) {
-    const size_t before = strlen(folder), room = before + strlen(name) + 2;
-    char *path = malloc(room);
-    if (path) snprintf(path, room, "%s%s%s", folder, before > 0 && folder[before - 1] != '/' ? "/" : "", name);
+    const size_t before = strlen(folder), bytes = before + strlen(name) + 2;
+    char *path = malloc(bytes);
+    if (path) snprintf(path, bytes, "%s%s%s", folder, before > 0 && folder[before - 1] != '/' ? "/" : "", name);
     return path;
 }
 
@@ -55,7 +55,7 @@ static gyre_file_tensor stored_of(const gyre_tensor_store_file *file, int64_t in
                               .offset = t.offset};
 }
 
-/* Those of one name, which only a bad index has, in the order of their files. */
+/* Equal names, which only a broken index causes, are ordered by file. */
 static int by_name(const void *a, const void *b) {
     const gyre_file_tensor *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -88,9 +88,10 @@ static int exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
-/* One whole file goes before an index, as in transformers. */
+/* A single file is preferred to an index, as in transformers. */
 static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
-    char *whole = gyre_path_join(store->path, whole_name), *index = gyre_path_join(store->path, index_name);
+    char *whole = gyre_path_join(store->path, GYRE_WEIGHTS_FILE),
+         *index = gyre_path_join(store->path, GYRE_WEIGHTS_INDEX_FILE);
     gyre_status status;
     if (!whole || !index)
         status = no_memory(store, err);
@@ -99,7 +100,8 @@ static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
     else if (exists(index))
         status = gyre_tensor_store_open_index(store, index, err);
     else
-        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", whole_name, index_name, store->path);
+        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", GYRE_WEIGHTS_FILE, GYRE_WEIGHTS_INDEX_FILE,
+                           store->path);
     free(whole);
     free(index);
     return status;
@@ -107,9 +109,9 @@ static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
 
 static gyre_status open_path(gyre_tensor_store *store, gyre_error *err) {
     struct stat info;
-    if (stat(store->path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", store->path, strerror(errno));
+    if (stat(store->path, &info) != 0) return gyre_fail_errno(err, store->path, errno);
     if (S_ISDIR(info.st_mode)) return open_folder(store, err);
-    if (gyre_file_starts_with(store->path, "GGUF", 4)) return gyre_tensor_store_open_gguf(store, err);
+    if (gyre_gguf_is_file(store->path)) return gyre_tensor_store_open_gguf(store, err);
     return open_one(store, store->path, err);
 }
 
@@ -180,7 +182,7 @@ int64_t gyre_tensor_store_bytes(const gyre_tensor_store *store) {
 }
 
 gyre_status gyre_tensor_store_hash(const gyre_tensor_store *store, uint64_t *hash, gyre_error *err) {
-    (void)err; /* what is mapped is there */
+    (void)err; /* mapped files need no reading */
     uint64_t h = GYRE_FNV1A_OFFSET_BASIS;
     for (int64_t i = 0; i < store->files_count; i++)
         h = gyre_fnv1a(h, store->files[i].map.bytes, store->files[i].map.size);

@@ -1,14 +1,14 @@
-/* tensor_store_gguf.c: the tensors of a GGUF, their dims turned round and their names ended. */
-#include "core/encoding.h"
+/* tensor_store_gguf.c: the tensors of a GGUF, with dimensions reversed to slowest first and names NUL-terminated. */
 #include "files/printable_name.h"
 #include "files/tensor_store_files.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ggml's numbers and names; NULL: of no type, or no longer one. */
+/* Names of ggml's types by number.  NULL: no type, or a removed one. */
 static const struct {
     const char *name;
     gyre_stored_type type;
@@ -39,7 +39,7 @@ static gyre_status failed(const gyre_tensor_store *store, gyre_status status, ui
     return status;
 }
 
-/* *names = where the next string goes, which is its name and, of a type that has none, "type N". */
+/* *names = where the next string goes.  Stores the tensor's name there and, for a type without a name, "type N". */
 static gyre_file_tensor stored_of(const gyre_tensor_store *store, const gyre_gguf_tensor *t, char **names) {
     gyre_file_tensor out = {.name = *names, .file = store->files->path, .rank = t->rank, .count = 1};
     memcpy(*names, t->name, t->name_bytes);
@@ -58,7 +58,7 @@ static gyre_file_tensor stored_of(const gyre_tensor_store *store, const gyre_ggu
     return out;
 }
 
-static gyre_status take_tensors(gyre_tensor_store *store, gyre_error *err) {
+static gyre_status read_tensors(gyre_tensor_store *store, gyre_error *err) {
     const gyre_gguf *g = store->gguf;
     size_t bytes = 1;
     for (int64_t i = 0; i < g->tensors_count; i++) {
@@ -86,7 +86,7 @@ static int by_offset(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Bytes that are two tensors' are how one file means two things. */
+/* If two tensors shared bytes, one file could mean two things. */
 static gyre_status check_no_overlap(const gyre_tensor_store *store, gyre_error *err) {
     span *spans = malloc(((size_t)store->count + 1) * sizeof *spans);
     gyre_status status = GYRE_OK;
@@ -109,7 +109,7 @@ static gyre_status check_no_overlap(const gyre_tensor_store *store, gyre_error *
     return status;
 }
 
-/* A number of the file in several, which llama.cpp's splitter leaves behind. */
+/* llama.cpp's splitter stores the number of parts in each part. */
 static gyre_status check_not_split(const gyre_tensor_store *store, gyre_error *err) {
     const gyre_gguf_kv *parts = gyre_gguf_find_key(store->gguf, "split.count");
     int64_t count = 1;
@@ -123,12 +123,8 @@ gyre_status gyre_tensor_store_open_gguf(gyre_tensor_store *store, gyre_error *er
     if (store->files) store->files->path = strdup(store->path);
     if (!store->files || !store->files->path) return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", store->path);
     store->files_count = 1;
-    gyre_status status = gyre_mapping_open(&store->files->map, store->path, err);
-    if (status != GYRE_OK) return status;
-    gyre_error why = {0, ""};
-    status = gyre_gguf_open_mapped(&store->gguf, store->files->map.bytes, store->files->map.size, &why);
-    if (status != GYRE_OK) return failed(store, status, why.offset, why.text, err);
-    status = check_not_split(store, err);
-    if (status == GYRE_OK) status = take_tensors(store, err);
+    gyre_status status = gyre_gguf_open_path(&store->gguf, &store->files->map, store->path, err);
+    if (status == GYRE_OK) status = check_not_split(store, err);
+    if (status == GYRE_OK) status = read_tensors(store, err);
     return status == GYRE_OK ? check_no_overlap(store, err) : status;
 }

@@ -1,9 +1,9 @@
-/* tensor_store_index.c: a model in several .safetensors, which an index lists: {"weight_map": {TENSOR: FILE, ...}}.  Every
- * tensor is in the file that the index says, and every file has no other. */
-#include "core/encoding.h"
+/* tensor_store_index.c: a model in several .safetensors files, listed by an index: {"weight_map": {TENSOR: FILE, ...}}.
+ * Every tensor must be in the file that the index names, and no file may hold others. */
 #include "files/json_locate.h"
 #include "files/printable_name.h"
 #include "files/tensor_store_files.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -13,12 +13,12 @@
 #include <string.h>
 
 enum {
-    MAX_INDEX_BYTES = 1 << 26, /* of an index: the largest models' have a tenth of it */
-    MAX_KEY_DOTS = 32          /* of a name that is looked for in the text, which takes a walk of it for each */
+    MAX_INDEX_BYTES = 1 << 26, /* ten times the index of the largest models */
+    MAX_KEY_DOTS = 32          /* in a name that is located in the text: each dot may cost a walk of it */
 };
 static const char weight_map_key[] = "weight_map";
 
-/* A line of the index. */
+/* One entry of the index. */
 typedef struct index_entry {
     const char *tensor, *shard;
     int64_t file;
@@ -28,14 +28,15 @@ typedef struct weight_index {
     const char *path;
     gyre_mapping map;
     json_t *root;
-    index_entry *index_entries; /* by tensor */
+    index_entry *index_entries; /* sorted by tensor */
     int64_t count;
-    const char **shards; /* by name, each once */
+    const char **shards; /* sorted, each once */
     int64_t shards_count;
 } weight_index;
 
 /* -- failures -- */
-/* *line and *offset = where the index names a tensor, NULL: where the map is; 1 and 0 where that is not to be found. */
+/* *line and *offset = where the index names a tensor, or where "weight_map" is if tensor is NULL.  1 and 0 if it is not
+ * found. */
 static void find_key(const weight_index *x, const char *tensor, int64_t *line, uint64_t *offset) {
     gyre_json_member member = {.key = 0, .line = 1};
     size_t dots = 0;
@@ -68,7 +69,7 @@ static gyre_status failed(const weight_index *x, const char *tensor, gyre_status
     return status;
 }
 
-#ifdef __clang_analyzer__ /* which does not look into functions of any number of arguments */
+#ifdef __clang_analyzer__ /* It does not look into variadic functions. */
 #define failed(x, tensor, status, ...) ((void)failed(x, tensor, status, __VA_ARGS__), (status))
 #endif
 
@@ -85,7 +86,7 @@ static gyre_status parse(weight_index *x, gyre_error *err) {
     if (x->root) return GYRE_OK;
     gyre_fail(err, GYRE_EFORMAT, "index: %s (%s, line %d)", error.text, x->path, error.line > 0 ? error.line : 1);
     if (err) err->offset = (uint64_t)(error.position > 0 ? error.position : 0);
-    return GYRE_EFORMAT; /* also without memory: jansson does not tell */
+    return GYRE_EFORMAT; /* jansson reports running out of memory the same way */
 }
 
 static int by_tensor(const void *a, const void *b) {
@@ -95,7 +96,7 @@ static int by_shard(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A name that leads out of the folder is no file of the model. */
+/* A name that leads out of the folder is refused. */
 static int is_plain(const char *name) {
     return *name && !strpbrk(name, "/\\") && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
@@ -124,7 +125,7 @@ static gyre_status read_weight_map(weight_index *x, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* out = the first tensor that the index puts into a file. */
+/* out = the first tensor that the index puts into this file. */
 static const char *first_tensor_in(const weight_index *x, const char *shard) {
     for (int64_t i = 0; i < x->count; i++)
         if (strcmp(x->index_entries[i].shard, shard) == 0) return x->index_entries[i].tensor;
@@ -155,7 +156,7 @@ static gyre_status open_shards(gyre_tensor_store *store, const weight_index *x, 
     return GYRE_OK;
 }
 
-/* out = the promise about a tensor, or NULL. */
+/* out = the index entry of a tensor, or NULL. */
 static const index_entry *find_index_entry(const weight_index *x, const char *tensor) {
     const index_entry wanted = {tensor, NULL, 0};
     return bsearch(&wanted, x->index_entries, (size_t)x->count, sizeof *x->index_entries, by_tensor);

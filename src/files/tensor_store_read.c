@@ -1,16 +1,16 @@
-/* tensor_store_read.c: what is stored, as numbers. */
+/* tensor_store_read.c: converts stored tensors to float. */
 #include "files/tensor_store.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/printable_name.h"
 #include "files/quants.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK_NUMBERS = 2048 /* numbers, widened while they are looked at */ };
+enum { CHUNK_NUMBERS = 2048 /* numbers converted at a time while checking */ };
 
 /* -- types -- */
 static const struct {
@@ -38,7 +38,7 @@ int64_t gyre_stored_row_bytes(gyre_stored_type type, int64_t n) {
     return n / types[type].block * types[type].bytes;
 }
 
-/* The kernels take a row where its type may lie; safetensors puts one anywhere. */
+/* Kernels need aligned rows, and safetensors does not align them. */
 static void widen_halves(void (*widen)(const void *, float *, int64_t), const unsigned char *row, float *out, int64_t n) {
     uint16_t aligned[CHUNK_NUMBERS];
     if ((uintptr_t)row % sizeof *aligned == 0) {
@@ -114,15 +114,15 @@ static int is_finite_half(const unsigned char *bytes) {
     return (bytes[1] & 0x7c) != 0x7c;
 }
 
-/* Whole numbers times a finite f16 are finite, so the scales tell. */
+/* Integers times a finite f16 are finite, so checking the scales is enough. */
 static gyre_status check_scales(const gyre_kernels *kernels, const gyre_file_tensor *t, gyre_error *err) {
     const int64_t bytes = types[t->type].bytes, blocks = t->count / types[t->type].block;
     const int64_t scale = t->type == GYRE_STORED_Q6_K ? GYRE_Q6_K_SCALE : GYRE_Q_SCALE;
-    const int least = t->type == GYRE_STORED_Q4_K || t->type == GYRE_STORED_Q5_K;
+    const int has_minima = t->type == GYRE_STORED_Q4_K || t->type == GYRE_STORED_Q5_K;
     for (int64_t i = 0; i < blocks; i++) {
         const unsigned char *block = t->data + i * bytes;
         const int64_t at = !is_finite_half(block + scale) ? scale : GYRE_K_DMIN;
-        if (at != scale && !(least && !is_finite_half(block + GYRE_K_DMIN))) continue;
+        if (at != scale && !(has_minima && !is_finite_half(block + GYRE_K_DMIN))) continue;
         float value;
         widen_halves(kernels->widen_f16, block + at, &value, 1);
         return refuse(t, at == scale ? "the scale of block" : "the least of block", i, value, (uint64_t)(i * bytes + at),

@@ -1,8 +1,8 @@
-/* bf16_avx512.h: the stores of bf16 in vec_avx512.h by the instruction of AVX512-BF16.
+/* bf16_avx512.h: the bf16 stores of vec_avx512.h with the conversion instruction of AVX512-BF16.
  *
- * It rounds to nearest even, and quiets a NaN as bf16_round does, but takes subnormal numbers for zeros.  One look at what
- * comes out finds those and true zeros; only where there is one are the floats looked at, and only where one of them is
- * subnormal are all lanes rounded by whole numbers. */
+ * The instruction rounds to nearest even and quiets NaNs, like bf16_round, but it flushes subnormal inputs to zero.  So the
+ * result is tested for zeros.  If there is one, the inputs are tested for subnormals, and if there is one of those, all lanes
+ * are rounded by integer operations. */
 #ifndef GYRE_KERNELS_BF16_AVX512_H
 #define GYRE_KERNELS_BF16_AVX512_H
 
@@ -12,7 +12,7 @@
 #define BF16_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* All of a before all of b. */
+/* out = a, then b, as bf16. */
 static inline __m512i bf16_convert(vec a, vec b) {
     return (__m512i)_mm512_cvtne2ps_pbh(b, a);
 }
@@ -37,7 +37,7 @@ static __attribute__((noinline, cold)) void bf16_store_rounded(uint16_t *const *
     }
 }
 
-/* One branch for all of them. */
+/* Tests all n vectors with a single branch. */
 #define VEC_STORE_MANY_BF16
 static inline __attribute__((always_inline)) void vec_store_many_bf16(uint16_t *const *p, const vec *a, const vec *b, int n,
                                                                       int interleaved) {

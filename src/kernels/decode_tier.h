@@ -1,10 +1,11 @@
-/* decode_tier.h: rows of other types, and few queries against keys and values that are read once, where they lie. */
+/* decode_tier.h: conversion of rows, and the kernels of decoding: a few queries against keys and values that are read once,
+ * in place. */
 #ifndef GYRE_KERNELS_DECODE_TIER_H
 #define GYRE_KERNELS_DECODE_TIER_H
 #include "kernels/rotate_tier.h"
 #include <stddef.h>
 
-/* Checked at every access, loops that are unrolled take a compiler minutes. */
+/* With sanitizers, which check every access, a compiler takes minutes for unrolled loops. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DECODE_UNROLL
 #else
@@ -46,21 +47,26 @@ static void widen_q8(const void *in, float *out, int64_t n) {
     widen_row((elem_type){load_q8, NULL, 1}, in, out, n);
 }
 
-/* -- few queries against keys -- */
-/* DECODE_ACCUMULATORS accumulators, one for each pair of a query and a key, each a vector over channels, summed over its
- * lanes at the end, all at once.  So a score is summed in one order, whoever else is asked for. */
+/* -- scores of a few queries -- */
+/* There are DECODE_ACCUMULATORS accumulators, one for each pair of query and key.  Each is a vector over channels; its lanes
+ * are summed at the end, for all accumulators at once.  So the order of summation of a score does not depend on which other
+ * scores are computed.
+ *
+ *                 key 0    key 1    key 2    key 3
+ *     query 0     sum[0]   sum[1]   sum[2]   sum[3]       rows = 2, DECODE_ACCUMULATORS = 8:
+ *     query 1     sum[4]   sum[5]   sum[6]   sum[7]       sum[r * keys + j] */
 
 #if defined(__GNUC__)
 #define DECODE_PREFETCH(p) __builtin_prefetch(p, 0, 2)
 #else
 #define DECODE_PREFETCH(p) (void)(p)
 #endif
-/* Bytes of the rows to come that are asked for before they are read: one query asks so little of each that memory keeps up
- * by itself but for its latency.  CACHE_LINE_BYTES: what a fetch brings.  MAX_DEINTERLEAVED: channels that bf16 goes by two
- * to a lane for. */
+/* PREFETCH_BYTES: how far ahead keys are prefetched.  PREFETCH_BYTES_ONE_ROW: with a single query, which needs so little work
+ * per key that only the latency of memory must be hidden.  MAX_DEINTERLEAVED: up to so many channels, bf16 keys are loaded
+ * two to a 32-bit lane. */
 enum { PREFETCH_BYTES_ONE_ROW = 2048, PREFETCH_BYTES = 8192, CACHE_LINE_BYTES = 64, MAX_DEINTERLEAVED = 256 };
 
-/* What lies `ahead` bytes past n rows.  It need not be there: a fetch from nowhere does nothing. */
+/* Prefetches what lies `ahead` bytes past n rows.  The memory need not exist: a prefetch never faults. */
 TIER_INLINE void prefetch_rows(const void *rows, int64_t first, int64_t n, int64_t step, int64_t bytes, int64_t ahead) {
     const int64_t away = ahead / bytes + 1;
     for (int64_t j = 0; j < n; j++) {
@@ -71,14 +77,14 @@ TIER_INLINE void prefetch_rows(const void *rows, int64_t first, int64_t n, int64
     }
 }
 
-/* Some queries, at most four. */
+/* Up to four queries. */
 typedef struct query_group {
     const float *q;
     int64_t row, first;
-    int prefetch; /* these are the first to read the keys */
+    int prefetch; /* 1: this group is the first to read the keys */
 } query_group;
 
-/* c on to the end of a row, a vector at a time, keys widened once for all queries. */
+/* Adds channels from .. channels - 1 to the sums, one vector at a time; keys are widened once for all queries. */
 TIER_INLINE void score_channels(elem_type type, const query_group *q, const char *const *k, int64_t from, int64_t channels,
                                 vec *sum, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
@@ -98,7 +104,7 @@ TIER_INLINE void score_channels(elem_type type, const query_group *q, const char
     }
 }
 
-/* bf16 by two to a lane; the queries were parted likewise.  out = channels done. */
+/* bf16 keys, two to a 32-bit lane; the queries were deinterleaved to match.  out = channels done. */
 TIER_INLINE int64_t score_deinterleaved(const query_group *q, const char *const *k, int64_t channels, vec *sum, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     int64_t c = 0;
@@ -134,7 +140,8 @@ TIER_INLINE void score_accumulators(elem_type type, int deinterleaved, const que
     if (whole < channels) score_channels(type, q, k, whole, channels, sum, rows);
 }
 
-/* One query: key after key, as they lie, which is how memory is read fastest; for each the same sum. */
+/* One query and one key.  With a single query the keys are read one after the other, the fastest order for memory; each sum
+ * is the same as in score_accumulators. */
 TIER_INLINE vec score_pair(elem_type type, int deinterleaved, const float *q, const char *k, int64_t channels) {
     const int64_t whole = channels / LANES * LANES;
     vec sum = vec_set1(0);
@@ -149,7 +156,7 @@ TIER_INLINE vec score_pair(elem_type type, int deinterleaved, const float *q, co
     return c < channels ? vec_fma(vec_load(q + c), load_partial(type, k + c * type.size, channels - c), sum) : sum;
 }
 
-/* Keys first .. first + n - 1 and `rows` queries; past the n-th, the last key stands in for those that are not there. */
+/* Keys first .. first + n - 1 and `rows` queries.  If n is less than a block, the last key fills the unused places. */
 TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q,
                              int64_t first, int64_t n, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
@@ -186,7 +193,7 @@ TIER_INLINE void score_keys(elem_type type, int deinterleaved, const gyre_key_sc
     if (j < p->keys) score_block(type, deinterleaved, p, q, j, p->keys - j, rows);
 }
 
-/* Queries as score_deinterleaved wants them: channels of even and odd places apart, as far as those go by two vectors. */
+/* Prepares queries for score_deinterleaved: splits each 2 LANES channels into those at even and at odd places. */
 TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, int rows, float *to) {
     for (int r = 0; r < rows; r++, to += MAX_DEINTERLEAVED) {
         const float *from = q->q + r * q->row;
@@ -229,7 +236,7 @@ TIER_INLINE void score_rows(elem_type type, int is_bf16, const gyre_key_scores *
     }
 }
 
-/* -- their weights and values -- */
+/* -- weighted sums of values -- */
 TIER_INLINE void deinterleave_all(vec *sum, int n) {
     DECODE_UNROLL
     for (int i = 0; i < n; i += 2)
@@ -241,7 +248,7 @@ TIER_INLINE void interleave_all(vec *sum, int n) {
         vec_interleave(&sum[i], &sum[i + 1]);
 }
 
-/* rows x vecs accumulators over all keys: each sum takes its products in the order of keys, whatever the blocks. */
+/* rows x vecs accumulators over all keys.  Each sum adds its products in the order of keys, whatever the blocks. */
 TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyre_weighted_values *p, int64_t r0, int64_t c0,
                                     int rows, int vecs) {
     const int64_t step = p->v_row_stride * type.size;
@@ -278,7 +285,7 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
         vec_store(out + i / vecs * p->out_row_stride + i % vecs * LANES, sum[i]);
 }
 
-/* The n < LANES channels past the last whole vector. */
+/* The last n < LANES channels, past the last whole vector. */
 TIER_INLINE void weighted_sum_rest(elem_type type, const gyre_weighted_values *p, int64_t r0, int64_t c0, int rows,
                                    int64_t n) {
     const elem_type table = {load_f32, store_f32, sizeof(float)};

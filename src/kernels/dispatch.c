@@ -1,4 +1,4 @@
-/* dispatch.c: which tier's table this processor runs. */
+/* dispatch.c: chooses the tier. */
 #include "kernels/tier_list.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-/* __builtin_cpu_supports asks CPUID and, for AVX and later, whether the system saves the registers (XCR0).  Clang's did not
- * know F16C before version 19; it works on the registers that AVX has, so its own bit of CPUID is what is left to ask. */
+/* __builtin_cpu_supports reads CPUID and, for AVX and later, checks that the system saves the registers (XCR0).  Clang's does
+ * not know F16C before version 19.  F16C uses the registers of AVX, so its CPUID bit is all that remains to check. */
 static int runs_avx2(void) {
     unsigned eax, ebx, ecx, edx;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) &&
@@ -17,7 +17,7 @@ static int runs_avx512(void) {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
-/* Works on the registers that AVX-512 has, so its own bit of CPUID is what is left to ask. */
+/* Uses the registers of AVX-512, so its CPUID bit is all that remains to check. */
 static int runs_avx512bf16(void) {
     unsigned eax, ebx, ecx, edx;
     return runs_avx512() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & 1 << 5);
@@ -27,8 +27,8 @@ static int runs_avx512bf16(void) {
 #define runs_avx512()     0
 #define runs_avx512bf16() 0
 #endif
-/* A processor that runs a build which has one of these runs the tier: Advanced SIMD is in every AArch64, a module of
- * WebAssembly is accepted whole or not at all, and C is C. */
+/* If a build contains one of these tiers, the processor can run it: every AArch64 has Advanced SIMD, and a WebAssembly module
+ * is accepted as a whole or not at all. */
 #define runs_neon()   1
 #define runs_wasm()   1
 #define runs_scalar() 1
@@ -41,7 +41,7 @@ const gyre_kernels *gyre_kernels_tier(const char *tier) {
     return NULL;
 }
 
-/* A wish that is unknown, or more than the processor has, is no wish. */
+/* A GYRE_CPU that is unknown, or that the processor cannot run, is ignored. */
 const gyre_kernels *gyre_kernels_select(void) {
 #define NAME_OF(unused, name) #name,
     static const char *const best_first[] = {GYRE_TIERS(NAME_OF, )};

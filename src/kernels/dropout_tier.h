@@ -1,13 +1,14 @@
 /* dropout_tier.h: Philox 4x32-10 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), many
- * counters at a time, and the choice among weights that is made of it. */
+ * counters at a time, and the dropout of weights by its numbers. */
 #ifndef GYRE_KERNELS_DROPOUT_TIER_H
 #define GYRE_KERNELS_DROPOUT_TIER_H
 #include "kernels/kernels.h"
 
-/* PHILOX_UNROLL: vectors of counters that go together, as a product waits for the one before.  At most all counters. */
+/* PHILOX_UNROLL: vectors of counters processed together, to hide the latency of the products.  PHILOX_UNROLL LANES must not
+ * exceed PHILOX_COUNTERS. */
 enum { PHILOX_ROUNDS = 10, PHILOX_COUNTERS = GYRE_PHILOX_NUMBERS / 4, PHILOX_UNROLL = 2 };
 
-/* One round: the products of numbers 0 and 2 change places with what 1 and 3 become. */
+/* One round of Philox; low and high are the round keys. */
 static inline void philox_round(vecu x[4], vecu low, vecu high) {
     vecu upper[2];
     const vecu first = vecu_mul(x[0], vecu_set1(0xD2511F53u), &upper[0]);
@@ -42,8 +43,7 @@ static void philox(const gyre_philox *job, uint32_t numbers[GYRE_PHILOX_NUMBERS]
             numbers[4 * i + w] = out[w][i];
 }
 
-/* A loop that compilers make vectors of, each as the tier's options have it.  Products of one kind only, so all tiers agree
- * to the bit. */
+/* Vectorized by the compiler with the tier's options.  There is one product and no sum, so all tiers give the same bits. */
 static void dropout_row_f32(const gyre_dropout_row *drop, float *x, int64_t n) {
     const uint32_t *restrict numbers = drop->numbers;
     const uint32_t last = drop->last;

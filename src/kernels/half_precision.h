@@ -1,4 +1,4 @@
-/* half_precision.h: f16 and bf16 by their bits, one number at a time. */
+/* half_precision.h: conversion of f16 and bf16 by integer operations, one number at a time. */
 #ifndef GYRE_KERNELS_HALF_PRECISION_H
 #define GYRE_KERNELS_HALF_PRECISION_H
 #include <math.h>

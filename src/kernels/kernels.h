@@ -1,34 +1,38 @@
-/* kernels.h: the table of hot loops.  Scalar C fills every slot; a tier overrides what it does better (dispatch.c). */
+/* kernels.h: the job structs of the kernels and the table of functions that every tier fills in (kernels.def lists them). */
 #ifndef GYRE_KERNELS_H
 #define GYRE_KERNELS_H
 #include <stdint.h>
 
-/* Rows of pairs: (x[i], x[i + pairs]), the half layout, or (x[2i], x[2i + 1]).  in == out with equal strides, or no overlap;
- * in place and from one layout to the other, at most GYRE_ROTATE_MAX_PAIRS. */
+/* Rows of pairs, for 3 pairs with members a and b:
+ *
+ *     half          a0 a1 a2 b0 b1 b2     (x[i], x[i + pairs])
+ *     interleaved   a0 b0 a1 b1 a2 b2     (x[2i], x[2i + 1])
+ *
+ * in == out with equal strides, or no overlap.  In place from one layout to the other: at most GYRE_ROTATE_MAX_PAIRS. */
 enum { GYRE_ROTATE_MAX_PAIRS = 256 };
 typedef struct gyre_rotate_job {
     const void *in;
     void *out;
     int64_t heads, pairs;
     int64_t in_head_stride, out_head_stride; /* elements from head to head */
-    int from_half, to_half;                  /* layouts read and written */
-    int negate_sine;                         /* 1: the other way, sin_i negated */
-    const void *cosine, *sine;
-    int exceeds_cache; /* 1: the whole call is more than a cache holds; changes no bit */
+    int from_half, to_half;                  /* layouts read and written: 1 = half, 0 = interleaved */
+    int negate_sine;                         /* 1: inverse rotation, with sine[i] negated */
+    const void *cosine, *sine;               /* [pairs] */
+    int exceeds_cache; /* 1: the data of the whole call does not fit a cache.  A hint for speed; changes no bit */
 } gyre_rotate_job;
 
 typedef struct gyre_rotate_rows_job {
     int64_t rows, pairs, stride;
     float *x;
-    const float *angles;
-    int half, negate_sine; /* as from_half and back above */
+    const float *angles;   /* [rows][2][pairs]: cos, then sin */
+    int half, negate_sine; /* like from_half and negate_sine above */
 } gyre_rotate_rows_job;
 
-/* For j < rows, i < pairs, with the step's cos and sin at [j * row + i]:
+/* For j < rows, i < pairs, with step_cosine and step_sine at [j * step_row_stride + i]:
  *     cosine_out[j * out_row_stride + i] = factor (cosine[i] step_cosine - sine[i] step_sine),      rounded to float,
- *     sine_out[j * out_row_stride + i]   = sine_factor (sine[i] step_cosine + cosine[i] step_sine).
- * doubtful[j] = 1 where one of a row lies so near the middle between two floats that what is left out of doubles might have
- * rounded it to the other; else as it was. */
+ *     sine_out[j * out_row_stride + i]   = sine_factor (sine[i] step_cosine + cosine[i] step_sine), rounded to float.
+ * doubtful[j] = 1 if a value of row j is so close to the middle of two floats that the rounding errors of the doubles may
+ * have changed the result; otherwise unchanged. */
 typedef struct gyre_angle_block {
     int64_t rows, pairs, step_row_stride, out_row_stride;
     double factor, sine_factor;
@@ -37,8 +41,8 @@ typedef struct gyre_angle_block {
     unsigned char *doubtful;
 } gyre_angle_block;
 
-/* c[i * c_row_stride + j] (+)= sum over l < k of a[i * a_row_stride + l * a_col_stride] b[l * b_row_stride + j], i < m, j <
- * n; n a multiple of 16. One order of summation over l, whatever the split over i and j. */
+/* c[i * c_row_stride + j] (+)= sum over l < k of a[i * a_row_stride + l * a_col_stride] b[l * b_row_stride + j], i < m,
+ * j < n; n a multiple of 16.  The order of summation over l does not depend on i, j, m or n. */
 typedef struct gyre_matmul {
     int64_t m, n, k;
     const float *a;
@@ -58,12 +62,12 @@ typedef struct gyre_transpose {
     int64_t out_row_stride;
 } gyre_transpose;
 
-/* Entries of a block of products on their way to the scores that want them: for each line l and j < n
- *     to[l * to_row_stride + j] += from[l * from_row_stride + offset[l] + j]                    where row is NULL,
- *     to[l * to_row_stride + j] += from[l * from_row_stride + row[offset[l] + j] - base]        else, or with step not 0,
- *     to[l * to_row_stride + j] += from[(row[offset[l] + j] - base) * step + j].
- * steady: rows stay as they are or change by one from each to the next, one way throughout; then from may be read up to 15
- * entries past the last that is asked for. */
+/* Adds to each score the product with the table row of its distance.  For each line l and j < n, to[l * to_row_stride + j] +=
+ *     from[l * from_row_stride + offset[l] + j]                               if row is NULL,
+ *     from[l * from_row_stride + row[offset[l] + j] - base]                   if step is 0,
+ *     from[l * from_row_stride + (row[offset[l] + j] - base) * step + j]      otherwise.
+ * offset NULL = zeros.  steady 1: from one entry to the next, row stays or changes by one, always in the same direction;
+ * `from` may then be read up to 15 entries past the last one needed. */
 typedef struct gyre_gather_add {
     int64_t lines, n;
     float *to;
@@ -78,7 +82,7 @@ typedef struct gyre_gather_add {
 } gyre_gather_add;
 
 /* scores[r * score_row_stride + j] = sum over c < channels of q[r * q_row_stride + c] k[j * k_row_stride + c], times
- * k_scale[j] where there are scales; r < rows, j < keys.  q has zeros from there to the next multiple of 16; k may not be
+ * k_scale[j] if k_scale is not NULL; r < rows, j < keys.  q is padded with zeros to a multiple of 16 channels; k must not be
  * read past its channels. */
 typedef struct gyre_key_scores {
     int64_t rows, keys, channels;
@@ -89,12 +93,12 @@ typedef struct gyre_key_scores {
     const float *k_scale;
     float *scores;
     int64_t score_row_stride;
-    int prefetched; /* 1: the caller has asked memory for them already */
+    int prefetched; /* 1: the caller has prefetched k already */
 } gyre_key_scores;
 
 /* out[r * out_row_stride + c] += sum over j < keys, in order, of weights[r * weight_row_stride + j] v[j * v_row_stride + c],
- * c < channels.  The scales of Q8 are in the weights.  out has room up to the next multiple of 16, which may be written with
- * anything finite. */
+ * c < channels.  For Q8, the weights include the scales.  out has room up to the next multiple of 16 channels, which may be
+ * overwritten with any finite values. */
 typedef struct gyre_weighted_values {
     int64_t rows, keys, channels;
     const float *weights;
@@ -103,7 +107,7 @@ typedef struct gyre_weighted_values {
     int64_t v_row_stride;
     float *out;
     int64_t out_row_stride;
-    int prefetched; /* as there */
+    int prefetched; /* 1: the caller has prefetched v already */
 } gyre_weighted_values;
 
 /* y[r * y_row_stride + o] = sum over i < in of x[r * x_row_stride + i] w[o * w_row_stride + i], r < rows, o < outs.  Nothing
@@ -123,7 +127,7 @@ typedef struct gyre_philox {
     uint32_t counter[4], key[2];
 } gyre_philox;
 
-/* What decides about a row of weights: those whose number is above `last` stay, times the factor. */
+/* Dropout of a row of weights: a weight whose number is above `last` is kept and multiplied by factor. */
 typedef struct gyre_dropout_row {
     const uint32_t *numbers;
     uint32_t last;
@@ -131,15 +135,15 @@ typedef struct gyre_dropout_row {
 } gyre_dropout_row;
 
 typedef struct gyre_kernels {
-    const char *tier; /* its name in GYRE_TIERS (tiers.h) */
+    const char *tier; /* the name in GYRE_TIERS (tier_list.h) */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
 } gyre_kernels;
 
-/* The best table this processor runs; GYRE_CPU=<a tier> in the environment asks for a lower one. */
+/* out = the best table this processor can run; GYRE_CPU=<a tier> in the environment asks for a lower one. */
 const gyre_kernels *gyre_kernels_select(void);
-/* The table of one tier, or NULL where this processor (or this build) has none. */
+/* out = the table of one tier, or NULL if this processor or this build does not have it. */
 const gyre_kernels *gyre_kernels_tier(const char *tier);
 
 #endif

@@ -1,15 +1,15 @@
-/* project_tier.h: few rows of x against the rows of a matrix, which is read once, in one stream.
+/* project_tier.h: a few rows of x times a matrix, which is read once, in one stream.
  *
- * What is left of the matrix is the way of memory: a row goes by after the other, a vector once for up to PROJECT_ROWS rows
- * of x, and nothing is fetched ahead, for a processor that meets one stream does that best by itself.  A sum runs in two
- * vectors, those of even and of odd number, whoever else is asked for, so it has one order. */
+ * The speed is that of memory: the matrix is read row by row, each vector once for up to PROJECT_ROWS rows of x.  There is no
+ * software prefetch, because hardware prefetches a single stream best.  Each sum runs in two vectors, over the vectors of
+ * even and of odd number, so its order does not depend on the other sums. */
 #ifndef GYRE_KERNELS_PROJECT_TIER_H
 #define GYRE_KERNELS_PROJECT_TIER_H
 #include "kernels/decode_tier.h"
 
 enum { PROJECT_ROWS = 4 };
 
-/* The channels from c on, no more than a vector of them. */
+/* Adds the channels from c on, at most one vector. */
 TIER_INLINE void project_rest(elem_type type, const gyre_projection *p, const float *x, const char *w, int64_t c, int rows,
                               vec *sum) {
     const elem_type table = {load_f32, store_f32, sizeof(float)};
@@ -18,7 +18,7 @@ TIER_INLINE void project_rest(elem_type type, const gyre_projection *p, const fl
         sum[r] = vec_fma(load_up_to(table, (const char *)(x + r * p->x_row_stride + c), p->in - c), y, sum[r]);
 }
 
-/* One row of the matrix; the sums of row r of x go to out[r * LANES]. */
+/* One row of the matrix: out[r * LANES] = the sum of row r of x, as a vector. */
 TIER_INLINE void project_one(elem_type type, const gyre_projection *p, const float *x, const char *w, int rows, vec *out) {
     vec even[PROJECT_ROWS], odd[PROJECT_ROWS];
     int64_t c = 0;
@@ -42,7 +42,7 @@ TIER_INLINE void project_one(elem_type type, const gyre_projection *p, const flo
         out[r * LANES] = vec_add(even[r], odd[r]);
 }
 
-/* `rows` rows of x from `first` on, and n <= LANES of the matrix from `row` on. */
+/* Rows first .. first + rows - 1 of x and rows row .. row + n - 1 of the matrix, n <= LANES. */
 TIER_INLINE void project_block(elem_type type, const gyre_projection *p, int64_t first, int64_t row, int64_t n, int rows) {
     vec sum[PROJECT_ROWS * LANES];
     for (int j = 0; j < LANES; j++)

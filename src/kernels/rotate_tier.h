@@ -1,8 +1,13 @@
-/* rotate_tier.h: rotation and addition, written once over the vocabulary of a tier (vec_*.h) for every type and layout of
- * pairs.
+/* rotate_tier.h: rotation and addition, written once over a tier's vocabulary (vec_*.h) for every type and layout of pairs.
  *
- * What is left of a row past its last whole vector goes through a vector on the stack, so it is computed like all others,
- * and a rotation has the same bits in every layout and by every way through memory. */
+ * The rest of a row past its last whole vector goes through a vector on the stack and the same operations, so a rotation has
+ * the same bits in every layout and on every code path.
+ *
+ * Paths of rotate_heads, by layout:
+ *     half -> half                  rotate_half_blocks          then rotate_rest for the remaining pairs
+ *     interleaved -> interleaved    rotate_interleaved_blocks   then rotate_rest
+ *     half <-> interleaved          rotate_cross_blocks         then rotate_cross_rest
+ * bf16 has rotate_bf16_blocks for all of them, and f64 its own functions at the end. */
 #ifndef GYRE_KERNELS_ROTATE_TIER_H
 #define GYRE_KERNELS_ROTATE_TIER_H
 #include "kernels/tier_list.h"
@@ -20,7 +25,7 @@
 /* -- types -- */
 typedef vec load_function(const void *p);
 typedef void store_function(void *p, vec a);
-/* Constants wherever it is passed on, so that all of it is inlined. */
+/* Always passed as a constant, so that the calls are inlined. */
 typedef struct elem_type {
     load_function *load;
     store_function *store;
@@ -57,7 +62,7 @@ TIER_INLINE void store_partial(elem_type type, char *p, vec a, int64_t n) {
     type.store(some, a);
     if (n > 0) memcpy(p, some, (size_t)(n * type.size));
 }
-/* n >= LANES: a whole vector. */
+/* load_partial and store_partial for any n: whole vectors if n >= LANES. */
 TIER_INLINE vec load_up_to(elem_type type, const char *p, int64_t n) {
     return n >= LANES ? type.load(p) : load_partial(type, p, n);
 }
@@ -68,20 +73,20 @@ TIER_INLINE void store_up_to(elem_type type, char *p, vec a, int64_t n) {
         store_partial(type, p, a, n);
 }
 
-/* -- the turn -- */
-/* cos and sin of some pairs; minus = -sin.  Back, the two change places. */
+/* -- rotation -- */
+/* cos, sin and -sin of LANES pairs.  An inverse rotation swaps s and minus_s. */
 typedef struct vec_angles {
     vec c, s, minus_s;
 } vec_angles;
 
-/* Two roundings and a fused product, the same in every layout: (x c - y s, y c + x s). */
+/* (x c - y s, y c + x s): one product rounded, one fused, the same in every layout. */
 TIER_INLINE void rotate_vec_pairs(vec *a, vec *b, const vec_angles *k) {
     const vec x = vec_in_register(*a), y = vec_in_register(*b);
     *a = vec_fma(x, k->c, vec_mul(y, k->minus_s));
     *b = vec_fma(y, k->c, vec_mul(x, k->s));
 }
 
-/* Of pairs i .. i + n - 1, n <= LANES. */
+/* out = angles of pairs i .. i + n - 1, n <= LANES. */
 TIER_INLINE vec_angles vec_angles_at(const gyre_rotate_job *t, int64_t i, int64_t n) {
     const elem_type table = {load_f32, store_f32, sizeof(float)};
     const vec s = load_up_to(table, (const char *)((const float *)t->sine + i), n), minus_s = vec_mul(vec_set1(-1), s);
@@ -96,7 +101,7 @@ TIER_INLINE char *head_out(const gyre_rotate_job *t, elem_type type, int64_t h) 
     return (char *)t->out + h * t->out_head_stride * type.size;
 }
 
-/* Pairs i .. i + n - 1 of a head, n <= LANES, from any layout to any. */
+/* Rotates pairs i .. i + n - 1 of a head, n <= LANES, from any layout to any. */
 TIER_INLINE void rotate_partial(elem_type type, const gyre_rotate_job *t, const char *in, char *out, int64_t i, int64_t n,
                                 const vec_angles *k) {
     const int64_t half = t->pairs * type.size, at = i * type.size, second = LANES * type.size;
@@ -120,7 +125,7 @@ TIER_INLINE void rotate_partial(elem_type type, const gyre_rotate_job *t, const 
     }
 }
 
-/* Pairs from `first` on within a layout, a vector of all heads at a time. */
+/* Rotates pairs first .. pairs - 1 within a layout: one vector of pairs at a time, for all heads. */
 TIER_INLINE void rotate_rest(elem_type type, const gyre_rotate_job *t, int64_t first) {
     for (int64_t i = first, n; i < t->pairs; i += n) {
         n = t->pairs - i < LANES ? t->pairs - i : LANES;
@@ -130,7 +135,7 @@ TIER_INLINE void rotate_rest(elem_type type, const gyre_rotate_job *t, int64_t f
     }
 }
 
-/* From one layout to the other, pairs from `first` on, head by head; in place, through a copy on the stack. */
+/* Rotates pairs first .. pairs - 1 from one layout to the other, head by head; in place, through a copy on the stack. */
 TIER_INLINE void rotate_cross_rest(elem_type type, const gyre_rotate_job *t, int64_t first) {
     char copy[2 * GYRE_ROTATE_MAX_PAIRS * 4];
     for (int64_t h = 0; h < t->heads && first < t->pairs; h++) {
@@ -148,7 +153,7 @@ TIER_INLINE void rotate_cross_rest(elem_type type, const gyre_rotate_job *t, int
 }
 
 #if LANES > 1
-/* The same from half to half, ROTATE_HALF_VECS vectors of angles in registers while all heads go by; out = pairs done. */
+/* Half to half: keeps ROTATE_HALF_VECS vectors of angles in registers while it goes through all heads.  out = pairs done. */
 TIER_INLINE int64_t rotate_half_blocks(elem_type type, const gyre_rotate_job *t) {
     const int64_t block = ROTATE_HALF_VECS * LANES, half = t->pairs * type.size;
     int64_t i = 0;
@@ -172,8 +177,8 @@ TIER_INLINE int64_t rotate_half_blocks(elem_type type, const gyre_rotate_job *t)
     return i;
 }
 
-/* From one layout to the other, likewise: all of a block is read before any is written, so in place the block must be the
- * whole head.  out = pairs done. */
+/* One layout to the other, with angles in registers.  Reads a whole block before it writes any of it, so in place the block
+ * must be the whole head.  out = pairs done. */
 TIER_INLINE int64_t rotate_cross_blocks(elem_type type, const gyre_rotate_job *t) {
     const int64_t block = ROTATE_CROSS_VECS * LANES, half = t->pairs * type.size, vector = LANES * type.size;
     int64_t i = 0;
@@ -205,8 +210,10 @@ TIER_INLINE int64_t rotate_cross_blocks(elem_type type, const gyre_rotate_job *t
     return i;
 }
 
-/* Pairs that stay beside each other: each element times its cos, plus its neighbour times the sin with a sign of its own:
- * (c0 c0 c1 c1 ...), (-s0 s0 -s1 s1 ...).  out = pairs done. */
+/* Interleaved to interleaved: each element times its cos, plus its neighbour times the signed sin.  out = pairs done.
+ *
+ *     x   a0  b0  a1  b1 ...        swapped   b0  a0  b1  a1 ...
+ *     c   c0  c0  c1  c1 ...        s        -s0  s0 -s1  s1 ... */
 TIER_INLINE int64_t rotate_interleaved_blocks(elem_type type, const gyre_rotate_job *t) {
     const int64_t block = ROTATE_INTERLEAVED_VECS * LANES / 2;
     int64_t i = 0;
@@ -234,7 +241,7 @@ TIER_INLINE int64_t rotate_interleaved_blocks(elem_type type, const gyre_rotate_
     return i;
 }
 
-/* bf16: 2 LANES elements at a time, in their order, or those at even places and those at odd ones. */
+/* bf16: 2 LANES elements at a time, in order (consecutive) or split into even and odd places. */
 #ifndef VEC_CONSECUTIVE_BF16
 static inline void vec_load_consecutive_bf16(const uint16_t *p, vec *a, vec *b) {
     *a = vec_load_bf16(p);
@@ -246,7 +253,7 @@ static inline void vec_store_consecutive_bf16(uint16_t *p, vec a, vec b) {
 }
 #endif
 #ifndef VEC_STORE_MANY_BF16
-/* n of them (constant) to p[i], in turn (a[i] at even places) or one after the other. */
+/* Stores n (a constant) pairs of vectors to p[i]: interleaved (a[i] at even places) or a[i] before b[i]. */
 TIER_INLINE void vec_store_many_bf16(uint16_t *const *p, const vec *a, const vec *b, int n, int interleaved) {
     TIER_UNROLL
     for (int i = 0; i < n; i++)
@@ -254,8 +261,8 @@ TIER_INLINE void vec_store_many_bf16(uint16_t *const *p, const vec *a, const vec
 }
 #endif
 
-/* Pairs i on of a head, two vectors of angles and at_once (constant, even) in all.  All of it is read before any is
- * written.  From half to half the angles are dealt out to even and odd places as the elements are. */
+/* Rotates at_once (a constant, even) vectors of pairs of a head.  Reads all of them before it writes any.  From half to half
+ * the elements are split into even and odd places, and the angles with them (deinterleave_angles). */
 TIER_INLINE void rotate_bf16_head(const gyre_rotate_job *t, const uint16_t *in, uint16_t *out, const vec_angles *k,
                                   int at_once) {
     uint16_t *to[ROTATE_CROSS_VECS];
@@ -291,7 +298,7 @@ TIER_INLINE void deinterleave_angles(vec_angles *k, int n) {
     }
 }
 
-/* From any layout to any; in place from one to the other, the block must be the whole head.  out = pairs done. */
+/* Any layout to any.  In place from one layout to the other, the block must be the whole head.  out = pairs done. */
 TIER_INLINE int64_t rotate_bf16_blocks(const gyre_rotate_job *t, int at_once) {
     const int64_t block = at_once * LANES;
     int64_t i = 0;
@@ -315,7 +322,7 @@ TIER_INLINE int64_t rotate_bf16_blocks(const gyre_rotate_job *t, int at_once) {
 #define rotate_bf16_blocks(t, at_once)     0
 #endif
 
-/* The layouts are constants in what is inlined. */
+/* Makes the layouts constants for the inlined functions. */
 TIER_INLINE void rotate_heads(elem_type type, int is_bf16, const gyre_rotate_job *t) {
     gyre_rotate_job known = *t;
     if (t->from_half && t->to_half) {
@@ -375,7 +382,7 @@ static void rotate_rows_f32(const gyre_rotate_rows_job *job) {
         rotate_rows_as(job, 0);
 }
 
-/* -- adding -- */
+/* -- addition -- */
 TIER_INLINE void add_row(elem_type type, const void *in, void *out, const float *row, int64_t n) {
     const elem_type table = {load_f32, store_f32, sizeof(float)};
     const char *from = in;
@@ -400,8 +407,8 @@ static void add_bf16(const void *in, void *out, const float *row, int64_t n) {
 }
 
 /* -- f64 -- */
-/* The same by vectors of VECD_LANES doubles.  (Written as plain C, GCC 12 fuses some of the products and not others,
- * whatever -ffp-contract says.) */
+/* Rotation by vectors of VECD_LANES doubles.  (From plain C, GCC 12 fuses some of the products and not others, whatever
+ * -ffp-contract says.) */
 TIER_INLINE vecd vecd_load_up_to(const double *p, int64_t n) {
     double some[VECD_LANES] = {0};
     if (n >= VECD_LANES) return vecd_load(p);
@@ -424,7 +431,7 @@ TIER_INLINE vecd_angles vecd_angles_at(const gyre_rotate_job *t, int64_t i, int6
     return t->negate_sine ? (vecd_angles){c, minus_s, s} : (vecd_angles){c, s, minus_s};
 }
 
-/* Pairs i .. i + n - 1, n <= VECD_LANES, from any layout and to any. */
+/* Reads and writes pairs i .. i + n - 1, n <= VECD_LANES, in any layout. */
 TIER_INLINE void vecd_read(const gyre_rotate_job *t, const double *in, int64_t i, int64_t n, vecd *a, vecd *b) {
     if (t->from_half) {
         *a = vecd_load_up_to(in + i, n);
@@ -458,7 +465,7 @@ TIER_INLINE void rotate_doubles(const gyre_rotate_job *t, const double *in, doub
     vecd_write(t, out, i, n, a, b);
 }
 
-/* Angles of a few vectors in registers while all heads go by: at_once (constant, at most 8) of them. */
+/* Keeps the angles of at_once (a constant, at most 8) vectors in registers while it goes through all heads. */
 TIER_INLINE void rotate_f64_blocks(const gyre_rotate_job *t, int at_once, int64_t first) {
     int64_t i = first;
     for (; i + at_once * VECD_LANES <= t->pairs; i += at_once * VECD_LANES) {
@@ -483,7 +490,7 @@ TIER_INLINE void rotate_f64_blocks(const gyre_rotate_job *t, int at_once, int64_
 }
 
 #if VECD_LANES > 1
-/* Pairs that stay beside each other, as rotate_interleaved_blocks has it.  out = pairs done. */
+/* Interleaved to interleaved, like rotate_interleaved_blocks.  out = pairs done. */
 TIER_INLINE int64_t rotate_f64_interleaved(const gyre_rotate_job *t) {
     const int64_t block = ROTATE_INTERLEAVED_VECS * VECD_LANES / 2;
     int64_t i = 0;
@@ -514,8 +521,7 @@ TIER_INLINE int64_t rotate_f64_interleaved(const gyre_rotate_job *t) {
 #define rotate_f64_interleaved(t) 0
 #endif
 
-/* From one layout to the other in place, head by head: through registers where a head fits them, else through a copy on the
- * stack. */
+/* One layout to the other in place, head by head: through registers if a head fits, else through a copy on the stack. */
 TIER_INLINE void rotate_f64_cross_registers(const gyre_rotate_job *t) {
     enum { VECTORS = 8 };
     vecd_angles k[VECTORS];
@@ -560,7 +566,7 @@ TIER_INLINE void rotate_f64_cross(const gyre_rotate_job *t) {
         rotate_f64_cross_copy(t);
 }
 
-/* Functions of their own: in one with the rest, GCC runs out of registers for addresses. */
+/* Not inlined: together with the rest, GCC runs out of registers for addresses. */
 static __attribute__((noinline)) void rotate_f64_to_half(const gyre_rotate_job *t) {
     gyre_rotate_job known = *t;
     known.from_half = 0, known.to_half = 1;
@@ -572,8 +578,8 @@ static __attribute__((noinline)) void rotate_f64_from_half(const gyre_rotate_job
     rotate_f64_cross(&known);
 }
 
-/* Out of memory, rows go by once, from end to end, so that they are read ahead; out of a cache, fewer angles stay in
- * registers. */
+/* Data in memory (exceeds_cache): 8 vectors at a time, so that each row is read once from end to end and prefetched by the
+ * processor.  Data in cache: 2 vectors, with fewer angles in registers. */
 static void rotate_f64(const gyre_rotate_job *t) {
     gyre_rotate_job known = *t;
     if (t->from_half && t->to_half) {

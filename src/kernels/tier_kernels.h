@@ -1,9 +1,9 @@
-/* tier_kernels.h: the kernels, written once over a small vector vocabulary.  A tier's source file defines the vocabulary and
- * includes this file, which then defines every kernel as a static function and, last, the tier's table.
+/* tier_kernels.h: kernels written once over a small vector vocabulary.  The source file of a tier includes its vocabulary
+ * (vec_*.h), then the templates.  This one defines kernels as static functions and, at the end, the tier's table.
  *
- * The vocabulary: TIER (its name), vec, mask, LANES (1, 4, 8 or 16), MATMUL_BLOCK_ROWS and MATMUL_BLOCK_VECS (accumulators
- * of the product that fit the registers beside its operands) and the vec_ functions used below.  vec_max(a, b) gives b where
- * either is a NaN. */
+ * The vocabulary: TIER (its name), vec, mask, LANES (1, 4, 8 or 16), MATMUL_BLOCK_ROWS and MATMUL_BLOCK_VECS (as many
+ * accumulators of the product as fit the registers together with its operands) and the vec_ functions used below.
+ * vec_max(a, b) and vec_min(a, b) give b if either is a NaN. */
 #ifndef GYRE_KERNELS_TIER_KERNELS_H
 #define GYRE_KERNELS_TIER_KERNELS_H
 #include "kernels/tier_list.h"
@@ -17,9 +17,15 @@
 
 /* -- matrix product -- */
 
-/* rows x vecs vectors of sums stay in registers while l runs.  rows and vecs are constants where this is inlined, so the
- * accumulators are registers; a_col_stride is one for the plain product, which spares the address arithmetic.  What c held
- * before is added last: a sum over many products is then rounded once for each product, not once for each of its terms. */
+/* Keeps rows x vecs vectors of sums in registers while l runs:
+ *
+ *                 x[0]        x[1]           b[l][j ..]
+ *     y = a[0][l] sum[0][0]   sum[0][1]
+ *     y = a[1][l] sum[1][0]   sum[1][1]
+ *
+ * rows and vecs are constants after inlining, so the accumulators are registers.  a_col_stride is the constant 1 for the
+ * plain product, which saves address arithmetic.  The previous c is added last, so that a sum over many products is rounded
+ * once per product, not once per term. */
 INLINE void matmul_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, int vecs, int64_t a_row_stride,
                          int64_t a_col_stride) {
     const float *a = p->a + i * a_row_stride, *b = p->b + j;
@@ -54,7 +60,7 @@ INLINE void matmul_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, i
     }
 }
 
-/* The rows past the last whole block go by four, two and one. */
+/* Rows past the last whole block are done four, two and one at a time. */
 INLINE void matmul_columns(const gyre_matmul *p, int64_t j, int vecs, int64_t a_row_stride, int64_t a_col_stride) {
     int64_t i = 0;
     for (; i + MATMUL_BLOCK_ROWS <= p->m; i += MATMUL_BLOCK_ROWS)
@@ -69,7 +75,7 @@ INLINE void matmul_columns(const gyre_matmul *p, int64_t j, int vecs, int64_t a_
 
 INLINE void matmul_all(const gyre_matmul *p, int64_t a_row_stride, int64_t a_col_stride) {
     int64_t j = 0;
-    if (p->m == 1) /* one row: more columns at once, or the latency of the sums shows */
+    if (p->m == 1) /* a single row needs more columns at once to hide the latency of its sums */
         for (; j + GEMV_VECS * LANES <= p->n; j += GEMV_VECS * LANES)
             matmul_block(p, 0, j, 1, GEMV_VECS, a_row_stride, a_col_stride);
     for (; j + MATMUL_BLOCK_VECS * LANES <= p->n; j += MATMUL_BLOCK_VECS * LANES)
@@ -89,9 +95,9 @@ static void matmul_f32(const gyre_matmul *p) {
 
 /* -- rows -- */
 
-/* exp(x) = 2^n exp(r), n the integer nearest x / ln 2, |r| <= ln 2 / 2.  x / ln 2 + 1.5 * 2^23 leaves n in the low bits of
- * the float.  ln 2 comes in two parts, the first short enough for n times it to be exact.  Polynomial: Cephes' expf, of
- * degree 7 with the first two coefficients 1.  Largest error found over every 61st float from -87.3365 to -2^-25: 0.97 ulp
+/* exp(x) = 2^n exp(r), n the integer nearest x / ln 2, |r| <= ln 2 / 2.  Adding 1.5 * 2^23 to x / ln 2 leaves n in the low
+ * bits of the float.  ln 2 is split in two parts; the first is short enough that n times it is exact.  Polynomial: Cephes'
+ * expf, of degree 7, the first two coefficients 1.  Largest error over every 61st float from -87.3365 to -2^-25: 0.97 ulp
  * without FMA, 1.01 ulp with it, relative 2^-23.5. */
 INLINE vec vec_exp(vec x) {
     const vec smallest = vec_set1(-87.33654f), magic = vec_set1(12582912.0f);
@@ -132,7 +138,7 @@ static void scale_row_f32(float *x, int64_t n, float factor) {
         vec_store(x + i, vec_mul(vec_load(x + i), by));
 }
 
-/* tanh(y): below 0.625 Cephes' polynomial, of a relative error of 2^-23, above it 1 - 2 / (exp(2 |y|) + 1) with y's sign. */
+/* tanh(y): below 0.625 Cephes' polynomial, with relative error 2^-23; above, 1 - 2 / (exp(2 |y|) + 1) with the sign of y. */
 INLINE vec vec_tanh(vec y) {
     const vec size = vec_max(vec_mul(vec_set1(-1), y), y), square = vec_mul(y, y), one = vec_set1(1);
     vec low = vec_set1(-5.70498872745e-3f);
@@ -150,9 +156,9 @@ static void softcap_row_f32(float *x, float *slope, int64_t n, float cap) {
     const vec by = vec_set1(cap), lowest = vec_set1(-__builtin_inff()), one = vec_set1(1);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec score = vec_load(x + i), t = vec_tanh(vec_div(score, by));
-        const mask seen = vec_not_equal(score, lowest);
-        vec_store(x + i, vec_select(seen, vec_mul(by, t), score));
-        if (slope) vec_store(slope + i, vec_and_mask(seen, vec_fma(vec_mul(vec_set1(-1), t), t, one)));
+        const mask visible = vec_not_equal(score, lowest);
+        vec_store(x + i, vec_select(visible, vec_mul(by, t), score));
+        if (slope) vec_store(slope + i, vec_and_mask(visible, vec_fma(vec_mul(vec_set1(-1), t), t, one)));
     }
 }
 
@@ -187,8 +193,8 @@ static void finite_row_f32(const float *x, int64_t n, int *finite) {
     *finite = vec_reduce_add(sum) == 0;
 }
 
-/* Rows that stay or change by one, one way: those of LANES columns lie within LANES of each other, so one load has them all
- * and a permutation deals them out.  It may look at LANES - 1 entries past the last. */
+/* steady: row numbers of LANES neighbouring columns differ by less than LANES, so one load covers their entries and a
+ * permutation distributes them.  The load may read LANES - 1 entries past the last one needed. */
 INLINE void gather_add_row(float *restrict to, const float *restrict from, const int32_t *restrict row, int64_t n,
                            int steady) {
     int64_t j = 0;
@@ -224,8 +230,9 @@ static void transpose_f32(const gyre_transpose *t) {
 }
 
 /* -- angles -- */
-/* Anchor, step, products, sum and factor are each right to about 2^-52 of the larger product; 2^-49 is more than all that,
- * and than what a direct computation is off by. */
+/* *out = factor (first + second), rounded to float; out = 1 if the rounding is in doubt.  Anchor, step, products, sum and
+ * factor each have an error of about 2^-52 of the larger product.  2^-49 covers all of them and the error of a direct
+ * computation. */
 INLINE int angle_pair(float *out, double first, double second, double factor) {
     const double value = factor * (first + second),
                  margin = 0x1p-49 * factor * (__builtin_fabs(first) + __builtin_fabs(second));
@@ -241,12 +248,12 @@ static void angle_rows(const gyre_angle_block *job) {
                                                                                                 j * job->step_row_stride;
         float *restrict low = job->cosine_out + j * job->out_row_stride, *restrict high =
                                                                              job->sine_out + j * job->out_row_stride;
-        int doubts = 0;
+        int doubtful = 0;
         for (int64_t i = 0; i < job->pairs; i++) {
-            doubts |= angle_pair(&low[i], c[i] * sc[i], -(s[i] * ss[i]), job->factor);
-            doubts |= angle_pair(&high[i], s[i] * sc[i], c[i] * ss[i], job->sine_factor);
+            doubtful |= angle_pair(&low[i], c[i] * sc[i], -(s[i] * ss[i]), job->factor);
+            doubtful |= angle_pair(&high[i], s[i] * sc[i], c[i] * ss[i], job->sine_factor);
         }
-        if (doubts) job->doubtful[j] = 1;
+        if (doubtful) job->doubtful[j] = 1;
     }
 }
 

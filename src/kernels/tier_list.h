@@ -1,14 +1,14 @@
-/* tier_list.h: what the tiers' source files show to dispatch.c, to each other and to the tests. */
+/* tier_list.h: the list of tiers and their tables. */
 #ifndef GYRE_KERNELS_TIER_LIST_H
 #define GYRE_KERNELS_TIER_LIST_H
 #include "kernels/kernels.h"
 
-/* The one list of tiers, the better before the worse: tier(with, name) for each. */
+/* Expands tier(with, name) for each tier, best first. */
 #define GYRE_VECTOR_TIERS(tier, with)                                                                                       \
     tier(with, avx512bf16) tier(with, avx512) tier(with, avx2) tier(with, neon) tier(with, wasm)
 #define GYRE_TIERS(tier, with) GYRE_VECTOR_TIERS(tier, with) tier(with, scalar)
 
-/* gyre_tier_<name>: NULL where this build has no such tier.  A build has those of its processor's family. */
+/* gyre_tier_<name>: NULL if this build lacks the tier.  A build has the tiers of its processor family. */
 #define GYRE_TIER_DECLARE(prefix, name) extern const gyre_kernels *const prefix##name;
 GYRE_TIERS(GYRE_TIER_DECLARE, gyre_tier_)
 #undef GYRE_TIER_DECLARE

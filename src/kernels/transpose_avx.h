@@ -1,4 +1,4 @@
-/* transpose_avx.h: an 8 x 8 transpose in registers, for the tiers that have AVX. */
+/* transpose_avx.h: an 8 x 8 transpose in registers, for tiers with AVX. */
 #ifndef GYRE_KERNELS_TRANSPOSE_AVX_H
 #define GYRE_KERNELS_TRANSPOSE_AVX_H
 #include <immintrin.h>
@@ -6,7 +6,7 @@
 
 #define TRANSPOSE 8
 
-/* Rows i and i + 4 share a register from the load on, so that only shuffles inside its halves remain. */
+/* Rows i and i + 4 are loaded into one register, so that only shuffles within 128-bit halves remain. */
 static inline void transpose_square(const float *in, int64_t in_row_stride, float *out, int64_t out_row_stride) {
     __m256 a[8], b[8];
     for (int i = 0; i < 4; i++) {

@@ -1,4 +1,4 @@
-/* vec_avx2.h: the vocabulary of tier.h and rotate_tier.h in AVX2 with FMA and F16C, eight floats at a time. */
+/* vec_avx2.h: the kernels' vocabulary in AVX2 with FMA and F16C, eight floats at a time. */
 #ifndef GYRE_KERNELS_VEC_AVX2_H
 #define GYRE_KERNELS_VEC_AVX2_H
 #include "kernels/transpose_avx.h"
@@ -20,7 +20,7 @@ typedef __m256 mask;
 static inline vec vec_load(const float *p) {
     return _mm256_loadu_ps(p);
 }
-/* The same value in a register: GCC would rather load it again for each use. */
+/* Keeps a value in a register: GCC would otherwise load it again for each use. */
 static inline vec vec_in_register(vec a) {
     __asm__("" : "+x"(a));
     return a;
@@ -65,7 +65,7 @@ static inline vec vec_select(mask m, vec yes, vec no) {
     return _mm256_blendv_ps(no, yes, m);
 }
 
-/* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 2^31, which shifts out. */
+/* y 2^n by adding to the exponent; n an integer, the result a normal number.  A NaN n converts to 2^31, which shifts out. */
 static inline vec vec_ldexp(vec y, vec n) {
     const __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), power));
@@ -82,8 +82,8 @@ static inline float vec_reduce_max(vec a) {
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
-/* lane i = the sum of a[i], i < 8, each in one order.  At every step a vector takes half of each of two: what comes from the
- * other half lies where it is added. */
+/* lane i = the sum of a[i], i < 8, all in the same order.  Each step merges two vectors into one: a blend takes half the
+ * lanes of each, and a shuffle puts the other halves where they are added. */
 static inline vec vec_reduce_add_each(const vec *a) {
     vec x[4];
     for (int i = 0; i < 4; i++)
@@ -100,7 +100,7 @@ static inline vec vec_permute(const float *from, const int32_t *row, int32_t low
     return _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), at);
 }
 
-/* -- other types, and pairs -- */
+/* -- other types, and pairs of elements -- */
 static inline vec vec_load_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
@@ -111,7 +111,7 @@ static inline vec vec_load_bf16(const uint16_t *p) {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
-/* To nearest even: the half below the last bit kept, less one where that bit is 0, is added before the cut. */
+/* Rounds to nearest even: adds 0x7fff, plus the lowest bit kept, before the low 16 bits are dropped.  NaNs are quieted. */
 static inline void vec_store_bf16(uint16_t *p, vec a) {
     const __m256i bits = _mm256_castps_si256(a), last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff)));
@@ -121,23 +121,22 @@ static inline void vec_store_bf16(uint16_t *p, vec a) {
     const __m128i narrow = _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
     _mm_storeu_si128((__m128i *)(void *)p, narrow);
 }
-/* 16 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+/* 16 elements, split into even and odd places: each 32-bit lane holds two, which are widened in place. */
 static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
     *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000)));
 }
-/* Half a unit of the last place is added before the cut.  That is right but where what is cut off is just that half: rare,
- * and then all lanes take the long way.  A NaN must have come from a number of 16 bits: what is added does not carry into
- * it. */
+/* Rounds by adding half a unit of the last place before the low 16 bits are dropped.  That is wrong only for ties and NaNs.
+ * If a lane has one, which is rare, all lanes go through vec_store_bf16. */
 static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
     const __m256i half = _mm256_set1_epi32(0x8000);
     const __m256i e = _mm256_add_epi32(_mm256_castps_si256(even), half),
                   o = _mm256_add_epi32(_mm256_castps_si256(odd), half);
     const __m256i cut = _mm256_blend_epi16(e, _mm256_slli_epi32(o, 16), 0xAA);
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(even, odd, _CMP_UNORD_Q));
-    const __m256i odds = _mm256_or_si256(_mm256_cmpeq_epi16(cut, _mm256_setzero_si256()), nan);
-    if (__builtin_expect(!_mm256_testz_si256(odds, odds), 0)) {
+    const __m256i rare = _mm256_or_si256(_mm256_cmpeq_epi16(cut, _mm256_setzero_si256()), nan);
+    if (__builtin_expect(!_mm256_testz_si256(rare, rare), 0)) {
         uint16_t some[2][LANES];
         vec_store_bf16(some[0], even);
         vec_store_bf16(some[1], odd);
@@ -150,11 +149,11 @@ static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
 static inline vec vec_load_q8(const int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
-/* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
+/* Swaps neighbours: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap_pairs(vec a) {
     return _mm256_permute_ps(a, 0xB1);
 }
-/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+/* (a0 b0 a1 b1 ...) in two vectors becomes (a0 a1 ...), (b0 b1 ...); vec_interleave is the inverse. */
 static inline void vec_deinterleave(vec *low, vec *high) {
     const __m256 a = _mm256_shuffle_ps(*low, *high, 0x88), b = _mm256_shuffle_ps(*low, *high, 0xDD);
     *low = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a), 0xD8));
@@ -202,7 +201,7 @@ static inline void vecd_interleave(vecd *a, vecd *b) {
     *b = _mm256_permute2f128_pd(low, high, 0x31);
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec -- */
+/* -- 32-bit integers, as many lanes as vec -- */
 typedef __m256i vecu;
 static inline vecu vecu_load(const uint32_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
@@ -219,7 +218,7 @@ static inline vecu vecu_add(vecu a, vecu b) {
 static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
 }
-/* The lower halves of the products. out: the upper ones. */
+/* out = the low 32 bits of the products; *high = the high 32 bits. */
 static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);

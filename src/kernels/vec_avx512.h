@@ -1,10 +1,10 @@
-/* vec_avx512.h: the vocabulary of tier.h and rotate_tier.h in AVX-512 (F, BW, VL, DQ), sixteen floats at a time. */
+/* vec_avx512.h: the kernels' vocabulary in AVX-512 (F, BW, VL, DQ), sixteen floats at a time. */
 #ifndef GYRE_KERNELS_VEC_AVX512_H
 #define GYRE_KERNELS_VEC_AVX512_H
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
 
-#ifndef TIER /* tier_avx512bf16.c has a name of its own */
+#ifndef TIER /* tier_avx512bf16.c defines its own name */
 #define TIER avx512
 #endif
 #define LANES                   16
@@ -22,7 +22,7 @@ typedef __mmask16 mask;
 static inline vec vec_load(const float *p) {
     return _mm512_loadu_ps(p);
 }
-/* The same value in a register: GCC would rather load it again for each use. */
+/* Keeps a value in a register: GCC would otherwise load it again for each use. */
 static inline vec vec_in_register(vec a) {
     __asm__("" : "+v"(a));
     return a;
@@ -75,8 +75,8 @@ static inline float vec_reduce_add(vec a) {
 static inline float vec_reduce_max(vec a) {
     return _mm512_reduce_max_ps(a);
 }
-/* lane i = the sum of a[i], i < 16, each in one order.  At every step a vector takes half of each of two: what comes from
- * the other half lies where it is added. */
+/* lane i = the sum of a[i], i < 16, all in the same order.  Each step merges two vectors into one: a mask takes half the
+ * lanes of each, and a shuffle puts the other halves where they are added. */
 static inline vec vec_reduce_add_each(const vec *a) {
     vec x[8];
     for (int i = 0; i < 8; i++)
@@ -97,7 +97,7 @@ static inline vec vec_permute(const float *from, const int32_t *row, int32_t low
     return _mm512_permutexvar_ps(at, _mm512_loadu_ps(from));
 }
 
-/* -- other types, and pairs -- */
+/* -- other types, and pairs of elements -- */
 static inline vec vec_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
@@ -108,27 +108,27 @@ static inline vec vec_load_bf16(const uint16_t *p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-/* 32 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+/* 32 elements, split into even and odd places: each 32-bit lane holds two, which are widened in place. */
 static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const __m512i both = _mm512_loadu_si512(p);
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000)));
 }
-/* 32 elements in their order. */
+/* 32 elements in order. */
 #define VEC_CONSECUTIVE_BF16
 static inline void vec_load_consecutive_bf16(const uint16_t *p, vec *a, vec *b) {
     *a = vec_load_bf16(p);
     *b = vec_load_bf16(p + LANES);
 }
 
-/* To nearest even, by whole numbers; the upper half of each lane is the result. */
+/* Rounds to nearest even by integer operations; the upper half of each lane is the result.  NaNs are quieted. */
 static inline __m512i bf16_round(vec a) {
     const __m512i bits = _mm512_castps_si512(a), last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
     const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
     return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
 }
-/* The upper halves of a and b in turn, or those of a before those of b. */
+/* out = the upper halves of a and b, alternating (interleave), or all of a before all of b (concat). */
 static inline __m512i bf16_interleave(__m512i a, __m512i b) {
     return _mm512_mask_blend_epi16(0x55555555, b, _mm512_srli_epi32(a, 16));
 }
@@ -144,9 +144,8 @@ static inline void vec_store_bf16(uint16_t *p, vec a) {
     const __m512i out = _mm512_srli_epi32(bf16_round(a), 16);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(out));
 }
-/* Half a unit of the last place is added before the cut.  That is right but where what is cut off is just that half: rare,
- * and then all lanes take the long way.  A NaN must have come from a number of 16 bits: what is added does not carry into
- * it. */
+/* Rounds by adding half a unit of the last place before the low 16 bits are dropped.  That is wrong only for ties and NaNs.
+ * If a lane has one, which is rare, all lanes go through bf16_round. */
 static inline void bf16_round_two(vec a, vec b, __m512i *x, __m512i *y) {
     const __m512i half = _mm512_set1_epi32(0x8000);
     const __mmask32 low = 0x55555555;
@@ -173,11 +172,11 @@ static inline void vec_store_consecutive_bf16(uint16_t *p, vec a, vec b) {
 static inline vec vec_load_q8(const int8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
-/* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
+/* Swaps neighbours: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap_pairs(vec a) {
     return _mm512_permute_ps(a, 0xB1);
 }
-/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+/* (a0 b0 a1 b1 ...) in two vectors becomes (a0 a1 ...), (b0 b1 ...); vec_interleave is the inverse. */
 static inline void vec_deinterleave(vec *low, vec *high) {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512 a = _mm512_permutex2var_ps(*low, even, *high);
@@ -229,7 +228,7 @@ static inline void vecd_interleave(vecd *a, vecd *b) {
     *a = low;
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec -- */
+/* -- 32-bit integers, as many lanes as vec -- */
 typedef __m512i vecu;
 static inline vecu vecu_load(const uint32_t *p) {
     return _mm512_loadu_si512(p);
@@ -246,7 +245,7 @@ static inline vecu vecu_add(vecu a, vecu b) {
 static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
 }
-/* The lower halves of the products. out: the upper ones. */
+/* out = the low 32 bits of the products; *high = the high 32 bits. */
 static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
     *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xAAAA, odd);

@@ -1,11 +1,11 @@
-/* vec_neon.h: the vocabulary of tier.h and rotate_tier.h in Advanced SIMD as every AArch64 has it, four floats at a time. */
+/* vec_neon.h: the kernels' vocabulary in the Advanced SIMD that every AArch64 has, four floats at a time. */
 #ifndef GYRE_KERNELS_VEC_NEON_H
 #define GYRE_KERNELS_VEC_NEON_H
 #include <arm_neon.h>
 #include <stdint.h>
 #include <string.h>
 
-/* 32 registers: 24 accumulators leave eight for a row of b and for a. */
+/* There are 32 registers: 24 accumulators leave eight for a row of b and an element of a. */
 #define TIER                    neon
 #define LANES                   4
 #define MATMUL_BLOCK_ROWS       6
@@ -23,7 +23,7 @@ typedef uint32x4_t mask;
 static inline vec vec_load(const float *p) {
     return vld1q_f32(p);
 }
-/* Arithmetic takes registers only: what is loaded is held. */
+/* Nothing to do: arithmetic works on registers only. */
 static inline vec vec_in_register(vec a) {
     return a;
 }
@@ -48,7 +48,7 @@ static inline vec vec_add(vec a, vec b) {
 static inline vec vec_sub(vec a, vec b) {
     return vsubq_f32(a, b);
 }
-/* FMAX and FMIN give a NaN, FMAXNM and FMINNM the other operand, whichever it is; wanted is the second. */
+/* With a NaN operand, FMAX and FMIN give the NaN, FMAXNM and FMINNM the other operand.  vec_max must give the second. */
 static inline vec vec_max(vec a, vec b) {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
@@ -73,12 +73,13 @@ static inline float vec_reduce_add(vec a) {
 static inline float vec_reduce_max(vec a) {
     return vmaxvq_f32(a);
 }
-/* lane i = the sum of a[i], i < 4, each in one order */
+/* lane i = the sum of a[i], i < 4, all in the same order. */
 static inline vec vec_reduce_add_each(const vec *a) {
     return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3]));
 }
 
-/* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
+/* y 2^n by adding to the exponent; n an integer, the result a normal number.  If n is a NaN it converts to 0, and y is a
+ * NaN too. */
 static inline vec vec_ldexp(vec y, vec n) {
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(y), vshlq_n_s32(vcvtq_s32_f32(n), 23)));
 }
@@ -93,15 +94,15 @@ static inline void transpose_square(const float *in, int64_t in_row_stride, floa
     }
 }
 
-/* lane i = from[row[i] - low], 0 <= row[i] - low < 4: the four bytes of a lane, looked up. */
+/* lane i = from[row[i] - low], 0 <= row[i] - low < 4, by a table lookup of bytes. */
 static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     const uint32x4_t lane = vreinterpretq_u32_s32(vsubq_s32(vld1q_s32(row), vdupq_n_s32(low)));
     const uint32x4_t bytes = vmlaq_u32(vdupq_n_u32(0x03020100), lane, vdupq_n_u32(0x04040404));
     return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(vld1q_f32(from)), vreinterpretq_u8_u32(bytes)));
 }
 
-/* -- other types, and pairs -- */
-/* FCVTL and FCVTN are in the first version of the architecture; only arithmetic in f16 came later. */
+/* -- other types, and pairs of elements -- */
+/* FCVTL and FCVTN are in the first version of the architecture; only f16 arithmetic came later. */
 static inline vec vec_load_f16(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
@@ -111,8 +112,8 @@ static inline void vec_store_f16(uint16_t *p, vec a) {
 static inline vec vec_load_bf16(const uint16_t *p) {
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 }
-/* The upper half of each lane is its bf16, to nearest even: the half below the last bit kept, less one where that bit is 0,
- * is added.  A NaN would run over into infinity or into the sign, and is made quiet instead. */
+/* Rounds to nearest even: adds 0x7fff, plus the lowest bit kept; the upper half of each lane is the result.  A NaN could
+ * overflow into infinity or into the sign, so it is quieted instead. */
 static inline uint32x4_t bf16_round(vec a) {
     const uint32x4_t bits = vreinterpretq_u32_f32(a), last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
     const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);
@@ -121,7 +122,7 @@ static inline uint32x4_t bf16_round(vec a) {
 static inline void vec_store_bf16(uint16_t *p, vec a) {
     vst1_u16(p, vshrn_n_u32(bf16_round(a), 16));
 }
-/* 8 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+/* 8 elements, split into even and odd places: each 32-bit lane holds two, which are widened in place. */
 static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p));
     *even = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
@@ -135,11 +136,11 @@ static inline vec vec_load_q8(const int8_t *p) {
     memcpy(&four, p, sizeof four);
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four))))));
 }
-/* Neighbours exchanged: lanes 1, 0, 3, 2. */
+/* Swaps neighbours: lanes 1, 0, 3, 2. */
 static inline vec vec_swap_pairs(vec a) {
     return vrev64q_f32(a);
 }
-/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+/* (a0 b0 a1 b1 ...) in two vectors becomes (a0 a1 ...), (b0 b1 ...); vec_interleave is the inverse. */
 static inline void vec_deinterleave(vec *low, vec *high) {
     const vec a = vuzp1q_f32(*low, *high);
     *high = vuzp2q_f32(*low, *high);
@@ -186,7 +187,7 @@ static inline void vecd_interleave(vecd *a, vecd *b) {
     *a = low;
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec -- */
+/* -- 32-bit integers, as many lanes as vec -- */
 typedef uint32x4_t vecu;
 static inline vecu vecu_load(const uint32_t *p) {
     return vld1q_u32(p);
@@ -203,7 +204,7 @@ static inline vecu vecu_add(vecu a, vecu b) {
 static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return veorq_u32(veorq_u32(a, b), c);
 }
-/* The lower halves of the products. out: the upper ones. */
+/* out = the low 32 bits of the products; *high = the high 32 bits. */
 static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const uint32x4_t first = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(a), vget_low_u32(b)));
     const uint32x4_t second = vreinterpretq_u32_u64(vmull_high_u32(a, b));

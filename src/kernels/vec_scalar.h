@@ -1,4 +1,4 @@
-/* vec_scalar.h: the vocabulary of tier.h and rotate_tier.h in portable C, one float at a time; multiply, then add. */
+/* vec_scalar.h: the kernels' vocabulary in portable C, one float at a time.  vec_fma rounds twice: multiply, then add. */
 #ifndef GYRE_KERNELS_VEC_SCALAR_H
 #define GYRE_KERNELS_VEC_SCALAR_H
 #include "kernels/half_precision.h"
@@ -72,7 +72,7 @@ static inline vec vec_reduce_add_each(const vec *a) {
     return *a;
 }
 
-/* y 2^n by adding to the exponent; n whole, the result a normal number. */
+/* y 2^n by adding to the exponent; n an integer, the result a normal number. */
 static inline vec vec_ldexp(vec y, vec n) {
     uint32_t bits;
     if (n != n) return n;
@@ -87,12 +87,12 @@ static inline void transpose_square(const float *in, int64_t in_row_stride, floa
     *out = *in;
 }
 
-/* lane i = from[row[i] - low] */
+/* lane i = from[row[i] - low]. */
 static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     return from[row[0] - low];
 }
 
-/* -- other types, and pairs -- */
+/* -- other types, and pairs of elements -- */
 static inline vec vec_load_f16(const uint16_t *p) {
     return gyre_f16_widen(*p);
 }
@@ -140,7 +140,7 @@ static inline void vecd_interleave(vecd *a, vecd *b) {
     (void)a, (void)b;
 }
 
-/* A pair takes two vectors of one lane, which are its members already. */
+/* Two vectors of one lane are the two members of a pair already. */
 static inline void vec_deinterleave(vec *low, vec *high) {
     (void)low, (void)high;
 }
@@ -148,7 +148,7 @@ static inline void vec_interleave(vec *a, vec *b) {
     (void)a, (void)b;
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec -- */
+/* -- 32-bit integers, as many lanes as vec -- */
 typedef uint32_t vecu;
 static inline vecu vecu_load(const uint32_t *p) {
     return *p;
@@ -165,7 +165,7 @@ static inline vecu vecu_add(vecu a, vecu b) {
 static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return a ^ b ^ c;
 }
-/* The lower half of the product. out: the upper one. */
+/* out = the low 32 bits of the product; *high = the high 32 bits. */
 static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const uint64_t product = (uint64_t)a * b;
     *high = (uint32_t)(product >> 32);

@@ -1,11 +1,11 @@
-/* vec_wasm.h: the vocabulary of tier.h and rotate_tier.h in the 128-bit SIMD of WebAssembly, four floats at a time; it has
- * no fused product (relaxed SIMD may fuse or not, as the machine likes): multiply, then add. */
+/* vec_wasm.h: the kernels' vocabulary in the 128-bit SIMD of WebAssembly, four floats at a time.  It has no fused product
+ * (relaxed SIMD may fuse or not, depending on the machine), so vec_fma rounds twice: multiply, then add. */
 #ifndef GYRE_KERNELS_VEC_WASM_H
 #define GYRE_KERNELS_VEC_WASM_H
 #include <stdint.h>
 #include <wasm_simd128.h>
 
-/* What runs it mostly has the 16 registers of x86-64. */
+/* Most machines that run it have the 16 registers of x86-64. */
 #define TIER                    wasm
 #define LANES                   4
 #define MATMUL_BLOCK_ROWS       4
@@ -23,7 +23,7 @@ typedef v128_t mask;
 static inline vec vec_load(const float *p) {
     return wasm_v128_load(p);
 }
-/* What is loaded is held: there is no arithmetic on memory. */
+/* Nothing to do: arithmetic works on registers only. */
 static inline vec vec_in_register(vec a) {
     return a;
 }
@@ -48,7 +48,7 @@ static inline vec vec_sub(vec a, vec b) {
 static inline vec vec_fma(vec a, vec b, vec c) {
     return vec_add(vec_mul(a, b), c);
 }
-/* pmax(x, y) is x < y ? y : x: its first operand where one is a NaN, so ours change places. */
+/* pmax(x, y) is x < y ? y : x, so with a NaN it gives its first operand.  vec_max must give the second: swap them. */
 static inline vec vec_max(vec a, vec b) {
     return wasm_f32x4_pmax(b, a);
 }
@@ -78,12 +78,13 @@ static inline float vec_reduce_max(vec a) {
 static inline vec sum_neighbours(vec a, vec b) {
     return vec_add(wasm_i32x4_shuffle(a, b, 0, 2, 4, 6), wasm_i32x4_shuffle(a, b, 1, 3, 5, 7));
 }
-/* lane i = the sum of a[i], i < 4, each in one order */
+/* lane i = the sum of a[i], i < 4, all in the same order. */
 static inline vec vec_reduce_add_each(const vec *a) {
     return sum_neighbours(sum_neighbours(a[0], a[1]), sum_neighbours(a[2], a[3]));
 }
 
-/* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
+/* y 2^n by adding to the exponent; n an integer, the result a normal number.  If n is a NaN it converts to 0, and y is a
+ * NaN too. */
 static inline vec vec_ldexp(vec y, vec n) {
     return wasm_i32x4_add(y, wasm_i32x4_shl(wasm_i32x4_trunc_sat_f32x4(n), 23));
 }
@@ -99,24 +100,24 @@ static inline void transpose_square(const float *in, int64_t in_row_stride, floa
     wasm_v128_store(out + 3 * out_row_stride, wasm_i64x2_shuffle(ab2, cd2, 1, 3));
 }
 
-/* lane i = from[row[i] - low], 0 <= row[i] - low < 4: the four bytes of a lane, looked up. */
+/* lane i = from[row[i] - low], 0 <= row[i] - low < 4, by a table lookup of bytes. */
 static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     const v128_t lane = wasm_i32x4_sub(wasm_v128_load(row), wasm_i32x4_splat(low));
     const v128_t bytes = wasm_i32x4_add(wasm_i32x4_mul(lane, wasm_i32x4_splat(0x04040404)), wasm_i32x4_splat(0x03020100));
     return wasm_i8x16_swizzle(wasm_v128_load(from), bytes);
 }
 
-/* -- other types, and pairs -- */
-/* The bits below the sign, moved to where a float has them, read as a number 2^112 times too small, subnormal or not; the
- * product is exact.  Infinities and NaNs have the largest exponent in either type. */
+/* -- other types, and pairs of elements -- */
+/* The bits below the sign, shifted to their place in a float, are the number times 2^-112, for subnormals too; the product
+ * with 2^112 is exact.  Infinities and NaNs have the largest exponent in both types. */
 static inline vec vec_load_f16(const uint16_t *p) {
     const v128_t half = wasm_u32x4_load16x4(p), rest = wasm_v128_and(half, wasm_i32x4_splat(0x7fff));
     const v128_t sign = wasm_i32x4_shl(wasm_v128_xor(half, rest), 16);
     const v128_t finite = vec_mul(wasm_i32x4_shl(rest, 13), vec_set1(0x1p112f));
-    const v128_t beyond = wasm_i32x4_gt(rest, wasm_i32x4_splat(0x7bff));
-    return wasm_v128_or(sign, wasm_v128_or(finite, wasm_v128_and(beyond, wasm_i32x4_splat(0x7f800000))));
+    const v128_t nonfinite = wasm_i32x4_gt(rest, wasm_i32x4_splat(0x7bff));
+    return wasm_v128_or(sign, wasm_v128_or(finite, wasm_v128_and(nonfinite, wasm_i32x4_splat(0x7f800000))));
 }
-/* As gyre_f16_round (half.h) does it, every case computed and the right one chosen. */
+/* As gyre_f16_round (half_precision.h): computes every case and selects the right one. */
 static inline v128_t f16_round(vec a) {
     const v128_t rest = wasm_v128_and(a, wasm_i32x4_splat(0x7fffffff)), sign = wasm_u32x4_shr(wasm_v128_xor(a, rest), 16);
     const v128_t last = wasm_v128_and(wasm_u32x4_shr(rest, 13), wasm_i32x4_splat(1));
@@ -137,8 +138,8 @@ static inline void vec_store_f16(uint16_t *p, vec a) {
 static inline vec vec_load_bf16(const uint16_t *p) {
     return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16);
 }
-/* The upper half of each lane is its bf16, to nearest even: the half below the last bit kept, less one where that bit is 0,
- * is added.  A NaN would run over into infinity or into the sign, and is made quiet instead. */
+/* Rounds to nearest even: adds 0x7fff, plus the lowest bit kept; the upper half of each lane is the result.  A NaN could
+ * overflow into infinity or into the sign, so it is quieted instead. */
 static inline v128_t bf16_round(vec a) {
     const v128_t last = wasm_v128_and(wasm_u32x4_shr(a, 16), wasm_i32x4_splat(1));
     const v128_t rounded = wasm_i32x4_add(wasm_i32x4_add(a, wasm_i32x4_splat(0x7fff)), last);
@@ -148,7 +149,7 @@ static inline void vec_store_bf16(uint16_t *p, vec a) {
     const v128_t bf16 = wasm_u32x4_shr(bf16_round(a), 16);
     wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(bf16, bf16), 0);
 }
-/* 8 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+/* 8 elements, split into even and odd places: each 32-bit lane holds two, which are widened in place. */
 static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const v128_t both = wasm_v128_load(p);
     *even = wasm_i32x4_shl(both, 16);
@@ -161,11 +162,11 @@ static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
 static inline vec vec_load_q8(const int8_t *p) {
     return wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p))));
 }
-/* Neighbours exchanged: lanes 1, 0, 3, 2. */
+/* Swaps neighbours: lanes 1, 0, 3, 2. */
 static inline vec vec_swap_pairs(vec a) {
     return wasm_i32x4_shuffle(a, a, 1, 0, 3, 2);
 }
-/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+/* (a0 b0 a1 b1 ...) in two vectors becomes (a0 a1 ...), (b0 b1 ...); vec_interleave is the inverse. */
 static inline void vec_deinterleave(vec *low, vec *high) {
     const vec a = wasm_i32x4_shuffle(*low, *high, 0, 2, 4, 6);
     *high = wasm_i32x4_shuffle(*low, *high, 1, 3, 5, 7);
@@ -207,10 +208,10 @@ static inline void vecd_deinterleave(vecd *low, vecd *high) {
     *low = a;
 }
 static inline void vecd_interleave(vecd *a, vecd *b) {
-    vecd_deinterleave(a, b); /* of two by two, the same */
+    vecd_deinterleave(a, b); /* for 2 x 2 elements both are the same */
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec -- */
+/* -- 32-bit integers, as many lanes as vec -- */
 typedef v128_t vecu;
 static inline vecu vecu_load(const uint32_t *p) {
     return wasm_v128_load(p);
@@ -227,7 +228,7 @@ static inline vecu vecu_add(vecu a, vecu b) {
 static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return wasm_v128_xor(wasm_v128_xor(a, b), c);
 }
-/* The lower halves of the products. out: the upper ones. */
+/* out = the low 32 bits of the products; *high = the high 32 bits. */
 static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const v128_t first = wasm_u64x2_extmul_low_u32x4(a, b), second = wasm_u64x2_extmul_high_u32x4(a, b);
     *high = wasm_i32x4_shuffle(first, second, 1, 3, 5, 7);

@@ -1,7 +1,9 @@
-/* layer_tables.c: tables in the weights, and tables made from an embedding of positions. */
 #include "model/layer_tables.h"
+#include "core/exec.h"
+#include "util/error.h"
 
-#include "model/layers.h"
+#include "model/ops/float_buffer.h"
+#include "model/ops/linear.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,12 +14,12 @@ static int table_tensor(gyre_table which) {
     return GYRE_WEIGHT_FIRST_TABLE + (int)which - GYRE_TABLE_QUERY;
 }
 
-/* 1: the table is a product. */
+/* 1: the table is P W^T. */
 static int is_projected(const gyre_layer_tables *t, gyre_table which) {
     return t->encoding->table[which].rows > 0 && gyre_is_projected(t->model->layout.row_source) && which <= GYRE_TABLE_VALUE;
 }
 
-/* The tensor of a table: its own, or the one it shares. */
+/* out = the tensor of a table.  A key table without a tensor of its own shares that of the query table. */
 static int source_tensor(const gyre_layer_tables *t, gyre_table which) {
     const int shared = which == GYRE_TABLE_KEY && !t->model->layout.layer[table_tensor(which)].name;
     return table_tensor(shared ? GYRE_TABLE_QUERY : which);
@@ -38,20 +40,20 @@ static gyre_status fail_mismatch(const gyre_model *model, const gyre_encoding *e
     static const char *const names[GYRE_TABLE_COUNT] = {"input", "query",        "key",          "value",
                                                         "bias",  "content bias", "position bias"};
     const gyre_table_size *has = &model->encoding->table[which], *wants = &encoding->table[which];
-    const char *of = gyre_kind_name(encoding->config.kind);
+    const char *kind = gyre_kind_name(encoding->config.kind);
     if (has->rows == 0)
         return gyre_fail(err, GYRE_EINVAL,
-                         "encoding: %s has a table (%s) that the model, trained with %s, has not (context)", of,
+                         "encoding: %s has a table (%s) that the model, trained with %s, has not (context)", kind,
                          names[which], gyre_kind_name(model->encoding->config.kind));
     return gyre_fail(
         err, GYRE_EINVAL,
         "encoding: the table of %s (%s) has %lld x %lld x %lld numbers where the model's has %lld x %lld x %lld "
         "(context)",
-        of, names[which], (long long)wants->heads, (long long)wants->rows, (long long)wants->channels, (long long)has->heads,
-        (long long)has->rows, (long long)has->channels);
+        kind, names[which], (long long)wants->heads, (long long)wants->rows, (long long)wants->channels,
+        (long long)has->heads, (long long)has->rows, (long long)has->channels);
 }
 
-/* A sinusoid can be asked for rows that no training saw. */
+/* A sinusoid can be extended to any number of rows, so theirs may differ. */
 static gyre_status check_compatible(const gyre_model *model, const gyre_encoding *encoding, gyre_error *err) {
     for (int which = 0; which < GYRE_TABLE_COUNT; which++) {
         const gyre_table_size *has = &model->encoding->table[which], *wants = &encoding->table[which];
@@ -66,29 +68,29 @@ static gyre_status check_compatible(const gyre_model *model, const gyre_encoding
 }
 
 /* -- views -- */
-/* Table `which` of a layer, in memory laid out as the weights and as the products are. */
-static gyre_view table_view(const gyre_layer_tables *t, int64_t layer, gyre_table which, float *weights, float *made) {
+/* out = a table of a layer inside `weights`, laid out as the weights, or inside `projected`, [layers][projected_count]. */
+static gyre_view table_view(const gyre_layer_tables *t, int64_t layer, gyre_table which, float *weights, float *projected) {
     const gyre_table_size *size = &t->encoding->table[which];
     if (size->rows == 0) return gyre_dense(NULL, GYRE_DTYPE_F32, 0, 0, 0, 0);
     if (!is_projected(t, which))
         return gyre_dense(weights + gyre_layer_tensor_offset(&t->model->layout, layer, source_tensor(t, which)),
                           GYRE_DTYPE_F32, 1, size->heads, size->rows, size->channels);
-    made += layer * t->projected_count;
+    projected += layer * t->projected_count;
     for (int before = GYRE_TABLE_QUERY; before < (int)which; before++)
-        made += is_projected(t, (gyre_table)before) ? t->rows * t->encoding->table[before].heads * size->channels : 0;
-    gyre_view view = gyre_dense(made, GYRE_DTYPE_F32, 1, size->heads, size->rows, size->channels);
-    view.stride[1] = size->channels; /* a row of the product holds the heads side by side */
+        projected += is_projected(t, (gyre_table)before) ? t->rows * t->encoding->table[before].heads * size->channels : 0;
+    gyre_view view = gyre_dense(projected, GYRE_DTYPE_F32, 1, size->heads, size->rows, size->channels);
+    view.stride[1] = size->channels; /* a row of the product holds all heads side by side */
     view.stride[2] = size->heads * size->channels;
     return view;
 }
 
-static gyre_table_gradients table_views(const gyre_layer_tables *t, int64_t layer, float *weights, float *made) {
-    return (gyre_table_gradients){.query = table_view(t, layer, GYRE_TABLE_QUERY, weights, made),
-                                  .key = table_view(t, layer, GYRE_TABLE_KEY, weights, made),
-                                  .value = table_view(t, layer, GYRE_TABLE_VALUE, weights, made),
-                                  .bias = table_view(t, layer, GYRE_TABLE_BIAS, weights, made),
-                                  .content_bias = table_view(t, layer, GYRE_TABLE_CONTENT_BIAS, weights, made),
-                                  .position_bias = table_view(t, layer, GYRE_TABLE_POSITION_BIAS, weights, made)};
+static gyre_table_gradients table_views(const gyre_layer_tables *t, int64_t layer, float *weights, float *projected) {
+    return (gyre_table_gradients){.query = table_view(t, layer, GYRE_TABLE_QUERY, weights, projected),
+                                  .key = table_view(t, layer, GYRE_TABLE_KEY, weights, projected),
+                                  .value = table_view(t, layer, GYRE_TABLE_VALUE, weights, projected),
+                                  .bias = table_view(t, layer, GYRE_TABLE_BIAS, weights, projected),
+                                  .content_bias = table_view(t, layer, GYRE_TABLE_CONTENT_BIAS, weights, projected),
+                                  .position_bias = table_view(t, layer, GYRE_TABLE_POSITION_BIAS, weights, projected)};
 }
 
 gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int64_t layer, float *gradient,
@@ -99,12 +101,12 @@ gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int6
 /* -- products -- */
 static void refresh_layer(void *arg, int64_t layer) {
     const gyre_layer_tables *t = arg;
-    float *made = t->projected + layer * t->projected_count;
+    float *table = t->projected + layer * t->projected_count;
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++) {
         if (!is_projected(t, (gyre_table)which)) continue;
         const gyre_linear l = projection(t, layer, (gyre_table)which);
-        gyre_linear_forward(&l, position_embedding(t), 0, made);
-        made += l.rows * l.out;
+        gyre_linear_forward(&l, position_embedding(t), 0, table);
+        table += l.rows * l.out;
     }
 }
 
@@ -128,21 +130,22 @@ void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dprojected, f
     memset(dprojected, 0, (size_t)(layout->layers * t->projected_count) * sizeof *dprojected);
 }
 
-/* -- making -- */
-/* Row r of the sinusoid is that of the distance m - n nearest to 0 that has it: rows past a clipping distance stand for it.
- * A row that no distance has may be anything. */
+/* -- creation -- */
+/* Row r of the sinusoid belongs to the distance m - n nearest to 0 that maps to r, since distances past the clipping
+ * distance share its row.  Rows that no distance maps to are left arbitrary. */
 static void fill_sinusoid(const gyre_layer_tables *t) {
-    const int64_t width = t->model->config.model_dim, pairs = (width + 1) / 2;
+    const int64_t dim = t->model->config.model_dim, pairs = (dim + 1) / 2;
     const gyre_distance_map *map = &t->encoding->distance_map;
-    for (int64_t d = map->clip_distance; d >= 0; d--) { /* nearer ones overwrite; a whole number below 2^24 is exact */
-        t->sinusoid[gyre_distance_map_row(map, d) * width] = (float)-d;
-        t->sinusoid[gyre_distance_map_row(map, -d) * width] = (float)d;
+    for (int64_t d = map->clip_distance; d >= 0;
+         d--) { /* nearer distances overwrite; a float holds them exactly below 2^24 */
+        t->sinusoid[gyre_distance_map_row(map, d) * dim] = (float)-d;
+        t->sinusoid[gyre_distance_map_row(map, -d) * dim] = (float)d;
     }
     for (int64_t r = 0; r < t->rows; r++) {
-        const double distance = (double)t->sinusoid[r * width];
-        for (int64_t c = 0; c < width; c++) {
-            const double angle = distance * pow(10000, -2 * (double)(c % pairs) / (double)width);
-            t->sinusoid[r * width + c] = (float)(c < pairs ? sin(angle) : cos(angle));
+        const double distance = (double)t->sinusoid[r * dim];
+        for (int64_t c = 0; c < dim; c++) {
+            const double angle = distance * pow(10000, -2 * (double)(c % pairs) / (double)dim);
+            t->sinusoid[r * dim + c] = (float)(c < pairs ? sin(angle) : cos(angle));
         }
     }
 }

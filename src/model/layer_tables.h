@@ -1,8 +1,9 @@
-/* layer_tables.h: the tables of every layer as attention takes them.
+/* layer_tables.h: the position tables of every layer, as views that attention takes.
  *
- * Most lie in the weights as they are.  Where the papers make a table from an embedding of positions, it is the product P
- * W^T, formed once whenever the weights have changed, not once a sequence; its gradient is gathered in the table's own shape
- * and goes through the product once. */
+ * Most tables are weights.  Some schemes project a table from an embedding of positions: table = P W^T, where P
+ * [rows][model_dim] is that embedding and W [heads head_dim][model_dim] is a weight of the layer.  The product is
+ * computed once after each change of the weights, not once per sequence.  Its gradient is summed in the shape of the
+ * table, and passed on through the product once. */
 #ifndef GYRE_MODEL_LAYER_TABLES_H
 #define GYRE_MODEL_LAYER_TABLES_H
 #include "model/model.h"
@@ -12,24 +13,24 @@ typedef struct gyre_layer_tables {
     const gyre_encoding *encoding;
     gyre_tables *layer;      /* [layers] */
     int64_t rows;            /* of P */
-    int64_t projected_count; /* floats of the products of one layer; 0 = nothing is projected */
-    float *sinusoid;         /* [rows][width]: P where nobody trains it */
+    int64_t projected_count; /* floats of the projected tables of one layer; 0 = nothing is projected */
+    float *sinusoid;         /* [rows][model_dim] P, if it is fixed; NULL = P is a weight */
     float *projected;        /* [layers][projected_count] */
 } gyre_layer_tables;
 
-/* encoding: the model's own or one whose tables are the model's in number and shape (a fixed P may have other rows); any
- * other is EINVAL.  All products are formed.  The model and the encoding are borrowed. */
+/* encoding: the model's own, or one whose tables have the same shapes (a fixed P may have another number of rows).  Any
+ * other is EINVAL.  Borrows the model and the encoding.  Computes all products. */
 gyre_status gyre_layer_tables_create(gyre_layer_tables *t, const gyre_model *model, const gyre_encoding *encoding,
                                      gyre_error *err);
 void gyre_layer_tables_free(gyre_layer_tables *t);
-/* Forms the products again, after the weights have changed. */
+/* Computes the products again, after the weights have changed. */
 void gyre_layer_tables_refresh(gyre_layer_tables *t, const gyre_exec *exec);
 
-/* Where gradients to the tables of a layer go: `gradient` is laid out as the weights, `dmade` is
- * [layers][projected_count]. */
+/* out = where the gradients to the tables of a layer go: into `gradient`, laid out as the weights, and for projected
+ * tables into `dprojected`, [layers][projected_count]. */
 gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int64_t layer, float *gradient,
                                                 float *dprojected);
-/* gradient += those of W and P, from those of the products; dmade is left zero. */
+/* gradient += gradients to W and P, from those to the projected tables.  Sets dprojected to zero. */
 void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dprojected, float *gradient);
 
 #endif

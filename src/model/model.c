@@ -1,21 +1,13 @@
-/* model.c: making a decoder, what its weights start from, and its folder. */
+/* model.c: a model's memory: its config, the layout of its weights, and their network. */
 #include "model/model.h"
+#include "core/encoding.h"
 #include "core/sized.h"
-
-#include "files/file_read.h"
-#include "files/fnv1a.h"
-#include "files/replace_folder.h"
-#include "files/safetensors.h"
-#include "model/architecture/model_config_json.h"
-#include "model/random.h"
+#include "util/error.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* -- creation -- */
-static gyre_status check_sizes(const gyre_model_config *c, gyre_error *err) {
+gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) {
     const struct {
         const char *name;
         int64_t value;
@@ -33,19 +25,29 @@ static gyre_status check_sizes(const gyre_model_config *c, gyre_error *err) {
     return GYRE_OK;
 }
 
-enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 MiB for 16 pairs */
+enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precomputes: 8 MiB for 16 pairs */
 
-/* An encoding makes an array of all distances that have a row, and some make or project a vector for each.  What a file asks
- * for there must not be any size. */
+/* Bounds the memory that a config file can ask for: an encoding allocates an entry for each distance that has a row, and
+ * some compute or project a vector for each. */
 static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err) {
-    enum { MOST = 1 << 20, MOST_NUMBERS = 1 << 26 };
-    const int64_t reach = c->position.score.max_distance, width = c->position.score.width;
-    if (reach > MOST || width > MOST)
-        return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", reach > MOST ? "max_distance" : "width",
-                         (long long)(reach > MOST ? reach : width), MOST);
-    if ((2 * reach + 1) <= MOST_NUMBERS / c->layers / c->heads / c->head_dim) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "score.max_distance: %lld asks for more than %d numbers in tables (model)",
-                     (long long)reach, MOST_NUMBERS);
+    enum { MAX_SIZE = 1 << 20, MAX_NUMBERS = 1 << 26 };
+    const struct gyre_score_config *score = &c->position.score;
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"max_distance", score->max_distance},
+                 {"max_positions", score->max_positions},
+                 {"hidden_units", score->hidden_units},
+                 {"sinusoid_dim", score->sinusoid_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value > MAX_SIZE)
+            return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", sizes[i].name, (long long)sizes[i].value,
+                             MAX_SIZE);
+    const int positions = score->max_positions > score->max_distance;
+    const int64_t reach = positions ? score->max_positions : score->max_distance;
+    if ((2 * reach + 1) <= MAX_NUMBERS / c->layers / c->heads / c->head_dim) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld asks for more than %d numbers in tables (model)",
+                     positions ? "max_positions" : "max_distance", (long long)reach, MAX_NUMBERS);
 }
 
 void gyre_model_config_complete(gyre_model_config *c) {
@@ -67,8 +69,7 @@ gyre_model_config gyre_model_config_default(void) {
     return config;
 }
 
-/* The model without its weights: config complete, encoding made. */
-static gyre_status init_layout(gyre_model *model, const gyre_model_config *given, gyre_error *err) {
+gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *given, gyre_error *err) {
     gyre_model_config own, *config = &own;
     if (gyre_sized_read(&own, sizeof own, given, "gyre_model_config", err)) return GYRE_EINVAL;
     gyre_model_config_complete(config);
@@ -76,17 +77,17 @@ static gyre_status init_layout(gyre_model *model, const gyre_model_config *given
     position.head_dim = config->head_dim;
     position.heads = config->heads;
     position.input.dim = config->model_dim;
-    /* So that training, and reading up to the trained length, meet no trigonometry. */
+    /* Training, and reading up to the trained length, then compute no sines. */
     if (!position.rope.table_positions && position.trained_length <= MAX_CACHED_ANGLES)
         position.rope.table_positions = position.trained_length;
-    gyre_status status = check_sizes(config, err);
+    gyre_status status = gyre_model_check_sizes(config, err);
     if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
     if (status == GYRE_OK) status = check_table_size(config, err);
     if (status == GYRE_OK) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
     if (status != GYRE_OK) return status;
     model->config = *config;
     model->config.position = *gyre_encoding_get_config(model->encoding);
-    /* So that two models that are the same have the same config: no rows where there is no table of them. */
+    /* No rows without a table, so that equal models have equal configs. */
     if (model->encoding->table[GYRE_TABLE_INPUT].rows != position.input.positions)
         model->config.position.input.positions = 0;
     status = gyre_weight_layout_check(&model->config, model->encoding, err);
@@ -96,19 +97,23 @@ static gyre_status init_layout(gyre_model *model, const gyre_model_config *given
     return GYRE_OK;
 }
 
-static gyre_status allocate_weights(gyre_model *model, gyre_error *err) {
+gyre_status gyre_model_allocate_weights(gyre_model *model, gyre_error *err) {
     const uint64_t bytes = ((uint64_t)model->weight_count * sizeof(float) + 63) / 64 * 64;
     model->weights = bytes <= SIZE_MAX ? aligned_alloc(64, (size_t)bytes) : NULL;
     if (model->weights) return GYRE_OK;
     return gyre_fail(err, GYRE_ENOMEM, "weights: no memory for %lld of them (model)", (long long)model->weight_count);
 }
 
+gyre_status gyre_model_attach_network(gyre_model *model, gyre_error *err) {
+    return gyre_network_from_weights(&model->network, &model->config, &model->layout, model->weights, model->encoding, err);
+}
+
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err) {
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    gyre_status status = init_layout(model, config, err);
-    if (status == GYRE_OK) status = allocate_weights(model, err);
-    if (status == GYRE_OK) status = gyre_network_from_model(&model->network, model, err);
+    gyre_status status = gyre_model_init_layout(model, config, err);
+    if (status == GYRE_OK) status = gyre_model_allocate_weights(model, err);
+    if (status == GYRE_OK) status = gyre_model_attach_network(model, err);
     if (status == GYRE_OK)
         *out = model;
     else
@@ -125,222 +130,14 @@ void gyre_model_free(gyre_model *model) {
     free(model);
 }
 
-/* A matrix keeps the size of what goes through it, whatever the width; blocks' outputs start small, as GPT-2's do. */
-static double init_std(const gyre_model *model, const gyre_tensor *tensor) {
-    const int ends_block = strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
-    if (strncmp(tensor->name, "model.layers.", 13) != 0) return 0.05;
-    const double kept = 1 / sqrt((double)tensor->shape[1]);
-    return ends_block ? kept / sqrt(2.0 * (double)model->config.layers) : kept;
-}
-
-/* Entry i of a tensor that is a table, from one draw. */
-static double init_table_entry(const gyre_model *model, const gyre_tensor *tensor, int64_t i, double normal) {
-    const int64_t rows = model->encoding->table[tensor->table].rows, row = i / tensor->shape[1];
-    gyre_table_entry entry = {0};
-    const gyre_status status = gyre_encoding_table_entry(model->encoding, (gyre_table)tensor->table, row / rows, row % rows,
-                                                         i % tensor->shape[1], &entry);
-    const double value = entry.initial_mean + entry.initial_deviation * normal;
-    if (status != GYRE_OK) return 0; /* every entry of the layout is one of the table */
-    return value < entry.minimum ? entry.minimum : value > entry.maximum ? entry.maximum : value;
-}
-
-/* Each tensor has its own stream, named by the tensor: two models that differ in their encoding alone start from the same
- * weights, which is what comparing encodings asks for. */
-static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
-    float *out = model->weights + tensor->offset;
-    const double deviation = init_std(model, tensor);
-    uint64_t state = seed;
-    state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
-    for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
-        const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
-        out[i] = tensor->rank == 1    ? 1.0f
-                 : tensor->table >= 0 ? (float)init_table_entry(model, tensor, i, normal)
-                                      : (float)(deviation * normal);
-    }
-}
-
-gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed, gyre_error *err) {
-    if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "model: out and config are needed (NULL given)");
-    gyre_model *model;
-    const gyre_status status = gyre_model_allocate(&model, config, err);
-    if (status != GYRE_OK) return status;
-    for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
-        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
-        init_tensor(model, &tensor, seed);
-    }
-    *out = model;
-    return GYRE_OK;
-}
-
-/* -- its folder -- */
-static gyre_status join_path(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
-    return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
-}
-
-/* What a file may hold beside the weights: the output matrix of a tied model, and tables that the config gives. */
-static int is_ignored(const char *name) {
-    static const char table[] = ".rotary_emb.inv_freq";
-    const size_t length = strlen(name), tail = sizeof table - 1;
-    return strcmp(name, "lm_head.weight") == 0 || (length > tail && strcmp(name + length - tail, table) == 0);
-}
-
-static int has_tensor(const gyre_weight_layout *layout, const char *name) {
-    for (int64_t i = 0; i < gyre_tensor_count(layout); i++)
-        if (strcmp(gyre_tensor_at(layout, i).name, name) == 0) return 1;
-    return 0;
-}
-
-/* A weight that the config knows nothing of (a bias, a layer more) would be left out without a word. */
-static gyre_status check_unknown_tensors(const gyre_weight_layout *layout, const gyre_safetensors *file, const char *path,
-                                         gyre_error *err) {
-    int64_t known = 0;
-    const int64_t count = gyre_safetensors_count(file);
-    for (int64_t i = 0; i < count; i++)
-        known += !is_ignored(gyre_safetensors_name(file, i));
-    if (known == gyre_tensor_count(layout)) return GYRE_OK;
-    int64_t i = 0;
-    while (i + 1 < count &&
-           (is_ignored(gyre_safetensors_name(file, i)) || has_tensor(layout, gyre_safetensors_name(file, i))))
-        i++;
-    return gyre_fail(err, GYRE_EFORMAT, "%.100s: no tensor of the model that config.json describes (%s)",
-                     gyre_safetensors_name(file, i), path);
-}
-
-static gyre_status check_shapes(const gyre_weight_layout *layout, const gyre_safetensors *file, gyre_error *err) {
-    gyre_safetensors_view stored;
-    gyre_status status = GYRE_OK;
-    for (int64_t i = 0; status == GYRE_OK && i < gyre_tensor_count(layout); i++) {
-        const gyre_tensor tensor = gyre_tensor_at(layout, i);
-        status = gyre_safetensors_expect(file, tensor.name, tensor.shape, tensor.rank, &stored, err);
-    }
-    return status;
-}
-
-/* The sizes in config.json may be anything: shapes are compared before memory is asked for, those of the position tables as
- * soon as the encoding has told them. */
-static gyre_status check_file(gyre_model *model, const gyre_model_config *config, const gyre_safetensors *file,
-                              const char *path, gyre_error *err) {
-    gyre_status status = check_sizes(config, err);
-    if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
-    if (status != GYRE_OK) return status;
-    const gyre_weight_layout plain = gyre_weight_layout_of(config, NULL);
-    status = check_shapes(&plain, file, err);
-    if (status == GYRE_OK) status = init_layout(model, config, err);
-    if (status == GYRE_OK) status = check_shapes(&model->layout, file, err);
-    return status == GYRE_OK ? check_unknown_tensors(&model->layout, file, path, err) : status;
-}
-
-static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, gyre_error *err) {
-    gyre_status status = allocate_weights(model, err);
-    for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && status == GYRE_OK; i++) {
-        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
-        status = gyre_safetensors_read(file, tensor.name, tensor.shape, tensor.rank, model->weights + tensor.offset, err);
-    }
-    return status;
-}
-
-static gyre_status read_config(const char *path, gyre_model_config *config, gyre_config_arrays *arrays, gyre_error *err) {
-    char *json;
-    size_t bytes;
-    gyre_status status = gyre_file_read(path, &json, &bytes, err);
-    if (status != GYRE_OK) return status;
-    status = gyre_model_config_parse(json, bytes, path, config, arrays, err);
-    free(json);
-    return status;
-}
-
-/* A config that no model can have is a malformed file here, whoever found it out. */
-static gyre_status fail_with_path(gyre_status status, const gyre_error *why, const char *path, gyre_error *err) {
-    return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why->text, path);
-}
-
-static gyre_status load_folder(gyre_model *model, const char *folder, gyre_error *err) {
-    char described[PATH_MAX], weights[PATH_MAX];
-    gyre_model_config config;
-    gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
-    gyre_safetensors *file = NULL;
-    gyre_error why = {0, ""};
-    gyre_status status = join_path(folder, "config.json", described, err);
-    if (status == GYRE_OK) status = join_path(folder, "model.safetensors", weights, err);
-    if (status == GYRE_OK) status = read_config(described, &config, &arrays, err);
-    if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
-    if (status == GYRE_OK) {
-        status = check_file(model, &config, file, weights, &why);
-        if (status != GYRE_OK) status = fail_with_path(status, &why, described, err);
-    }
-    if (status == GYRE_OK) status = read_weights(model, file, err);
-    if (status == GYRE_OK) status = gyre_network_from_model(&model->network, model, err);
-    gyre_config_arrays_free(&arrays);
-    gyre_safetensors_free(file);
-    return status;
-}
-
-gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err) {
-    if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
-    gyre_model *model = calloc(1, sizeof *model);
-    if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    gyre_status status = load_folder(model, folder, err);
-    if (status == GYRE_OK && !(model->path = strdup(folder)))
-        status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
-    if (status == GYRE_OK)
-        *out = model;
-    else
-        gyre_model_free(model);
-    return status;
-}
-
-static gyre_status write_weights(const gyre_model *model, const char *path, gyre_dtype dtype, gyre_error *err) {
-    const int64_t count = gyre_tensor_count(&model->layout);
-    gyre_tensor *tensors = calloc((size_t)count, sizeof *tensors);
-    gyre_safetensors_input *list = calloc((size_t)count, sizeof *list);
-    gyre_status status;
-    if (tensors && list) {
-        for (int64_t i = 0; i < count; i++) {
-            const gyre_tensor t = tensors[i] = gyre_tensor_at(&model->layout, i);
-            list[i] = (gyre_safetensors_input){tensors[i].name, t.rank, {t.shape[0], t.shape[1]}, model->weights + t.offset};
-        }
-        status = gyre_safetensors_write(path, list, count, dtype, err);
-    } else {
-        status = gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld tensors (%s)", (long long)count, path);
-    }
-    free(tensors);
-    free(list);
-    return status;
-}
-
-gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_replacement *folder, gyre_dtype dtype,
-                                 gyre_error *err) {
-    char path[PATH_MAX], *json;
-    gyre_status status = gyre_model_config_to_json(&model->config, dtype, &json, err);
-    if (status != GYRE_OK) return status;
-    status = gyre_folder_write(folder, "config.json", json, err);
-    free(json);
-    if (status == GYRE_OK) status = gyre_folder_path(folder, "model.safetensors", path, err);
-    return status == GYRE_OK ? write_weights(model, path, dtype, err) : status;
-}
-
-gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype, gyre_error *err) {
-    if (!model || !folder) return gyre_fail(err, GYRE_EINVAL, "model: model and folder are needed (NULL given)");
-    if (!model->weights)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "model: opened to be read, its weights are those of its files (%s)",
-                         model->path);
-    gyre_folder_replacement place;
-    gyre_status status = gyre_folder_begin(&place, folder, err);
-    if (status != GYRE_OK) return status;
-    status = gyre_model_save_into(model, &place, dtype, err);
-    if (status == GYRE_OK) status = gyre_folder_commit(&place, err);
-    if (status != GYRE_OK) gyre_folder_discard(&place);
-    return status;
-}
-
-/* -- what is inside -- */
 const gyre_model_config *gyre_model_get_config(const gyre_model *model) {
     return &model->config;
 }
+
 const gyre_encoding *gyre_model_get_encoding(const gyre_model *model) {
     return model->encoding;
 }
+
 int64_t gyre_model_parameters(const gyre_model *model) {
     return model->network->parameter_count;
 }

@@ -1,7 +1,6 @@
-/* model.h: what is inside a gyre_model. */
+/* model.h: the inside of a gyre_model. */
 #ifndef GYRE_MODEL_MODEL_H
 #define GYRE_MODEL_MODEL_H
-#include "core/encoding.h"
 #include "files/replace_folder.h"
 #include "gyre/gyre_model.h"
 #include "model/architecture/weight_layout.h"
@@ -9,11 +8,11 @@
 
 struct gyre_model {
     gyre_model_config config;
-    gyre_encoding *encoding; /* the network's, where that was opened */
-    gyre_network *network;   /* what reads a sequence */
-    /* Of a model made here, or opened to be trained. */
+    gyre_encoding *encoding; /* owned by the network if that was opened from files */
+    gyre_network *network;   /* what gyre_context reads with */
+    /* Only of a model made here or opened to be trained: */
     gyre_weight_layout layout;
-    float *weights; /* every tensor, dense, in the order of gyre_tensor_at; 64-byte aligned; NULL = opened to be read */
+    float *weights; /* every tensor, dense, in the order of gyre_tensor_at; 64-byte aligned; NULL = opened only to be read */
     int64_t weight_count;
     char *path; /* NULL = made here */
 };
@@ -26,8 +25,20 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_repl
 void gyre_model_config_complete(gyre_model_config *config);
 /* out = a config of defaults alone. */
 gyre_model_config gyre_model_config_default(void);
+/* gyre_model_open_to_train with the folder's config.json already parsed. */
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+                                   gyre_error *err);
 
-/* Checks the sizes, completes config->position and creates the encoding.  Weights stay unset (allocated). */
+/* *out = a model with an encoding and a network.  Its weights are allocated but not set.  Errors: EINVAL, ENOMEM. */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);
+
+/* The steps of gyre_model_allocate.  gyre_model_open_to_train compares shapes with the file in between. */
+/* EINVAL if a size is out of range. */
+gyre_status gyre_model_check_sizes(const gyre_model_config *config, gyre_error *err);
+/* Checks the config, completes config->position, creates the encoding and sets layout and weight_count. */
+gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *config, gyre_error *err);
+gyre_status gyre_model_allocate_weights(gyre_model *model, gyre_error *err);
+/* Sets model->network over model->weights. */
+gyre_status gyre_model_attach_network(gyre_model *model, gyre_error *err);
 
 #endif

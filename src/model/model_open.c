@@ -1,28 +1,29 @@
-/* model_open.c: models that are opened to be read: their files mapped, their weights where they lie. */
+/* model_open.c: a model opened to be read: its files are mapped and its weights stay in them. */
 #include "model/model.h"
+#include "util/error.h"
 
-#include "files/file_read.h"
 #include "files/gguf.h"
-#include "files/json_load.h"
+#include "util/checkpoint_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* A folder of ours, of a kind that no other program has.  Whatever is wrong with the file is told by who reads it. */
-static int is_native(const char *path) {
-    char described[PATH_MAX], *json;
-    size_t bytes;
-    json_error_t error;
-    if (snprintf(described, sizeof described, "%s/config.json", path) >= (int)sizeof described) return 0;
-    if (gyre_file_read(described, &json, &bytes, NULL) != GYRE_OK) return 0;
-    json_t *root = gyre_json_load(json, bytes, &error);
-    const char *type = json_string_value(json_object_get(root, "model_type"));
-    const int native = type && strcmp(type, "gyre") == 0;
-    json_decref(root);
-    free(json);
-    return native;
+/* out = the config.json beside the weights. */
+static gyre_status config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    const int is_file = dot && strcmp(dot, ".safetensors") == 0;
+    const int folder = is_file ? (slash ? (int)(slash - path + 1) : 0) : (int)strlen(path);
+    if (snprintf(out, PATH_MAX, "%.*s%s" GYRE_CONFIG_FILE, folder, path, is_file ? "" : "/") < PATH_MAX) return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "config.json: path too long (%.200s...)", path);
+}
+
+/* 1 if `path` is a folder whose config.json has model_type "gyre". */
+static int is_native(const char *path, const gyre_config_document *config) {
+    struct stat info;
+    const char *type = json_string_value(json_object_get(config->root, "model_type"));
+    return type && strcmp(type, "gyre") == 0 && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 static void fill_config(gyre_model *model) {
@@ -40,15 +41,15 @@ static void fill_config(gyre_model *model) {
     model->config.position = *gyre_encoding_get_config(model->encoding);
 }
 
-gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
-    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "model: out and path are needed (NULL given)");
-    if (is_native(path)) return gyre_model_open_to_train(out, path, err);
+/* config: NULL for a GGUF. */
+static gyre_status open_network(gyre_model **out, const char *path, const gyre_config_document *config, gyre_profile profile,
+                                int64_t length, gyre_error *err) {
     gyre_model *model = calloc(1, sizeof *model);
     if (!model || !(model->path = strdup(path))) {
         free(model);
         return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
     }
-    const gyre_status status = gyre_network_open(&model->network, path, profile, length, err);
+    const gyre_status status = gyre_network_open(&model->network, path, config, profile, length, err);
     if (status) {
         gyre_model_free(model);
         return status;
@@ -56,6 +57,20 @@ gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile 
     fill_config(model);
     *out = model;
     return GYRE_OK;
+}
+
+gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+    char described[PATH_MAX];
+    gyre_config_document config;
+    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "model: out and path are needed (NULL given)");
+    if (gyre_gguf_is_file(path)) return open_network(out, path, NULL, profile, length, err);
+    gyre_status status = config_path(path, described, err);
+    if (!status) status = gyre_config_document_open(&config, described, err);
+    if (status) return status;
+    status = is_native(path, &config) ? gyre_model_open_native(out, path, &config, err)
+                                      : open_network(out, path, &config, profile, length, err);
+    gyre_config_document_free(&config);
+    return status;
 }
 
 gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err) {
@@ -85,22 +100,20 @@ gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t leng
     return GYRE_OK;
 }
 
-/* -- where it came from -- */
-/* Files mix types; the one that holds most numbers is what people call the file by. */
+/* -- source -- */
+/* out = the type that stores most weights of the layers.  Files mix types and are called after that one. */
 static const char *stored_type(const gyre_network *n) {
-    enum { LAYER_LINEARS = 7 };
     int64_t count[GYRE_STORED_OTHER] = {0};
-    int most = GYRE_STORED_F32;
+    int type_of_most = GYRE_STORED_F32;
     for (int64_t i = 0; i < n->arch.layers; i++) {
-        const gyre_network_layer *l = &n->layer[i];
-        const gyre_affine *linears[LAYER_LINEARS] = {&l->qkv[0],     &l->qkv[1],     &l->qkv[2], &l->o,
-                                                     &l->gate_up[0], &l->gate_up[1], &l->down};
-        for (size_t m = 0; m < LAYER_LINEARS; m++)
+        const gyre_affine *linears[GYRE_LAYER_LINEARS];
+        gyre_network_layer_linears(&n->layer[i], linears);
+        for (size_t m = 0; m < GYRE_LAYER_LINEARS; m++)
             if (linears[m]->w.out > 0) count[linears[m]->w.type] += linears[m]->w.out * linears[m]->w.in;
     }
     for (int type = 0; type < GYRE_STORED_OTHER; type++)
-        if (count[type] > count[most]) most = type;
-    return gyre_stored_type_name((gyre_stored_type)most);
+        if (count[type] > count[type_of_most]) type_of_most = type;
+    return gyre_stored_type_name((gyre_stored_type)type_of_most);
 }
 
 gyre_model_source gyre_model_get_source(const gyre_model *model) {

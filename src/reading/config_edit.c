@@ -1,16 +1,16 @@
-/* config_edit.c: splices in the text of a JSON file. */
+/* config_edit.c: edits the text of a JSON file by splicing. */
 #include "reading/config_edit.h"
 
-#include "core/encoding.h"
 #include "files/json_locate.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char space[] = " \t\r\n";
 
-/* -- text that grows -- */
-/* Once memory runs out it stays failed. */
+/* -- growing text -- */
+/* After running out of memory, `failed` stays set. */
 typedef struct text_buffer {
     char *text;
     size_t length, capacity;
@@ -57,7 +57,7 @@ void gyre_edit_end(gyre_config_edit *edit) {
     edit->bytes = 0;
 }
 
-/* The bytes from .. to - 1 make place for those of the pen, which is emptied. */
+/* Replaces bytes from .. to - 1 by the text of the pen, and empties the pen. */
 static void splice(gyre_config_edit *edit, size_t from, size_t to, text_buffer *p) {
     const size_t tail = edit->bytes - to, bytes = from + p->length + tail;
     char *text = p->failed ? NULL : malloc(bytes + 1);
@@ -77,7 +77,7 @@ static void splice(gyre_config_edit *edit, size_t from, size_t to, text_buffer *
 }
 
 /* -- places -- */
-/* *out = the member, its offsets those of the whole text. */
+/* *out = the member, with offsets into the whole text. */
 static int find_member(const gyre_config_edit *edit, const gyre_json_member *object, const char *key,
                        gyre_json_member *out) {
     if (!gyre_json_locate(edit->text + object->value, object->end - object->value, key, out)) return 0;
@@ -103,7 +103,7 @@ static size_t skip_space(const gyre_config_edit *edit, size_t at) {
     return at;
 }
 
-/* The first byte of the white space that ends before `at`. */
+/* out = the first byte of the white space that ends before `at`. */
 static size_t skip_space_back(const gyre_config_edit *edit, size_t at) {
     while (at > 0 && is_space(edit->text[at - 1]))
         at--;
@@ -111,8 +111,8 @@ static size_t skip_space_back(const gyre_config_edit *edit, size_t at) {
 }
 
 /* -- the style of a file -- */
-/* White space, each a piece of the text or a literal: what stands before a key that is not the first, before the brace
- * that closes, and around a colon. */
+/* White space between members, either literals or pieces of the text: before a key that is not the first, before the
+ * closing brace, around a colon. */
 typedef struct style {
     text_buffer before_key, before_brace;
     char colon[16];
@@ -127,7 +127,7 @@ static int has_newline(const text_buffer *p) {
     return p->text && strchr(p->text, '\n') != NULL;
 }
 
-/* What stands between the first key of the object and its value, ": " where it has none; too long a one is not copied. */
+/* colon = what is between the first key of the object and its value; ": " if there is no key or too much white space. */
 static void copy_colon(const gyre_config_edit *edit, size_t brace, char colon[16]) {
     size_t at = skip_space(edit, brace + 1), from;
     memcpy(colon, ": ", sizeof ": ");
@@ -143,7 +143,7 @@ static void copy_colon(const gyre_config_edit *edit, size_t brace, char colon[16
     colon[at - from] = '\0';
 }
 
-/* The white space at the start of the line that holds `at`. */
+/* Appends the white space at the start of the line that contains `at`. */
 static void append_line_indent(const gyre_config_edit *edit, size_t at, text_buffer *p) {
     while (at > 0 && edit->text[at - 1] != '\n')
         at--;
@@ -153,24 +153,25 @@ static void append_line_indent(const gyre_config_edit *edit, size_t at, text_buf
     append_bytes(p, edit->text + from, at - from);
 }
 
-/* How an object looks that has a key: as that one stands, behind a line end or not. */
+/* The style of an object that has a key: whether its keys are on lines of their own, and how they are indented. */
 static void style_of_members(const gyre_config_edit *edit, const gyre_json_member *object, style *s) {
     const size_t first = skip_space(edit, object->value + 1), end = skip_space_back(edit, object->end - 1);
     append_bytes(&s->before_key, edit->text + object->value + 1, first - object->value - 1);
     append_bytes(&s->before_brace, edit->text + end, object->end - 1 - end);
-    /* In one line "{"a": 1, "b": 2}" has a space after commas and none after the brace. */
+    /* The one-line style "{"a": 1, "b": 2}" has a space after commas and none after the brace. */
     if (!has_newline(&s->before_key)) {
         s->before_key.length = 0;
         append(&s->before_key, s->colon[strlen(s->colon) - 1] == ':' ? "" : " ");
     }
 }
 
-/* How a new object looks whose key stands at `key`: a step further in than its line, as the file's own keys are than it. */
+/* The style of a new object for the key at `key`: indented one step further than the line of the key.  One step is the
+ * indent of the file's top-level keys. */
 static void style_of_new(const gyre_config_edit *edit, size_t key, style *s) {
     gyre_json_member root;
     style whole = {{NULL, 0, 0, 0}, {NULL, 0, 0, 0}, ": "};
     if (gyre_json_locate_object(edit->text, edit->bytes, "", &root)) style_of_members(edit, &root, &whole);
-    /* A file in one line, or a key in an object that is: so is the new one. */
+    /* In a file or an object on one line, the new object is on one line, too. */
     const size_t line = skip_space_back(edit, key);
     const int own_line = memchr(edit->text + line, '\n', key - line) != NULL;
     if (has_newline(&whole.before_key) && own_line) {
@@ -189,7 +190,7 @@ static void style_of_new(const gyre_config_edit *edit, size_t key, style *s) {
 }
 
 /* -- values -- */
-/* The fewest digits that read back as the same number, whatever the locale: 0.1, not 0.10000000000000001. */
+/* Prints the fewest digits that read back as the same number, in any locale: 0.1, not 0.10000000000000001. */
 static void append_value(text_buffer *p, const json_t *value) {
     char *text = NULL;
     for (size_t digits = 1; digits <= 17; digits++) {
@@ -207,7 +208,7 @@ static void append_value(text_buffer *p, const json_t *value) {
     free(text);
 }
 
-/* A list: a number to a line, one step further in than its key, where the key has a line of its own. */
+/* A list has one number per line, indented one step further than its key, if the key has a line of its own. */
 static void append_list(text_buffer *p, const json_t *list, const style *s) {
     const int lines = has_newline(&s->before_key);
     append(p, "[");
@@ -239,7 +240,7 @@ static void append_object(text_buffer *p, json_t *object, const style *s) {
     append(p, "}");
 }
 
-/* key: where the key of the value stands. */
+/* key: offset of the value's key. */
 static void append_any(const gyre_config_edit *edit, size_t key, const char colon[16], json_t *value, text_buffer *p) {
     style s = {{NULL, 0, 0, 0}, {NULL, 0, 0, 0}, ": "};
     memcpy(s.colon, colon, sizeof s.colon);
@@ -257,7 +258,7 @@ static void append_any(const gyre_config_edit *edit, size_t key, const char colo
 }
 
 /* -- changes -- */
-/* 1 where the file says it already: 4 and 4.0 are one number. */
+/* out = 1 if the file has this value already.  4 and 4.0 are the same number. */
 static int has_same_value(const gyre_config_edit *edit, const gyre_json_member *member, const json_t *value) {
     json_t *old = json_loadb(edit->text + member->value, member->end - member->value, JSON_DECODE_ANY, NULL);
     const int same = json_equal(old, value) ||
@@ -276,7 +277,7 @@ static void replace_value(gyre_config_edit *edit, const gyre_json_member *object
     splice(edit, member->value, member->end, &p);
 }
 
-/* Puts the key with a null, so that its value can be put in like any other. */
+/* Inserts the key with null as its value; the value is then set as in any other member. */
 static void insert_null(gyre_config_edit *edit, const gyre_json_member *object, const char *key, const char *after) {
     const size_t end = skip_space_back(edit, object->end - 1);
     const int empty = end == object->value + 1;
@@ -334,7 +335,7 @@ void gyre_edit_remove(gyre_config_edit *edit, const char *object, const char *ke
     if (to < edit->bytes && edit->text[to] == ',') {
         to = skip_space(edit, to + 1); /* the next key takes its place */
     } else {
-        /* The last: the comma before it goes instead, and the white space before the brace stays. */
+        /* For the last key, the comma before it is removed.  The white space before the brace stays. */
         from = skip_space_back(edit, member.key);
         if (from > 0 && edit->text[from - 1] == ',') from = skip_space_back(edit, from - 1), to = member.end;
     }

@@ -1,4 +1,4 @@
-/* config_fields.c: the keys and words of config.json that are Gyre's own. */
+/* config_fields.c: Gyre's own keys and names in config.json. */
 #include "reading/config_fields.h"
 
 #include <stddef.h>
@@ -49,7 +49,7 @@ static const gyre_config_enum_name score_terms[] = {
 
 #define AT(member) offsetof(struct gyre_config, member)
 
-/* At the input and on scores. */
+/* Positions at the input and on scores. */
 const gyre_config_field gyre_input_score_fields[] = {
     {"position_table_rows", AT(input.positions), GYRE_CONFIG_SIZE, NULL},
     {"position_table_length", AT(input.resized_length), GYRE_CONFIG_SIZE, NULL},
@@ -65,18 +65,28 @@ const gyre_config_field gyre_input_score_fields[] = {
     {"score_buckets", AT(score.buckets), GYRE_CONFIG_SIZE, NULL},
     {"score_max_distance", AT(score.max_distance), GYRE_CONFIG_SIZE, NULL},
     {"score_bidirectional", AT(score.bidirectional), GYRE_CONFIG_FLAG, NULL},
-    {"score_width", AT(score.width), GYRE_CONFIG_SIZE, NULL},
+    {"score_max_positions", AT(score.max_positions), GYRE_CONFIG_SIZE, NULL},
+    {"score_position_buckets", AT(score.position_buckets), GYRE_CONFIG_SIZE, NULL},
+    {"score_hidden_units", AT(score.hidden_units), GYRE_CONFIG_SIZE, NULL},
+    {"score_sinusoid_dim", AT(score.sinusoid_dim), GYRE_CONFIG_SIZE, NULL},
     {"score_terms", AT(score.terms), GYRE_CONFIG_BITMASK, score_terms},
     {"score_decay", AT(score.decay), GYRE_CONFIG_ENUM, decays},
     {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 
-/* Of queries under any kind. */
+const gyre_config_older_field gyre_older_fields[] = {
+    {GYRE_KIND_BERT, {"score_max_distance", AT(score.max_positions), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_DEBERTA, {"score_buckets", AT(score.position_buckets), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_FIRE, {"score_width", AT(score.hidden_units), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_SANDWICH, {"score_width", AT(score.sinusoid_dim), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_NOPE, {NULL, 0, GYRE_CONFIG_SIZE, NULL}}};
+
+/* Queries, for every kind of encoding. */
 const gyre_config_field gyre_query_fields[] = {{"query_temperature", AT(query.temperature), GYRE_CONFIG_ENUM, temperatures},
                                                {"query_length", AT(query.reference_length), GYRE_CONFIG_SIZE, NULL},
                                                {"query_slope", AT(query.slope), GYRE_CONFIG_NUMBER, NULL},
                                                {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 
-/* Of rotations, beside what transformers has words for. */
+/* Rotations: what transformers has no key for. */
 const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first_channel), GYRE_CONFIG_SIZE, NULL},
                                               {"rope_layout", AT(rope.layout), GYRE_CONFIG_ENUM, rope_layouts},
                                               {"rope_clockwise", AT(rope.clockwise), GYRE_CONFIG_FLAG, NULL},
@@ -94,13 +104,19 @@ const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first_chann
                                               {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 #undef AT
 
+const gyre_config_field *gyre_config_find_older(gyre_kind kind, const char *key) {
+    for (const gyre_config_older_field *f = gyre_older_fields; f->field.key; f++)
+        if (f->kind == kind && strcmp(f->field.key, key) == 0) return &f->field;
+    return NULL;
+}
+
 int64_t *gyre_config_int64_field(gyre_config *config, const gyre_config_field *field) {
     return (int64_t *)(void *)((char *)config + field->offset);
 }
 double *gyre_config_double_field(gyre_config *config, const gyre_config_field *field) {
     return (double *)(void *)((char *)config + field->offset);
 }
-/* Flags, sets and enumerations: the library's enumerations are all of this size. */
+/* For flags, bit sets and enumerations: the library's enumerations have the size of unsigned. */
 unsigned *gyre_config_unsigned_field(gyre_config *config, const gyre_config_field *field) {
     _Static_assert(sizeof(gyre_sinusoid) == sizeof(unsigned) && sizeof(gyre_far) == sizeof(unsigned), "enumerations");
     return (unsigned *)(void *)((char *)config + field->offset);

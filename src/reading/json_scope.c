@@ -76,15 +76,15 @@ void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, .
 }
 
 /* -- values -- */
-int64_t gyre_scope_integer(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
+int64_t gyre_scope_integer(const gyre_scope *s, const char *key, int64_t minimum, int64_t fallback) {
     const json_t *value = gyre_scope_value(s, key);
-    const double most = 9007199254740992.0; /* 2^53: from here a double no longer counts */
+    const double limit = 9007199254740992.0; /* 2^53: doubles beyond this are not exact integers */
     if (!value) return fallback;
     const double number = json_number_value(value);
-    if (json_is_number(value) && number >= (double)least && number < most && number == floor(number))
+    if (json_is_number(value) && number >= (double)minimum && number < limit && number == floor(number))
         return json_is_integer(value) ? (int64_t)json_integer_value(value) : (int64_t)number;
-    if (json_is_number(value) && number >= most) gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is too large", number);
-    gyre_scope_fail(s, GYRE_EFORMAT, key, "not a whole number of at least %" PRId64, least);
+    if (json_is_number(value) && number >= limit) gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is too large", number);
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "not a whole number of at least %" PRId64, minimum);
     return fallback;
 }
 

@@ -1,44 +1,18 @@
-/* read_config.c: config.json: which family, and where in the file its decoder is described. */
+/* read_config.c: reads a config.json: which family it is, and which object describes the decoder. */
 #include "reading/family.h"
+#include "util/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* -- a name that is not known -- */
-/* Letters to change, add or leave out; anything above 2 is 3. */
-static int edit_distance(const char *a, const char *b) {
-    enum { MAX_NAME_BYTES = 40 };
-    int row[MAX_NAME_BYTES + 1], previous;
-    const size_t n = strlen(a), m = strlen(b);
-    if (n > MAX_NAME_BYTES || m > MAX_NAME_BYTES) return 3;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        previous = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            const int diagonal = previous + (a[i - 1] != b[j - 1]);
-            const int least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            previous = row[j];
-            row[j] = diagonal < least ? diagonal : least;
-        }
-    }
-    return row[m] < 3 ? row[m] : 3;
-}
-
+/* -- an unknown name -- */
 static const char *closest_model_type(const char *type) {
     const gyre_family *family;
-    const char *best = NULL;
-    /* Of a short name two letters are most of it. */
-    int least = strlen(type) < 6 ? 2 : 3;
-    for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
-        const int d = edit_distance(type, family->model_type);
-        if (d < least) {
-            least = d;
-            best = family->model_type;
-        }
-    }
-    return best;
+    /* Two edits are most of a short name. */
+    gyre_suggestion best = {NULL, strlen(type) < 6 ? 2 : GYRE_SUGGEST_LIMIT};
+    for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++)
+        gyre_suggest(&best, type, family->model_type);
+    return best.name;
 }
 
 /* Keys that only a model with a rotation has. */
@@ -49,7 +23,7 @@ static const char *rotation_key(const gyre_scope *s) {
     return gyre_scope_first(s, keys);
 }
 
-/* A class that nobody has told us of, most likely written like Llama's; if a share of the head turns, it says so. */
+/* An unknown class is most likely modelled on Llama.  If only a fraction of the head rotates, the file says so. */
 static const gyre_family like_llama = {"llama", gyre_read_rope, GYRE_LAYOUT_HALF, 0, 0, 0, 0, 0};
 
 static void read_unknown(const gyre_scope *s, const char *type) {
@@ -71,8 +45,8 @@ static void read_unknown(const gyre_scope *s, const char *type) {
                     *type ? "\"" : "missing", type, *type ? "\" is not known" : "", hint);
 }
 
-/* -- a model within a model -- */
-/* Where composite models keep their decoder: the first of these that is an object. */
+/* -- models within models -- */
+/* Composite models describe their decoder in one of these objects.  The first one that exists is taken. */
 static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
     static const char *const keys[] = {"text_config", "llm_config", "language_config", "thinker_config", "decoder", NULL};
     for (int i = 0; keys[i]; i++) {
@@ -85,7 +59,7 @@ static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
     return 0;
 }
 
-/* The decoder's own type; or the outer one's for texts; or that one. */
+/* The decoder's own type; else "OUTER_text"; else the outer type. */
 static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scope *text, const char **type) {
     char name[100];
     const char *outer = gyre_scope_string(root, "model_type", "");
@@ -98,7 +72,7 @@ static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scop
     return family ? family : gyre_family_of(outer);
 }
 
-/* Rotary keys beside text_config belong to nobody. */
+/* Nothing reads rotary keys beside text_config. */
 static void warn_of_outer_keys(const gyre_scope *root, const gyre_scope *text) {
     static const char *const keys[] = {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", NULL};
     for (int i = 0; keys[i]; i++)
@@ -121,7 +95,7 @@ void gyre_read_config_json(const gyre_json_source *source, const json_t *root) {
     const gyre_family *family = gyre_family_of(type);
     gyre_scope text;
     gyre_build_set_model_type(source->build, type);
-    if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_child(&s, "text_config"); /* fails where it is no object */
+    if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_child(&s, "text_config"); /* fails if it is not an object */
     const int is_whole = family && !(family->traits & GYRE_TEXT_CONFIG) && family->read != gyre_read_rope;
     if (!is_whole && decoder_scope(&s, &text)) {
         family = decoder_family(&s, &text, &type);

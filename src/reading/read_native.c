@@ -1,5 +1,4 @@
-/* read_native.c: model_type gyre: what Gyre writes of a model that no other program has words for.  All profiles read it
- * alike: no other program does. */
+/* read_native.c: model_type gyre: models that no other program can describe.  All profiles read them alike. */
 #include "reading/config_fields.h"
 #include "reading/rope/read_rope.h"
 
@@ -28,7 +27,7 @@ static double nonzero_at(const gyre_scope *s, const char *key) {
     return number;
 }
 
-/* A list of words, each of which stands for a bit. */
+/* Reads a list of names, each of which stands for a bit. */
 static unsigned bitmask_at(const gyre_scope *s, const char *key, const gyre_config_enum_name *words) {
     const json_t *list = gyre_scope_value(s, key), *text;
     size_t i;
@@ -66,7 +65,7 @@ static void read_field(const gyre_scope *s, const gyre_config_field *f, gyre_con
     }
 }
 
-/* Fields that other files have under other keys: what a reading calls them. */
+/* out = the name of the reading's field for keys that other families have too. */
 static const char *field_name(const char *key) {
     static const char *const names[][2] = {{"rope_layout", "layout"},
                                            {"rope_clockwise", "clockwise"},
@@ -82,7 +81,9 @@ static const char *field_name(const char *key) {
                                            {"alibi_max_bias", "slopes"},
                                            {"alibi_before_scale", "before_scale"},
                                            {"score_buckets", "buckets"},
+                                           {"score_position_buckets", "buckets"},
                                            {"score_max_distance", "max_distance"},
+                                           {"score_max_positions", "max_positions"},
                                            {"score_bidirectional", "bidirectional"},
                                            {"score_terms", "terms"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -90,7 +91,7 @@ static const char *field_name(const char *key) {
     return key;
 }
 
-/* The value as it stands in the file. */
+/* Notes the value as it is written in the file. */
 static void note_field(const gyre_scope *s, const char *key, gyre_layer_group *group) {
     const json_t *value = gyre_scope_value(s, key);
     gyre_build *build = s->source->build;
@@ -108,12 +109,20 @@ static void note_field(const gyre_scope *s, const char *key, gyre_layer_group *g
                              json_array_size(value));
 }
 
+static void read_present_field(const gyre_scope *s, const gyre_config_field *f, gyre_layer_group *group) {
+    if (!gyre_scope_value(s, f->key)) return;
+    read_field(s, f, &group->config);
+    note_field(s, f->key, group);
+}
+
 static void read_fields(const gyre_scope *s, const gyre_config_field *fields, gyre_layer_group *group) {
     for (const gyre_config_field *f = fields; f->key; f++)
-        if (gyre_scope_value(s, f->key)) {
-            read_field(s, f, &group->config);
-            note_field(s, f->key, group);
-        }
+        if (!gyre_config_find_older(group->config.kind, f->key)) read_present_field(s, f, group);
+}
+
+static void read_older_fields(const gyre_scope *s, gyre_layer_group *group) {
+    for (const gyre_config_older_field *f = gyre_older_fields; f->field.key; f++)
+        if (f->kind == group->config.kind) read_present_field(s, &f->field, group);
 }
 
 /* -- rotations -- */
@@ -124,7 +133,7 @@ static void note_number(const gyre_scope *s, const char *key, gyre_layer_group *
     gyre_build_set_number(s->source->build, group, name, there ? GYRE_ORIGIN_FILE : fallback, &place, NULL, value);
 }
 
-/* L, where the file keeps it apart from the length that the model now serves. */
+/* The trained length L, if the file states it apart from the length that the model now serves. */
 static void read_trained_length(const gyre_scope *root, const gyre_scope *rope, gyre_layer_group *group) {
     const char *inside = "original_max_position_embeddings", *served = "max_position_embeddings";
     const int has_original =
@@ -141,23 +150,23 @@ static void read_trained_length(const gyre_scope *root, const gyre_scope *rope, 
                     (double)group->config.trained_length);
 }
 
-/* The share of the head that turns, as rope.dim (truncated, as Python's int does), or of its pairs. */
+/* Fraction of the head that rotates: as rope.dim, truncated as by Python's int, or as a fraction of its pairs. */
 static void read_rotary_dim(const gyre_scope *root, const gyre_scope *dict, gyre_layer_group *group) {
     struct gyre_rope_config *rope = &group->config.rope;
     const char *key = "partial_rotary_factor";
     const int64_t head = group->config.head_dim;
     const gyre_scope *s = gyre_scope_value(root, key) ? root : dict;
-    double share = gyre_scope_number(s, key, 1.0);
-    if (!(share > 0.0 && share <= 1.0)) {
-        gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
-        share = 1.0;
+    double fraction = gyre_scope_number(s, key, 1.0);
+    if (!(fraction > 0.0 && fraction <= 1.0)) {
+        gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", fraction);
+        fraction = 1.0;
     }
-    note_number(s, key, group, "partial", GYRE_ORIGIN_READER, share);
+    note_number(s, key, group, "partial", GYRE_ORIGIN_READER, fraction);
     rope->dim = head;
     if (rope->scaling == GYRE_SCALING_PROPORTIONAL)
-        rope->proportion = share;
-    else if (share > 0.0 && share <= 1.0)
-        rope->dim = (int64_t)((double)head * share);
+        rope->proportion = fraction;
+    else if (fraction > 0.0 && fraction <= 1.0)
+        rope->dim = (int64_t)((double)head * fraction);
     if (rope->dim < 2 || rope->dim % 2 != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_value(s, key) ? key : "head_dim",
                         "leaves no whole pairs of channels to turn");
@@ -247,7 +256,7 @@ static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
     if (rope->axes > 1) read_sections(root, group);
 }
 
-/* -- the whole -- */
+/* -- the whole file -- */
 static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
     const char *text = gyre_scope_string(s, key, NULL), *name;
     for (int kind = 0; (name = gyre_kind_name((gyre_kind)kind)) != NULL; kind++)
@@ -280,6 +289,7 @@ void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
     gyre_build_set_field(build, group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "%s", gyre_kind_name(group->config.kind));
     read_sizes(root, group);
     read_fields(root, gyre_input_score_fields, group);
+    read_older_fields(root, group);
     read_fields(root, gyre_query_fields, group);
     if (group->config.kind == GYRE_KIND_ROPE) read_rotation(root, group);
     if (group->config.kind == GYRE_KIND_LEARNED && !gyre_scope_value(root, "position_table_rows"))

@@ -1,7 +1,7 @@
-/* reading_build.c: a reading under construction: memory that lives as long as it does, and the first failure. */
+/* reading_build.c: a reading under construction, with its memory and the first failure. */
 #include "reading/reading_build.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,29 +12,50 @@
 
 enum { MAX_GROUPS = 16, MAX_TABLE_MIB = 64 };
 
-/* Everything handed out hangs on one chain of blocks. */
+/* All memory handed out is on one list of blocks. */
 typedef struct arena_block {
     struct arena_block *next;
-    double data[]; /* aligned for all that is put here */
+    double data[]; /* double: aligned for everything stored here */
 } arena_block;
 
-/* The groups' lists grow while it is built. */
+/* Capacities of a group's lists, which grow. */
 typedef struct group_capacity {
     gyre_reading_field *fields;
     int64_t *layers;
     int64_t fields_capacity, layers_capacity;
 } group_capacity;
 
+/* Memory for the tables of a reading's encodings, up to a limit. */
+typedef struct table_budget {
+    size_t remaining;
+    int exceeded;
+} table_budget;
+
+static void *budget_alloc(void *context, size_t bytes, size_t align) {
+    table_budget *b = context;
+    b->exceeded |= bytes > b->remaining;
+    if (b->exceeded) return NULL;
+    b->remaining -= bytes;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void budget_free(void *context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
 struct gyre_build {
-    gyre_reading reading; /* first: gyre_reading_free gets its address */
+    gyre_reading reading; /* first: gyre_reading_free casts its address back */
     gyre_layer_group groups[MAX_GROUPS];
     group_capacity capacities[MAX_GROUPS];
+    gyre_encoding *encodings[MAX_GROUPS]; /* created when the build is finished */
+    table_budget budget;                  /* for `encodings` */
     gyre_reading_warning *warnings;
     int64_t warnings_capacity;
     arena_block *blocks;
     gyre_error *err;
     gyre_status status;
-    gyre_layer_group discarded_group; /* what is written to after a failure */
+    gyre_layer_group discarded_group; /* what callers write to after a failure */
 };
 
 /* -- memory -- */
@@ -76,13 +97,13 @@ const char *gyre_build_format(gyre_build *build, const char *format, ...) {
     return text;
 }
 
-/* Room for one more in an array that doubles: its old place, or NULL. */
-static void *grow_array(gyre_build *build, void *array, int64_t count, int64_t *room, size_t each) {
-    if (count < *room) return array;
-    const int64_t wanted = *room ? *room * 2 : 16;
-    void *larger = realloc(array, (size_t)wanted * each);
+/* out = the array, with space for one more element; NULL without memory.  Capacity doubles. */
+static void *grow_array(gyre_build *build, void *array, int64_t count, int64_t *capacity, size_t each) {
+    if (count < *capacity) return array;
+    const int64_t grown = *capacity ? *capacity * 2 : 16;
+    void *larger = realloc(array, (size_t)grown * each);
     if (larger)
-        *room = wanted;
+        *capacity = grown;
     else
         out_of_memory(build);
     return larger;
@@ -96,6 +117,7 @@ gyre_build *gyre_build_begin(const char *path, const char *format, gyre_profile 
         return NULL;
     }
     build->err = err;
+    build->budget.remaining = (size_t)MAX_TABLE_MIB << 20;
     build->reading = (gyre_reading){"", format, "", profile, length, build->groups, 0, NULL, 0};
     build->reading.path = gyre_build_format(build, "%s", path);
     return build;
@@ -107,6 +129,7 @@ void gyre_reading_free(gyre_reading *reading) {
     for (int i = 0; i < MAX_GROUPS; i++) {
         free(build->capacities[i].fields);
         free(build->capacities[i].layers);
+        gyre_encoding_free(build->encodings[i]);
     }
     free(build->warnings);
     for (arena_block *b = build->blocks, *next; b; b = next) {
@@ -116,7 +139,8 @@ void gyre_reading_free(gyre_reading *reading) {
     free(build);
 }
 
-/* A few bytes may say anything: without a limit, 150 of them cost gigabytes and minutes of frequencies or slopes. */
+/* A few bytes may claim anything.  Without this limit, 150 bytes cost gigabytes and minutes of computing frequencies or
+ * slopes. */
 static void check_size(gyre_build *build, const gyre_layer_group *group, const char *name, int64_t size) {
     enum { MAX_SIZE = 65536 };
     gyre_place place = {NULL, 0, 0};
@@ -127,40 +151,23 @@ static void check_size(gyre_build *build, const gyre_layer_group *group, const c
     gyre_build_fail(build, GYRE_EFORMAT, &place, "%s: %" PRId64 "; the most is %d", name, size, MAX_SIZE);
 }
 
-/* Memory that is lent until there is none left of it. */
-typedef struct budget {
-    size_t remaining;
-    int exceeded;
-} budget;
-
-static void *budget_alloc(void *context, size_t bytes, size_t align) {
-    budget *b = context;
-    b->exceeded |= bytes > b->remaining;
-    if (b->exceeded) return NULL;
-    b->remaining -= bytes;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *context, void *memory) {
-    (void)context;
-    free(memory);
-}
-
-/* What a reader hands out must be something that the rest of Gyre can compute.  The tables of real models have a few
- * thousand bytes: a short file whose sizes ask for gigabytes is refused, not obeyed. */
-static void try_encoding(gyre_build *build, const gyre_layer_group *group) {
-    gyre_encoding *encoding = NULL;
+/* A reader may return only what the rest of Gyre can compute.  The tables of real models take a few thousand bytes; a
+ * short file whose sizes ask for gigabytes is refused. */
+static void create_encoding(gyre_build *build, int64_t i) {
+    const gyre_layer_group *group = &build->groups[i];
     gyre_error why = {0, ""};
-    budget room = {(size_t)MAX_TABLE_MIB << 20, 0};
-    const gyre_alloc alloc = {budget_alloc, budget_free, &room};
-    const gyre_status status = gyre_encoding_create(&encoding, &group->config, &alloc, &why);
-    gyre_encoding_free(encoding);
-    if (room.exceeded)
+    const gyre_alloc alloc = {budget_alloc, budget_free, &build->budget};
+    const gyre_status status = gyre_encoding_create(&build->encodings[i], &group->config, &alloc, &why);
+    if (build->budget.exceeded)
         gyre_build_fail(build, GYRE_EFORMAT, NULL, "%s layers: sizes whose tables would take more than %d MiB", group->name,
                         MAX_TABLE_MIB);
     else if (status != GYRE_OK)
         gyre_build_fail(build, status == GYRE_ENOMEM ? GYRE_ENOMEM : GYRE_EFORMAT, NULL, "%s layers: %s", group->name,
                         why.text);
+}
+
+const gyre_encoding *gyre_reading_encoding(const gyre_reading *reading, const gyre_layer_reading *group) {
+    return ((const gyre_build *)reading)->encodings[group - reading->groups];
 }
 
 gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
@@ -170,10 +177,10 @@ gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
     for (int64_t i = 0; i < reading->groups_count && build->status == GYRE_OK; i++) {
         check_size(build, &build->groups[i], "head_dim", build->groups[i].config.head_dim);
         check_size(build, &build->groups[i], "heads", build->groups[i].config.heads);
-        if (build->status == GYRE_OK) try_encoding(build, &build->groups[i]);
+        if (build->status == GYRE_OK) create_encoding(build, i);
     }
     const gyre_status status = build->status;
-    build->err = NULL; /* the caller's, and it may go */
+    build->err = NULL; /* the caller's, who may free it */
     if (status == GYRE_OK)
         *out = &build->reading;
     else
@@ -218,22 +225,22 @@ gyre_layer_group *gyre_build_find_group(gyre_build *build, const char *name) {
     return NULL;
 }
 
-/* NULL for the spare one. */
+/* NULL for discarded_group. */
 static group_capacity *capacity_of(gyre_build *build, const gyre_layer_group *group) {
     return group == &build->discarded_group ? NULL : &build->capacities[group - build->groups];
 }
 
 void gyre_build_add_layer(gyre_build *build, gyre_layer_group *group, int64_t layer) {
-    group_capacity *room = capacity_of(build, group);
-    if (!room || build->status != GYRE_OK) return;
-    int64_t *layers = grow_array(build, room->layers, group->layers_count, &room->layers_capacity, sizeof *layers);
+    group_capacity *capacity = capacity_of(build, group);
+    if (!capacity || build->status != GYRE_OK) return;
+    int64_t *layers = grow_array(build, capacity->layers, group->layers_count, &capacity->layers_capacity, sizeof *layers);
     if (!layers) return;
-    room->layers = layers;
+    capacity->layers = layers;
     layers[group->layers_count++] = layer;
     group->layers = layers;
 }
 
-/* Layers that have positions before those that have none, then the more. */
+/* Layers with positions come first, then the larger group. */
 static int comes_before(const gyre_layer_group *a, const gyre_layer_group *b) {
     const int a_knows = a->config.kind != GYRE_KIND_NOPE, b_knows = b->config.kind != GYRE_KIND_NOPE;
     return a_knows != b_knows ? a_knows : a->layers_count > b->layers_count;
@@ -244,26 +251,26 @@ void gyre_build_sort_groups(gyre_build *build) {
     for (int64_t i = 1; i < build->reading.groups_count; i++)
         if (comes_before(&build->groups[i], &build->groups[most])) most = i;
     const gyre_layer_group first = build->groups[most];
-    const group_capacity room = build->capacities[most];
+    const group_capacity capacity = build->capacities[most];
     for (int64_t i = most; i > 0; i--) {
         build->groups[i] = build->groups[i - 1];
         build->capacities[i] = build->capacities[i - 1];
     }
     build->groups[0] = first;
-    build->capacities[0] = room;
+    build->capacities[0] = capacity;
 }
 
 /* -- fields -- */
-/* The field of that name, or a new one; NULL without memory. */
+/* out = the field of that name, or a new one; NULL without memory. */
 static gyre_reading_field *find_or_add_field(gyre_build *build, gyre_layer_group *group, const char *name) {
-    group_capacity *room = capacity_of(build, group);
-    if (!room || build->status != GYRE_OK) return NULL;
+    group_capacity *capacity = capacity_of(build, group);
+    if (!capacity || build->status != GYRE_OK) return NULL;
     for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(room->fields[i].name, name) == 0) return &room->fields[i];
+        if (strcmp(capacity->fields[i].name, name) == 0) return &capacity->fields[i];
     gyre_reading_field *fields =
-        grow_array(build, room->fields, group->fields_count, &room->fields_capacity, sizeof *fields);
+        grow_array(build, capacity->fields, group->fields_count, &capacity->fields_capacity, sizeof *fields);
     if (!fields) return NULL;
-    room->fields = fields;
+    capacity->fields = fields;
     group->fields = fields;
     return &fields[group->fields_count++];
 }

@@ -1,27 +1,30 @@
-/* write_positions.c: a model's description with other positions in it, and everything else as it was.
+/* write_positions.c: gyre_reading_write: a copy of a model's description with other positions.
  *
- * A config.json of transformers has one dict for all rotating layers (rope_scaling; since version 5 rope_parameters), or
- * one for each kind of layers.  In the latter case those that see every token get the new scaling, and those behind a
- * sliding window keep theirs: no distance that they see grows.  Where all of them slide, all get it. */
-#include "core/encoding.h"
-#include "files/file_read.h"
-#include "files/gguf_rewrite.h"
-#include "files/json_load.h"
-#include "files/replace_file.h"
+ * A config.json of transformers has one dict for all rotating layers (rope_scaling; since version 5 rope_parameters) or
+ * one for each kind of layer.  With several dicts, layers that attend to all tokens get the new scaling.  Layers with a
+ * sliding window keep theirs, because none of their distances grows.  If all layers have windows, all get the new
+ * scaling. */
+#include "files/gguf.h"
+#include "files/target_path.h"
+#include "reading/config_document.h"
 #include "reading/config_edit.h"
 #include "reading/family.h"
+#include "reading/gguf/gguf_rewrite_positions.h"
 #include "reading/rope/rope_parameters.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
+#include "util/file_write.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_KEY_PATH = 256 };
 
 typedef struct config_rewrite {
-    const gyre_encoding *encoding; /* the positions asked for */
+    const gyre_encoding *encoding; /* the requested positions */
     int64_t length;
     gyre_reading *old_reading;
     json_t *root;
@@ -36,7 +39,7 @@ static int is_rope_group(const gyre_layer_reading *group) {
     return group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0;
 }
 
-/* 1 where the scaling is for the layers of this group. */
+/* out = 1 if the group's layers get the scaling. */
 static int is_target_group(const gyre_reading *reading, const gyre_layer_reading *group) {
     int some_see_all = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
@@ -50,7 +53,7 @@ static const gyre_layer_reading *first_target_group(const gyre_reading *reading)
     return NULL;
 }
 
-/* The key that a field of the group was read from, or NULL. */
+/* out = the key that a field of the group was read from, or NULL. */
 static const char *key_of(const gyre_layer_reading *group, const char *name) {
     for (int64_t i = 0; i < group->fields_count; i++)
         if (strcmp(group->fields[i].name, name) == 0 && group->fields[i].origin == GYRE_ORIGIN_FILE)
@@ -82,7 +85,7 @@ static json_t *decoder_of(const config_rewrite *w) {
     return object;
 }
 
-/* "text_config" of "text_config.rope_scaling.factor" and of "text_config.head_dim". */
+/* "text_config.rope_scaling.factor" and "text_config.head_dim" both give "text_config". */
 static void decoder_of_key(const char *key, char out[MAX_KEY_PATH]) {
     const char *dict = strstr(key, "rope_scaling.");
     if (!dict) dict = strstr(key, "rope_parameters.");
@@ -92,7 +95,8 @@ static void decoder_of_key(const char *key, char out[MAX_KEY_PATH]) {
         split_path(key, out);
 }
 
-/* Where the reader found what it read: first what stands beside the rotation's dict, for sure. */
+/* Derives the decoder's object from the keys that the reader used, preferring keys that are certainly beside the
+ * rotation's dict. */
 static void find_decoder(config_rewrite *w) {
     static const char *const names[] = {"max_length", "head_dim", "base"};
     const gyre_layer_reading *group = first_target_group(w->old_reading);
@@ -105,7 +109,7 @@ static void find_decoder(config_rewrite *w) {
     if (!json_is_object(decoder_of(w))) *w->decoder = '\0';
 }
 
-/* 1 where every value is an object or null: a dict for each kind of layers. */
+/* out = 1 if every value is an object or null: a dict for each kind of layer. */
 static int is_nested(const json_t *dict) {
     const char *key;
     json_t *value;
@@ -118,7 +122,7 @@ static int is_nested(const json_t *dict) {
 }
 
 /* -- one dict -- */
-/* A key that says what YaRN does without it too stays: other programs may have other defaults. */
+/* A key that states YaRN's own default is kept: other programs may have other defaults. */
 static int is_default_of(const char *type, const char *key, const json_t *value) {
     if (strcmp(type, "yarn") != 0) return 0;
     if (strcmp(key, "truncate") == 0) return json_is_true(value);
@@ -126,11 +130,11 @@ static int is_default_of(const char *type, const char *key, const json_t *value)
     return (strcmp(key, "beta_fast") == 0 && number == 32.0) || (strcmp(key, "beta_slow") == 0 && number == 1.0);
 }
 
-/* A key that the scaling before had, and the one after has not. */
+/* Removes the keys of the old scaling that the new one does not have. */
 static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dict) {
     const char *key;
     json_t *value;
-    /* Ministral's temperature counts from the original length, whatever scales the rotation. */
+    /* Ministral's temperature counts from the original length under every scaling. */
     const int temperature = json_object_get(dict, "llama_4_scaling_beta") != NULL;
     json_object_foreach((json_t *)dict, key, value) {
         if (gyre_rope_key_is_not_scaling(key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
@@ -140,11 +144,11 @@ static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dic
     }
 }
 
-/* Under the name, or names, that the dict has for it. */
+/* Sets the type under the name, or both names, that the dict uses. */
 static void set_type(config_rewrite *w, const char *path, const json_t *dict) {
     const int as_type = json_object_get(dict, "type") != NULL;
     const char *old = json_string_value(json_object_get(dict, as_type ? "type" : "rope_type"));
-    /* "mrope" is a "default" that says how its axes are dealt out. */
+    /* "mrope" is "default" with a rule for its axes. */
     if (old && strcmp(old, "mrope") == 0 && strcmp(w->parameters.type, "default") == 0) return;
     if (as_type) gyre_edit_set(&w->edit, path, "type", json_string(w->parameters.type), NULL);
     if (!as_type || json_object_get(dict, "rope_type"))
@@ -166,7 +170,7 @@ static void change_dict(config_rewrite *w, const char *path, const json_t *dict)
     set_values(w, path, dict);
 }
 
-/* 1 where nothing would be left in the dict but a type that says nothing. */
+/* out = 1 if nothing would remain in the dict except a type that says nothing. */
 static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     const char *key;
     json_t *value;
@@ -176,7 +180,7 @@ static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     return strcmp(w->parameters.type, "default") == 0 && json_object_size(w->parameters.values) == 0;
 }
 
-/* A dict that is not there yet: first the object with what fits a line each, then the lists. */
+/* Adds a new dict: first an object with the values that fit on a line, then the lists. */
 static void add_dict(config_rewrite *w, const char *name) {
     char path[MAX_KEY_PATH];
     const char *key;
@@ -197,7 +201,7 @@ static void add_dict(config_rewrite *w, const char *name) {
 }
 
 /* -- the whole config -- */
-/* 1 where the group was read from that dict, or bears its name. */
+/* out = 1 if the group was read from this dict, or has its name. */
 static int is_read_from(const gyre_layer_reading *group, const char *kind, const char *path) {
     const size_t length = strlen(path);
     if (strcmp(group->name, kind) == 0) return 1;
@@ -208,7 +212,7 @@ static int is_read_from(const gyre_layer_reading *group, const char *kind, const
     return 0;
 }
 
-/* The dicts for each kind of layers: those that the scaling is for. */
+/* Changes the dicts of those kinds of layers that get the scaling. */
 static void change_nested(config_rewrite *w, const char *path, const json_t *dict) {
     const char *kind;
     json_t *inner;
@@ -223,25 +227,26 @@ static void change_nested(config_rewrite *w, const char *path, const json_t *dic
     }
 }
 
-/* 1 where the layers have no scaling now: to some classes, gpt-oss's for one, no dict means one of their own. */
+/* out = 1 if the layers have no scaling in the edited text.  For some classes, such as gpt-oss, a missing dict means a
+ * scaling of their own. */
 static int is_unscaled(const config_rewrite *w) {
     gyre_reading *now = NULL;
     if (w->edit.status != GYRE_OK ||
         gyre_reading_parse(&now, w->edit.text, w->edit.bytes, NULL, GYRE_PROFILE_DEFAULT, w->length, NULL) != GYRE_OK)
-        return 1; /* what is wrong is told when the whole is read back */
+        return 1; /* reading the result back reports the error */
     const gyre_layer_reading *group = first_target_group(now);
     const int unscaled = !group || group->config.rope.scaling == GYRE_SCALING_NONE;
     gyre_reading_free(now);
     return unscaled;
 }
 
-/* A dict that says no more than that there is no scaling: null, as good as none, where that will do. */
+/* A dict that would only say "no scaling" becomes null, as long as the class reads that as no scaling. */
 static void clear_scaling(config_rewrite *w, const char *name, const json_t *old) {
     if (json_object_size(old) > 0) gyre_edit_set(&w->edit, w->decoder, name, json_null(), NULL);
     if (!is_unscaled(w)) add_dict(w, name);
 }
 
-/* The dict that is read: a rope_scaling that says something goes before rope_parameters. */
+/* Changes the dict that is read: a rope_scaling with contents takes precedence over rope_parameters. */
 static void change_scaling(config_rewrite *w) {
     const json_t *decoder = decoder_of(w), *old = json_object_get(decoder, "rope_scaling");
     const char *name = "rope_scaling";
@@ -262,7 +267,7 @@ static void change_scaling(config_rewrite *w) {
         change_dict(w, path, old);
 }
 
-/* One base: under the key that it was read from, else under its usual name. */
+/* Changes one base, under the key that it was read from, else under its usual name. */
 static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *group) {
     const char *path = key_of(group, "base");
     char object[MAX_KEY_PATH], inside[MAX_KEY_PATH];
@@ -299,8 +304,8 @@ static void change_lengths(config_rewrite *w) {
     if (path) key = split_path(path, object);
     gyre_edit_set(&w->edit, object, key, json_integer(w->parameters.length), NULL);
     const json_t *inside = json_object_get(w->parameters.values, original);
-    /* transformers lets it overrule the one in the dict; 4.x looks for LongRoPE's nowhere else, nor does llama.cpp's
-     * converter for Llama 3's, and takes 8192. */
+    /* In transformers this key overrides the one in the dict.  Version 4 looks for LongRoPE's nowhere else.  llama.cpp's
+     * converter does the same for Llama 3 and otherwise assumes 8192. */
     const int longrope = strcmp(w->parameters.type, "longrope") == 0, llama3 = strcmp(w->parameters.type, "llama3") == 0;
     const int asked_for =
         (longrope && !json_object_get(decoder, "rope_parameters")) || (llama3 && json_integer_value(inside) != 8192);
@@ -315,13 +320,10 @@ static gyre_rope_dialect dialect_of(const gyre_reading *reading) {
     return family && family->traits & GYRE_YARN_IS_LONGROPE ? GYRE_DIALECT_LONGROPE_ONLY : GYRE_DIALECT_TRANSFORMERS;
 }
 
-/* What a config can say of positions, and the scaling is not, must be as it was. */
+/* Everything about positions that is not the scaling must be unchanged. */
 static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_reading *group) {
     const gyre_config *a = gyre_encoding_get_config(w->encoding);
-    gyre_encoding *own = NULL;
-    gyre_status status = gyre_encoding_create(&own, &group->config, NULL, w->err);
-    if (status != GYRE_OK) return status;
-    const gyre_config *b = gyre_encoding_get_config(own);
+    const gyre_config *b = gyre_encoding_get_config(gyre_reading_encoding(w->old_reading, group));
     const char *what = NULL;
     if (a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window) what = "far positions";
     if (a->query.temperature != b->query.temperature) what = "a temperature of queries";
@@ -332,7 +334,6 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
     if (a->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL && a->rope.length_block != b->rope.length_block)
         what = "another block of lengths";
     if (a->rope.layout != b->rope.layout || a->rope.clockwise != b->rope.clockwise) what = "another layout";
-    gyre_encoding_free(own);
     if (!what) return GYRE_OK;
     return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json says that (%s)", what, w->old_reading->path);
 }
@@ -355,7 +356,7 @@ static int nearly_equal(double a, double b) {
     return fabs(a - b) <= 1e-12 * fabs(b);
 }
 
-/* Fails unless `got` turns as w->encoding does at the length. */
+/* Fails unless `got` has the frequencies of w->encoding at this length. */
 static gyre_status compare_frequencies(const config_rewrite *w, const gyre_encoding *got, const gyre_layer_reading *group) {
     const int64_t pairs = gyre_encoding_get_config(w->encoding)->rope.dim / 2;
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0.0, factor_b = 0.0;
@@ -379,61 +380,76 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_reading *after = NULL;
     gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, w->err);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
-        gyre_encoding *got = NULL;
         if (!is_target_group(after, &after->groups[i])) continue;
-        status = gyre_encoding_create(&got, &after->groups[i].config, NULL, w->err);
-        if (status == GYRE_OK && gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
+        const gyre_encoding *got = gyre_reading_encoding(after, &after->groups[i]);
+        if (gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)", after->groups[i].name,
                                w->old_reading->path);
         if (status == GYRE_OK) status = compare_frequencies(w, got, &after->groups[i]);
-        gyre_encoding_free(got);
     }
     gyre_reading_free(after);
     return status;
 }
 
 /* -- the call -- */
+static gyre_status fail_writing(const char *path, int code, gyre_error *err) {
+    return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
+}
+
+/* The new file gets its name only after it was read back and checked. */
+static gyre_status replace_config(config_rewrite *w, const char *target) {
+    gyre_atomic_file file;
+    int code = gyre_atomic_open(&file, target);
+    if (code) return fail_writing(target, code, w->err);
+    code = gyre_write_all(file.fd, w->edit.text, w->edit.bytes);
+    if (!code) code = gyre_atomic_close(&file);
+    gyre_status status = code ? fail_writing(target, code, w->err) : verify(w, file.temporary);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = fail_writing(target, code, w->err);
+    gyre_atomic_discard(&file);
+    return status;
+}
+
 static gyre_status write_config(config_rewrite *w, const char *target) {
-    gyre_file_replacement r;
-    gyre_status status = gyre_file_replacement_init(&r, w->old_reading->path, target, "config.json", w->err);
+    char path[PATH_MAX];
+    gyre_status status = gyre_target_path(path, w->old_reading->path, target, GYRE_CONFIG_FILE, w->err);
     if (status == GYRE_OK) status = change_all(w);
-    if (status == GYRE_OK) status = gyre_file_replacement_write(&r, w->edit.text, w->edit.bytes, w->err);
-    if (status == GYRE_OK) status = verify(w, r.temporary);
-    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, w->err);
-    gyre_file_replacement_discard(&r);
+    if (status == GYRE_OK) status = replace_config(w, path);
     json_decref(w->parameters.values);
     return status;
 }
 
-static gyre_status change_config(config_rewrite *w, const char *target) {
-    char *text = NULL;
-    size_t bytes = 0;
-    const gyre_layer_reading *group = first_target_group(w->old_reading);
-    if (!group)
-        return gyre_fail(w->err, GYRE_EUNSUPPORTED, "positions: no layers rotate, so no scaling can be written (%s)",
-                         w->old_reading->path);
-    gyre_status status = check_other_fields(w, group);
-    if (status == GYRE_OK) status = gyre_file_read(w->old_reading->path, &text, &bytes, w->err);
+static gyre_status change_config(const gyre_encoding *encoding, const char *path, int64_t length, const char *target,
+                                 gyre_error *err) {
+    config_rewrite w = {.encoding = encoding, .length = length, .err = err};
+    gyre_config_document document;
+    gyre_status status = gyre_config_document_open(&document, path, err);
     if (status != GYRE_OK) return status;
-    w->root = gyre_json_load(text, bytes, NULL);
-    gyre_edit_begin(&w->edit, text, bytes, w->err);
-    free(text);
-    if (!w->root)
-        status = gyre_fail(w->err, GYRE_EFORMAT, "config.json: changed while it was read (%s)", w->old_reading->path);
-    else
-        status = w->edit.status == GYRE_OK ? write_config(w, target) : w->edit.status;
-    json_decref(w->root);
-    gyre_edit_end(&w->edit);
+    w.root = document.root;
+    status = gyre_reading_from_document(&w.old_reading, &document, GYRE_PROFILE_DEFAULT, length, err);
+    const gyre_layer_reading *group = status == GYRE_OK ? first_target_group(w.old_reading) : NULL;
+    if (status == GYRE_OK && !group)
+        status = gyre_fail(err, GYRE_EUNSUPPORTED, "positions: no layers rotate, so no scaling can be written (%s)", path);
+    if (status == GYRE_OK) status = check_other_fields(&w, group);
+    if (status == GYRE_OK) {
+        gyre_edit_begin(&w.edit, document.text, document.bytes, err);
+        status = w.edit.status == GYRE_OK ? write_config(&w, target) : w.edit.status;
+        gyre_edit_end(&w.edit);
+    }
+    gyre_reading_free(w.old_reading);
+    gyre_config_document_free(&document);
     return status;
 }
 
-/* In a folder it keeps its own name. */
+/* In a folder, the new file has the name of the old one.  The reading reports what is wrong with the source. */
 static gyre_status change_gguf(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
-    gyre_file_replacement r;
+    gyre_reading *reading = NULL;
+    char written[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    const gyre_status status = gyre_file_replacement_init(&r, path, target, slash ? slash + 1 : path, err);
-    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, r.final, err) : status;
+    gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, length, err);
+    gyre_reading_free(reading);
+    if (status == GYRE_OK) status = gyre_target_path(written, path, target, slash ? slash + 1 : path, err);
+    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, written, err) : status;
 }
 
 static gyre_status check_arguments(const char *path, const gyre_config *position, int64_t length, const char *target,
@@ -449,16 +465,14 @@ static gyre_status check_arguments(const char *path, const gyre_config *position
 
 gyre_status gyre_reading_write(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
+    char file[PATH_MAX];
     gyre_encoding *encoding = NULL;
     gyre_status status = check_arguments(path, position, length, target, err);
-    if (status == GYRE_OK) status = gyre_encoding_create(&encoding, position, NULL, err);
+    if (status == GYRE_OK) status = gyre_config_path(path, file, err);
     if (status != GYRE_OK) return status;
-    config_rewrite w = {.encoding = encoding, .length = length, .err = err};
-    status = gyre_reading_open(&w.old_reading, path, GYRE_PROFILE_DEFAULT, length, err);
-    if (status == GYRE_OK)
-        status = strcmp(w.old_reading->format, "GGUF") == 0 ? change_gguf(path, position, length, target, err)
-                                                            : change_config(&w, target);
-    gyre_reading_free(w.old_reading);
+    if (gyre_gguf_is_file(file)) return change_gguf(file, position, length, target, err);
+    status = gyre_encoding_create(&encoding, position, NULL, err);
+    if (status == GYRE_OK) status = change_config(encoding, file, length, target, err);
     gyre_encoding_free(encoding);
     return status;
 }

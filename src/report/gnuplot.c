@@ -1,4 +1,4 @@
-/* gnuplot.c: figures drawn by the program gnuplot: a script goes in, SVG comes back, nothing touches the disk. */
+/* gnuplot.c: draws figures with the program gnuplot.  A script goes in, SVG comes back, and nothing touches the disk. */
 #include "report/report_internal.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-/* A script written, and what came back. */
+/* A script being sent, and the output so far. */
 typedef struct gnuplot_io {
     const char *script;
     size_t remaining;
@@ -21,11 +21,11 @@ typedef struct gnuplot_io {
 } gnuplot_io;
 
 static gyre_status system_failed(gyre_error *err, int code) {
-    return gyre_report_fail(err, GYRE_EIO, "gnuplot: %s (figure)", strerror(code));
+    return gyre_fail(err, GYRE_EIO, "gnuplot: %s (figure)", strerror(code));
 }
 
 /* -- channels -- */
-/* Above the three standard numbers, which the child's copies are moved to, and closed by any exec. */
+/* Moves a descriptor above the three standard ones, on which the child's copies will be.  Any exec closes it. */
 static int dup_above_stdio(int fd) {
     const int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     const int code = errno;
@@ -34,7 +34,7 @@ static int dup_above_stdio(int fd) {
     return moved;
 }
 
-/* Sockets in place of pipes: a write to a reader that has gone is an error to this thread alone, not a SIGPIPE. */
+/* Socket pairs instead of pipes: writing to a reader that is gone fails in this thread alone, without a SIGPIPE. */
 static int open_socketpair(int ends[2]) {
     int raw[2];
 #ifdef SOCK_CLOEXEC
@@ -55,9 +55,9 @@ static void close_all(int fds[4]) {
     }
 }
 
-/* fds: our end and the child's of the channel for script and SVG, then of the one for the child's words. */
+/* fds: our end and the child's end of the channel for script and SVG, then of the one for standard error. */
 static int spawn_child(pid_t *child, int fds[4], posix_spawn_file_actions_t *actions) {
-    /* -d: without the user's own settings, so that every machine draws the same. */
+    /* -d ignores the user's settings, so that every machine draws the same. */
     char name[] = "gnuplot", defaults[] = "-d";
     char *argv[] = {name, defaults, NULL};
     int code = posix_spawn_file_actions_adddup2(actions, fds[1], 0);
@@ -76,23 +76,22 @@ static gyre_status start(pid_t *child, int fds[4], gyre_error *err) {
     close(fds[1]);
     close(fds[3]);
     fds[1] = fds[3] = -1;
-    if (code == ENOENT)
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: not found in PATH (scripts/install-deps installs it)");
+    if (code == ENOENT) return gyre_fail(err, GYRE_EIO, "gnuplot: not found in PATH (scripts/install-deps installs it)");
     return code ? system_failed(err, code) : GYRE_OK;
 }
 
-/* -- talking -- */
+/* -- exchanging data -- */
 static void send_script(gnuplot_io *c, int fd) {
     const ssize_t sent = send(fd, c->script, c->remaining, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
         c->script += sent;
         c->remaining -= (size_t)sent;
     } else if (sent < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
-        c->remaining = 0; /* it has gone: its words and exit status say why */
+        c->remaining = 0; /* the child is gone; standard error and exit status say why */
     if (c->remaining == 0) shutdown(fd, SHUT_WR);
 }
 
-/* out = 0 once there is no more. */
+/* out = 0 at the end of the stream. */
 static int receive(gyre_report_buffer *buffer, int fd) {
     char chunk[16384];
     const ssize_t got = recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
@@ -100,7 +99,7 @@ static int receive(gyre_report_buffer *buffer, int fd) {
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
-/* Reads while it writes: a child that waits for its reader while its writer waits for it would hang both. */
+/* Reads while it writes.  If each side waited for the other to read, both would hang. */
 static void exchange(gnuplot_io *c, int fds[4]) {
     struct pollfd ends[2] = {{fds[0], POLLIN, 0}, {fds[2], POLLIN, 0}};
     while (ends[0].fd >= 0 || ends[1].fd >= 0) {
@@ -112,7 +111,7 @@ static void exchange(gnuplot_io *c, int fds[4]) {
     }
 }
 
-/* The last line that says something: gnuplot shows the place of an error first. */
+/* out = the last line that is not empty: gnuplot shows the position of an error first. */
 static void last_error_line(gyre_report_buffer *error_output, char out[200]) {
     const char *text = error_output->text ? error_output->text : "";
     size_t end = strlen(text);
@@ -135,15 +134,15 @@ static void last_error_line(gyre_report_buffer *error_output, char out[200]) {
 static gyre_status check_result(gnuplot_io *c, int status, int code, gyre_error *err) {
     char error_output[200];
     last_error_line(&c->error_output, error_output);
-    /* ECHILD: the caller has its children reaped for it; whether the picture is complete still shows. */
+    /* ECHILD: the caller's process reaps all children.  Whether the picture is complete is checked in any case. */
     if (code && code != ECHILD) return system_failed(err, code);
     if (!code && WIFSIGNALED(status))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: killed by signal %d: %s (figure)", WTERMSIG(status), error_output);
+        return gyre_fail(err, GYRE_EIO, "gnuplot: killed by signal %d: %s (figure)", WTERMSIG(status), error_output);
     if (!code && WEXITSTATUS(status))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), error_output);
-    if (c->output.failed) return gyre_report_fail(err, GYRE_ENOMEM, "gnuplot: no memory for its output (figure)");
+        return gyre_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), error_output);
+    if (c->output.failed) return gyre_fail(err, GYRE_ENOMEM, "gnuplot: no memory for its output (figure)");
     if (!c->output.text || !strstr(c->output.text, "<svg") || !strstr(c->output.text, "</svg>"))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: drew no whole SVG: %s (figure)", error_output);
+        return gyre_fail(err, GYRE_EIO, "gnuplot: drew no whole SVG: %s (figure)", error_output);
     return GYRE_OK;
 }
 
@@ -163,8 +162,8 @@ static gyre_status run(gnuplot_io *c, gyre_error *err) {
 }
 
 /* -- the SVG -- */
-/* Browsers show a <title> when the pointer rests on what it names.  gnuplot names curves "gnuplot_plot_3": the text of the
- * legend, first in the curve's group, says more.  out = behind the title's end. */
+/* Browsers show a <title> when the pointer rests on the element.  gnuplot names curves "gnuplot_plot_3"; the legend's
+ * text, first in the curve's group, says more.  out = the position after the title. */
 static const char *put_curve_title(gyre_report_buffer *out, const char *title) {
     const char *group = strstr(title, "<g id="), *text = strstr(title, "<text>");
     const char *end = text && (!group || text < group) ? strstr(text, "</text>") : NULL;
@@ -176,7 +175,7 @@ static const char *put_curve_title(gyre_report_buffer *out, const char *title) {
     return strstr(title, "</title>") + strlen("</title>");
 }
 
-/* gnuplot's hollow symbols are hairlines.  out = what of the tag is left to copy. */
+/* gnuplot draws hollow symbols with hairlines.  out = the rest of the tag, still to be copied. */
 static const char *put_thicker_symbol(gyre_report_buffer *out, const char *tag, const char *end) {
     static const char width[] = " stroke-width='";
     const char *at = strstr(tag, width);
@@ -192,7 +191,7 @@ static int is_symbol(const char *tag) {
     return strncmp(tag + strcspn(tag, " >"), id, strlen(id)) == 0;
 }
 
-/* From <svg to </svg>: named, heat maps with hard cells, curves by their names, bolder symbols. */
+/* Copies <svg> to </svg> with a title, heat maps with sharp cells, curves named by the legend, and bolder symbols. */
 static void put_svg(gyre_report_buffer *out, const char *svg, const gyre_report_canvas *canvas) {
     static const char title[] = "<title>", image[] = "<image ";
     const char *at = strstr(svg, "<svg"), *end = strstr(svg, "</svg>");
@@ -228,7 +227,7 @@ gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_rep
     if (script->text) gyre_report_put_bytes(&whole, script->text, script->length);
     if (whole.failed) {
         gyre_report_buffer_free(&whole);
-        return gyre_report_fail(err, GYRE_ENOMEM, "figure: out of memory (report)");
+        return gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (report)");
     }
     gnuplot_io c = {whole.text, whole.length, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}};
     gyre_status status = run(&c, err);

@@ -1,7 +1,7 @@
-/* report_axis.c: the range of an axis and where its ticks stand.
+/* report_axis.c: the range of an axis and its ticks.
  *
- * gnuplot's own ticks serve linear axes.  On logarithmic ones it marks decades alone, and a perplexity between 3 and 8 would
- * go without a single number. */
+ * Linear axes use gnuplot's own ticks.  On logarithmic axes gnuplot marks decades only, which leaves a perplexity
+ * between 3 and 8 without a single number. */
 #include "report/report_internal.h"
 
 #include <math.h>
@@ -24,26 +24,26 @@ int gyre_report_axis_can_show(const gyre_report_axis *axis, double value) {
 
 gyre_status gyre_report_axis_check(const gyre_report_axis *axis, const char *name, gyre_error *err) {
     if ((unsigned)axis->scale > GYRE_REPORT_SCALE_LOG10)
-        return gyre_report_fail(err, GYRE_EINVAL, "%s axis: %d is no scale (figure)", name, (int)axis->scale);
+        return gyre_fail(err, GYRE_EINVAL, "%s axis: %d is no scale (figure)", name, (int)axis->scale);
     if (axis->low == axis->high) return GYRE_OK;
     if (!gyre_report_axis_can_show(axis, axis->low) || !gyre_report_axis_can_show(axis, axis->high) ||
         axis->low > axis->high)
-        return gyre_report_fail(err, GYRE_EINVAL, "%s axis: no range from %g to %g (figure)", name, axis->low, axis->high);
+        return gyre_fail(err, GYRE_EINVAL, "%s axis: no range from %g to %g (figure)", name, axis->low, axis->high);
     return GYRE_OK;
 }
 
 /* -- ranges -- */
-/* The axis' own range, or that of the data with a margin, so that no point sits on the frame. */
+/* out = the axis's own range, or that of the data with a margin, so that no point is on the frame. */
 static gyre_report_range range_of(const gyre_report_axis *axis, gyre_report_range data) {
     gyre_report_range range = {axis->low, axis->high};
     if (axis->low != axis->high) return range;
     const int linear = axis->scale == GYRE_REPORT_SCALE_LINEAR;
     double low = linear ? data.low : log(data.low), high = linear ? data.high : log(data.high);
-    const double least = linear ? 1e-6 * fmax(1, fabs(high)) : 1e-3;
-    const double margin = high - low > least ? 0.04 * (high - low) : linear ? 0.1 * fmax(1e-3, fabs(high)) : 0.2;
+    const double smallest = linear ? 1e-6 * fmax(1, fabs(high)) : 1e-3;
+    const double margin = high - low > smallest ? 0.04 * (high - low) : linear ? 0.1 * fmax(1e-3, fabs(high)) : 0.2;
     low -= margin;
     high += margin;
-    /* A margin does not reach below 0 where all is above it. */
+    /* The margin does not reach below 0 if all data is above 0. */
     range.low = !linear ? exp(low) : data.low > 0 && low < 0 ? 0 : low;
     range.high = linear ? high : exp(high);
     return range;
@@ -59,13 +59,13 @@ typedef struct tick_writer {
 
 static void put_tick(tick_writer *w, double at, const char *label) {
     if (!(at >= w->range.low * (1 - 1e-9) && at <= w->range.high * (1 + 1e-9))) return;
-    /* Room for the label of the clip. */
+    /* Leaves room for the label of the clip. */
     if (w->clip > 0 && fabs(log(at / w->clip)) < 0.05 * log(w->range.high / w->range.low)) return;
     gyre_report_put(w->script, w->count++ ? ", " : "");
     gyre_report_put_gnuplot_string(w->script, label);
     gyre_report_put(w->script, " ");
     gyre_report_put_gnuplot_number(w->script, at);
-    if (!*label) gyre_report_put(w->script, " 1"); /* a minor one */
+    if (!*label) gyre_report_put(w->script, " 1"); /* a minor tick */
 }
 
 static void put_clip_tick(tick_writer *w) {
@@ -100,7 +100,7 @@ static void put_log2_ticks(tick_writer *w) {
     }
 }
 
-/* Written out up to 10000, then as 10⁵: without zeros to count. */
+/* Written out up to 10000, then as 10⁵, so that nobody counts zeros. */
 static void format_power_of_ten(int mantissa, int power, char label[72]) {
     static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
     if (power >= -3 && power <= 4) {
@@ -116,7 +116,7 @@ static void format_power_of_ten(int mantissa, int power, char label[72]) {
              digits > 9 ? raised[digits / 10 % 10] : "", raised[digits % 10]);
 }
 
-/* Decades, and within them 2 and 5 where few decades show; the other digits as minor ticks. */
+/* Labels decades, and 2 and 5 within them if few decades show.  Other digits get minor ticks. */
 static void put_log10_ticks(tick_writer *w, double decades) {
     const int first = (int)floor(log10(w->range.low)), last = (int)ceil(log10(w->range.high));
     const int step = (last - first) / MAX_TICKS + 1;
@@ -130,7 +130,7 @@ static void put_log10_ticks(tick_writer *w, double decades) {
         }
 }
 
-/* Within one decade: steps of 1, 2 or 5 as on a linear axis. */
+/* Within one decade: steps of 1, 2 or 5, as on a linear axis. */
 static void put_linear_ticks(tick_writer *w) {
     const double rough = (w->range.high - w->range.low) / 6, power = pow(10, floor(log10(rough)));
     const double step = power * (rough < 1.5 * power ? 1 : rough < 3.5 * power ? 2 : rough < 7.5 * power ? 5 : 10);
@@ -142,7 +142,7 @@ static void put_linear_ticks(tick_writer *w) {
     }
 }
 
-/* Logarithmic axes get a list of ticks; linear ones keep gnuplot's and gain the clip's. */
+/* Logarithmic axes get a list of ticks.  Linear axes keep gnuplot's and get one for the clip. */
 static void put_ticks(gyre_report_buffer *script, char letter, const gyre_report_axis *axis, gyre_report_range range,
                       double clip) {
     tick_writer w = {script, range, clip, 0};

@@ -1,4 +1,4 @@
-/* report_buffer.c: text that grows, and strings made fit for where they go. */
+/* report_buffer.c: growing text, and strings escaped for where they go. */
 #include "report/report_internal.h"
 
 #include <locale.h>
@@ -7,22 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-gyre_status(gyre_report_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
-    if (!err) return status;
-    err->offset = 0;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(err->text, sizeof err->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
 void gyre_report_free(char *text) {
     free(text);
 }
 
 /* -- growing -- */
-/* Room for `more` bytes and a final 0. */
+/* Makes room for `more` bytes and a final 0. */
 static int reserve(gyre_report_buffer *buffer, size_t more) {
     if (buffer->failed) return 0;
     if (more < buffer->capacity - buffer->length) return 1;
@@ -74,7 +64,7 @@ gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, cons
     gyre_report_put(buffer, "");
     if (buffer->failed) {
         gyre_report_buffer_free(buffer);
-        return gyre_report_fail(err, GYRE_ENOMEM, "%s: out of memory (report)", what);
+        return gyre_fail(err, GYRE_ENOMEM, "%s: out of memory (report)", what);
     }
     *out = buffer->text;
     *buffer = (gyre_report_buffer){NULL, 0, 0, 0};
@@ -82,10 +72,10 @@ gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, cons
 }
 
 /* -- characters -- */
-/* out = bytes of the well-formed UTF-8 character at text, 0 where there is none.  A final 0 is no continuation byte, so
- * nothing behind it is read. */
+/* out = bytes of the well-formed UTF-8 character at `text`, 0 if there is none.  A final 0 is not a continuation byte,
+ * so nothing past it is read. */
 static size_t decode_utf8(const unsigned char *text, uint32_t *code) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t minimum[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char first = text[0];
     const size_t count = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
     if (count == 0) return 0;
@@ -94,8 +84,8 @@ static size_t decode_utf8(const unsigned char *text, uint32_t *code) {
         if (text[i] >> 6 != 2) return 0;
         *code = *code << 6 | (text[i] & 0x3Fu);
     }
-    if (*code < least[count] || *code > 0x10FFFF || (*code >= 0xD800 && *code <= 0xDFFF)) return 0;
-    return *code == 0xFFFE || *code == 0xFFFF ? 0 : count; /* the two that XML forbids */
+    if (*code < minimum[count] || *code > 0x10FFFF || (*code >= 0xD800 && *code <= 0xDFFF)) return 0;
+    return *code == 0xFFFE || *code == 0xFFFF ? 0 : count; /* XML forbids these two */
 }
 
 gyre_report_char gyre_report_next_char(const char **text) {
@@ -112,7 +102,7 @@ gyre_report_char gyre_report_next_char(const char **text) {
     return c;
 }
 
-/* The wide and the combining characters of everyday scripts: the C library's own table depends on the locale. */
+/* Wide and combining characters of common scripts.  The C library's table depends on the locale. */
 static int char_width(uint32_t code) {
     if ((code >= 0x300 && code <= 0x36F) || (code >= 0x200B && code <= 0x200F) || (code >= 0xFE00 && code <= 0xFE0F))
         return 0;
@@ -166,7 +156,7 @@ void gyre_report_put_html(gyre_report_buffer *buffer, const char *text) {
 void gyre_report_put_markup(gyre_report_buffer *buffer, const char *text) {
     int code = 0;
     for (gyre_report_char c = gyre_report_next_char(&text); c.count; c = gyre_report_next_char(&text)) {
-        /* A backquote without its fellow is only a backquote. */
+        /* An unpaired backquote is printed as it is. */
         if (c.code == '`' && (code || strchr(text, '`'))) {
             gyre_report_put(buffer, code ? "</code>" : "<code>");
             code = !code;
@@ -185,7 +175,7 @@ void gyre_report_put_gnuplot_string(gyre_report_buffer *buffer, const char *text
 }
 
 /* -- numbers -- */
-/* The caller's locale may write numbers with a comma. */
+/* The caller's locale may print a comma. */
 static void use_decimal_point(char *number) {
     const struct lconv *locale = localeconv();
     char *point = strstr(number, locale->decimal_point);

@@ -5,38 +5,38 @@
 
 enum { COLORS = 8, DASHES = 5, SHAPES = 8, FEW_POINTS = 24, LEGEND_LINE = 20, MIN_HEIGHT = 420, WIDTH = 960 };
 
-/* Okabe and Ito, "Color Universal Design" (2008), told apart by colour-blind readers; their yellow, which vanishes on white,
- * darkened. */
+/* Okabe and Ito, "Color Universal Design" (2008): distinguishable by colour-blind readers.  Their yellow is darkened,
+ * because it vanishes on white. */
 static const char *const colors[COLORS] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                            "#E69F00", "#56B4E9", "#000000", "#B8A800"};
 static const char *const dashes[DASHES] = {"solid", "(14,6)", "(4,5)", "(14,5,3,5)", "(22,5,3,5,3,5)"};
-/* gnuplot's circle, square, triangle, diamond, then the hollow ones and the falling triangle. */
+/* gnuplot's circle, square, triangle and diamond, then the hollow ones and the falling triangle. */
 static const int shapes[SHAPES] = {7, 5, 9, 13, 6, 4, 8, 11};
-/* Hollow or thin alone: points without lines may fall on each other, and both show. */
+/* Hollow or thin shapes only: points without lines may coincide, and both must show. */
 static const int open_shapes[SHAPES] = {6, 4, 8, 2, 12, 1, 10, 14};
 
 /* -- checks and ranges -- */
 static gyre_status check(const gyre_report_chart *c, gyre_error *err) {
     if (!c || c->size != sizeof *c)
-        return gyre_report_fail(err, GYRE_EINVAL, "chart: its size is not set by GYRE_CHART_INIT (figure)");
-    if (c->series_count < 1 || !c->series) return gyre_report_fail(err, GYRE_EINVAL, "chart: no series to draw (figure)");
+        return gyre_fail(err, GYRE_EINVAL, "chart: its size is not set by GYRE_CHART_INIT (figure)");
+    if (c->series_count < 1 || !c->series) return gyre_fail(err, GYRE_EINVAL, "chart: no series to draw (figure)");
     if (c->markers_count < 0 || (c->markers_count && !c->markers) || (unsigned)c->style > GYRE_REPORT_CHART_STYLE_POINTS ||
         !(c->clip >= 0) || isinf(c->clip))
-        return gyre_report_fail(err, GYRE_EINVAL, "chart: markers %lld, style %d or clip %g is out of range (figure)",
-                                (long long)c->markers_count, (int)c->style, c->clip);
+        return gyre_fail(err, GYRE_EINVAL, "chart: markers %lld, style %d or clip %g is out of range (figure)",
+                         (long long)c->markers_count, (int)c->style, c->clip);
     for (int64_t i = 0; i < c->series_count; i++) {
         const gyre_report_series *s = &c->series[i];
         if (s->count < 0 || (s->count && (!s->x || !s->y)) || !s->low != !s->high)
-            return gyre_report_fail(err, GYRE_EINVAL, "chart: series %lld lacks numbers (figure)", (long long)i);
+            return gyre_fail(err, GYRE_EINVAL, "chart: series %lld lacks numbers (figure)", (long long)i);
         if (s->color < 0 || s->color > COLORS || s->dash < 0 || s->dash > DASHES)
-            return gyre_report_fail(err, GYRE_EINVAL, "chart: series %lld: color %d or dash %d is out of range (figure)",
-                                    (long long)i, s->color, s->dash);
+            return gyre_fail(err, GYRE_EINVAL, "chart: series %lld: color %d or dash %d is out of range (figure)",
+                             (long long)i, s->color, s->dash);
     }
     const gyre_status status = gyre_report_axis_check(&c->x, "x", err);
     return status ? status : gyre_report_axis_check(&c->y, "y", err);
 }
 
-/* Where y is drawn: NaN for nowhere. */
+/* out = where y is drawn; NaN if nowhere. */
 static double clipped_y(const gyre_report_chart *c, double y) {
     if (c->clip > 0 && y > c->clip) return c->clip;
     return gyre_report_axis_can_show(&c->y, y) ? y : (double)NAN;
@@ -76,12 +76,12 @@ static void put_data(gyre_report_buffer *script, const gyre_report_chart *c) {
             }
             gyre_report_put(script, "\n");
         }
-        if (s->count == 0) gyre_report_put(script, "NaN NaN NaN NaN\n"); /* gnuplot takes no empty block */
+        if (s->count == 0) gyre_report_put(script, "NaN NaN NaN NaN\n"); /* gnuplot refuses an empty block */
         gyre_report_put(script, "EOD\n");
     }
 }
 
-/* Labels of vertical markers stand between the frame and the title. */
+/* Labels of vertical markers are between the frame and the title. */
 static int has_vertical_marker(const gyre_report_chart *c) {
     for (int64_t i = 0; i < c->markers_count; i++)
         if (!c->markers[i].horizontal && gyre_report_axis_can_show(&c->x, c->markers[i].at)) return 1;
@@ -127,7 +127,7 @@ static void put_curve(gyre_report_buffer *script, const gyre_report_chart *c, in
     const gyre_report_series *s = &c->series[i];
     const int points = c->style == GYRE_REPORT_CHART_STYLE_POINTS, with_points = points || has_few_points(s);
     const char *color = colors[s->color ? s->color - 1 : i % COLORS];
-    /* Where points tell the series apart, dashes need to only once the colours come round again. */
+    /* If points distinguish the series, dashes change only when the colours repeat. */
     const char *dash = dashes[s->dash ? s->dash - 1 : with_points ? i / COLORS % DASHES : i % DASHES];
     gyre_report_printf(script, "$s%lld using 1:2 with %s linecolor rgb '%s'", (long long)i,
                        points        ? "points"
@@ -166,10 +166,10 @@ static int chart_height(int64_t series) {
 gyre_status gyre_report_chart_svg(const gyre_report_chart *chart, char **out, gyre_error *err) {
     const gyre_status status = check(chart, err);
     if (status) return status;
-    if (!out) return gyre_report_fail(err, GYRE_EINVAL, "chart: nowhere to put it (figure)");
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "chart: nowhere to put it (figure)");
     gyre_report_range x = GYRE_REPORT_RANGE_EMPTY, y = GYRE_REPORT_RANGE_EMPTY;
     measure_ranges(chart, &x, &y);
-    if (x.low > x.high) return gyre_report_fail(err, GYRE_EINVAL, "chart: nothing finite to draw (figure)");
+    if (x.low > x.high) return gyre_fail(err, GYRE_EINVAL, "chart: nothing finite to draw (figure)");
     gyre_report_buffer script = {NULL, 0, 0, 0};
     put_data(&script, chart);
     put_theme(&script, chart);

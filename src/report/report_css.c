@@ -1,4 +1,5 @@
-/* report_css.c: the page's style sheet.  Figures keep a white ground in the dark theme, and their inks with it. */
+/* report_css.c: the style sheet of the page.  In the dark theme figures keep a white background, because their inks
+ * assume it. */
 #include "report/report_css.h"
 
 /* clang-format off */

@@ -1,6 +1,6 @@
-/* report_css.h: how the page looks. */
-#ifndef GYRE_REPORT_REPORT_CSS_H
-#define GYRE_REPORT_REPORT_CSS_H
+/* report_css.h: the style sheet of the page. */
+#ifndef GYRE_REPORT_CSS_H
+#define GYRE_REPORT_CSS_H
 
 extern const char gyre_report_css[];
 

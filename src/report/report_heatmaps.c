@@ -1,4 +1,4 @@
-/* report_heatmaps.c: heat maps side by side under one colour scale. */
+/* report_heatmaps.c: heat maps in a grid with one colour scale. */
 #include "report/report_internal.h"
 
 #include <math.h>
@@ -14,31 +14,30 @@ enum {
     NAME_HEIGHT = 30
 };
 
-/* Diverging: ColorBrewer's RdBu reversed, safe for colour-blind readers, white at the middle.  Sequential: its YlGnBu. */
+/* Diverging: ColorBrewer's RdBu reversed, white in the middle, safe for colour-blind readers.  Sequential: its YlGnBu. */
 static const char *const palettes[] = {
     "(0 '#2166ac', 1 '#67a9cf', 2 '#d1e5f0', 3 '#f7f7f7', 4 '#fddbc7', 5 '#ef8a62', 6 '#b2182b')",
     "(0 '#ffffd9', 1 '#c7e9b4', 2 '#7fcdbb', 3 '#41b6c4', 4 '#1d91c0', 5 '#225ea8', 6 '#0c2c84')"};
 
 static gyre_status check_axis(const gyre_report_axis *axis, const char *name, gyre_error *err) {
     if (axis->scale != GYRE_REPORT_SCALE_LINEAR)
-        return gyre_report_fail(err, GYRE_EINVAL, "panels: the %s axis of a map is linear (figure)", name);
+        return gyre_fail(err, GYRE_EINVAL, "panels: the %s axis of a map is linear (figure)", name);
     return gyre_report_axis_check(axis, name, err);
 }
 
 static gyre_status check(const gyre_report_heatmap_grid *p, gyre_error *err) {
     if (!p || p->size != sizeof *p)
-        return gyre_report_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_PANELS_INIT (figure)");
-    if (p->maps_count < 1 || !p->maps) return gyre_report_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
+        return gyre_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_PANELS_INIT (figure)");
+    if (p->maps_count < 1 || !p->maps) return gyre_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
     if (p->maps_count > 100 || p->columns < 0 || p->columns > 10 || (unsigned)p->palette > GYRE_REPORT_PALETTE_SEQUENTIAL)
-        return gyre_report_fail(err, GYRE_EINVAL,
-                                "panels: %lld maps (at most 100), columns %lld (10) or palette %d is out of range (figure)",
-                                (long long)p->maps_count, (long long)p->columns, (int)p->palette);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "panels: %lld maps (at most 100), columns %lld (10) or palette %d is out of range (figure)",
+                         (long long)p->maps_count, (long long)p->columns, (int)p->palette);
     for (int64_t i = 0; i < p->maps_count; i++) {
         const gyre_report_heatmap *m = &p->maps[i];
         if (m->width < 2 || m->height < 2 || !m->z || m->width > INT64_MAX / 8 / m->height)
-            return gyre_report_fail(err, GYRE_EINVAL,
-                                    "panels: map %lld is %lld x %lld cells, at least 2 x 2 are needed (figure)",
-                                    (long long)i, (long long)m->width, (long long)m->height);
+            return gyre_fail(err, GYRE_EINVAL, "panels: map %lld is %lld x %lld cells, at least 2 x 2 are needed (figure)",
+                             (long long)i, (long long)m->width, (long long)m->height);
     }
     gyre_status status = check_axis(&p->x, "x", err);
     if (!status) status = check_axis(&p->y, "y", err);
@@ -48,7 +47,7 @@ static gyre_status check(const gyre_report_heatmap_grid *p, gyre_error *err) {
 /* -- layout -- */
 typedef struct grid {
     int columns, rows, height;
-    double width; /* of a map */
+    double width; /* of one map */
 } grid;
 
 static grid grid_of(const gyre_report_heatmap_grid *p) {
@@ -61,7 +60,7 @@ static grid grid_of(const gyre_report_heatmap_grid *p) {
     return g;
 }
 
-/* The map's place, in shares of the picture from its lower left corner. */
+/* Position of a map, as fractions of the picture from its lower left corner. */
 static void put_position(gyre_report_buffer *script, const grid *g, int column, int row) {
     const double left = LEFT + column * (g->width + GAP), top = TITLE_HEIGHT + row * ROW_HEIGHT + NAME_HEIGHT;
     const double bottom = TITLE_HEIGHT + (row + 1) * ROW_HEIGHT - 6;
@@ -83,7 +82,7 @@ static void put_data(gyre_report_buffer *script, const gyre_report_heatmap_grid 
             for (int64_t column = 0; column < m->width; column++) {
                 char number[64];
                 const double z = m->z[row * m->width + column];
-                gyre_report_format_number(number, 'g', 6, z); /* finer than colours are */
+                gyre_report_format_number(number, 'g', 6, z); /* finer than the colours */
                 gyre_report_put(script, isfinite(z) ? number : "NaN");
                 gyre_report_put(script, column + 1 < m->width ? " " : "\n");
             }
@@ -119,7 +118,7 @@ static void put_colors(gyre_report_buffer *script, const gyre_report_heatmap_gri
     gyre_report_put(script, " noborder\n");
 }
 
-/* `value` of cell i of n, along an axis: an expression of gnuplot's. */
+/* A gnuplot expression for the value of cell i of n on an axis. */
 static void put_mapping(gyre_report_buffer *script, const gyre_report_axis *axis, int64_t cells, int column) {
     const int named = axis->low != axis->high;
     const double step = named && cells > 1 ? (axis->high - axis->low) / (double)(cells - 1) : 1;
@@ -130,7 +129,7 @@ static void put_mapping(gyre_report_buffer *script, const gyre_report_axis *axis
     gyre_report_put(script, ")");
 }
 
-/* Whole cells show, to the outer edges of the first and the last. */
+/* Extends the range to the outer edges of the first and last cell. */
 static void put_range(gyre_report_buffer *script, char letter, const gyre_report_axis *axis, int64_t cells) {
     const int named = axis->low != axis->high;
     const double low = named ? axis->low : 0, high = named && cells > 1 ? axis->high : low + (double)(cells - 1);
@@ -174,9 +173,9 @@ static void put_map(gyre_report_buffer *script, const gyre_report_heatmap_grid *
 gyre_status gyre_report_heatmap_grid_svg(const gyre_report_heatmap_grid *panels, char **out, gyre_error *err) {
     const gyre_status status = check(panels, err);
     if (status) return status;
-    if (!out) return gyre_report_fail(err, GYRE_EINVAL, "panels: nowhere to put them (figure)");
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "panels: nowhere to put them (figure)");
     const gyre_report_range z = data_range_of(panels);
-    if (z.low > z.high) return gyre_report_fail(err, GYRE_EINVAL, "panels: nothing finite to draw (figure)");
+    if (z.low > z.high) return gyre_fail(err, GYRE_EINVAL, "panels: nothing finite to draw (figure)");
     const grid g = grid_of(panels);
     gyre_report_buffer script = {NULL, 0, 0, 0};
     put_data(&script, panels);

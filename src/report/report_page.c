@@ -1,6 +1,7 @@
 /* report_page.c: one HTML file that needs no network. */
 #include "report/report_css.h"
 #include "report/report_internal.h"
+#include "util/atomic_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +10,18 @@ struct gyre_report_page {
     gyre_report_buffer title, contents, body, footer;
     int64_t sections, figures;
     int in_section, in_details;
-    gyre_status status; /* the first that was not OK, and its text */
+    gyre_status status; /* the first that is not OK, with its text */
     gyre_error error;
 };
 
-/* -- life -- */
+/* -- creating and freeing -- */
 gyre_status gyre_report_page_create(gyre_report_page **out, const char *title, gyre_error *err) {
-    if (!out || !title) return gyre_report_fail(err, GYRE_EINVAL, "page: out and a title are needed (report)");
+    if (!out || !title) return gyre_fail(err, GYRE_EINVAL, "page: out and a title are needed (report)");
     gyre_report_page *page = calloc(1, sizeof *page);
     if (page) gyre_report_put_html(&page->title, title);
     if (!page || page->title.failed) {
         gyre_report_page_free(page);
-        return gyre_report_fail(err, GYRE_ENOMEM, "page: out of memory (report)");
+        return gyre_fail(err, GYRE_ENOMEM, "page: out of memory (report)");
     }
     *out = page;
     return GYRE_OK;
@@ -37,18 +38,18 @@ void gyre_report_page_free(gyre_report_page *page) {
 
 static gyre_status fail(gyre_report_page *page, gyre_status status, const char *text) {
     page->status = status;
-    return gyre_report_fail(&page->error, status, "%s", text);
+    return gyre_fail(&page->error, status, "%s", text);
 }
 
-/* After every addition: memory that ran out on the way. */
+/* Called after every addition: memory may have run out. */
 static gyre_status check_memory(gyre_report_page *page) {
     if (page->body.failed || page->contents.failed || page->footer.failed)
         return fail(page, GYRE_ENOMEM, "page: out of memory (report)");
     return GYRE_OK;
 }
 
-/* -- words -- */
-/* `before`, the text, `after`. */
+/* -- text -- */
+/* Appends `before`, the text, `after`. */
 static gyre_status put_element(gyre_report_page *page, const char *before, const char *text, const char *after) {
     gyre_report_put(&page->body, before);
     gyre_report_put_markup(&page->body, text);
@@ -140,7 +141,7 @@ gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_tab
     char *html = NULL;
     page->status = gyre_report_table_html(table, &html, &page->error);
     if (page->status) return page->status;
-    /* A wide table scrolls by itself, also by keyboard, and leaves the page where it is. */
+    /* A wide table scrolls by itself, also by keyboard, without moving the page. */
     gyre_report_put(&page->body, "<div class=\"scroll\" tabindex=\"0\">\n");
     gyre_report_put(&page->body, html);
     gyre_report_put(&page->body, "</div>\n");
@@ -148,7 +149,7 @@ gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_tab
     return check_memory(page);
 }
 
-/* Ids are the page's, not the figure's: each figure's get a prefix, where they are set and where they are used. */
+/* Ids belong to the whole page: those of a figure get a prefix, where defined and where used. */
 static void put_svg(gyre_report_buffer *out, const char *svg, int64_t figure) {
     static const char *const marks[] = {" id='", " id=\"", "href='#", "href=\"#", "url(#"};
     const char *copied = svg;
@@ -223,19 +224,19 @@ static void put_page(gyre_report_buffer *out, const gyre_report_page *page) {
 }
 
 gyre_status gyre_report_page_html(const gyre_report_page *page, char **out, gyre_error *err) {
-    if (!page || !out) return gyre_report_fail(err, GYRE_EINVAL, "page: page and out are needed (report)");
-    if (page->status) return gyre_report_fail(err, page->status, "%s", page->error.text);
+    if (!page || !out) return gyre_fail(err, GYRE_EINVAL, "page: page and out are needed (report)");
+    if (page->status) return gyre_fail(err, page->status, "%s", page->error.text);
     gyre_report_buffer html = {NULL, 0, 0, 0};
     put_page(&html, page);
     return gyre_report_buffer_take(&html, out, "page", err);
 }
 
 gyre_status gyre_report_page_write(const gyre_report_page *page, const char *path, gyre_error *err) {
-    if (!path) return gyre_report_fail(err, GYRE_EINVAL, "page: no path to write to (report)");
+    if (!path) return gyre_fail(err, GYRE_EINVAL, "page: no path to write to (report)");
     char *html = NULL;
     gyre_status status = gyre_report_page_html(page, &html, err);
     if (status || !html) return status;
-    status = gyre_report_write_atomic(path, html, strlen(html), err);
+    const int code = gyre_atomic_write(path, html, strlen(html));
     gyre_report_free(html);
-    return status;
+    return code ? gyre_fail(err, GYRE_EIO, "report: %s (%.400s)", strerror(code), path) : GYRE_OK;
 }

@@ -29,18 +29,17 @@ gyre_report_cell gyre_report_cell_missing(void) {
 /* -- cells -- */
 static gyre_status check(const gyre_report_table *t, gyre_error *err) {
     if (!t || t->size != sizeof *t)
-        return gyre_report_fail(err, GYRE_EINVAL, "table: its size is not set by GYRE_REPORT_TABLE_INIT (report)");
+        return gyre_fail(err, GYRE_EINVAL, "table: its size is not set by GYRE_REPORT_TABLE_INIT (report)");
     if (t->columns_count < 1 || !t->columns || t->rows < 0 || (t->rows && !t->cells) ||
         t->rows > INT64_MAX / (int64_t)sizeof(gyre_report_cell) / t->columns_count)
-        return gyre_report_fail(err, GYRE_EINVAL, "table: no columns, or no cells for its %lld rows (report)",
-                                (long long)t->rows);
+        return gyre_fail(err, GYRE_EINVAL, "table: no columns, or no cells for its %lld rows (report)", (long long)t->rows);
     for (int64_t c = 0; c < t->columns_count; c++) {
         const gyre_report_column *column = &t->columns[c];
         if (column->decimals < 0 || column->decimals > 17 || (unsigned)column->align > GYRE_REPORT_ALIGN_CENTER ||
             (unsigned)column->emphasis > GYRE_REPORT_EMPHASIS_HIGHEST)
-            return gyre_report_fail(err, GYRE_EINVAL,
-                                    "table: column %lld: decimals %d, align %d or best %d is out of range (report)",
-                                    (long long)c, column->decimals, (int)column->align, (int)column->emphasis);
+            return gyre_fail(err, GYRE_EINVAL,
+                             "table: column %lld: decimals %d, align %d or best %d is out of range (report)", (long long)c,
+                             column->decimals, (int)column->align, (int)column->emphasis);
     }
     return GYRE_OK;
 }
@@ -57,7 +56,7 @@ static int is_number(const gyre_report_cell *cell) {
     return cell->kind == GYRE_REPORT_CELL_NUMBER && !isnan(cell->value);
 }
 
-/* What the cell shows: its own text, or `number` filled in; NULL for a dash. */
+/* out = what the cell shows: its own text, or `number` filled in; NULL for a dash. */
 static const char *cell_text(const gyre_report_column *column, const gyre_report_cell *cell, char number[64]) {
     if (cell->kind == GYRE_REPORT_CELL_TEXT || cell->kind == GYRE_REPORT_CELL_HEADING) return cell->text ? cell->text : "";
     if (!is_number(cell)) return NULL;
@@ -70,7 +69,7 @@ static const char *unit_of(const gyre_report_column *column, const gyre_report_c
     return is_number(cell) && column->unit ? column->unit : "";
 }
 
-/* The group of rows around `row`: from behind a heading to the next. */
+/* out = 1 if the number is the best of its group of rows, from one heading to the next. */
 static int is_best(const gyre_report_table *t, int64_t row, int64_t c) {
     const gyre_report_column *column = &t->columns[c];
     if (column->emphasis == GYRE_REPORT_EMPHASIS_NONE || !is_number(cell_at(t, row, c))) return 0;
@@ -145,7 +144,7 @@ static void measure_columns(const gyre_report_table *t, int64_t *width) {
     }
 }
 
-/* The parts of a cell's line, `style` around the text alone so that spaces stay plain. */
+/* The pieces of a cell's line.  `style` is around the text alone, so that spaces stay plain. */
 typedef struct styled_text {
     const char *text, *unit, *style;
     int64_t width;
@@ -180,8 +179,8 @@ static void put_line(gyre_report_buffer *out, const char *text, const char *styl
 static void put_column_titles(gyre_report_buffer *out, const gyre_report_table *t, const int64_t *width, int terminal) {
     if (has_groups(t)) {
         for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
-            const int64_t room = span_width(t, width, c, group_end(t, c));
-            const styled_text p = {t->columns[c].group, NULL, terminal && t->columns[c].group ? bold : NULL, room,
+            const int64_t columns_width = span_width(t, width, c, group_end(t, c));
+            const styled_text p = {t->columns[c].group, NULL, terminal && t->columns[c].group ? bold : NULL, columns_width,
                                    GYRE_REPORT_ALIGN_CENTER};
             gyre_report_put_spaces(out, gap_before(t, c));
             put_styled_text(out, &p);
@@ -230,7 +229,7 @@ static void put_table(gyre_report_buffer *out, const gyre_report_table *t, const
 gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, int terminal, gyre_error *err) {
     const gyre_status status = check(table, err);
     if (status) return status;
-    if (!file) return gyre_report_fail(err, GYRE_EINVAL, "table: no file to print to (report)");
+    if (!file) return gyre_fail(err, GYRE_EINVAL, "table: no file to print to (report)");
     int64_t *width = calloc((size_t)table->columns_count, sizeof *width);
     gyre_report_buffer out = {NULL, 0, 0, !width};
     if (width) {
@@ -244,7 +243,7 @@ gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, 
     const int failed = fputs(text, file) < 0 || fflush(file) != 0;
     const char *why = errno ? strerror(errno) : "the stream is broken";
     free(text);
-    return failed ? gyre_report_fail(err, GYRE_EIO, "table: %s (report)", why) : GYRE_OK;
+    return failed ? gyre_fail(err, GYRE_EIO, "table: %s (report)", why) : GYRE_OK;
 }
 
 /* -- HTML -- */
@@ -308,7 +307,7 @@ static void put_html_row(gyre_report_buffer *out, const gyre_report_table *t, in
 gyre_status gyre_report_table_html(const gyre_report_table *table, char **out, gyre_error *err) {
     const gyre_status status = check(table, err);
     if (status) return status;
-    if (!out) return gyre_report_fail(err, GYRE_EINVAL, "table: nowhere to put its text (report)");
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "table: nowhere to put its text (report)");
     gyre_report_buffer html = {NULL, 0, 0, 0};
     gyre_report_put(&html, "<table>\n");
     if (table->caption) {

@@ -1,12 +1,13 @@
-/* pre_tokenizer.c: PCRE2 over the stretches of a text that are UTF-8.
+/* pre_tokenizer.c: PCRE2 over the parts of a text that are UTF-8.
  *
- * Matches are first looked for in the next few bytes alone, as if more may come.  Where their end plays a part, PCRE2 says
- * at which place, and that one is tried again on more.  So a pattern that looks far ahead from every place is known by what
- * it looks at, and the work on a text, whatever the pattern, grows with the text and not with its square. */
+ * A match is first searched for in the next few bytes alone, as a partial match.  If the end of those bytes matters,
+ * PCRE2 reports the place where it does, and that place is tried again on more bytes.  This shows when a pattern looks
+ * far ahead from every place.  The total work is limited, so for any pattern it grows with the length of the text and not
+ * with its square. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pre_tokenizer.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <pcre2.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@
 
 enum {
     MAX_PAREN_DEPTH = 100, /* parentheses in a pattern */
-    HEAP_KIB = 64 * 1024,  /* of one match */
-    MATCH_WINDOW = 512,    /* bytes that a match may look at */
-    MATCH_STEPS = 4000,    /* and its steps; more of either, the work of a text, is limited: */
-    MIN_WORK = 1 << 20,    /* to so much, and */
-    WORK_PER_BYTE = 256,   /* so much for each byte */
-    GROWTH_FACTOR = 4      /* what was too little grows by */
+    HEAP_KIB = 64 * 1024,  /* memory of one match */
+    MATCH_WINDOW = 512,    /* bytes that a match may look at in the first try */
+    MATCH_STEPS = 4000,    /* steps that it may take then */
+    MIN_WORK = 1 << 20,    /* limit of the bytes and steps beyond those, for a text: MIN_WORK */
+    WORK_PER_BYTE = 256,   /* plus WORK_PER_BYTE for each byte */
+    GROWTH_FACTOR = 4      /* of window and steps from one try to the next */
 };
 
 /* -- patterns -- */
@@ -30,12 +31,12 @@ static pcre2_code *compile(const char *pattern, size_t bytes, int literal, int *
         return NULL;
     }
     (void)pcre2_set_parens_nest_limit(context, MAX_PAREN_DEPTH);
-    /* To Oniguruma, ^ and $ are always those of lines. */
+    /* In Oniguruma, ^ and $ always match at line ends. */
     const uint32_t expression = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
     const uint32_t options = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (literal ? PCRE2_LITERAL : expression);
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, bytes, options, error, offset, context);
     pcre2_compile_context_free(context);
-    /* Without, matching is slower. */
+    /* Matching works without JIT too, only slower. */
     if (code) (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     return code;
 }
@@ -87,7 +88,7 @@ typedef struct splitter {
 
 static gyre_status split_step(splitter *c, int step, const unsigned char *text, size_t bytes);
 
-/* What a step has put together and not yet handed on: text[start .. end - 1]. */
+/* The word that a step is building, text[start .. end - 1], before it goes to the next step. */
 typedef struct pending {
     splitter *c;
     int step;
@@ -102,7 +103,7 @@ static gyre_status flush_pending(pending *p) {
     return split_step(p->c, p->step + 1, p->text + p->start, p->end - p->start);
 }
 
-/* The next stretch of the text: a match, or what lies before one. */
+/* Adds the next part of the text, a match or the text before one, to the pending word or begins a new one. */
 static gyre_status put(pending *p, size_t start, size_t end, int is_match) {
     const gyre_pre_tokenizer_step *step = &p->c->steps->steps[p->step];
     gyre_status status = GYRE_OK;
@@ -130,22 +131,22 @@ static gyre_status fail_match(const splitter *c, int step, int error) {
                      (char *)why);
 }
 
-/* out = whether so much more work may be done. */
+/* Takes `work` from the limit.  Returns 0 if too little is left. */
 static int spend_work(splitter *c, uint64_t work) {
     if (work > c->work_left) return 0;
     c->work_left -= work;
     return 1;
 }
 
-/* Where a match is looked for. */
+/* A search for the next match. */
 typedef struct search {
     const pcre2_code *code;
     const unsigned char *text;
     size_t bytes, from;
-    uint64_t length, steps; /* what it may look at; length > REACH: it begins at `from` or nowhere */
+    uint64_t length, steps; /* bytes and steps allowed; length > MATCH_WINDOW: the match must begin at `from` */
 } search;
 
-/* out = at + length, or less, where a character ends. */
+/* out = the largest character boundary that is at most at + length. */
 static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, uint64_t length) {
     if (length >= bytes - at) return bytes;
     size_t end = at + (size_t)length;
@@ -154,7 +155,7 @@ static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, 
     return end;
 }
 
-/* What PCRE2 says of the bytes up to `reach`: PCRE2_ERROR_PARTIAL where it would have looked at more. */
+/* out = the result of PCRE2 on the bytes before subject_end.  PCRE2_ERROR_PARTIAL: it would have looked at more bytes. */
 static int try_match(const splitter *c, const search *s, size_t subject_end) {
     const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (subject_end < s->bytes ? PCRE2_PARTIAL_HARD : 0);
     (void)pcre2_set_match_limit(c->limits, s->steps < UINT32_MAX ? (uint32_t)s->steps : UINT32_MAX);
@@ -164,7 +165,7 @@ static int try_match(const splitter *c, const search *s, size_t subject_end) {
     return pcre2_match(s->code, s->text, subject_end, s->from, options | PCRE2_NO_JIT, c->found, c->limits);
 }
 
-/* There is no match in what was looked at.  out = 0 where nothing is left. */
+/* Moves on after no match was found.  Returns 0 at the end of the text. */
 static int advance_search(search *s, size_t subject_end) {
     if (s->length > MATCH_WINDOW) do
             s->from++;
@@ -176,7 +177,7 @@ static int advance_search(search *s, size_t subject_end) {
     return s->from < s->bytes;
 }
 
-/* out = 1 and a match of at least a byte at or after `at`; 0 where there is none; else PCRE2's error. */
+/* Returns 1, with a match of at least a byte at or after `at`; or 0 if there is none; or PCRE2's error. */
 static int next_match(splitter *c, const pcre2_code *code, const unsigned char *text, size_t bytes, size_t at, size_t *start,
                       size_t *end) {
     search s = {code, text, bytes, at, MATCH_WINDOW, MATCH_STEPS};
@@ -187,7 +188,7 @@ static int next_match(splitter *c, const pcre2_code *code, const unsigned char *
         if (rc == PCRE2_ERROR_NOMATCH) {
             if (!advance_search(&s, subject_end)) return 0;
         } else if (rc == PCRE2_ERROR_PARTIAL) {
-            if (span[0] > s.from) s.length = MATCH_WINDOW; /* from there it has not been tried on more */
+            if (span[0] > s.from) s.length = MATCH_WINDOW; /* this place has not been tried on more bytes yet */
             if (span[0] > s.from && span[0] < subject_end) s.from = span[0];
             s.length *= GROWTH_FACTOR;
             if (!spend_work(c, s.length)) return PCRE2_ERROR_MATCHLIMIT;
@@ -200,13 +201,13 @@ static int next_match(splitter *c, const pcre2_code *code, const unsigned char *
         } else {
             *start = span[0];
             *end = span[1];
-            /* \K may put the start anywhere. */
+            /* \K may have moved the start anywhere. */
             return *start >= at && *end > *start && *end <= bytes ? 1 : 0;
         }
     }
 }
 
-/* text is UTF-8. */
+/* Applies step `step` and all later ones to a text that is valid UTF-8. */
 static gyre_status split_step(splitter *c, int step, const unsigned char *text, size_t bytes) {
     if (step == c->steps->count) return c->take(c->ctx, text, bytes, c->err);
     pending p = {c, step, text, 0, 0, 0, 0};
@@ -224,14 +225,14 @@ static gyre_status split_step(splitter *c, int step, const unsigned char *text, 
     return status == GYRE_OK ? flush_pending(&p) : status;
 }
 
-/* out = bytes of the character, or 0 where there is none: Unicode's table 3-7. */
+/* out = bytes of the UTF-8 character at s, or 0 if it is malformed (Unicode, table 3-7). */
 static size_t utf8_at(const unsigned char *s, size_t left) {
     if (s[0] < 0x80) return 1;
     const size_t n = s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
     if (n == 0 || n > left) return 0;
-    const unsigned char least = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
-    const unsigned char most = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-    if (s[1] < least || s[1] > most) return 0;
+    const unsigned char min = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    const unsigned char max = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    if (s[1] < min || s[1] > max) return 0;
     for (size_t i = 2; i < n; i++)
         if ((s[i] & 0xC0) != 0x80) return 0;
     return n;

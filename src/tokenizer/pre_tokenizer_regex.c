@@ -1,6 +1,14 @@
-/* pre_tokenizer_regex.c: patterns of tokenizer.json are Oniguruma's (Ruby's syntax); most mean the same to PCRE2. */
+/* pre_tokenizer_regex.c: translates the patterns of tokenizer.json, which are in Oniguruma's syntax (Ruby's), to PCRE2's.
+ *
+ *     [a[bc]]     -> [abc]            nested classes
+ *     x{1,3}+     -> (?:x{1,3})+      a plus after an interval repeats it; in PCRE2 it would be possessive
+ *     x{,3}       -> x{0,3}
+ *     \u4E00      -> \x{4E00}
+ *
+ * Other known differences are refused. */
 #include "core/encoding.h"
 #include "tokenizer/pre_tokenizer.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +19,10 @@ typedef struct translator {
     const char *in;
     size_t bytes, at, used;
     char *out;
-    size_t groups[MAX_GROUPS]; /* where open groups begin in `out` */
+    size_t groups[MAX_GROUPS]; /* [depth] where the open groups begin in `out` */
     int depth;
-    size_t atom;     /* where what a repetition repeats begins in `out` */
-    int is_interval; /* the last thing was {m,n} */
+    size_t atom;     /* where the last repeatable item begins in `out` */
+    int is_interval; /* 1: the last item was {m,n} */
     gyre_error *err;
 } translator;
 
@@ -26,7 +34,7 @@ static gyre_status refuse(const translator *t, const char *what) {
     return gyre_fail(t->err, GYRE_EUNSUPPORTED, "a pattern with %s at its byte %zu", what, t->at);
 }
 
-/* \u4E00 is \x{4E00}. */
+/* Translates \u4E00.  Returns 0 if it is not one. */
 static int translate_u_escape(translator *t) {
     const char *digits = t->in + t->at + 2;
     if (t->bytes - t->at < 6) return 0;
@@ -40,7 +48,7 @@ static int translate_u_escape(translator *t) {
     return 1;
 }
 
-/* A backslash and what follows; \p{...} whole. */
+/* Copies a backslash and what belongs to it, including the braces of \p{...}. */
 static gyre_status translate_escape(translator *t) {
     if (t->at + 1 >= t->bytes) return gyre_fail(t->err, GYRE_EFORMAT, "a pattern that ends with a backslash");
     const char c = t->in[t->at + 1];
@@ -57,7 +65,7 @@ static gyre_status translate_escape(translator *t) {
     return GYRE_OK;
 }
 
-/* A class.  One within it that is not negated adds its members: its brackets go. */
+/* Copies a class.  A class inside it that is not negated only adds its members, so its brackets are dropped. */
 static gyre_status translate_class(translator *t) {
     gyre_status status = GYRE_OK;
     int inside = 0;
@@ -82,7 +90,7 @@ static gyre_status translate_class(translator *t) {
             put(t, c);
             t->at++;
             if (t->at < t->bytes && t->in[t->at] == '^') put(t, t->in[t->at++]);
-            /* First of all, a bracket is a member. */
+            /* A closing bracket that comes first is a member. */
             if (t->at + 1 < t->bytes && t->in[t->at] == ']') put(t, t->in[t->at++]);
             continue;
         } else if (c == ']' && --inside > 0) {
@@ -94,7 +102,7 @@ static gyre_status translate_class(translator *t) {
     return status == GYRE_OK && inside > 0 ? gyre_fail(t->err, GYRE_EFORMAT, "a pattern whose class is not closed") : status;
 }
 
-/* out = bytes of an interval {m}, {m,} or {m,n} at the place, or 0. */
+/* out = bytes of an interval {m}, {m,}, {,n} or {m,n} at the current place, or 0. */
 static size_t interval_length(const translator *t) {
     size_t i = t->at + 1, digits = 0;
     for (; i < t->bytes && ((t->in[i] >= '0' && t->in[i] <= '9') || t->in[i] == ','); i++)
@@ -102,7 +110,7 @@ static size_t interval_length(const translator *t) {
     return digits > 0 && i < t->bytes && t->in[i] == '}' ? i + 1 - t->at : 0;
 }
 
-/* out = whether a group begins with "(?m", "(?im", "(?-m": to Oniguruma, that a dot is any character. */
+/* Returns 1 if a group begins with "(?m", "(?im" or "(?-m".  In Oniguruma, m makes a dot match line ends. */
 static int has_option_m(const translator *t) {
     size_t i = t->at + 2;
     if (i >= t->bytes || t->in[i - 1] != '?') return 0;
@@ -111,7 +119,7 @@ static int has_option_m(const translator *t) {
     return 0;
 }
 
-/* x{1,3}+ is "once or more" of x{1,3}: (?:x{1,3})+. */
+/* Rewrites x{1,3}+ to (?:x{1,3})+. */
 static void wrap_interval(translator *t) {
     memmove(t->out + t->atom + 3, t->out + t->atom, t->used - t->atom);
     memcpy(t->out + t->atom, "(?:", 3);
@@ -132,7 +140,7 @@ static gyre_status translate_one(translator *t) {
     }
     if (length > 0) {
         put(t, '{');
-        if (t->in[t->at + 1] == ',') put(t, '0'); /* {,3} is literal to PCRE2 */
+        if (t->in[t->at + 1] == ',') put(t, '0'); /* PCRE2 takes {,3} literally */
         memcpy(t->out + t->used, t->in + t->at + 1, length - 1);
         t->used += length - 1;
         t->at += length;
@@ -156,7 +164,8 @@ static gyre_status translate_one(translator *t) {
 }
 
 gyre_status gyre_pattern_translate(const char *pattern, size_t bytes, char **out, gyre_error *err) {
-    /* A wrapping adds four bytes for a '+' and an interval of at least three, which a 0 may lengthen; \uXXXX gets two. */
+    /* 2 bytes + 8 is enough: wrapping adds four bytes to a '+' and an interval of at least three, to which a 0 may be
+     * added, and \uXXXX grows by two. */
     translator t = {.in = pattern, .bytes = bytes, .out = malloc(2 * bytes + 8), .err = err};
     gyre_status status = GYRE_OK;
     if (!t.out) return gyre_fail(err, GYRE_ENOMEM, "no memory for a pattern");

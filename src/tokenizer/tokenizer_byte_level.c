@@ -1,4 +1,3 @@
-/* tokenizer_byte_level.c: from the characters that stand for bytes to the bytes. */
 #include "tokenizer/tokenizer_byte_level.h"
 
 #include <string.h>
@@ -24,7 +23,7 @@ int gyre_byte_level_decode(const char *text, size_t bytes, unsigned char *to, si
     size_t used = 0;
     for (size_t i = 0; i < bytes; i++) {
         unsigned c = s[i];
-        if (c >= 0x80) { /* two bytes reach past the alphabet */
+        if (c >= 0x80) { /* characters of two bytes cover the whole alphabet */
             if (c < 0xC2 || c > 0xC5 || i + 1 == bytes || (s[i + 1] & 0xC0) != 0x80) return 0;
             c = (c & 0x1F) << 6 | (s[++i] & 0x3F);
         }
@@ -36,11 +35,23 @@ int gyre_byte_level_decode(const char *text, size_t bytes, unsigned char *to, si
     return 1;
 }
 
+size_t gyre_byte_level_encode(unsigned char byte, char to[2]) {
+    unsigned c = byte;
+    if (!is_printable(byte)) {
+        c = FIRST_REMAPPED;
+        for (unsigned i = 0; i < byte; i++)
+            c += !is_printable(i);
+    }
+    to[0] = (char)(c < 0x80 ? c : 0xC0 | c >> 6);
+    to[1] = (char)(0x80 | (c & 0x3F));
+    return c < 0x80 ? 1 : 2;
+}
+
 int gyre_metaspace_decode(const char *text, size_t bytes, unsigned char *to, size_t *length) {
     size_t used = 0;
     int has_space = 0;
     for (size_t i = 0; i < bytes;) {
-        if (bytes - i >= 3 && memcmp(text + i, "\xE2\x96\x81", 3) == 0) {
+        if (bytes - i >= 3 && memcmp(text + i, GYRE_SPACE_SYMBOL, 3) == 0) {
             to[used++] = ' ';
             i += 3;
             continue;

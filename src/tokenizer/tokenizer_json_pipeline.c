@@ -1,8 +1,10 @@
 /* tokenizer_json_pipeline.c: normalizer and pre_tokenizer of a tokenizer.json.
  *
- * What would change the text is either undone when ids become text again (a space put before it, spaces written as U+2581)
- * or left out, with a note: a text must come back as it was. */
+ * A text must survive encoding and decoding unchanged.  Steps that change it are therefore either undone by the decoder
+ * (a space put before the text, spaces written as U+2581) or not applied, with a note. */
 #include "core/encoding.h"
+#include "tokenizer/pre_tokenizer_patterns.h"
+#include "tokenizer/tokenizer_byte_level.h"
 #include "tokenizer/tokenizer_json.h"
 
 #include <stdio.h>
@@ -10,16 +12,13 @@
 
 enum { MAX_DEPTH = 6 };
 
-#define GPT2_REGEX "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-static const char space_mark[] = "\xE2\x96\x81";
-
 static int is_type(const json_t *step, const char *type) {
     return strcmp(gyre_tokenizer_json_string(step, "type"), type) == 0;
 }
 
-static int flag_or(const json_t *object, const char *key, int otherwise) {
+static int flag_or(const json_t *object, const char *key, int fallback) {
     const json_t *value = json_object_get(object, key);
-    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+    return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
 
 /* -- normalizer -- */
@@ -39,9 +38,9 @@ static gyre_status normalizer(gyre_tokenizer_json_reader *r, const json_t *step,
     const char *pattern = gyre_tokenizer_json_string(json_object_get(step, "pattern"), "String");
     const char *content = gyre_tokenizer_json_string(step, "content"),
                *prepend = gyre_tokenizer_json_string(step, "prepend");
-    if (is_type(step, "Replace") && strcmp(pattern, " ") == 0 && strcmp(content, space_mark) == 0)
+    if (is_type(step, "Replace") && strcmp(pattern, " ") == 0 && strcmp(content, GYRE_SPACE_SYMBOL) == 0)
         r->spaces = 1;
-    else if (is_type(step, "Prepend") && (strcmp(prepend, space_mark) == 0 || strcmp(prepend, " ") == 0))
+    else if (is_type(step, "Prepend") && (strcmp(prepend, GYRE_SPACE_SYMBOL) == 0 || strcmp(prepend, " ") == 0))
         r->prepend_scheme = GYRE_PREPEND_ALWAYS;
     else if (!*type)
         return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "normalizer", "normalizer: a step without a type");
@@ -51,8 +50,8 @@ static gyre_status normalizer(gyre_tokenizer_json_reader *r, const json_t *step,
 }
 
 /* -- pre_tokenizer -- */
-static gyre_status add(const gyre_tokenizer_json_reader *r, const char *field, const char *pattern, int literal,
-                       gyre_split_behavior behavior, int inverted) {
+static gyre_status add_step(const gyre_tokenizer_json_reader *r, const char *field, const char *pattern, int literal,
+                            gyre_split_behavior behavior, int inverted) {
     gyre_error why = {0};
     const gyre_status status =
         gyre_pre_tokenizer_add(&r->t->steps, pattern, strlen(pattern), literal, behavior, inverted, &why);
@@ -63,15 +62,15 @@ static int behavior_of(const json_t *step, gyre_split_behavior *behavior) {
     static const struct {
         const char *name;
         gyre_split_behavior behavior;
-    } rules[] = {{"Isolated", GYRE_SPLIT_ISOLATED},
-                 {"Removed", GYRE_SPLIT_ISOLATED},
-                 {"Contiguous", GYRE_SPLIT_CONTIGUOUS},
-                 {"MergedWithPrevious", GYRE_SPLIT_MERGED_WITH_PREVIOUS},
-                 {"MergedWithNext", GYRE_SPLIT_MERGED_WITH_NEXT}};
+    } behaviors[] = {{"Isolated", GYRE_SPLIT_ISOLATED},
+                     {"Removed", GYRE_SPLIT_ISOLATED},
+                     {"Contiguous", GYRE_SPLIT_CONTIGUOUS},
+                     {"MergedWithPrevious", GYRE_SPLIT_MERGED_WITH_PREVIOUS},
+                     {"MergedWithNext", GYRE_SPLIT_MERGED_WITH_NEXT}};
     const char *name = gyre_tokenizer_json_string(step, "behavior");
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (strcmp(name, rules[i].name) != 0) continue;
-        *behavior = rules[i].behavior;
+    for (size_t i = 0; i < sizeof behaviors / sizeof *behaviors; i++) {
+        if (strcmp(name, behaviors[i].name) != 0) continue;
+        *behavior = behaviors[i].behavior;
         return 1;
     }
     return 0;
@@ -92,21 +91,21 @@ static gyre_status split(gyre_tokenizer_json_reader *r, const json_t *step) {
     if (strcmp(gyre_tokenizer_json_string(step, "behavior"), "Removed") == 0)
         gyre_tokenizer_add_note(r->t,
                                 "pre_tokenizer Split: what it removes is kept, so that every text comes back as it was");
-    if (r->spaces) { /* the pattern is of text whose spaces are marks: it never sees a space */
+    if (r->spaces) { /* the pattern is for text whose spaces have become U+2581, so " " matches nothing */
         if (strcmp(string, " ") == 0) return GYRE_OK;
-        if (strcmp(string, space_mark) != 0)
+        if (strcmp(string, GYRE_SPACE_SYMBOL) != 0)
             return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
                                             "pre_tokenizer Split: a pattern after spaces became U+2581");
         string = " ";
     }
-    return add(r, "pre_tokenizer Split.pattern", *string ? string : regex, *string != '\0', behavior,
-               flag_or(step, "invert", 0));
+    return add_step(r, "pre_tokenizer Split.pattern", *string ? string : regex, *string != '\0', behavior,
+                    flag_or(step, "invert", 0));
 }
 
 static gyre_status metaspace(gyre_tokenizer_json_reader *r, const json_t *step) {
     const char *scheme = gyre_tokenizer_json_string(step, "prepend_scheme"),
                *mark = gyre_tokenizer_json_string(step, "replacement");
-    if (strcmp(mark, space_mark) != 0)
+    if (strcmp(mark, GYRE_SPACE_SYMBOL) != 0)
         return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
                                         "pre_tokenizer Metaspace.replacement: not U+2581");
     if (!*scheme) scheme = flag_or(step, "add_prefix_space", 1) ? "always" : "never";
@@ -124,7 +123,8 @@ static gyre_status metaspace(gyre_tokenizer_json_reader *r, const json_t *step) 
     if (r->prepend_scheme != GYRE_PREPEND_NEVER)
         gyre_tokenizer_add_note(
             r->t, "pre_tokenizer Metaspace: a text that begins with a space gets another before it all the same");
-    return flag_or(step, "split", 1) ? add(r, "pre_tokenizer Metaspace", " ", 1, GYRE_SPLIT_MERGED_WITH_NEXT, 0) : GYRE_OK;
+    return flag_or(step, "split", 1) ? add_step(r, "pre_tokenizer Metaspace", " ", 1, GYRE_SPLIT_MERGED_WITH_NEXT, 0)
+                                     : GYRE_OK;
 }
 
 static gyre_status byte_level(gyre_tokenizer_json_reader *r, const json_t *step) {
@@ -138,8 +138,9 @@ static gyre_status byte_level(gyre_tokenizer_json_reader *r, const json_t *step)
         gyre_tokenizer_add_note(
             r->t, "pre_tokenizer ByteLevel: a text that begins with a space gets another before it all the same");
     }
-    return flag_or(step, "use_regex", 1) ? add(r, "pre_tokenizer ByteLevel", GPT2_REGEX, 0, GYRE_SPLIT_ISOLATED, 0)
-                                         : GYRE_OK;
+    return flag_or(step, "use_regex", 1)
+               ? add_step(r, "pre_tokenizer ByteLevel", GYRE_GPT2_PATTERN, 0, GYRE_SPLIT_ISOLATED, 0)
+               : GYRE_OK;
 }
 
 static gyre_status pre_tokenizer(gyre_tokenizer_json_reader *r, const json_t *step, int depth) {
@@ -165,13 +166,13 @@ static gyre_status pre_tokenizer(gyre_tokenizer_json_reader *r, const json_t *st
     if (is_type(step, "Split")) return split(r, step);
     if (is_type(step, "Digits")) {
         behavior = flag_or(step, "individual_digits", 0) ? GYRE_SPLIT_ISOLATED : GYRE_SPLIT_CONTIGUOUS;
-        return add(r, "pre_tokenizer Digits", "\\p{N}", 0, behavior, 0);
+        return add_step(r, "pre_tokenizer Digits", "\\p{N}", 0, behavior, 0);
     }
     if (is_type(step, "Punctuation")) {
         if (json_object_get(step, "behavior") && !behavior_of(step, &behavior))
             return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
                                             "pre_tokenizer Punctuation.behavior is not known");
-        return add(r, "pre_tokenizer Punctuation", "[\\p{P}$+<=>^`|~]", 0, behavior, 0);
+        return add_step(r, "pre_tokenizer Punctuation", "[\\p{P}$+<=>^`|~]", 0, behavior, 0);
     }
     return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer \"%.40s\": not known here",
                                     gyre_tokenizer_json_string(step, "type"));

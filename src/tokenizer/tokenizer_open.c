@@ -1,9 +1,10 @@
 /* tokenizer_open.c: which file of a model holds its tokenizer. */
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/gguf.h"
 #include "files/json_load.h"
 #include "files/replace_folder.h"
 #include "tokenizer/tokenizer.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static gyre_status open_json(gyre_tokenizer **out, const char *path, const char 
     return status;
 }
 
-/* A model of bytes needs no file that says so. */
+/* A model with a vocabulary of 256 and no tokenizer file has byte tokens. */
 static gyre_status open_byte_tokenizer(gyre_tokenizer **out, const char *folder, gyre_error *err) {
     char path[PATH_MAX], *text;
     size_t bytes;
@@ -64,7 +65,7 @@ gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_err
     if (strlen(path) + sizeof "/tokenizer_config.json" > sizeof folder)
         return gyre_fail(err, GYRE_EIO, "%.200s...: too long a path", path);
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return open_folder(out, path, err);
-    if (gyre_file_starts_with(path, "GGUF", 4)) return open_gguf(out, path, err);
+    if (gyre_gguf_is_file(path)) return open_gguf(out, path, err);
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     if (slash == path) memcpy(folder, "/", 2);

@@ -1,8 +1,13 @@
 #include "train/backprop.h"
+
+#include "model/ops/activation.h"
+#include "model/ops/float_buffer.h"
+#include "model/ops/logits.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 9, ALIGN = 16 };
+enum { BUFFERS = 9 };
 
 static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer) {
     const gyre_model_config *c = &b->model->config;
@@ -31,7 +36,7 @@ static gyre_status assign_buffers(gyre_backprop *b) {
                               &b->dnorm,      &b->dmlp_act,   &b->dattn_out,  &b->dqkv};
     int64_t sum = c->layers * (block + b->tables->projected_count), sizes[BUFFERS];
     for (int i = 0; i < BUFFERS; i++)
-        sum += sizes[i] = (per_row[i] * b->rows + ALIGN - 1) / ALIGN * ALIGN;
+        sum += sizes[i] = gyre_round_up_floats(per_row[i] * b->rows);
     b->memory = gyre_alloc_floats(sum);
     b->blocks = calloc((size_t)c->layers, sizeof *b->blocks);
     b->inputs = malloc((size_t)b->rows * sizeof *b->inputs);
@@ -67,103 +72,28 @@ void gyre_backprop_free(gyre_backprop *b) {
     *b = (gyre_backprop){0};
 }
 
-/* -- forward -- */
-static gyre_status forward(gyre_backprop *b) {
+/* -- the two ends of the decoder: embedding and lm_head -- */
+static gyre_tables input_table(const gyre_model *model) {
+    const gyre_tensor_spec *spec = &model->layout.input;
+    float *data = spec->name ? model->weights + spec->offset : NULL;
+    return (gyre_tables){.input = gyre_cdense(data, GYRE_DTYPE_F32, 1, 1, spec->shape[0], spec->shape[1])};
+}
+
+/* x[i] = embedding of input i, plus its position if the encoding adds positions at the input. */
+static gyre_status embed(const gyre_backprop *b, float *x) {
     const gyre_model *model = b->model;
-    const gyre_model_config *c = &model->config;
-    gyre_status status = gyre_embed(model, model->encoding, b->inputs, b->sequences, b->length, 0, b->blocks[0].x);
-    for (int64_t l = 0; l < c->layers && !status; l++) {
-        gyre_block *block = &b->blocks[l];
-        gyre_block_forward_qkv(model, l, block);
-        const gyre_attention_args args = attention_args(b, l);
-        status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, NULL);
-        gyre_block_forward_output(model, l, block, l + 1 < c->layers ? block[1].x : b->layers_out);
-    }
-    return status;
+    const int64_t model_dim = model->config.model_dim;
+    for (int64_t i = 0; i < b->rows; i++)
+        memcpy(x + i * model_dim, model->weights + b->inputs[i] * model_dim, (size_t)model_dim * sizeof *x);
+    if (!(gyre_encoding_places(model->encoding) & GYRE_PLACE_INPUT)) return GYRE_OK;
+    const gyre_tables tables = input_table(model);
+    const gyre_positions positions = {0};
+    const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, b->sequences, b->length, 1, model_dim);
+    const gyre_cview in = gyre_const(view);
+    return gyre_add_input(model->encoding, &tables, &positions, &in, &view, NULL, NULL);
 }
 
-/* logits[i] becomes the gradient to itself. */
-static double lm_head_loss(gyre_backprop *b, const gyre_microbatch *microbatch) {
-    const gyre_model_config *c = &b->model->config;
-    const gyre_rmsnorm norm = {b->model->weights + b->model->layout.final_norm.offset, b->rows, c->model_dim,
-                               c->norm_epsilon};
-    const gyre_linear head = {b->model->weights, b->rows, c->model_dim, c->vocab};
-    gyre_rmsnorm_forward(&norm, b->layers_out, b->final_norm, b->final_rstd);
-    gyre_linear_forward(&head, b->final_norm, 0, b->logits);
-    double loss = 0;
-    float *logits = b->logits;
-    for (int64_t s = 0; s < b->sequences; s++)
-        for (int64_t t = 0; t < b->length; t++, logits += c->vocab) {
-            const int64_t at = s * (b->length + 1) + t + 1;
-            const float share = (float)microbatch->grad_scale * microbatch->loss_weights[at];
-            loss += (double)microbatch->loss_weights[at] *
-                    gyre_cross_entropy(b->model->encoding->kernels, logits, c->vocab, microbatch->tokens[at]);
-            logits[microbatch->tokens[at]] -= 1;
-            for (int64_t i = 0; i < c->vocab; i++)
-                logits[i] *= share;
-        }
-    return loss;
-}
-
-/* -- gradient -- */
-static void lm_head_gradient(gyre_backprop *b, float *gradient) {
-    const gyre_model_config *c = &b->model->config;
-    const int64_t norm_offset = b->model->layout.final_norm.offset;
-    const gyre_rmsnorm norm = {b->model->weights + norm_offset, b->rows, c->model_dim, c->norm_epsilon};
-    const gyre_linear head = {b->model->weights, b->rows, c->model_dim, c->vocab};
-    gyre_linear_weight_gradient(&head, b->final_norm, b->logits, gradient);
-    gyre_linear_input_gradient(&head, b->logits, 0, b->dnorm);
-    memset(b->dx, 0, (size_t)(b->rows * c->model_dim) * sizeof(float));
-    gyre_rmsnorm_gradient(&norm, b->layers_out, b->final_rstd, b->dnorm, b->dx, gradient + norm_offset);
-}
-
-/* Through out = mid + W_down swiglu(W_gate_up norm(mid)); dx comes in as the gradient to out, leaves as that to mid. */
-static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
-    const gyre_model_config *c = &b->model->config;
-    const gyre_block *block = &b->blocks[layer];
-    const float *w = b->model->weights;
-    const int64_t o_down = gyre_layer_tensor_offset(&b->model->layout, layer, GYRE_WEIGHT_DOWN),
-                  o_gate = gyre_layer_tensor_offset(&b->model->layout, layer, GYRE_WEIGHT_GATE);
-    const int64_t o_norm = gyre_layer_tensor_offset(&b->model->layout, layer, GYRE_WEIGHT_MLP_NORM);
-    const gyre_linear down = {w + o_down, b->rows, c->mlp_dim, c->model_dim};
-    const gyre_linear gate_up = {w + o_gate, b->rows, c->model_dim, 2 * c->mlp_dim};
-    const gyre_rmsnorm norm = {w + o_norm, b->rows, c->model_dim, c->norm_epsilon};
-    gyre_linear_weight_gradient(&down, block->mlp_act, b->dx, gradient + o_down);
-    gyre_linear_input_gradient(&down, b->dx, 0, b->dmlp_act);
-    gyre_swiglu_gradient(b->model->encoding->kernels, b->rows, c->mlp_dim, block->gate_up, b->dmlp_act);
-    gyre_linear_weight_gradient(&gate_up, block->mlp_norm, block->gate_up, gradient + o_gate);
-    gyre_linear_input_gradient(&gate_up, block->gate_up, 0, b->dnorm);
-    gyre_rmsnorm_gradient(&norm, block->attn_residual, block->mlp_rstd, b->dnorm, b->dx, gradient + o_norm);
-}
-
-/* Through mid = x + W_o attention(W_qkv norm(x)). */
-static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
-    const gyre_model_config *c = &b->model->config;
-    const gyre_block *block = &b->blocks[layer];
-    const float *w = b->model->weights;
-    const int64_t o_out = gyre_layer_tensor_offset(&b->model->layout, layer, GYRE_WEIGHT_O),
-                  o_qkv = gyre_layer_tensor_offset(&b->model->layout, layer, GYRE_WEIGHT_Q);
-    const int64_t o_norm = gyre_layer_tensor_offset(&b->model->layout, layer, GYRE_WEIGHT_ATTN_NORM);
-    const gyre_linear out = {w + o_out, b->rows, c->heads * c->head_dim, c->model_dim};
-    const gyre_linear qkv = {w + o_qkv, b->rows, c->model_dim, gyre_qkv_dim(c)};
-    const gyre_rmsnorm norm = {w + o_norm, b->rows, c->model_dim, c->norm_epsilon};
-    gyre_linear_weight_gradient(&out, block->attn_out, b->dx, gradient + o_out);
-    gyre_linear_input_gradient(&out, b->dx, 0, b->dattn_out);
-    const gyre_attention_args args = attention_args(b, layer);
-    const gyre_cview dout = gyre_cdense(b->dattn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
-    gyre_view dqkv[3];
-    gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
-    const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
-    const gyre_status status =
-        gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, NULL);
-    if (status) return status;
-    gyre_linear_weight_gradient(&qkv, block->attn_norm, b->dqkv, gradient + o_qkv);
-    gyre_linear_input_gradient(&qkv, b->dqkv, 0, b->dnorm);
-    gyre_rmsnorm_gradient(&norm, block->x, block->attn_rstd, b->dnorm, b->dx, gradient + o_norm);
-    return GYRE_OK;
-}
-
-static gyre_status input_gradient(gyre_backprop *b, float *gradient) {
+static gyre_status embed_gradient(gyre_backprop *b, float *gradient) {
     const gyre_model_config *c = &b->model->config;
     for (int64_t i = 0; i < b->rows; i++) {
         float *row = gradient + b->inputs[i] * c->model_dim;
@@ -180,6 +110,106 @@ static gyre_status input_gradient(gyre_backprop *b, float *gradient) {
     return gyre_add_input_gradient(b->model->encoding, &positions, &dout, &gradients, NULL, NULL);
 }
 
+/* The final norm and the lm_head, which is the embedding. */
+typedef struct lm_head {
+    gyre_norm_weights norm;
+    gyre_linear linear;
+} lm_head;
+
+static lm_head lm_head_of(const gyre_backprop *b) {
+    const gyre_model *m = b->model;
+    return (lm_head){{m->weights + m->layout.final_norm.offset, NULL, m->config.model_dim},
+                     {m->weights, b->rows, m->config.model_dim, m->config.vocab}};
+}
+
+/* Replaces logits[i] by the gradient to it.  out = the loss. */
+static double lm_head_loss(gyre_backprop *b, const gyre_microbatch *microbatch) {
+    const gyre_model_config *c = &b->model->config;
+    const lm_head head = lm_head_of(b);
+    const gyre_norm_args norm = gyre_model_norm_args(b->model, &head.norm, b->rows);
+    gyre_normalize_rows(&norm, b->layers_out, b->final_norm, c->model_dim, b->final_rstd);
+    gyre_linear_forward(&head.linear, b->final_norm, 0, b->logits);
+    double loss = 0;
+    float *logits = b->logits;
+    for (int64_t s = 0; s < b->sequences; s++)
+        for (int64_t t = 0; t < b->length; t++, logits += c->vocab) {
+            const int64_t target = s * (b->length + 1) + t + 1;
+            const float scale = (float)microbatch->grad_scale * microbatch->loss_weights[target];
+            loss += (double)microbatch->loss_weights[target] *
+                    gyre_cross_entropy(b->model->encoding->kernels, logits, c->vocab, microbatch->tokens[target]);
+            logits[microbatch->tokens[target]] -= 1;
+            for (int64_t i = 0; i < c->vocab; i++)
+                logits[i] *= scale;
+        }
+    return loss;
+}
+
+static void lm_head_gradient(gyre_backprop *b, float *gradient) {
+    const lm_head head = lm_head_of(b);
+    const gyre_norm_args norm = gyre_model_norm_args(b->model, &head.norm, b->rows);
+    gyre_linear_weight_gradient(&head.linear, b->final_norm, b->logits, gradient);
+    gyre_linear_input_gradient(&head.linear, b->logits, 0, b->dnorm);
+    memset(b->dx, 0, (size_t)(b->rows * b->model->config.model_dim) * sizeof(float));
+    gyre_rmsnorm_gradient(&norm, b->layers_out, b->final_rstd, b->dnorm, b->dx,
+                          gradient + b->model->layout.final_norm.offset);
+}
+
+/* -- layers -- */
+static gyre_status forward(gyre_backprop *b) {
+    const int64_t layers = b->model->config.layers;
+    gyre_status status = embed(b, b->blocks[0].x);
+    for (int64_t l = 0; l < layers && !status; l++) {
+        gyre_block *block = &b->blocks[l];
+        gyre_block_forward_qkv(b->model, l, block);
+        const gyre_attention_args args = attention_args(b, l);
+        status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, NULL);
+        gyre_block_forward_output(b->model, l, block, l + 1 < layers ? block[1].x : b->layers_out);
+    }
+    return status;
+}
+
+/* out = where the gradient to weights `w` of the model goes. */
+static float *gradient_of(const gyre_backprop *b, float *gradient, const float *w) {
+    return gradient + (w - b->model->weights);
+}
+
+/* dx: on entry the gradient to the block's output, on return the gradient to attn_residual. */
+static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
+    const gyre_block *block = &b->blocks[layer];
+    const gyre_block_weights w = gyre_block_weights_of(b->model, layer, b->rows);
+    const gyre_norm_args norm = gyre_model_norm_args(b->model, &w.mlp_norm, b->rows);
+    gyre_linear_weight_gradient(&w.down, block->mlp_act, b->dx, gradient_of(b, gradient, w.down.w));
+    gyre_linear_input_gradient(&w.down, b->dx, 0, b->dmlp_act);
+    gyre_swiglu_gradient(b->model->encoding->kernels, b->rows, b->model->config.mlp_dim, block->gate_up, b->dmlp_act);
+    gyre_linear_weight_gradient(&w.gate_up, block->mlp_norm, block->gate_up, gradient_of(b, gradient, w.gate_up.w));
+    gyre_linear_input_gradient(&w.gate_up, block->gate_up, 0, b->dnorm);
+    gyre_rmsnorm_gradient(&norm, block->attn_residual, block->mlp_rstd, b->dnorm, b->dx,
+                          gradient_of(b, gradient, w.mlp_norm.gain));
+}
+
+/* dx: on entry the gradient to attn_residual, on return the gradient to x. */
+static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
+    const gyre_model_config *c = &b->model->config;
+    const gyre_block *block = &b->blocks[layer];
+    const gyre_block_weights w = gyre_block_weights_of(b->model, layer, b->rows);
+    const gyre_norm_args norm = gyre_model_norm_args(b->model, &w.attn_norm, b->rows);
+    gyre_linear_weight_gradient(&w.o, block->attn_out, b->dx, gradient_of(b, gradient, w.o.w));
+    gyre_linear_input_gradient(&w.o, b->dx, 0, b->dattn_out);
+    const gyre_attention_args args = attention_args(b, layer);
+    const gyre_cview dout = gyre_cdense(b->dattn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
+    gyre_view dqkv[3];
+    gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
+    const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
+    const gyre_status status =
+        gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, NULL);
+    if (status) return status;
+    gyre_linear_weight_gradient(&w.qkv, block->attn_norm, b->dqkv, gradient_of(b, gradient, w.qkv.w));
+    gyre_linear_input_gradient(&w.qkv, b->dqkv, 0, b->dnorm);
+    gyre_rmsnorm_gradient(&norm, block->x, block->attn_rstd, b->dnorm, b->dx, gradient_of(b, gradient, w.attn_norm.gain));
+    return GYRE_OK;
+}
+
+/* -- running -- */
 gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *microbatch, double *loss, float *gradient) {
     for (int64_t s = 0; s < b->sequences; s++)
         memcpy(b->inputs + s * b->length, microbatch->tokens + s * (b->length + 1), (size_t)b->length * sizeof *b->inputs);
@@ -192,7 +222,7 @@ gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *microbatc
         mlp_gradient(b, l, gradient);
         status = attention_gradient(b, l, gradient);
     }
-    return status ? status : input_gradient(b, gradient);
+    return status ? status : embed_gradient(b, gradient);
 }
 
 void gyre_backprop_finish(gyre_backprop *b, float *gradient) {

@@ -1,38 +1,42 @@
-/* backprop.h: loss and gradient of a decoder over a few sequences, on one thread. */
+/* backprop.h: the loss of a decoder and its gradient over a few sequences, on one thread. */
 #ifndef GYRE_TRAIN_BACKPROP_H
 #define GYRE_TRAIN_BACKPROP_H
 #include "model/layer_tables.h"
-#include "model/layers.h"
+#include "train/block.h"
 
 typedef struct gyre_backprop {
     const gyre_model *model;
     const gyre_layer_tables *tables;
-    int64_t sequences, length, rows; /* rows = sequences * length */
-    float *memory;
-    int32_t *inputs;    /* [rows] */
-    gyre_block *blocks; /* [layers] */
-    float *layers_out, *final_norm, *final_rstd, *logits;
-    float *dx, *dnorm, *dmlp_act, *dattn_out, *dqkv;
-    float *
-        dprojected; /* [layers][tables->made_count]: the gradient to tables that are products, since it was last passed on */
-    void *scratch;
+    int64_t sequences, length, rows;             /* rows = sequences * length */
+    int32_t *inputs;                             /* [rows] */
+    gyre_block *blocks;                          /* [layers] */
+    float *layers_out, *final_norm, *final_rstd; /* [rows][model_dim], the same normalized, [rows] 1 / rms */
+    float *logits;                               /* [rows][vocab], later their gradient */
+    float *dx, *dnorm;                           /* [rows][model_dim] gradient to the residual stream, to a norm */
+    float *dmlp_act, *dattn_out, *dqkv;          /* gradients to the buffers of a block */
+    float
+        *dprojected; /* [layers][tables->projected_count] gradient to projected tables, summed since gyre_backprop_finish */
+    void *scratch;   /* of attention */
     size_t scratch_bytes;
+    float *memory; /* holds the float buffers above */
 } gyre_backprop;
 
-/* Memory for `sequences` sequences of `length` tokens at once.  tables: those of the model, borrowed, up to date whenever
- * gyre_backprop_run is called. */
-gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length);
-void gyre_backprop_free(gyre_backprop *b);
-/* *loss += sum of -weight log p(token) over all predictions;  gradient[] += its derivative times `share`.
- * tokens, weights: [sequences][length + 1]; the first weight of a sequence is not used. */
+/* Sequences of one run. */
 typedef struct gyre_microbatch {
-    const int32_t *tokens;
-    const float *loss_weights;
+    const int32_t *tokens;     /* [sequences][length + 1] */
+    const float *loss_weights; /* [sequences][length + 1]; the first of each sequence is not used */
     double grad_scale;
 } gyre_microbatch;
-gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *lesson, double *loss, float *gradient);
-/* After the last run whose gradient goes to `gradient`: what the runs left to tables that are made of other weights is
- * passed on to those, once for all runs. */
+
+/* Allocates memory for `sequences` sequences of `length` tokens at a time.  tables: those of the model, borrowed, up to
+ * date whenever gyre_backprop_run is called. */
+gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length);
+void gyre_backprop_free(gyre_backprop *b);
+/* *loss += sum over all predictions of -loss_weight log p(token).  gradient[] += grad_scale times its derivative, laid
+ * out as the model's weights, except for projected tables. */
+gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *microbatch, double *loss, float *gradient);
+/* Call after the last run into `gradient`: adds what the runs left for projected tables to the weights they are made of,
+ * once for all runs. */
 void gyre_backprop_finish(gyre_backprop *b, float *gradient);
 
 #endif

@@ -1,9 +1,10 @@
-/* checkpoint.c: a run on disk.  Beside the model lie optimizer.safetensors (both moments) and training.json (options and
- * step). */
+/* checkpoint.c: a run on disk: the model's folder, with optimizer.safetensors (both moments) and training.json (options
+ * and step) in it. */
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "train/trainer.h"
+#include "util/error.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 static const char *const task_names[] = {"text", "posgen-recursive", "posgen-cot", "posgen-semi", "copy"};
 enum { TASKS = sizeof task_names / sizeof *task_names };
 
-/* A task has no text: none is none, whatever is given. */
+/* out = the text of the run.  A task has none, whatever was given. */
 static gyre_text training_text(const gyre_train_options *o, const gyre_text *text) {
     return o->task == GYRE_TASK_TEXT && text ? *text : (gyre_text){0};
 }
@@ -77,7 +78,7 @@ gyre_status gyre_trainer_export(const gyre_trainer *t, const char *path, gyre_dt
     return status;
 }
 
-/* What training.json holds beside the options. */
+/* The members of training.json that are not options. */
 typedef struct saved_run {
     int64_t step;
     char *command;
@@ -158,13 +159,13 @@ static gyre_status read_moments(const char *folder, gyre_optimizer *o, gyre_erro
     return status;
 }
 
-/* A finished run has no optimiser state any more. */
+/* A finished run has no optimizer.safetensors and cannot be resumed. */
 static gyre_status check_unfinished(const char *folder, const gyre_train_options *o, const saved_run *found,
                                     gyre_error *err) {
     char path[PATH_MAX];
-    struct stat is;
+    struct stat info;
     snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
-    if (found->step < o->steps || stat(path, &is) == 0) return GYRE_OK;
+    if (found->step < o->steps || stat(path, &info) == 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "run: complete, all %lld steps are done (%s)", (long long)o->steps, folder);
 }
 

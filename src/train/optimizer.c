@@ -1,5 +1,6 @@
 #include "train/optimizer.h"
-#include "model/layers.h"
+#include "core/exec.h"
+#include "model/ops/float_buffer.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,18 +20,18 @@ static gyre_status split_chunks(gyre_optimizer *o, const gyre_weight_layout *lay
     o->chunks = calloc((size_t)o->chunk_count, sizeof *o->chunks);
     o->squared_norms = calloc((size_t)o->chunk_count, sizeof *o->squared_norms);
     if (!o->chunks || !o->squared_norms) return GYRE_ENOMEM;
-    gyre_weight_chunk *piece = o->chunks;
+    gyre_weight_chunk *chunk = o->chunks;
     for (int64_t i = 0; i < tensors; i++) {
         const gyre_tensor t = gyre_tensor_at(layout, i);
         const int64_t count = count_of(&t);
         for (int64_t from = 0; from < count; from += CHUNK)
-            *piece++ = (gyre_weight_chunk){t.offset + from, count - from < CHUNK ? count - from : CHUNK, t.has_weight_decay};
+            *chunk++ = (gyre_weight_chunk){t.offset + from, count - from < CHUNK ? count - from : CHUNK, t.has_weight_decay};
     }
     return GYRE_OK;
 }
 
-/* The bounds of a tensor into `out`, or, where that is NULL, how many there are. */
-static int64_t read_bounds(const gyre_model *model, const gyre_tensor *t, gyre_weight_bound *out) {
+/* Writes the bounds of a tensor to `out`, unless that is NULL.  Returns their number. */
+static int64_t tensor_bounds(const gyre_model *model, const gyre_tensor *t, gyre_weight_bound *out) {
     const int64_t rows = t->table >= 0 ? model->encoding->table[t->table].rows : 0;
     int64_t found = 0;
     for (int64_t i = 0; rows > 0 && i < count_of(t); i++) {
@@ -51,7 +52,7 @@ static gyre_status list_bounds(gyre_optimizer *o, const gyre_model *model) {
         int64_t found = 0;
         for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
             const gyre_tensor t = gyre_tensor_at(&model->layout, i);
-            found += read_bounds(model, &t, pass ? o->bounds + found : NULL);
+            found += tensor_bounds(model, &t, pass ? o->bounds + found : NULL);
         }
         if (pass || found == 0) break;
         o->bounds_count = found;

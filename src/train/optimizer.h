@@ -1,14 +1,15 @@
-/* optimizer.h: AdamW over one block of weights (Loshchilov and Hutter, arXiv 1711.05101), in fixed pieces. */
+/* optimizer.h: AdamW (Loshchilov and Hutter, arXiv 1711.05101) over one block of weights, in fixed chunks. */
 #ifndef GYRE_TRAIN_OPTIMIZER_H
 #define GYRE_TRAIN_OPTIMIZER_H
 #include "model/model.h"
 
+/* A piece of a tensor: at most 16384 weights.  The unit of work, and of every sum. */
 typedef struct gyre_weight_chunk {
     int64_t offset, count;
-    int has_weight_decay; /* as gyre_tensor says */
+    int has_weight_decay; /* as in gyre_tensor */
 } gyre_weight_chunk;
 
-/* A weight that the encoding wants kept within a range. */
+/* The range that the encoding prescribes for a weight. */
 typedef struct gyre_weight_bound {
     int64_t offset;
     float minimum, maximum;
@@ -16,25 +17,24 @@ typedef struct gyre_weight_bound {
 
 typedef struct gyre_optimizer {
     int64_t weight_count, chunk_count;
-    gyre_weight_chunk *chunks;           /* each tensor cut into at most 16384 weights: the unit of work and of every sum */
-    float *first_moment, *second_moment; /* moments */
-    double *squared_norms;               /* [pieces] */
-    gyre_weight_bound *bounds;
+    gyre_weight_chunk *chunks;           /* [chunk_count] */
+    float *first_moment, *second_moment; /* [weight_count] */
+    double *squared_norms;               /* [chunk_count] of the gradient */
+    gyre_weight_bound *bounds;           /* [bounds_count] */
     int64_t bounds_count;
 } gyre_optimizer;
 
 typedef struct gyre_adamw_args {
     float *weights;
-    float *gradients;     /* [groups][count]; the sum is left in the first */
-    int64_t groups, step; /* step counts from 1 */
-    double learning_rate, weight_decay, clip;
+    float *gradients;                         /* [groups][weight_count]; receives the sum in the first group */
+    int64_t groups, step;                     /* step counts from 1 */
+    double learning_rate, weight_decay, clip; /* clip: of the gradient's norm; 0 = none */
 } gyre_adamw_args;
 
 gyre_status gyre_optimizer_create(gyre_optimizer *o, const gyre_model *model);
 void gyre_optimizer_free(gyre_optimizer *o);
-/* Adds the groups' gradients in order, clips by the norm of the sum, moves the weights, puts those with
- * bounds back within them.  *norm = that norm; the weights and
- * moments are untouched when it is not finite. */
-void gyre_optimizer_step(gyre_optimizer *o, const gyre_adamw_args *update, const gyre_exec *exec, double *norm);
+/* Adds the gradients of the groups in order, clips the sum by its norm, updates the weights, and moves weights with
+ * bounds back into them.  *norm = the norm of the sum.  If it is not finite, weights and moments are left unchanged. */
+void gyre_optimizer_step(gyre_optimizer *o, const gyre_adamw_args *args, const gyre_exec *exec, double *norm);
 
 #endif

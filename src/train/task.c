@@ -1,18 +1,9 @@
-/* task.c: sequences whose difficulty does not depend on position: what fails far out is the position encoding. */
-#include "core/encoding.h"
-#include "core/sized.h"
-#include "eval/eval_windows.h"
+/* task.c: sequences whose difficulty does not depend on position.  If a model fails at far positions, its position
+ * encoding does. */
 #include "gyre/gyre_train.h"
-#include "model/random.h"
-#include <stdlib.h>
-#include <string.h>
+#include "model/ops/random.h"
 
 enum { MODULUS = 17, SEED_SYMBOLS = 4, RECENT_SYMBOLS = 3, COPY_SYMBOLS = 32 };
-enum { MIN_LENGTH = 16, MAX_LENGTH = 1 << 24 };
-
-static int32_t random_symbol(uint64_t *state, int32_t n) {
-    return (int32_t)(gyre_random_uniform(state) * n);
-}
 
 int64_t gyre_task_vocab(gyre_task task) {
     switch (task) {
@@ -28,8 +19,7 @@ int64_t gyre_task_vocab(gyre_task task) {
     return 0;
 }
 
-/* -- sequences -- */
-/* The fourth symbol that x_l depends on. */
+/* out = index of the fourth symbol that x_l depends on. */
 static int64_t far_symbol(gyre_task task, int64_t l) {
     if (task == GYRE_TASK_POSGEN_COT) return 0;
     return task == GYRE_TASK_POSGEN_SEMI ? (l - SEED_SYMBOLS) / 2 : l - SEED_SYMBOLS;
@@ -37,7 +27,7 @@ static int64_t far_symbol(gyre_task task, int64_t l) {
 
 static void posgen(gyre_task task, int64_t length, uint64_t *state, int32_t *x) {
     for (int64_t l = 0; l < length && l < SEED_SYMBOLS; l++)
-        x[l] = random_symbol(state, MODULUS);
+        x[l] = (int32_t)gyre_random_below(state, MODULUS);
     for (int64_t l = SEED_SYMBOLS; l < length; l++) {
         int32_t sum = x[far_symbol(task, l)];
         for (int i = 1; i <= RECENT_SYMBOLS; i++)
@@ -53,97 +43,8 @@ void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64
     out[0] = (int32_t)vocab - 1;
     if (!copies) posgen(task, length, state, out + 1);
     for (int64_t i = 1; copies && i <= length; i++)
-        out[i] = i < distance ? random_symbol(state, COPY_SYMBOLS) : out[i - distance];
-    /* That a copy begins cannot be known, its start symbol says it. */
+        out[i] = i < distance ? (int32_t)gyre_random_below(state, COPY_SYMBOLS) : out[i - distance];
+    /* The first copied token, the start symbol, cannot be predicted: nothing before it says that a copy begins. */
     for (int64_t i = 0; weights && i <= length; i++)
         weights[i] = copies ? i > distance : i > SEED_SYMBOLS;
-}
-
-/* -- how much of them a model knows -- */
-typedef struct measurement {
-    const gyre_model *model;
-    const gyre_task_options *options;
-    int64_t vocab;
-    int32_t *tokens;      /* [sequences][length + 1] */
-    float *weights;       /* [length + 1]: all sequences ask at the same places */
-    unsigned char *right; /* [sequences][length] */
-} measurement;
-
-static int32_t argmax(const float *logits, int64_t vocab) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < vocab; i++)
-        if (logits[i] > logits[best]) best = i;
-    return (int32_t)best;
-}
-
-static gyre_status read_sequence(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err) {
-    const measurement *a = ctx;
-    const int64_t length = a->options->length;
-    const int32_t *tokens = a->tokens + index * (length + 1);
-    unsigned char *right = a->right + index * length;
-    for (int64_t from = 0, n; from < length; from += n) {
-        n = length - from < GYRE_EVAL_WINDOW_CHUNK ? length - from : GYRE_EVAL_WINDOW_CHUNK;
-        const gyre_status status = gyre_context_forward(reader, tokens + from, n, n, logits, err);
-        if (status) return status;
-        for (int64_t i = from; i < from + n; i++)
-            right[i] = argmax(logits + (i - from) * a->vocab, a->vocab) == tokens[i + 1];
-    }
-    if (a->options->progress) a->options->progress(a->options->progress_ctx, length, a->options->sequences * length);
-    return GYRE_OK;
-}
-
-static gyre_status check(const gyre_model *model, const gyre_task_options *o, gyre_error *err) {
-    if (o->length < MIN_LENGTH || o->length > MAX_LENGTH || o->sequences < 1 || o->sequences > INT32_MAX / o->length)
-        return gyre_fail(err, GYRE_EINVAL, "length %lld, sequences %lld: at least %d and 1, below 2^31 tokens in all (task)",
-                         (long long)o->length, (long long)o->sequences, MIN_LENGTH);
-    const int64_t vocab = gyre_task_vocab(o->task), has = gyre_model_get_config(model)->vocab;
-    if (!vocab) return gyre_fail(err, GYRE_EINVAL, "task: %d is none that can be measured (task)", (int)o->task);
-    if (has < vocab)
-        return gyre_fail(err, GYRE_EINVAL, "vocabulary: the model has %lld symbols, the task %lld (task)", (long long)has,
-                         (long long)vocab);
-    return GYRE_OK;
-}
-
-static void count_right(const measurement *a, int64_t *right, int64_t *asked) {
-    const int64_t length = a->options->length;
-    for (int64_t i = 0; i < length; i++) {
-        asked[i] = a->weights[i + 1] > 0 ? a->options->sequences : 0;
-        right[i] = 0;
-        for (int64_t s = 0; asked[i] && s < a->options->sequences; s++)
-            right[i] += a->right[s * length + i];
-    }
-}
-
-static gyre_status measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
-                           int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
-    gyre_status status = check(model, options, err);
-    if (status) return status;
-    const int64_t length = options->length, count = options->sequences;
-    measurement a = {.model = model, .options = options, .vocab = gyre_model_get_config(model)->vocab};
-    a.tokens = malloc((size_t)(count * (length + 1)) * sizeof *a.tokens);
-    a.weights = malloc((size_t)(length + 1) * sizeof *a.weights);
-    a.right = malloc((size_t)(count * length));
-    if (!a.tokens || !a.weights || !a.right)
-        status = gyre_fail(err, GYRE_ENOMEM, "sequences: out of memory for %lld (task)", (long long)count);
-    uint64_t state = options->seed;
-    for (int64_t s = 0; !status && s < count; s++)
-        gyre_task_sequence(options->task, length, length - GYRE_TASK_COPY_SPAN, &state, a.tokens + s * (length + 1),
-                           a.weights);
-    const gyre_eval_windows windows = {model, encoding, length, count, read_sequence, &a, GYRE_DTYPE_F32};
-    if (!status) status = gyre_eval_windows_run(&windows, exec, err);
-    if (!status) count_right(&a, right, asked);
-    free(a.tokens);
-    free(a.weights);
-    free(a.right);
-    return status;
-}
-
-gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
-                              int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
-    gyre_task_options own;
-    const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_task_options", err);
-    if (status) return status;
-    if (!own.length) own.length = 64;
-    if (!own.sequences) own.sequences = 1000;
-    return measure(model, encoding, &own, right, asked, exec, err);
 }

@@ -1,79 +1,17 @@
+/* trainer.c: a training run and its steps. */
 #include "train/trainer.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/sized.h"
+#include "model/ops/float_buffer.h"
+#include "util/error.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* GROUPS bounds both the threads that can help and the memory of the gradients; it must not depend on the threads. */
-enum { GROUPS = 8, MICROBATCH_TOKENS = 512 };
-
-static gyre_status out_of_range(gyre_error *err, const char *what, double value, const char *range) {
-    return gyre_fail(err, GYRE_EINVAL, "%s: %g is not %s (training options)", what, value, range);
-}
-
-static gyre_status check_text(const gyre_train_options *o, const gyre_text *text, gyre_error *err) {
-    if (o->retrieval_fraction > 0 && o->model.vocab < 256)
-        return gyre_fail(err, GYRE_EINVAL, "mix: passkeys and copies are bytes, the vocabulary is %lld (training options)",
-                         (long long)o->model.vocab);
-    if (!text) return gyre_fail(err, GYRE_EINVAL, "text: missing (training)");
-    if (text->count < o->context + 1)
-        return gyre_fail(err, GYRE_EINVAL, "text: %lld tokens, a sequence of %lld needs %lld (training)",
-                         (long long)text->count, (long long)o->context, (long long)o->context + 1);
-    for (int64_t i = 0; i < text->count; i++)
-        if (text->ids[i] < 0 || text->ids[i] >= o->model.vocab)
-            return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the vocabulary of %lld (training)", (long long)i,
-                             text->ids[i], (long long)o->model.vocab);
-    return GYRE_OK;
-}
-
-static gyre_status check_task(const gyre_train_options *o, gyre_error *err) {
-    const int64_t vocab = gyre_task_vocab(o->task);
-    if (!vocab) return out_of_range(err, "task", (double)o->task, "one of gyre_task");
-    if (o->model.vocab < vocab)
-        return gyre_fail(err, GYRE_EINVAL, "vocabulary: %lld symbols, the task has %lld (training options)",
-                         (long long)o->model.vocab, (long long)vocab);
-    return GYRE_OK;
-}
-
-static void complete(gyre_train_options *o) {
-    gyre_model_config_complete(&o->model);
-    if (!o->context) o->context = 256;
-    if (!o->batch) o->batch = 8;
-    if (!o->steps) o->steps = 4883;
-    if (o->learning_rate == 0.0) o->learning_rate = 4e-3;
-}
-
-void gyre_train_options_suggest(gyre_train_options *options) {
-    gyre_train_options own;
-    if (gyre_sized_read(&own, sizeof own, options, "gyre_train_options", NULL)) return;
-    if (!own.warmup) own.warmup = 100;
-    if (own.final_fraction == 0.0) own.final_fraction = 0.1;
-    if (own.weight_decay == 0.0) own.weight_decay = 0.1;
-    if (own.clip == 0.0) own.clip = 1.0;
-    if (own.retrieval_fraction == 0.0) own.retrieval_fraction = 0.8;
-    if (!own.seed) own.seed = 1;
-    complete(&own);
-    gyre_sized_write(options, &own);
-}
-
-gyre_status gyre_train_options_check(const gyre_train_options *o, const gyre_text *text, gyre_error *err) {
-    if (o->context < 16) return out_of_range(err, "context", (double)o->context, "at least 16");
-    if (o->batch < 1) return out_of_range(err, "batch", (double)o->batch, "at least 1");
-    if (o->batch > ((int64_t)1 << 31) / o->context)
-        return out_of_range(err, "batch", (double)o->batch, "below 2^31 / context");
-    if (o->steps < 1) return out_of_range(err, "steps", (double)o->steps, "at least 1");
-    if (o->warmup < 0) return out_of_range(err, "warmup", (double)o->warmup, "at least 0");
-    if (!(o->learning_rate > 0 && o->learning_rate < 1))
-        return out_of_range(err, "learning rate", o->learning_rate, "in (0, 1)");
-    if (!(o->final_fraction >= 0 && o->final_fraction <= 1))
-        return out_of_range(err, "final share", o->final_fraction, "in 0 .. 1");
-    if (!(o->weight_decay >= 0 && o->weight_decay < 10))
-        return out_of_range(err, "weight decay", o->weight_decay, "in 0 .. 10");
-    if (!(o->clip >= 0)) return out_of_range(err, "clip", o->clip, "at least 0");
-    if (!(o->retrieval_fraction >= 0 && o->retrieval_fraction <= 1))
-        return out_of_range(err, "mix", o->retrieval_fraction, "in 0 .. 1");
-    return o->task == GYRE_TASK_TEXT ? check_text(o, text, err) : check_task(o, err);
-}
+/* Groups of sequences whose gradients are summed separately and then added in order.  Bounds the threads that can help
+ * and the memory of the gradients.  Must not depend on the number of threads, so that the bits do not. */
+enum { MAX_GROUPS = 8, MICROBATCH_TOKENS = 512 };
 
 static gyre_status create_workers(gyre_trainer *t) {
     t->workers = calloc((size_t)t->worker_count, sizeof *t->workers);
@@ -90,10 +28,11 @@ static gyre_status create_workers(gyre_trainer *t) {
     return GYRE_OK;
 }
 
-/* A pass takes whole sequences of one group; their number divides the group's, so every pass has the same shape. */
+/* A microbatch is a few whole sequences of one group.  Their number divides that of the group, so that all microbatches
+ * have the same shape. */
 static void split_batch(gyre_trainer *t) {
     const gyre_train_options *o = &t->options;
-    for (t->groups = GROUPS; o->batch % t->groups; t->groups--) {
+    for (t->groups = MAX_GROUPS; o->batch % t->groups; t->groups--) {
     }
     const int64_t in_group = o->batch / t->groups;
     t->microbatch_size = MICROBATCH_TOKENS / o->context < 1 ? 1 : MICROBATCH_TOKENS / o->context;
@@ -118,7 +57,8 @@ gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options
     if (exec) t->exec = *exec;
     split_batch(t);
     const gyre_positions positions = {0};
-    gyre_status status = gyre_positions_check(model->encoding, &positions, 1, options->context);
+    gyre_status status =
+        gyre_positions_check(model->encoding, &positions, 1, options->context, "options.context", "training", err);
     if (!status) status = gyre_layer_tables_create(&t->tables, model, model->encoding, NULL);
     if (!status) status = gyre_optimizer_create(&t->optimizer, model);
     if (!status) status = create_workers(t);
@@ -134,7 +74,7 @@ gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options
     return GYRE_OK;
 }
 
-/* Weights are taken over by name and shape: another encoding may go on from them if it trains the same tables. */
+/* The weights are copied by name and shape, so a model with another encoding will do if it has the same tables. */
 static gyre_status check_start(const gyre_model *start, const gyre_model *model, gyre_error *err) {
     const int64_t wanted = gyre_tensor_count(&model->layout), given = gyre_tensor_count(&start->layout);
     for (int64_t i = 0; i < wanted && i < given; i++) {
@@ -171,7 +111,7 @@ gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *op
     gyre_train_options own;
     const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_train_options", err);
     if (status) return status;
-    complete(&own);
+    gyre_train_options_complete(&own);
     return create(out, &own, start, text, exec, err);
 }
 
@@ -201,9 +141,11 @@ gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gy
 int64_t gyre_trainer_steps(const gyre_trainer *trainer) {
     return trainer->step;
 }
+
 const gyre_train_options *gyre_trainer_get_options(const gyre_trainer *trainer) {
     return &trainer->options;
 }
+
 const gyre_model *gyre_trainer_get_model(const gyre_trainer *trainer) {
     return trainer->model;
 }
@@ -235,8 +177,8 @@ static void run_worker(void *arg, int64_t index) {
 static double learning_rate_at(const gyre_train_options *o, int64_t step) {
     if (step < o->warmup) return o->learning_rate * (double)(step + 1) / (double)o->warmup;
     const double pi = 3.14159265358979323846;
-    const double done = o->steps > o->warmup ? (double)(step - o->warmup) / (double)(o->steps - o->warmup) : 1;
-    return o->learning_rate * (o->final_fraction + (1 - o->final_fraction) * 0.5 * (1 + cos(pi * done)));
+    const double progress = o->steps > o->warmup ? (double)(step - o->warmup) / (double)(o->steps - o->warmup) : 1;
+    return o->learning_rate * (o->final_fraction + (1 - o->final_fraction) * 0.5 * (1 + cos(pi * progress)));
 }
 
 gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
@@ -266,9 +208,4 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
     t->step++;
     *loss = sum / (double)(o->batch * o->context);
     return GYRE_OK;
-}
-
-double gyre_train_flops(const gyre_model_config *model, int64_t context) {
-    return 6 * (double)gyre_weight_layout_of(model, NULL).weight_count +
-           12 * (double)(model->layers * model->heads * model->head_dim) * (double)context;
 }

@@ -12,8 +12,8 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
-    WITH(GYRE_KIND_BERT, .max_distance = 4096),
-    WITH(GYRE_KIND_FIRE, .width = 8),
+    WITH(GYRE_KIND_BERT, .max_positions = 4096),
+    WITH(GYRE_KIND_FIRE, .hidden_units = 8),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
     /* causal by position only, from here on */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),

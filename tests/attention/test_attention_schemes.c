@@ -11,8 +11,8 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 4),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 200),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 5, .bidirectional = 1),
-    WITH(GYRE_KIND_FIRE, .width = 4),
-    WITH(GYRE_KIND_FIRE, .width = 32),
+    WITH(GYRE_KIND_FIRE, .hidden_units = 4),
+    WITH(GYRE_KIND_FIRE, .hidden_units = 32),
     WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
     WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after, .before_scale = 1),
     WITH(GYRE_KIND_ALIBI, .max_bias = 16),
@@ -118,7 +118,7 @@ static void refuses_bad_tables(void **state) {
 static void transformer_xl_without_biases(void **state) {
     (void)state;
     const gyre_config xl = WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 29, .bidirectional = 1);
-    const gyre_config bert = WITH(GYRE_KIND_BERT, .max_distance = 30);
+    const gyre_config bert = WITH(GYRE_KIND_BERT, .max_positions = 30);
     const layout s = {1, 30, 30, 1, 1, 8, 8, 0, 0, 0, 0};
     problem a = make_problem(&xl, &s, 6), b = make_problem(&bert, &s, 6);
     for (part i = Q; i <= TABLE_A; i++)

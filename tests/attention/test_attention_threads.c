@@ -25,9 +25,9 @@ static const scheme schemes[] = {
     {"far", TURNING(.far = GYRE_FAR_GROUPED, .far_window = 37, .far_factor = 4)},
     {"alibi", WITH(GYRE_KIND_ALIBI, .slopes = slopes)},
     {"t5", WITH(GYRE_KIND_T5, .buckets = 32)},
-    {"fire", WITH(GYRE_KIND_FIRE, .width = 4)},
+    {"fire", WITH(GYRE_KIND_FIRE, .hidden_units = 4)},
     {"shaw", WITH(GYRE_KIND_SHAW, .max_distance = 20)},
-    {"bert", WITH(GYRE_KIND_BERT, .max_distance = 4096, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY)},
+    {"bert", WITH(GYRE_KIND_BERT, .max_positions = 4096, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY)},
     {"deberta", WITH(GYRE_KIND_DEBERTA, .max_distance = 90)},
     {"transformer-xl", WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 50)},
 };

@@ -1,7 +1,9 @@
 /* test_decode.c: few queries over keys in place, of every type, contiguous or in pages, shifted since they were rotated or
  * not, against the definition in double. */
-#include "attention/attention_run.h"
-#include "attention/decode.h"
+#include "attention/attention.h"
+#include "attention/attention_planner.h"
+#include "attention/forward/decode.h"
+#include "attention/segments.h"
 
 #include "attention_memory.h"
 
@@ -282,23 +284,27 @@ static gyre_attention_args args_of(const decode_problem *p) {
 /* The way that the tests of this file are about is the one that is taken. */
 static void assert_served(const gyre_attention_args *args, const gyre_key_source *source) {
     gyre_attention_plan plan;
-    gyre_segments passes;
-    gyre_segment pass;
-    gyre_segments_begin(&passes, args, source);
-    assert_int_equal(gyre_segments_next(&passes, &pass), 1);
-    assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
+    gyre_segments segments;
+    gyre_segment segment;
+    gyre_segments_begin(&segments, args, source);
+    assert_int_equal(gyre_segments_next(&segments, &segment), 1);
+    assert_ok(gyre_attention_plan_make(&plan, &segment, 0, NULL));
     assert_int_equal(gyre_decode_supported(&plan), 1);
     assert_true(gyre_decode_bytes(&plan) > 0);
 }
 
 static void run_args(const decode_problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
     const gyre_key_source pages = source_of(p), *source = p->c.page ? &pages : NULL;
-    const size_t bytes = gyre_attention_run_scratch(args, source, exec);
+    const gyre_attention_request request = {"test", args, source, NULL};
+    gyre_attention_run run;
+    assert_ok(gyre_attention_check(&request, NULL));
+    assert_ok(gyre_attention_run_plan(&run, &request, exec, NULL));
+    const size_t bytes = gyre_attention_run_bytes(&run);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_true(bytes > 0 && scratch);
     assert_served(args, source);
     memset(scratch, 0xFF, bytes); /* what is not written is a NaN */
-    assert_ok(gyre_attention_run(args, source, scratch, bytes, exec));
+    gyre_attention_run_execute(&run, scratch, exec);
     free(scratch);
 }
 
@@ -480,14 +486,14 @@ static void other_calls_use_tiles(void **state) {
     decode_problem *p = make_problem(&c, 95);
     gyre_attention_args args = args_of(p);
     gyre_attention_plan plan;
-    gyre_segments passes;
-    gyre_segment pass;
+    gyre_segments segments;
+    gyre_segment segment;
     for (int way = 0; way < 3; way++) {
         args.q.shape[1] = args.out.shape[1] = args.lse.shape[1] = way == 0 ? 9 : 8;
         args.dropout = way == 2 ? 0.5 : 0;
-        gyre_segments_begin(&passes, &args, NULL);
-        assert_int_equal(gyre_segments_next(&passes, &pass), 1);
-        assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
+        gyre_segments_begin(&segments, &args, NULL);
+        assert_int_equal(gyre_segments_next(&segments, &segment), 1);
+        assert_ok(gyre_attention_plan_make(&plan, &segment, 0, NULL));
         assert_int_equal(gyre_decode_supported(&plan), way == 1);
     }
     free_problem(p);

@@ -1,5 +1,6 @@
 /* test_decode_kernels.c: every tier's kernels for few queries, keys and values of every type, against long double. */
 #include "guarded_memory.h"
+#include "kernels/kernels.h"
 
 #include "run_each_tier.h"
 

@@ -1,5 +1,5 @@
 /* test_dropout.c: the generator against its published answers, and the choice it makes for blocks of weights. */
-#include "attention/dropout.h"
+#include "attention/terms/dropout.h"
 
 #include "naive_philox.h"
 #include "run_each_tier.h"
@@ -35,7 +35,7 @@ static void check_block(const gyre_dropout *dropout, const gyre_dropout_block *b
     assert_true(x && y);
     for (int64_t i = 0; i < n; i++)
         x[i] = 0.5f + (float)i, y[i] = -x[i];
-    gyre_dropout_apply_both(dropout, block, x, y, ld);
+    gyre_dropout_apply(dropout, block, x, y, ld);
     for (int64_t i = 0; i < block->rows; i++)
         for (int64_t j = 0; j < ld; j++) {
             const float was = 0.5f + (float)(i * ld + j), got = x[i * ld + j];
@@ -48,7 +48,7 @@ static void check_block(const gyre_dropout *dropout, const gyre_dropout_block *b
         }
     for (int64_t i = 0; i < n; i++)
         y[i] = 0.5f + (float)i;
-    gyre_dropout_apply(dropout, block, y, ld);
+    gyre_dropout_apply(dropout, block, y, NULL, ld);
     assert_memory_equal(x, y, (size_t)n * sizeof *x);
     free(x);
     free(y);
@@ -84,7 +84,7 @@ static double share_dropped(double chance, uint64_t seed) {
     double dropped = 0;
     for (int i = 0; i < ROWS * KEYS; i++)
         x[i] = 1;
-    gyre_dropout_apply(&dropout, &block, x, KEYS);
+    gyre_dropout_apply(&dropout, &block, x, NULL, KEYS);
     for (int i = 0; i < ROWS * KEYS; i++)
         dropped += x[i] == 0;
     return dropped / (ROWS * KEYS);
@@ -111,7 +111,7 @@ static void nonfinite_values_are_dropped(void **state) {
     float x[64], y[64];
     for (int i = 0; i < 64; i++)
         x[i] = NAN, y[i] = INFINITY;
-    gyre_dropout_apply_both(&dropout, &block, x, y, 64);
+    gyre_dropout_apply(&dropout, &block, x, y, 64);
     for (int j = 0; j < 64; j++) {
         const int kept = naive_is_kept(0.5, 4, 0, 0, 0, j);
         assert_true(kept ? isnan(x[j]) && isinf(y[j]) : x[j] == 0 && y[j] == 0);

@@ -14,7 +14,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
     WITH(GYRE_KIND_NEZHA, .max_distance = 6),
-    WITH(GYRE_KIND_BERT, .max_distance = 1024),
+    WITH(GYRE_KIND_BERT, .max_positions = 1024),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
     /* causal by position only, from here on */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),

@@ -1,6 +1,7 @@
 /* test_mutations.c: a test of the tests: each of six bugs in a kernel that rotates is caught, in every type and on top of
  * every tier, by the checks that the real kernels pass (check_rotation_kernels.h). */
 #include "check_rotation_kernels.h"
+#include "kernels/kernels.h"
 #include "run_each_tier.h"
 
 /* The kernel that the mutants below modify, and its type. Kernels have no argument to pass them. */

@@ -79,7 +79,7 @@ static void deberta_beyond_the_table(void **state) {
     (void)state;
     enum { MOST = 48, BUCKETS = 16 };
     for (int buckets = 0; buckets <= BUCKETS; buckets += BUCKETS) {
-        gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = MOST, .buckets = buckets);
+        gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = MOST, .position_buckets = buckets);
         config.heads = config.head_dim = 2;
         gyre_encoding *e = test_encoding(&config);
         const int64_t span = buckets ? buckets : MOST, middle = buckets / 2;
@@ -112,7 +112,7 @@ static void deberta_beyond_the_table(void **state) {
 static void no_scores_no_gradient(void **state) {
     (void)state;
     static const gyre_config configs[] = {WITH(GYRE_KIND_T5, .buckets = 8), WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
-                                          WITH(GYRE_KIND_FIRE, .width = 2)};
+                                          WITH(GYRE_KIND_FIRE, .hidden_units = 2)};
     const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const int64_t shapes[][3] = {{0, 2, 3}, {2, 0, 3}, {2, 2, 0}, {(int64_t)1 << 62, 4, 0}};
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
@@ -133,7 +133,7 @@ static void no_scores_no_gradient(void **state) {
         assert_int_equal(gyre_add_bias_gradient(e, &tables, &zero, &zero, &some, NULL, NULL, NULL), GYRE_EINVAL);
         gyre_encoding_free(e);
     }
-    gyre_config alibi = WITH(GYRE_KIND_ALIBI, .width = 0); /* nothing is trained: there is nothing to write */
+    gyre_config alibi = WITH(GYRE_KIND_ALIBI, .buckets = 0); /* nothing is trained: there is nothing to write */
     alibi.heads = 2;
     gyre_encoding *e = test_encoding(&alibi);
     const double d[2] = {1, 1};
@@ -181,7 +181,7 @@ static void reports_which_sides_exist(void **state) {
         {WITH(GYRE_KIND_KERPLE, .terms = 2), "score.terms: 0x2; kerple has tables on no side (gyre_config)"},
         {WITH(GYRE_KIND_SHAW, .max_distance = 2, .terms = 2),
          "score.terms: 0x2; shaw has tables on the query and the value (gyre_config)"},
-        {WITH(GYRE_KIND_BERT, .max_distance = 2, .terms = 8),
+        {WITH(GYRE_KIND_BERT, .max_positions = 2, .terms = 8),
          "score.terms: 0x8; bert has tables on the query and the key (gyre_config)"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -198,10 +198,10 @@ static void reports_which_sides_exist(void **state) {
 static void schemes_without_scores_are_refused(void **state) {
     (void)state;
     static const gyre_config configs[] = {
-        WITH(GYRE_KIND_ALIBI, .width = 0),          WITH(GYRE_KIND_T5, .buckets = 8),
-        WITH(GYRE_KIND_KERPLE, .width = 0),         WITH(GYRE_KIND_SHAW, .max_distance = 2),
-        WITH(GYRE_KIND_NEZHA, .max_distance = 2),   WITH(GYRE_KIND_BERT, .max_distance = 9),
-        WITH(GYRE_KIND_DEBERTA, .max_distance = 4), WITH(GYRE_KIND_FIRE, .width = 2),
+        WITH(GYRE_KIND_ALIBI, .buckets = 0),        WITH(GYRE_KIND_T5, .buckets = 8),
+        WITH(GYRE_KIND_KERPLE, .buckets = 0),       WITH(GYRE_KIND_SHAW, .max_distance = 2),
+        WITH(GYRE_KIND_NEZHA, .max_distance = 2),   WITH(GYRE_KIND_BERT, .max_positions = 9),
+        WITH(GYRE_KIND_DEBERTA, .max_distance = 4), WITH(GYRE_KIND_FIRE, .hidden_units = 2),
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         gyre_config config = configs[i];

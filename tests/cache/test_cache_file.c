@@ -400,7 +400,7 @@ static void other_places(void **state) {
     assert_int_equal(gyre_cache_load(&cache, NULL, NULL, NULL, &err), GYRE_EINVAL);
     assert_null(cache);
     char beside[80];
-    snprintf(beside, sizeof beside, "%s.0.tmp", folder);
+    snprintf(beside, sizeof beside, "%s.%ld-0.tmp", folder, (long)getpid());
     assert_int_equal(access(beside, F_OK), -1);
 }
 

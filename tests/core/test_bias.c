@@ -1,5 +1,7 @@
 /* test_bias.c: ALiBi's slopes, and the bias added to scores. */
 #include "core/encoding.h"
+#include "core/positions.h"
+#include "core/scheme.h"
 #include "support.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
 
 #include <math.h>
 #include <pthread.h>

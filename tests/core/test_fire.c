@@ -1,11 +1,13 @@
 /* test_fire.c: FIRE against its formula, computed unit by unit. */
 #include "core/encoding.h"
+#include "core/positions.h"
+#include "core/scheme.h"
 #include "naive_attention_tables.h"
 
 enum { HEADS = 3, QUERIES = 9, KEYS = 300, SCORES = QUERIES * HEADS * KEYS, MOST_ROWS = 3 * 256 + 3 };
 
 static gyre_encoding *fire(int64_t width) {
-    gyre_config config = WITH(GYRE_KIND_FIRE, .width = width);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = width);
     config.heads = HEADS;
     return test_encoding(&config);
 }
@@ -98,7 +100,7 @@ static void case_computed_by_hand(void **state) {
     (void)state;
     const double table[6] = {1, 3, 2, -1, 4, 0.5};
     const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 6, 1)};
-    gyre_config config = WITH(GYRE_KIND_FIRE, .width = 1);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = 1);
     config.heads = 1;
     gyre_encoding *e = test_encoding(&config);
     const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
@@ -175,7 +177,7 @@ static void gradient_at_the_edges(void **state) {
     enum { ROWS = 9 }; /* two units: one rises from x = 0, one has weight 0 */
     const double table[ROWS] = {0.5, 10, 2, 0, 0, 0.75, 3, -1, 0.25}, one = 1;
     double got[ROWS] = {0};
-    gyre_config config = WITH(GYRE_KIND_FIRE, .width = 2);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = 2);
     config.heads = 1;
     gyre_encoding *e = test_encoding(&config);
     const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, ROWS, 1)};
@@ -288,9 +290,9 @@ static void nan_propagates(void **state) {
 
 static void bad_input(void **state) {
     (void)state;
-    static const bad_config bad[] = {{WITH(GYRE_KIND_FIRE, .width = 4), 0, "heads"},
-                                     {WITH(GYRE_KIND_FIRE, .width = 257), 2, "score.width"},
-                                     {WITH(GYRE_KIND_FIRE, .width = -1), 2, "score.width"},
+    static const bad_config bad[] = {{WITH(GYRE_KIND_FIRE, .hidden_units = 4), 0, "heads"},
+                                     {WITH(GYRE_KIND_FIRE, .hidden_units = 257), 2, "score.hidden_units"},
+                                     {WITH(GYRE_KIND_FIRE, .hidden_units = -1), 2, "score.hidden_units"},
                                      {WITH(GYRE_KIND_FIRE, .terms = GYRE_TERM_QUERY), 2, "score.terms"}};
     assert_configs_refused(bad, sizeof bad / sizeof *bad);
     double x[9 * HEADS] = {0}, scores[HEADS] = {1, 2, 3};

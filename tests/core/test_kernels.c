@@ -1,5 +1,6 @@
 /* test_kernels.c: every tier's kernels against long double, with forward error bounds. */
 #include "guarded_memory.h"
+#include "kernels/kernels.h"
 
 #include "check_rotation_kernels.h"
 #include "run_each_tier.h"

@@ -1,5 +1,5 @@
 /* test_rotate.c: rotations against reference values, an error bound and the laws of rotations; refused arguments. */
-#include "core/encoding.h"
+#include "core/rotation/rotate_rows.h"
 #include "naive_rotation.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 enum { HEADS = 3, DIM = 8 };
 
 static gyre_encoding *sandwich(int64_t width) {
-    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = width);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = width);
     config.heads = HEADS;
     return test_encoding(&config);
 }
@@ -111,15 +111,15 @@ static void attention_matches_wider_heads(void **state) {
 
 static void bad_input(void **state) {
     (void)state;
-    static const bad_config bad[] = {{WITH(GYRE_KIND_SANDWICH, .width = 8), 0, "heads"},
-                                     {WITH(GYRE_KIND_SANDWICH, .width = 7), 2, "score.width"},
-                                     {WITH(GYRE_KIND_SANDWICH, .width = -2), 2, "score.width"},
-                                     {WITH(GYRE_KIND_SANDWICH, .width = 65538), 2, "score.width"},
+    static const bad_config bad[] = {{WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 8), 0, "heads"},
+                                     {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 7), 2, "score.sinusoid_dim"},
+                                     {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = -2), 2, "score.sinusoid_dim"},
+                                     {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 65538), 2, "score.sinusoid_dim"},
                                      {WITH(GYRE_KIND_SANDWICH, .terms = GYRE_TERM_KEY), 2, "score.terms"}};
     assert_configs_refused(bad, sizeof bad / sizeof *bad);
-    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = 0);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 0);
     assert_ok(gyre_config_suggest(&config));
-    assert_int_equal(config.score.width, 128);
+    assert_int_equal(config.score.sinusoid_dim, 128);
 }
 
 int main(void) {

@@ -13,7 +13,7 @@ static void suggestions(void **state) {
     (void)state;
     static const struct {
         gyre_kind kind;
-        int64_t length, buckets, max_distance, width;
+        int64_t length, buckets, max_distance, hidden_units;
     } want[] = {
         {GYRE_KIND_ALIBI, 64, 0, 0, 0},           {GYRE_KIND_T5, 64, 32, 128, 0},
         {GYRE_KIND_KERPLE, 64, 0, 0, 0},          {GYRE_KIND_SHAW, 64, 0, 16, 0},
@@ -26,16 +26,21 @@ static void suggestions(void **state) {
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const gyre_config config = suggested(want[i].kind, want[i].length);
-        assert_int_equal(config.score.buckets, want[i].buckets);
-        assert_int_equal(config.score.max_distance, want[i].max_distance);
-        assert_int_equal(config.score.width, want[i].width);
+        const int deberta = want[i].kind == GYRE_KIND_DEBERTA, bert = want[i].kind == GYRE_KIND_BERT;
+        assert_int_equal(config.score.buckets, deberta ? 0 : want[i].buckets);
+        assert_int_equal(config.score.position_buckets, deberta ? want[i].buckets : 0);
+        assert_int_equal(config.score.max_distance, bert ? 0 : want[i].max_distance);
+        assert_int_equal(config.score.max_positions, bert ? want[i].max_distance : 0);
+        assert_int_equal(config.score.hidden_units, want[i].hidden_units);
+        assert_int_equal(config.score.sinusoid_dim, 0);
     }
 }
 
 static void set_fields_are_preserved(void **state) {
     (void)state;
     for (int kind = GYRE_KIND_ALIBI; gyre_kind_name((gyre_kind)kind); kind++) {
-        gyre_config config = WITH((gyre_kind)kind, .buckets = 8, .max_distance = 20, .width = 3);
+        gyre_config config = WITH((gyre_kind)kind, .buckets = 8, .position_buckets = 8, .max_distance = 20,
+                                  .max_positions = 20, .hidden_units = 3, .sinusoid_dim = 4);
         config.trained_length = 512;
         const gyre_config was = config;
         assert_ok(gyre_config_suggest(&config));
@@ -43,7 +48,7 @@ static void set_fields_are_preserved(void **state) {
     }
     gyre_config v1 = WITH(GYRE_KIND_DEBERTA, .max_distance = 20); /* no buckets is a valid choice */
     assert_ok(gyre_config_suggest(&v1));
-    assert_int_equal(v1.score.buckets, 0);
+    assert_int_equal(v1.score.position_buckets, 0);
 }
 
 /* The suggestion is a valid config for every trained length. */
@@ -56,7 +61,7 @@ static void suggestions_are_valid_configs(void **state) {
             config.head_dim = 8;
             gyre_encoding_free(test_encoding(&config));
         }
-    gyre_config none = WITH((gyre_kind)1000, .width = 0);
+    gyre_config none = WITH((gyre_kind)1000, .buckets = 0);
     assert_int_equal(gyre_config_suggest(&none), GYRE_EINVAL);
     assert_int_equal(gyre_config_suggest(NULL), GYRE_EINVAL);
 }

@@ -1,5 +1,6 @@
 /* test_tables.c: schemes that index tables by distance: rows against reference values, attention and every gradient against
  * the definition. */
+#include "kernels/kernels.h"
 #include "naive_attention_tables.h"
 
 #include "run_each_tier.h"
@@ -8,7 +9,7 @@
 
 static void check_rows(const json_t *object, const gyre_config *config, const char *key, int64_t sign) {
     const json_t *relative = json_object_get(object, "relative"), *want = json_object_get(object, key);
-    const int64_t span = config->score.buckets;
+    const int64_t span = config->score.position_buckets;
     gyre_encoding *e = test_encoding(config);
     assert_int_equal(json_array_size(relative), json_array_size(want));
     for (size_t i = 0; i < json_array_size(relative); i++) {
@@ -41,7 +42,7 @@ static void rows_agree_with_reference(void **state) {
     }
     assert_true(json_array_size(json_object_get(root, "deberta")) == 2);
     json_array_foreach(json_object_get(root, "deberta"), i, c) {
-        gyre_config config = WITH(GYRE_KIND_DEBERTA, .buckets = test_integer(c, "bucket_size"),
+        gyre_config config = WITH(GYRE_KIND_DEBERTA, .position_buckets = test_integer(c, "bucket_size"),
                                   .max_distance = test_integer(c, "max_position"));
         config.heads = config.head_dim = 2;
         check_rows(c, &config, "bucket", -1);
@@ -59,7 +60,7 @@ static void rows_agree_with_reference(void **state) {
 
 static void bert_refuses_positions_outside(void **state) {
     (void)state;
-    gyre_config config = WITH(GYRE_KIND_BERT, .max_distance = 8);
+    gyre_config config = WITH(GYRE_KIND_BERT, .max_positions = 8);
     config.head_dim = 4;
     gyre_encoding *e = test_encoding(&config);
     int64_t row = -5;
@@ -128,7 +129,7 @@ static gyre_config reference_config(const json_t *object, double *slopes) {
         config.score.terms = kind[4] ? 0 : GYRE_TERM_QUERY;
     } else if (strncmp(kind, "bert-", 5) == 0) {
         config.kind = GYRE_KIND_BERT;
-        config.score.max_distance = test_integer(p, "max_length");
+        config.score.max_positions = test_integer(p, "max_length");
         config.score.terms = strstr(kind, "query") ? GYRE_TERM_QUERY | GYRE_TERM_KEY : 0;
     } else if (strcmp(kind, "deberta") == 0) {
         config.kind = GYRE_KIND_DEBERTA;
@@ -217,10 +218,10 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_SHAW, .max_distance = 3),
     WITH(GYRE_KIND_SHAW, .max_distance = 20, .terms = GYRE_TERM_VALUE),
     WITH(GYRE_KIND_NEZHA, .max_distance = 5),
-    WITH(GYRE_KIND_BERT, .max_distance = 640),
-    WITH(GYRE_KIND_BERT, .max_distance = 640, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
+    WITH(GYRE_KIND_BERT, .max_positions = 640),
+    WITH(GYRE_KIND_BERT, .max_positions = 640, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
     WITH(GYRE_KIND_DEBERTA, .max_distance = 4),
-    WITH(GYRE_KIND_DEBERTA, .max_distance = 40, .buckets = 8),
+    WITH(GYRE_KIND_DEBERTA, .max_distance = 40, .position_buckets = 8),
     WITH(GYRE_KIND_DEBERTA, .max_distance = 300, .terms = GYRE_TERM_KEY),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
@@ -389,12 +390,12 @@ static void creation_errors(void **state) {
         {WITH(GYRE_KIND_SHAW, .max_distance = 4), "head_dim", 1, 0},
         {WITH(GYRE_KIND_NEZHA, .terms = GYRE_TERM_KEY), "score.terms", 0, 0},
         {WITH(GYRE_KIND_NEZHA, .terms = 0), "head_dim", 1, 0},
-        {WITH(GYRE_KIND_BERT, .max_distance = 0), "score.max_distance", 0, 0},
-        {WITH(GYRE_KIND_BERT, .max_distance = 8, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
-        {WITH(GYRE_KIND_BERT, .max_distance = 8), "head_dim", 1, 0},
+        {WITH(GYRE_KIND_BERT, .max_positions = 0), "score.max_positions", 0, 0},
+        {WITH(GYRE_KIND_BERT, .max_positions = 8, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
+        {WITH(GYRE_KIND_BERT, .max_positions = 8), "head_dim", 1, 0},
         {WITH(GYRE_KIND_DEBERTA, .max_distance = 0), "score.max_distance", 0, 0},
-        {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .buckets = 7), "score.buckets", 0, 0},
-        {WITH(GYRE_KIND_DEBERTA, .max_distance = 17, .buckets = 32), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .position_buckets = 7), "score.position_buckets", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 17, .position_buckets = 32), "score.max_distance", 0, 0},
         {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
         {WITH(GYRE_KIND_DEBERTA, .max_distance = 64), "heads", 0, 1},
     };
@@ -491,7 +492,7 @@ static void scratch_is_linear(void **state) {
                 gyre_config config = schemes[scheme];
                 config.head_dim = 64;
                 config.heads = 12;
-                if (config.kind == GYRE_KIND_BERT) config.score.max_distance = n;
+                if (config.kind == GYRE_KIND_BERT) config.score.max_positions = n;
                 gyre_encoding *e = test_encoding(&config);
                 gyre_attention_args args = GYRE_INIT(gyre_attention_args);
                 args.encoding = e;

@@ -2,6 +2,7 @@
  * file. */
 #include "files/gguf_rewrite.h"
 #include "make_gguf_models.h"
+#include "reading/gguf/gguf_rewrite_positions.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -223,7 +224,7 @@ static void refuses_unwritable_targets(void **state) {
     assert_int_equal(symlink(source, other), 0);
     check_refused(NULL, 0, other, GYRE_EINVAL, "the model's own file");
     unlink(other);
-    check_refused(NULL, 0, folder, GYRE_EINVAL, "no regular file");
+    check_refused(NULL, 0, folder, GYRE_EINVAL, "not a regular file");
     check_refused(NULL, 0, nowhere, GYRE_EIO, "No such file");
     put_file(source, "GGUF", 4);
     check_refused(NULL, 0, target, GYRE_EFORMAT, "version: the file ends within it");

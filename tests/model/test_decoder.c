@@ -166,7 +166,7 @@ static void other_encodings(void **state) {
     c.position.score.max_distance = 16;
     m = naive_model(&c, 0.1);
     p = m->config.position;
-    p.score.buckets = 16;
+    p.score.position_buckets = 16;
     p.score.max_distance = 48;
     e = test_encoding(&p);
     check_encoding(m, e, 0, "another map to the same rows");
@@ -239,7 +239,7 @@ static void positions_beyond_tables(void **state) {
     static const gyre_kind kinds[] = {GYRE_KIND_LEARNED, GYRE_KIND_BERT};
     for (int i = 0; i < 2; i++) {
         gyre_model_config c = tiny(kinds[i]);
-        c.position.input.positions = c.position.score.max_distance = 6;
+        c.position.input.positions = c.position.score.max_positions = 6;
         gyre_model *m = naive_model(&c, 0.1);
         gyre_context *x = NULL;
         gyre_error err;

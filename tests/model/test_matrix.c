@@ -3,8 +3,9 @@
 
 #include "run_each_tier.h"
 
-#include "model/layers.h"
-#include "model/matrix.h"
+#include "model/ops/float_buffer.h"
+#include "model/ops/linear.h"
+#include "model/ops/matrix.h"
 #include <float.h>
 #include <stdlib.h>
 

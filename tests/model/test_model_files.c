@@ -5,8 +5,9 @@
 #include "files/safetensors.h"
 #include "make_small_model.h"
 #include "model/model.h"
-#include "model/random.h"
+#include "model/ops/random.h"
 #include "naive_positions.h"
+#include "support.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,6 +4,7 @@
 #include "make_small_model.h"
 #include "model/model.h"
 #include "naive_positions.h"
+#include "support.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static void test_layout_of_tables(void **state) {
     assert_tensor(model, "model.rel_embeddings.weight", 0, 0, 0);
     gyre_model_free(model);
     c = small_config(GYRE_KIND_BERT); /* one embedding for queries and keys */
-    c.position.score.max_distance = 5;
+    c.position.score.max_positions = 5;
     c.position.score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
     model = create(&c, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 9, 8, 1);

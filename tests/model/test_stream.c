@@ -151,7 +151,7 @@ static void matches_the_definition(void **state) {
         p.trained_length = 32;
         p.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
         p.score.max_distance = kinds[i] == GYRE_KIND_T5 ? 20 : 0;
-        p.score.width = kinds[i] == GYRE_KIND_FIRE ? 6 : 0;
+        p.score.hidden_units = kinds[i] == GYRE_KIND_FIRE ? 6 : 0;
         assert_ok(gyre_config_suggest(&p));
         gyre_model *m = model_of(&p);
         check_model(m, 0, gyre_kind_name(kinds[i]));

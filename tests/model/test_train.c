@@ -1,5 +1,6 @@
 /* test_train.c: the gradient of the whole model, and runs that are equal to the last bit. */
 #include "model/model.h"
+#include "model/ops/float_buffer.h"
 #include "naive_decoder.h"
 #include "support.h"
 #include "train/backprop.h"

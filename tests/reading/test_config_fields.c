@@ -62,7 +62,10 @@ FIELD(set_slopes_after, c->score.slopes_after = some_slopes)
 FIELD(set_buckets, c->score.buckets = 32)
 FIELD(set_max_distance, c->score.max_distance = 77)
 FIELD(set_bidirectional, c->score.bidirectional = 1)
-FIELD(set_width, c->score.width = 16)
+FIELD(set_positions, c->score.max_positions = 40)
+FIELD(set_position_buckets, c->score.position_buckets = 16)
+FIELD(set_units, c->score.hidden_units = 16)
+FIELD(set_sinusoid, c->score.sinusoid_dim = 64)
 FIELD(set_terms, c->score.terms = GYRE_TERM_QUERY | GYRE_TERM_VALUE)
 FIELD(set_decay, c->score.decay = GYRE_DECAY_POWER)
 FIELD(set_first, c->rope.first_channel = 8)
@@ -131,7 +134,10 @@ static void test_writes_every_field(void **state) {
                   {nothing, "score_buckets", set_buckets},
                   {nothing, "score_max_distance", set_max_distance},
                   {nothing, "score_bidirectional", set_bidirectional},
-                  {nothing, "score_width", set_width},
+                  {nothing, "score_max_positions", set_positions},
+                  {nothing, "score_position_buckets", set_position_buckets},
+                  {nothing, "score_hidden_units", set_units},
+                  {nothing, "score_sinusoid_dim", set_sinusoid},
                   {nothing, "score_terms", set_terms},
                   {nothing, "score_decay", set_decay},
                   {rope, "query_temperature", set_temperature},
@@ -192,11 +198,45 @@ static void test_reads_the_older_flag(void **state) {
     gyre_config_arrays_free(&arrays);
 }
 
+/* One key served several kinds in older files: the kind decides which field it fills. */
+static void test_reads_older_keys(void **state) {
+    (void)state;
+    static const struct {
+        const char *kind, *key;
+        size_t offset;
+    } older[] = {{"t5", "score_buckets", offsetof(gyre_config, score.buckets)},
+                 {"deberta", "score_buckets", offsetof(gyre_config, score.position_buckets)},
+                 {"shaw", "score_max_distance", offsetof(gyre_config, score.max_distance)},
+                 {"deberta", "score_max_distance", offsetof(gyre_config, score.max_distance)},
+                 {"bert", "score_max_distance", offsetof(gyre_config, score.max_positions)},
+                 {"fire", "score_width", offsetof(gyre_config, score.hidden_units)},
+                 {"sandwich", "score_width", offsetof(gyre_config, score.sinusoid_dim)}};
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"model_type\":\"gyre\",\"position_embedding_type\":\"%s\",\"%s\":24,\"vocab_size\":256,"
+                 "\"hidden_size\":32,\"intermediate_size\":48,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+                 "\"rms_norm_eps\":1e-5,\"tie_word_embeddings\":true}",
+                 older[i].kind, older[i].key);
+        gyre_model_config config;
+        gyre_config_arrays arrays;
+        gyre_error err = {0, ""};
+        if (gyre_model_config_parse(text, strlen(text), path, &config, &arrays, &err)) fail_msg("%s", err.text);
+        const gyre_config *position = &config.position;
+        assert_int_equal(*(const int64_t *)(const void *)((const char *)position + older[i].offset), 24);
+        assert_int_equal(position->score.buckets + position->score.max_distance + position->score.max_positions +
+                             position->score.position_buckets + position->score.hidden_units + position->score.sinusoid_dim,
+                         24);
+        gyre_config_arrays_free(&arrays);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_writes_every_field),
         cmocka_unit_test(test_writes_every_word),
         cmocka_unit_test(test_reads_the_older_flag),
+        cmocka_unit_test(test_reads_older_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

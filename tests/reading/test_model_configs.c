@@ -375,9 +375,12 @@ static void check_other(const gyre_layer_reading *group, const void *row) {
     if (want->positions) same_whole(file, name, "rows of the table", config->input.positions, want->positions);
     if (want->kind == GYRE_KIND_LEARNED || want->kind == GYRE_KIND_SINUSOIDAL)
         same_whole(file, name, "offset", config->input.offset, want->offset);
-    if (want->distance) same_whole(file, name, "distance", config->score.max_distance, want->distance);
+    if (want->distance)
+        same_whole(file, name, "distance",
+                   want->kind == GYRE_KIND_BERT ? config->score.max_positions : config->score.max_distance, want->distance);
     if (want->kind == GYRE_KIND_T5 || want->kind == GYRE_KIND_DEBERTA)
-        same_whole(file, name, "buckets", config->score.buckets, want->buckets);
+        same_whole(file, name, "buckets",
+                   want->kind == GYRE_KIND_T5 ? config->score.buckets : config->score.position_buckets, want->buckets);
     if (want->kind == GYRE_KIND_T5 || want->kind == GYRE_KIND_TRANSFORMER_XL)
         same_whole(file, name, "both directions", config->score.bidirectional, want->bidirectional);
     if (want->terms) same_whole(file, name, "terms", config->score.terms, want->terms);

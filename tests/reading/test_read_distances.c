@@ -98,7 +98,7 @@ static void test_deberta(void **state) {
     const gyre_layer_reading *all = group_of(reading, "all");
     assert_int_equal(all->config.kind, GYRE_KIND_DEBERTA);
     assert_int_equal(all->config.score.max_distance, 512);
-    assert_int_equal(all->config.score.buckets, 0);
+    assert_int_equal(all->config.score.position_buckets, 0);
     assert_int_equal(all->config.score.terms, GYRE_TERM_QUERY | GYRE_TERM_KEY);
     test_close(all->scale, 1.0L / sqrtl(64.0L * 3.0L), 1e-16L, "scale");
     assert_field(all, "terms", "query and key", GYRE_ORIGIN_FILE, "pos_att_type", 2);
@@ -108,7 +108,7 @@ static void test_deberta(void **state) {
                         "\"hidden_size\": 768, \"num_attention_heads\": 12, \"pos_att_type\": [\"p2c\"], "
                         "\"max_relative_positions\": -1, \"position_biased_input\": true, \"conv_kernel_size\": 3}");
     all = group_of(reading, "all");
-    assert_int_equal(all->config.score.buckets, 256);
+    assert_int_equal(all->config.score.position_buckets, 256);
     assert_int_equal(all->config.score.terms, GYRE_TERM_KEY);
     test_close(all->scale, 1.0L / sqrtl(128.0L), 1e-16L, "scale");
     assert_warns(reading, "added at the input as well", NULL, 0);

@@ -240,7 +240,7 @@ static void test_bert_types(void **state) {
         gyre_reading *reading = read_as(key_query, with[i]);
         const gyre_layer_reading *all = group_of(reading, "all");
         assert_int_equal(all->config.kind, GYRE_KIND_BERT);
-        assert_int_equal(all->config.score.max_distance, 128);
+        assert_int_equal(all->config.score.max_positions, 128);
         assert_int_equal(all->config.score.terms, GYRE_TERM_QUERY | GYRE_TERM_KEY);
         assert_int_equal(all->config.head_dim, 64);
         assert_field(all, "encoding", "bert", GYRE_ORIGIN_FILE, "position_embedding_type", 4);

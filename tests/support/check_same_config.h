@@ -10,7 +10,7 @@ static inline void assert_same_numbers(const double *a, const double *b, int64_t
     if (a) assert_memory_equal(a, b, (size_t)n * sizeof *a);
 }
 
-enum { COUNTS = 43, NUMBERS = 18 };
+enum { COUNTS = 46, NUMBERS = 18 };
 
 static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], double numbers[NUMBERS]) {
     const struct gyre_input_config *i = &c->input;
@@ -52,7 +52,10 @@ static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], dou
                                  s->buckets,
                                  s->max_distance,
                                  s->bidirectional,
-                                 s->width,
+                                 s->max_positions,
+                                 s->position_buckets,
+                                 s->hidden_units,
+                                 s->sinusoid_dim,
                                  s->terms,
                                  s->decay,
                                  s->slopes != NULL,

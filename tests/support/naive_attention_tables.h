@@ -62,7 +62,7 @@ static inline void place_tokens(problem *p, test_random *random) {
 }
 
 static inline int64_t fire_width(const problem *p) {
-    return p->config.score.width ? p->config.score.width : 32;
+    return p->config.score.hidden_units ? p->config.score.hidden_units : 32;
 }
 
 /* Maps a random number to the range of the entry: positive where the papers require it, and FIRE's threshold between the

@@ -70,7 +70,7 @@ static inline int64_t naive_t5_bucket(const gyre_config *p, int64_t distance) {
 /* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)). f is a network with one hidden layer of ReLUs. c and L by absolute
  * value. */
 static inline double naive_fire(const gyre_config *p, const double *column, int64_t stride, int64_t m, int64_t distance) {
-    const int64_t width = p->score.width;
+    const int64_t width = p->score.hidden_units;
     const double c = fabs(column[0]), threshold = fabs(column[stride]);
     const double x = log(c * (double)distance + 1) / log(c * fmax(threshold, (double)m) + 1);
     double sum = column[(3 * width + 2) * stride];
@@ -84,8 +84,8 @@ static inline double naive_fire(const gyre_config *p, const double *column, int6
 /* Chi 2022: the dot product of two sinusoids, divided by 8 h / heads. */
 static inline double naive_sandwich(const gyre_config *p, int64_t head, int64_t distance) {
     double sum = 0;
-    for (int64_t i = 0; i < p->score.width / 2; i++)
-        sum += cos((double)distance / pow(10000, 2 * (double)i / (double)p->score.width));
+    for (int64_t i = 0; i < p->score.sinusoid_dim / 2; i++)
+        sum += cos((double)distance / pow(10000, 2 * (double)i / (double)p->score.sinusoid_dim));
     return sum * (double)p->heads / (8 * (double)(head + 1));
 }
 
@@ -113,7 +113,7 @@ static inline double naive_number(const naive *d, const naive_pair *at) {
 /* -- vectors -- */
 /* He 2020 (v1: clamped) and 2021 (v2: log buckets), as in the released code: the row for m - n. */
 static inline int64_t naive_deberta_row(const gyre_config *p, int64_t distance) {
-    const int64_t most = p->score.max_distance, buckets = p->score.buckets, half = buckets / 2;
+    const int64_t most = p->score.max_distance, buckets = p->score.position_buckets, half = buckets / 2;
     if (buckets == 0) return naive_clip(distance + most, 0, 2 * most - 1);
     int64_t at = distance;
     if (distance > half)
@@ -183,9 +183,11 @@ static inline double naive_vectors(const naive *d, const naive_pair *at, const d
             sum += q[i] * naive_nezha(dim, near + most, i);
         return p->score.terms & GYRE_TERM_QUERY ? sum : 0;
     case GYRE_KIND_BERT: /* relative_key_query has one embedding for queries and keys */
-        if (p->score.terms & GYRE_TERM_QUERY) sum += naive_dot(q, query + (at->m - at->n + most - 1) * dim, dim);
-        if (p->score.terms == GYRE_TERM_KEY) query = naive_table(d, at->layer, GYRE_TABLE_KEY);
-        if (p->score.terms & GYRE_TERM_KEY) sum += naive_dot(k, query + (at->m - at->n + most - 1) * dim, dim);
+        query += (at->m - at->n + p->score.max_positions - 1) * dim;
+        if (p->score.terms & GYRE_TERM_QUERY) sum += naive_dot(q, query, dim);
+        if (p->score.terms == GYRE_TERM_KEY)
+            query = naive_table(d, at->layer, GYRE_TABLE_KEY) + (at->m - at->n + p->score.max_positions - 1) * dim;
+        if (p->score.terms & GYRE_TERM_KEY) sum += naive_dot(k, query, dim);
         return sum;
     case GYRE_KIND_DEBERTA:
         return naive_deberta(d, at, q, k);
@@ -269,9 +271,11 @@ static inline int naive_case(int i, int64_t length, gyre_config *p) {
     p->trained_length = p->input.positions = length;
     p->score.decay = extra < 0 ? GYRE_DECAY_LOG : more[extra].decay;
     p->score.terms = extra < 0 ? 0 : more[extra].terms;
-    p->score.buckets = extra >= 0 ? more[extra].buckets : p->kind == GYRE_KIND_T5 ? 8 : 0;
-    p->score.max_distance = p->kind < GYRE_KIND_T5 ? 0 : p->kind == GYRE_KIND_BERT ? length : length / 2;
-    p->score.width = p->kind < GYRE_KIND_T5 ? 0 : 6;
+    p->score.buckets = p->kind == GYRE_KIND_T5 ? 8 : 0;
+    p->score.position_buckets = extra >= 0 ? more[extra].buckets : 0;
+    p->score.max_distance = p->kind < GYRE_KIND_T5 || p->kind == GYRE_KIND_BERT ? 0 : length / 2;
+    p->score.max_positions = p->kind == GYRE_KIND_BERT ? length : 0;
+    p->score.hidden_units = p->score.sinusoid_dim = p->kind < GYRE_KIND_T5 ? 0 : 6;
     return gyre_config_suggest(p) == GYRE_OK;
 }
 

@@ -401,7 +401,7 @@ static void pool_of_one(void) {
     gyre_pool *pool = NULL;
     check(gyre_pool_create(&pool, 2, NULL) == GYRE_EUNSUPPORTED && !pool, "two threads: EUNSUPPORTED");
     check(gyre_pool_create(&pool, -1, NULL) == GYRE_EINVAL && !pool, "-1 threads: EINVAL");
-    check(gyre_pool_create(&pool, 0, NULL) == GYRE_OK && gyre_pool_exec(pool).width == 1, "a pool of one thread");
+    check(gyre_pool_create(&pool, 0, NULL) == GYRE_OK && gyre_pool_exec(pool).concurrency == 1, "a pool of one thread");
     gyre_pool_free(pool);
 }
 

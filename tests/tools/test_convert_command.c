@@ -1,6 +1,6 @@
 /* test_convert_command.c: gyre convert from outside. */
 #include "run_command.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
 
 static void test_there_and_back(void **state) {
     (void)state;

@@ -1,6 +1,7 @@
 /* test_explain_check.c: gyre explain --check finds the layout that weights were trained with: on the bundled model, and on
  * the same model with permuted rows and an unchanged config. */
 #include "run_command.h"
+#include "tools/cli/cli_error.h"
 #include "tools/explain/explain_check.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* test_search_command.c: gyre search from outside: its result, its files and resuming, and its refusals. */
 #include "run_command.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
 #include "tools/common/methods.h"
 
 #include <math.h>

@@ -30,7 +30,7 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
 }
 
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
-    float *table = calloc((size_t)POSITIONS * MODEL_DIM, sizeof *table); /* zeros, so that what is added to stays near 1 */
+    float *table = calloc((size_t)POSITIONS * MODEL_DIM, sizeof *table); /* zeros, so that the input stays near 1 */
     const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, POSITIONS, MODEL_DIM)};
     int status = table ? 0 : cli_fail("memory: out of it (gyre bench)");
     for (int kind = 0; kind < KINDS && !status; kind++)

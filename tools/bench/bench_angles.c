@@ -1,5 +1,5 @@
-/* bench_angles.c: gyre bench angles: cos and sin of many positions, exact and as PyTorch has them, against writing as many
- * bytes. */
+/* bench_angles.c: gyre bench angles: cos and sin of many positions, exact and as PyTorch computes them, compared with writing
+ * the same number of bytes. */
 #include "tools/bench/bench_in_place.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +14,17 @@ typedef struct angle_run {
 
 static double time_angle_rows(const angle_run *r, gyre_status *status) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     *status = gyre_cos_sin(r->encoding, &positions, &r->cosine, &r->sine, r->exec, NULL);
-    return bench_seconds() - begun;
+    return cli_seconds() - started;
 }
 
 static double time_writing(const angle_run *r, int round) {
     const size_t bytes = (size_t)POSITIONS * PAIRS * sizeof(float);
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     memset(r->cosine.data, round, bytes);
     memset(r->sine.data, round, bytes);
-    return bench_seconds() - begun;
+    return cli_seconds() - started;
 }
 
 static int print(const bench_options *o, const char *path, int64_t threads, double seconds, double writing) {
@@ -36,7 +36,7 @@ static int print(const bench_options *o, const char *path, int64_t threads, doub
                                        "write_gbps", 1e-9 * bytes / writing));
     printf("%-6s %7lld %12.1f %16.0f %8.1f %12.1f\n", path, (long long)threads, 1e3 * seconds, 1e-6 * pairs / seconds,
            1e-9 * bytes / seconds, 1e-9 * bytes / writing);
-    return fflush(stdout) ? cli_fail("standard output: writing failed (gyre bench)") : 0;
+    return bench_flush();
 }
 
 static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, int64_t threads) {
@@ -62,7 +62,7 @@ static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, 
                  bench_median(writing, o->rounds));
 }
 
-static angle_run shared_views; /* of the views; bench_for_threads hands no argument on */
+static angle_run shared_views; /* static because bench_for_threads passes no argument */
 
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
     angle_run r = shared_views;

@@ -1,15 +1,16 @@
-/* bench_attention.c: gyre bench attention: prefill against a product of matrices, decoding against the roofline, and what
- * positions, gradients and length policies cost on top, all measured in turn. */
+/* bench_attention.c: gyre bench attention: prefill against a matrix product, decoding against the roofline, and the extra cost
+ * of positions, gradients and length policies, with all calls interleaved. */
 #include "tools/bench/bench_attention.h"
 
 #include "tools/bench/bench_roofline.h"
-#include <errno.h>
+#include "tools/common/value_names.h"
+#include "util/suggest.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* -- cases -- */
-/* What a goal is about. */
+/* What a goal measures. */
 typedef enum attn_metric {
     METRIC_NONE,
     METRIC_OF_SGEMM,
@@ -22,25 +23,19 @@ static const char *const metric_names[] = {NULL, "of_sgemm", "of_roofline", "of_
 
 typedef struct attn_goal {
     attn_metric of;
-    double value; /* at least; of RATIO, at most */
+    double value; /* minimum; for METRIC_RATIO, maximum */
 } attn_goal;
 #define SPEEDUP_GOAL 1.8 /* of two threads */
 
 typedef struct attn_case {
     char name[48];
-    const char *kind, *with; /* with: NULL, or what else sets it apart */
-    gyre_dtype dtype;        /* of keys and values; of queries too in a prefill */
+    const char *kind, *with; /* with: the variant, or NULL */
+    gyre_dtype dtype;        /* of keys and values; in a prefill also of queries */
     int64_t n;
     attn_goal goal;
 } attn_case;
 
 enum { MAX_CASES = 96, MEMORY_TOKENS = 65536, MEMORY_HEADS = 4, MEMORY_LIMIT = 64 << 20 };
-
-static const char *type_name(gyre_dtype dtype) {
-    static const char *const names[] = {
-        [GYRE_DTYPE_F32] = "f32", [GYRE_DTYPE_F16] = "f16", [GYRE_DTYPE_BF16] = "bf16", [GYRE_DTYPE_Q8] = "q8"};
-    return names[dtype];
-}
 
 typedef struct case_list {
     attn_case cases[MAX_CASES];
@@ -50,11 +45,11 @@ typedef struct case_list {
 static void add_case(case_list *list, const char *kind, int64_t n, gyre_dtype dtype, const char *with, attn_goal goal) {
     attn_case *c = &list->cases[list->count++];
     *c = (attn_case){.kind = kind, .with = with, .dtype = dtype, .n = n, .goal = goal};
-    snprintf(c->name, sizeof c->name, "%s-%lld-%s%s%s", kind, (long long)n, type_name(dtype), with ? "-" : "",
+    snprintf(c->name, sizeof c->name, "%s-%lld-%s%s%s", kind, (long long)n, dtype_name(dtype), with ? "-" : "",
              with ? with : "");
 }
 
-/* Keys turned when they are appended, and keys that are turned each time they are read. */
+/* Keys rotated when they are appended, and keys rotated each time they are read. */
 static void add_cached_cases(case_list *list, int64_t n) {
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     static const char *const keys[] = {"rotated", "raw"};
@@ -93,7 +88,7 @@ static case_list list_all_cases(void) {
     return list;
 }
 
-/* A name stands for itself and for those that go on from it: "prefill", "decode-4096". */
+/* out = 1 if word is the name or its beginning up to a dash: "prefill", "decode-4096". */
 static int name_matches(const char *name, const char *word, size_t length) {
     return strncmp(name, word, length) == 0 && (name[length] == 0 || name[length] == '-');
 }
@@ -112,14 +107,14 @@ static int is_chosen(const attn_case *c, const bench_options *o) {
 static void unknown_case_error(const char *word, const char *const *names, int count) {
     char list[2048] = "";
     size_t used = 0;
-    const char *near = cli_closest_name(word, names, count);
+    const char *near = gyre_closest_name(word, names, count);
     if (near) cli_usage_error("--only: \"%s\" is no case; did you mean %s?", word, near);
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     cli_usage_error("--only: \"%s\" is none of %s, nor how they begin", word, list);
 }
 
-/* Ends the program where a word names no case. */
+/* A word that names no case is a usage error. */
 static case_list choose_cases(const bench_options *o) {
     const case_list all = list_all_cases();
     case_list chosen = {.count = 0};
@@ -152,9 +147,9 @@ typedef struct bench_machine {
 
 typedef struct prepared_case {
     attn_data data;
-    attn_call call, baseline; /* base: what the call is compared with, where based */
+    attn_call call, baseline; /* baseline: what the call is compared with, if has_baseline */
     int has_baseline;
-    bench_memory_read memory_read; /* bytes 0: reading is no limit here */
+    bench_memory_read memory_read; /* bytes 0: reading memory is not the limit */
     double flops;
 } prepared_case;
 
@@ -173,7 +168,7 @@ static gyre_config scheme_config(const char *name, int64_t tokens) {
     return config;
 }
 
-/* Twice the trained length. */
+/* `tokens` is twice the trained length. */
 static gyre_config policy_config(int64_t tokens, gyre_length_policy policy) {
     gyre_config config = rope_config(tokens / 2);
     config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
@@ -183,7 +178,7 @@ static gyre_config policy_config(int64_t tokens, gyre_length_policy policy) {
     return config;
 }
 
-/* q8 beside f16. */
+/* The baseline of q8 is f16. */
 static gyre_status open_caches(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
     const gyre_cache_keys keys = strcmp(c->with, "raw") == 0 ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED;
     const gyre_config config = rope_config(c->n);
@@ -234,25 +229,25 @@ static gyre_status prepared_case_open(prepared_case *s, const attn_case *c, cons
     if (decode) s->memory_read = (bench_memory_read){s->data.k, (int64_t)attn_kv_bytes(&s->data)};
     status = decode && c->with && !per_head ? open_caches(s, c, m, &why) : open_calls(s, c, m, &why);
     if (status) prepared_case_close(s);
-    return status ? cli_error(err, status, "%s: %s", c->name, why.text) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s", c->name, why.text) : GYRE_OK;
 }
 
 /* -- measuring -- */
 typedef struct attn_result {
     int64_t threads, rounds;
-    /* NAN = of no meaning here.  Ratios are medians of the rounds'. */
+    /* NAN = not applicable.  Ratios are medians over the rounds. */
     double ns, gflops, gbps, of_sgemm, of_roofline, of_read, base_ns, ratio, speedup;
     double sgemm_gflops, peak_gflops, read_gbps;
 } attn_result;
 
-/* Series of one number of threads. */
+/* The series of one number of threads. */
 enum { SERIES_BASELINE, SERIES_CALL, SERIES_PEAK, SERIES_SGEMM, SERIES_READ, SERIES_COUNT };
 typedef struct series_set {
     bench_series of[SERIES_COUNT];
 } series_set;
 
-static void set_up_series(series_set *set, prepared_case *s, bench_machine *m, int width) {
-    const gyre_exec *exec = &m->execs[width];
+static void set_up_series(series_set *set, prepared_case *s, bench_machine *m, int index) {
+    const gyre_exec *exec = &m->execs[index];
     const double bytes = (double)s->memory_read.bytes;
     set->of[SERIES_BASELINE] = (bench_series){s->has_baseline ? attn_run : NULL, &s->baseline, exec, 0, 0, {0}};
     set->of[SERIES_CALL] = (bench_series){attn_run, &s->call, exec, s->flops, 0, {0}};
@@ -262,15 +257,15 @@ static void set_up_series(series_set *set, prepared_case *s, bench_machine *m, i
     set->of[SERIES_READ] = (bench_series){bytes > 0 ? bench_run_memory_read : NULL, &s->memory_read, exec, bytes, 0, {0}};
 }
 
-/* out = the median over rounds of the least time that flops and bytes take over the time of the call. */
+/* out = the median over rounds of (minimum time for flops and bytes) / (time of the call). */
 static double of_roofline(const series_set *set, int64_t rounds) {
-    double shares[BENCH_MAX_ROUNDS];
+    double fractions[BENCH_MAX_ROUNDS];
     const bench_series *call = &set->of[SERIES_CALL], *peak = &set->of[SERIES_PEAK], *read = &set->of[SERIES_READ];
     for (int64_t r = 0; r < rounds; r++) {
-        const double least = call->amount / peak->amount * peak->seconds[r];
-        shares[r] = (read->run ? fmax(least, read->seconds[r]) : least) / call->seconds[r];
+        const double min_seconds = call->amount / peak->amount * peak->seconds[r];
+        fractions[r] = (read->run ? fmax(min_seconds, read->seconds[r]) : min_seconds) / call->seconds[r];
     }
-    return bench_median(shares, rounds);
+    return bench_median(fractions, rounds);
 }
 
 static attn_result summarise(const series_set *set, const series_set *alone, int gradient, int64_t threads, int64_t rounds) {
@@ -306,7 +301,7 @@ static gyre_status measure(const bench_options *o, const attn_case *c, bench_mac
             if (sets[w].of[i].run) all[count++] = &sets[w].of[i];
     }
     status = bench_run_interleaved(all, count, &rounds);
-    if (status) (void)cli_error(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
+    if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
     for (int w = 0; w < m->execs_count && !status; w++)
         results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->execs[w].concurrency, rounds);
     prepared_case_close(&s);
@@ -314,7 +309,7 @@ static gyre_status measure(const bench_options *o, const attn_case *c, bench_mac
 }
 
 /* -- results -- */
-/* Goals are set for one thread; two have to be faster by that much. */
+/* Goals are set for one thread.  Two threads have a goal for the speedup. */
 static attn_goal goal_of(const attn_case *c, const attn_result *r) {
     if (r->threads == 1) return c->goal;
     const int faster = r->threads == 2 && !isnan(r->speedup);
@@ -345,7 +340,7 @@ static int print_json(const attn_case *c, const attn_result *r) {
     static const char *const names[] = {"ns",   "gflops",    "sgemm_gflops", "of_sgemm", "peak_gflops", "of_roofline",
                                         "gbps", "read_gbps", "of_read",      "base_ns",  "ratio",       "speedup"};
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:s?, s:I, s:I, s:I}", "bench", "attention", "name", c->name, "case",
-                             c->kind, "dtype", type_name(c->dtype), "with", c->with, "n", (json_int_t)c->n, "threads",
+                             c->kind, "dtype", dtype_name(c->dtype), "with", c->with, "n", (json_int_t)c->n, "threads",
                              (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
     int failed = !line;
     for (size_t i = 0; i < sizeof names / sizeof *names && !failed; i++)
@@ -390,7 +385,7 @@ static int print_row(const attn_case *c, const attn_result *r) {
            number(r->gflops, 1, text[0]), number(r->of_sgemm, 2, text[1]), number(r->of_roofline, 2, text[2]),
            number(r->gbps, 1, text[3]), number(r->of_read, 2, text[4]), number(r->ratio, 3, text[5]),
            number(r->speedup, 2, text[6]), goal);
-    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+    return bench_flush();
 }
 
 /* -- memory -- */
@@ -407,17 +402,17 @@ static int print_memory(const bench_options *o, const attn_memory *m) {
            (long long)m->tokens, (long long)m->heads, (long long)m->key_heads, (long long)m->threads,
            m->threads == 1 ? "" : "s", (double)m->scratch / 1048576, peak,
            m->scratch > MEMORY_LIMIT || m->peak > MEMORY_LIMIT ? ", above 64 MiB" : "");
-    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+    return bench_flush();
 }
 
-/* The scratch of the whole, and what a process grows by with fewer heads, which takes minutes as it is. */
+/* Measures the scratch with all heads, and the growth of the process with fewer heads, which already takes minutes. */
 static int measure_memory_case(const bench_options *o, int64_t threads) {
     gyre_error err = {0, ""};
     attn_memory whole = {.tokens = MEMORY_TOKENS, .heads = ATTN_HEADS, .key_heads = ATTN_KV_HEADS, .threads = threads};
-    attn_memory few = {.tokens = MEMORY_TOKENS, .heads = MEMORY_HEADS, .key_heads = 1, .threads = threads};
-    if (attn_measure_memory(&whole, 0, &err) || attn_measure_memory(&few, 1, &err)) return cli_fail_error(&err);
+    attn_memory fewer_heads = {.tokens = MEMORY_TOKENS, .heads = MEMORY_HEADS, .key_heads = 1, .threads = threads};
+    if (attn_measure_memory(&whole, 0, &err) || attn_measure_memory(&fewer_heads, 1, &err)) return cli_fail_error(&err);
     const int failed = print_memory(o, &whole);
-    return failed ? failed : print_memory(o, &few);
+    return failed ? failed : print_memory(o, &fewer_heads);
 }
 
 /* -- the benchmark -- */
@@ -463,7 +458,7 @@ int bench_attention(const bench_options *o) {
     gyre_error err = {0, ""};
     bench_machine m;
     int failed = 0;
-    for (int i = 0; memory && i < execs_count && !failed; i++) /* before there are threads */
+    for (int i = 0; memory && i < execs_count && !failed; i++) /* while there is one thread */
         failed = measure_memory_case(o, threads[i]);
     if (failed || list.count == memory) return failed;
     if (machine_open(&m, threads, execs_count, &err)) return cli_fail_error(&err);

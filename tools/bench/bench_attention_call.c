@@ -1,13 +1,12 @@
 /* bench_attention_call.c: the memory and the arguments of one call of gyre bench attention. */
 #include "tools/bench/bench_attention.h"
 
-#include "tools/bench/bench_roofline.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* -- numbers -- */
-/* Of numbers within -1 .. 1, what a 16-bit type has of the digits: cut, since only speed is looked at. */
+/* Converts a number in -1 .. 1 to a 16-bit type.  Truncates, because only speed is measured. */
 static uint16_t truncate_float(float x, gyre_dtype dtype) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -16,11 +15,10 @@ static uint16_t truncate_float(float x, gyre_dtype dtype) {
     return (uint16_t)(exponent < 113 ? sign : sign | (exponent - 112) << 10 | (bits >> 13 & 0x3ff));
 }
 
-/* `count` numbers in -1 .. 1. */
+/* Fills in `count` random numbers in -1 .. 1. */
 static void fill(void *data, gyre_dtype dtype, int64_t count, uint64_t seed) {
     for (int64_t i = 0; i < count; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        const float x = -1 + 2 * (float)(seed >> 40) * 0x1p-24f;
+        const float x = -1 + 2 * (float)bench_random(&seed);
         if (dtype == GYRE_DTYPE_F32)
             ((float *)data)[i] = x;
         else
@@ -59,7 +57,7 @@ gyre_status attn_data_create(attn_data *d, int gradient, gyre_error *err) {
     }
     if (!failed) return GYRE_OK;
     attn_data_free(d);
-    return cli_error(err, GYRE_ENOMEM, "%lld keys: out of memory (gyre bench)", (long long)d->keys);
+    return gyre_fail(err, GYRE_ENOMEM, "%lld keys: out of memory (gyre bench)", (long long)d->keys);
 }
 
 void attn_data_free(attn_data *d) {
@@ -89,7 +87,7 @@ static gyre_status make_encoding(attn_call *call, const gyre_config *config, con
     if (status || s[0] == 0) return status;
     call->table = alloc_random(s[0] * s[1] * s[2] * s[3], GYRE_DTYPE_F32, 10);
     call->tables.bias = gyre_cdense(call->table, GYRE_DTYPE_F32, s[0], s[1], s[2], s[3]);
-    return call->table ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
+    return call->table ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
 }
 
 void attn_call_init_args(attn_call *out, const attn_data *data) {
@@ -124,9 +122,9 @@ static gyre_status make_scratch(attn_call *call, const gyre_exec *execs, int cou
         const size_t bytes = attn_scratch_bytes(call, &execs[i]);
         if (bytes > call->bytes) call->bytes = bytes;
     }
-    if (call->bytes == 0) return cli_error(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
+    if (call->bytes == 0) return gyre_fail(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
     call->scratch = bench_alloc_huge(call->bytes);
-    return call->scratch ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
+    return call->scratch ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
 }
 
 gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_data *data, int gradient,
@@ -144,7 +142,7 @@ gyre_status attn_call_create(attn_call *out, const gyre_config *config, const at
 
 /* -- a cache -- */
 static void *alloc_huge(void *ctx, size_t bytes, size_t align) {
-    (void)ctx, (void)align; /* pages are aligned to more */
+    (void)ctx, (void)align; /* pages have a larger alignment */
     return bench_alloc_huge(bytes);
 }
 static void free_huge(void *ctx, void *memory) {
@@ -153,7 +151,7 @@ static void free_huge(void *ctx, void *memory) {
 }
 
 static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error *err) {
-    enum { CHUNK = 1024 }; /* the same numbers again and again */
+    enum { CHUNK = 1024 }; /* tokens; the same numbers are repeated */
     const int64_t count = CHUNK * data->key_heads * ATTN_HEAD_DIM;
     float *memory = alloc_random(2 * count, GYRE_DTYPE_F32, 11);
     gyre_status status = memory ? GYRE_OK : GYRE_ENOMEM;
@@ -165,7 +163,7 @@ static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error
         status = gyre_cache_append(call->cache, sequence_id, &k, &v, &positions, NULL, NULL);
     }
     free(memory);
-    return status ? cli_error(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
 }
 
 gyre_status attn_call_create_cached(attn_call *out, const gyre_config *config, gyre_cache_keys keys, gyre_dtype dtype,

@@ -1,12 +1,11 @@
-/* bench_attention_memory.c: what a long prefill needs beyond its queries, keys, values and outputs. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS; NOLINT(bugprone-reserved-identifier): the system asks for it */
+/* bench_attention_memory.c: the memory of a long prefill beyond its queries, keys, values and outputs. */
 #include "tools/bench/bench_attention.h"
 
 #include <sys/mman.h>
 
 enum { FIRST_TOKENS = 64 };
 
-/* The call that a child of this process makes. */
+/* The call that the child process makes. */
 typedef struct memory_job {
     attn_memory *about;
     attn_call call;
@@ -14,31 +13,25 @@ typedef struct memory_job {
     gyre_exec exec;
 } memory_job;
 
-/* Pages that nobody touched. */
-static void *map_untouched_pages(size_t bytes) {
-    void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
 static int run_shortened(const memory_job *job) {
-    attn_call little = job->call;
-    gyre_attention_args *args = &little.args;
+    attn_call shortened = job->call;
+    gyre_attention_args *args = &shortened.args;
     args->q.shape[1] = args->k.shape[1] = args->v.shape[1] = args->out.shape[1] = FIRST_TOKENS;
-    little.bytes = attn_scratch_bytes(&little, &job->exec);
-    little.scratch = map_untouched_pages(little.bytes);
-    const int failed = !little.scratch || attn_run(&little, &job->exec) != GYRE_OK;
-    if (little.scratch) munmap(little.scratch, little.bytes);
+    shortened.bytes = attn_scratch_bytes(&shortened, &job->exec);
+    shortened.scratch = bench_map_untouched(shortened.bytes);
+    const int failed = !shortened.scratch || attn_run(&shortened, &job->exec) != GYRE_OK;
+    if (shortened.scratch) munmap(shortened.scratch, shortened.bytes);
     return failed;
 }
 
-/* Threads and code are there before; the scratch has an address, but no page yet. */
+/* Creates the threads and touches the code.  Maps the scratch without touching its pages. */
 static int prepare(void *arg) {
     memory_job *job = arg;
     if (gyre_pool_create(&job->pool, (int)job->about->threads, NULL)) return 1;
     job->exec = gyre_pool_exec(job->pool);
     if (run_shortened(job)) return 1;
     job->call.bytes = attn_scratch_bytes(&job->call, &job->exec);
-    job->call.scratch = map_untouched_pages(job->call.bytes);
+    job->call.scratch = bench_map_untouched(job->call.bytes);
     return !job->call.scratch;
 }
 static int work(void *arg) {
@@ -52,7 +45,7 @@ static void run_nothing(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, 
 
 gyre_status attn_measure_memory(attn_memory *m, int peak, gyre_error *err) {
     static float nothing[16];
-    const gyre_exec exec = {run_nothing, NULL, m->threads}; /* scratch asks for its width alone */
+    const gyre_exec exec = {run_nothing, NULL, m->threads}; /* computing the scratch only uses its concurrency */
     attn_data data = {.queries = m->tokens,
                       .keys = m->tokens,
                       .heads = m->heads,
@@ -62,10 +55,10 @@ gyre_status attn_measure_memory(attn_memory *m, int peak, gyre_error *err) {
     memory_job job = {.about = m};
     gyre_status status = peak ? attn_data_create(&data, 0, err) : GYRE_OK;
     if (status) return status;
-    if (!peak) data.q = data.k = data.v = data.out = nothing; /* only shapes matter */
+    if (!peak) data.q = data.k = data.v = data.out = nothing; /* only the shapes are used */
     attn_call_init_args(&job.call, &data);
     m->scratch = (int64_t)attn_scratch_bytes(&job.call, &exec);
     m->peak = peak ? bench_peak_rss_growth(prepare, work, &job) : -1;
     if (peak) attn_data_free(&data);
-    return m->scratch ? GYRE_OK : cli_error(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
+    return m->scratch ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
 }

@@ -1,7 +1,8 @@
-/* bench_cache.c: gyre bench cache: what each call of a cache takes, beside one query's attention over the same tokens. */
+/* bench_cache.c: gyre bench cache: the time of each cache call, compared with attention of one query over the same tokens. */
 #include "gyre/gyre_cache.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_in_place.h"
+#include "tools/common/value_names.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum { REPETITIONS = 64, DECODES = 4, ALIGNMENT = 64 };
 /* Sequence 0 has TOKENS tokens before each measurement. */
 typedef struct cache_bench {
     gyre_cache *cache;
-    gyre_encoding *encoding[2]; /* the second is what the cache is moved to and back */
+    gyre_encoding *encoding[2]; /* the cache is switched to the second and back */
     float *q, *k, *v, *out;
     void *scratch;
     size_t scratch_bytes;
@@ -21,7 +22,7 @@ typedef struct cache_bench {
     char path[32];
 } cache_bench;
 
-/* -- what is measured: out = seconds of one call, below 0 where it failed -- */
+/* -- the calls: out = seconds of one call; negative if it failed -- */
 
 static gyre_status append(cache_bench *b, int64_t tokens) {
     const gyre_cview k = gyre_cdense(b->k, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM),
@@ -32,66 +33,66 @@ static gyre_status append(cache_bench *b, int64_t tokens) {
 
 static double time_prompt(cache_bench *b) {
     if (gyre_cache_remove(b->cache, 0, 0, TOKENS, NULL)) return -1;
-    const double begun = bench_seconds();
-    return append(b, TOKENS) ? -1 : bench_seconds() - begun;
+    const double started = cli_seconds();
+    return append(b, TOKENS) ? -1 : cli_seconds() - started;
 }
 
 static double time_append(cache_bench *b) {
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     for (int i = 0; i < REPETITIONS; i++)
         if (append(b, 1)) return -1;
-    return (bench_seconds() - begun) / REPETITIONS;
+    return (cli_seconds() - started) / REPETITIONS;
 }
 
 static double time_fork(cache_bench *b) {
-    const double begun = bench_seconds();
-    return gyre_cache_fork(b->cache, 0, 1, NULL) ? -1 : bench_seconds() - begun;
+    const double started = cli_seconds();
+    return gyre_cache_fork(b->cache, 0, 1, NULL) ? -1 : cli_seconds() - started;
 }
 
 static double time_shift(cache_bench *b) {
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     for (int i = 0; i < REPETITIONS; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {i % 2 ? -1 : 1};
         if (gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL)) return -1;
     }
-    return (bench_seconds() - begun) / REPETITIONS;
+    return (cli_seconds() - started) / REPETITIONS;
 }
 
 static double time_drop(cache_bench *b) {
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     for (int i = 0; i < REPETITIONS; i++)
         if (gyre_cache_remove(b->cache, 0, SINKS, 1, NULL)) return -1;
-    return (bench_seconds() - begun) / REPETITIONS;
+    return (cli_seconds() - started) / REPETITIONS;
 }
 
 static double time_slide(cache_bench *b) {
     double all = 0;
     for (int i = 0; i < REPETITIONS; i++) {
         if (append(b, 1)) return -1;
-        const double begun = bench_seconds();
+        const double started = cli_seconds();
         if (gyre_cache_slide(b->cache, 0, SINKS, TOKENS, NULL, NULL)) return -1;
-        all += bench_seconds() - begun;
+        all += cli_seconds() - started;
     }
     return all / REPETITIONS;
 }
 
 static double time_replan(cache_bench *b) {
     const int other = gyre_cache_get_config(b->cache)->encoding == b->encoding[0];
-    const double begun = bench_seconds();
-    return gyre_cache_set_encoding(b->cache, b->encoding[other], 0, b->exec, NULL) ? -1 : bench_seconds() - begun;
+    const double started = cli_seconds();
+    return gyre_cache_set_encoding(b->cache, b->encoding[other], 0, b->exec, NULL) ? -1 : cli_seconds() - started;
 }
 
 static double time_save(cache_bench *b) {
-    const double begun = bench_seconds();
-    return gyre_cache_save(b->cache, b->path, NULL) ? -1 : bench_seconds() - begun;
+    const double started = cli_seconds();
+    return gyre_cache_save(b->cache, b->path, NULL) ? -1 : cli_seconds() - started;
 }
 
 static double time_load(cache_bench *b) {
     gyre_cache *loaded = NULL;
     if (gyre_cache_save(b->cache, b->path, NULL)) return -1;
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     const gyre_status status = gyre_cache_load(&loaded, b->path, gyre_cache_get_config(b->cache)->encoding, NULL, NULL);
-    const double seconds = bench_seconds() - begun;
+    const double seconds = cli_seconds() - started;
     gyre_cache_free(loaded);
     return status ? -1 : seconds;
 }
@@ -112,13 +113,13 @@ static gyre_status attend(cache_bench *b) {
 }
 
 static double time_decode(cache_bench *b) {
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     for (int i = 0; i < DECODES; i++)
         if (attend(b)) return -1;
-    return (bench_seconds() - begun) / DECODES;
+    return (cli_seconds() - started) / DECODES;
 }
 
-/* The tokens moved stand before those that did not, as after a part of a prompt was taken out. */
+/* The shifted tokens overlap the earlier ones, as after a part of a prompt was removed. */
 static double time_decode_shifted(cache_bench *b) {
     const int64_t delta[GYRE_MAX_AXES] = {-500};
     return gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL) ? -1 : time_decode(b);
@@ -142,12 +143,12 @@ enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS };
 
 /* -- the cache -- */
 
+/* out = in (0, 1). */
 static double uniform(uint64_t *seed) {
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return ((double)(*seed >> 40) + 0.5) * 0x1p-24;
+    return bench_random(seed) + 0x1p-25;
 }
 
-/* Of a normal distribution. */
+/* out = `count` normally distributed numbers (Box-Muller); NULL = out of memory. */
 static float *alloc_random(int64_t count, uint64_t seed) {
     float *out = malloc((size_t)count * sizeof *out);
     for (int64_t i = 0; out && i < count; i++) {
@@ -201,11 +202,11 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
     b->scratch_bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
     b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (!b->q || !b->k || !b->v || !b->out || !b->scratch)
-        return cli_error(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
+        return gyre_fail(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
     memcpy(b->path, "/tmp/gyre_bench_XXXXXX", sizeof "/tmp/gyre_bench_XXXXXX");
     const int fd = mkstemp(b->path);
     if (fd < 0) *b->path = '\0';
-    if (fd < 0) return cli_error(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
+    if (fd < 0) return gyre_fail(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
     close(fd);
     return GYRE_OK;
 }
@@ -229,7 +230,7 @@ static int print_call(const bench_options *o, const char *name, double seconds, 
 static int measure(const bench_options *o, cache_bench *b, int64_t threads) {
     static double seconds[CALL_COUNT][BENCH_MAX_ROUNDS];
     int status = 0;
-    for (int64_t round = -1; round < o->rounds; round++) /* the first meets memory that was never touched */
+    for (int64_t round = -1; round < o->rounds; round++) /* round -1 touches the memory and is not counted */
         for (int i = 0; i < CALL_COUNT; i++) {
             const double s = refill(b) ? -1 : CALLS[i].time(b);
             if (s < 0) return cli_fail("%s: failed (gyre bench cache)", CALLS[i].name);
@@ -252,38 +253,35 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
 
 /* -- types -- */
 
-static const struct {
-    const char *name;
-    gyre_dtype type;
-} TYPES[] = {{"f32", GYRE_DTYPE_F32}, {"f16", GYRE_DTYPE_F16}, {"bf16", GYRE_DTYPE_BF16}, {"q8", GYRE_DTYPE_Q8}};
+static const gyre_dtype TYPES[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
 enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
 
 static int print_type(const bench_options *o, int type, double error) {
-    const gyre_dtype dtype = TYPES[type].type;
+    const gyre_dtype dtype = TYPES[type];
     const size_t row = HEAD_DIM * gyre_dtype_size(dtype) + (dtype == GYRE_DTYPE_Q8 ? sizeof(float) : 0);
     if (o->common.json)
-        return cli_json_line(json_pack("{s:s, s:s, s:f, s:I}", "bench", "cache", "type", TYPES[type].name, "error", error,
+        return cli_json_line(json_pack("{s:s, s:s, s:f, s:I}", "bench", "cache", "type", dtype_name(dtype), "error", error,
                                        "token_bytes", (json_int_t)(2 * HEADS * row)));
-    printf("  %-15s %10.1e %8zu\n", TYPES[type].name, error, 2 * HEADS * row);
+    printf("  %-15s %10.1e %8zu\n", dtype_name(dtype), error, 2 * HEADS * row);
     return 0;
 }
 
-/* What attention of one query loses where keys and values are kept in fewer bits than f32. */
+/* Measures the error of attention with keys and values in fewer bits than f32. */
 static int measure_types(const bench_options *o) {
-    float kept[QUERY_HEADS * HEAD_DIM] = {0};
+    float exact[QUERY_HEADS * HEAD_DIM] = {0}; /* with f32, the first type */
     int out = 0;
     if (!o->common.json) printf("type%8s rms error to f32, bytes of a token\n", "");
     for (int i = 0; i < TYPE_COUNT && !out; i++) {
         gyre_error err = {0, ""};
         cache_bench b = {.exec = NULL};
-        gyre_status status = open_bench(&b, TYPES[i].type, &err);
+        gyre_status status = open_bench(&b, TYPES[i], &err);
         if (!status && (append(&b, TOKENS) || attend(&b)))
-            status = cli_error(&err, GYRE_EINVAL, "types: failed (gyre bench)");
+            status = gyre_fail(&err, GYRE_EINVAL, "types: failed (gyre bench)");
         double all = 0, off = 0;
         for (int j = 0; j < QUERY_HEADS * HEAD_DIM && !status; j++) {
-            if (i == 0) kept[j] = b.out[j];
-            all += (double)kept[j] * (double)kept[j];
-            off += ((double)b.out[j] - (double)kept[j]) * ((double)b.out[j] - (double)kept[j]);
+            if (i == 0) exact[j] = b.out[j];
+            all += (double)exact[j] * (double)exact[j];
+            off += ((double)b.out[j] - (double)exact[j]) * ((double)b.out[j] - (double)exact[j]);
         }
         out = status ? cli_fail_error(&err) : print_type(o, i, sqrt(off / all));
         close_bench(&b);

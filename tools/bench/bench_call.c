@@ -1,14 +1,12 @@
-/* bench_call.c: the memory and the arguments of one call that gyre bench measures. */
+/* bench_call.c: the memory and the arguments of one call of gyre bench encodings. */
 #include "tools/bench/bench.h"
 #include <stdlib.h>
 
-/* out = `count` floats between least and most, NULL where memory ran out. */
-static float *alloc_random(int64_t count, uint64_t seed, float least, float most) {
+/* out = `count` random floats between min and max; NULL = out of memory. */
+static float *alloc_random(int64_t count, uint64_t seed, float min, float max) {
     float *out = malloc((size_t)(count > 0 ? count : 1) * sizeof *out);
-    for (int64_t i = 0; out && i < count; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        out[i] = least + (most - least) * (float)(seed >> 40) * 0x1p-24f;
-    }
+    for (int64_t i = 0; out && i < count; i++)
+        out[i] = min + (max - min) * (float)bench_random(&seed);
     return out;
 }
 
@@ -22,7 +20,7 @@ gyre_status bench_data_create(bench_data *out, const bench_shape *shape, gyre_er
         *all[i] = alloc_random(count, (uint64_t)i + 1, -1, 1);
         if (*all[i]) continue;
         bench_data_free(out);
-        return cli_error(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
+        return gyre_fail(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
     }
     return GYRE_OK;
 }
@@ -42,9 +40,9 @@ static gyre_status make_table(bench_call *call, int which, int gradient, const i
         &call->gradients.input, &call->gradients.query,        &call->gradients.key,          &call->gradients.value,
         &call->gradients.bias,  &call->gradients.content_bias, &call->gradients.position_bias};
     const int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
-    /* Rates and thresholds in a bias table have to be above 0. */
-    const float least = which == GYRE_TABLE_BIAS ? 0.01f : -0.1f;
-    call->table[which] = alloc_random(count, 100 + (uint64_t)which, least, 0.1f);
+    /* Rates and thresholds in a bias table must be above 0. */
+    const float min = which == GYRE_TABLE_BIAS ? 0.01f : -0.1f;
+    call->table[which] = alloc_random(count, 100 + (uint64_t)which, min, 0.1f);
     if (!call->table[which]) return GYRE_ENOMEM;
     *tables[which] = gyre_cdense(call->table[which], GYRE_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]);
     if (!gradient) return GYRE_OK;
@@ -81,9 +79,9 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
     config.input.dim = shape->heads * shape->head_dim;
     if (scheme->configure) scheme->configure(&config, shape->tokens);
     gyre_status status = gyre_config_suggest(&config);
-    if (status) return cli_error(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
+    if (status) return gyre_fail(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
     status = gyre_encoding_create(out, &config, NULL, &why);
-    return status ? cli_error(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
 }
 
 gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
@@ -128,7 +126,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
     if (status) {
         bench_call_free(out);
-        return cli_error(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
+        return gyre_fail(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
     }
     describe_call(out, causal, data);
     return GYRE_OK;
@@ -177,11 +175,11 @@ gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gy
     if (!call->gradient) return GYRE_OK;
     const size_t bytes = gyre_attention_scratch(&call->args, 0, exec);
     void *scratch = NULL;
-    gyre_status status = GYRE_EINVAL; /* no scratch: the arguments are wrong */
+    gyre_status status = GYRE_EINVAL; /* bytes 0: the arguments are wrong */
     if (bytes && posix_memalign(&scratch, 64, bytes))
         status = GYRE_ENOMEM;
     else if (bytes)
         status = gyre_attention(&call->args, scratch, bytes, exec, NULL);
     free(scratch);
-    return status ? cli_error(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
 }

@@ -1,8 +1,6 @@
-/* bench_encodings.c: gyre bench encodings: what positions cost attention, in time and in memory.  Each scheme is timed in
- * turn with attention without positions, round by round, so that a slow moment of the machine meets both. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS; NOLINT(bugprone-reserved-identifier): the system asks for it */
+/* bench_encodings.c: gyre bench encodings: what positions cost attention, in time and in memory.  Each scheme alternates with
+ * attention without positions, round by round, so that a slow moment of the machine affects both. */
 #include "tools/bench/bench.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,24 +24,18 @@ typedef struct memory_job {
     size_t bytes;
 } memory_job;
 
-/* Pages that nobody touched: what malloc gives may have been in use before. */
-static void *map_untouched_pages(size_t bytes) {
-    void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
-/* Threads and code are there before; the scratch has an address, but no page yet. */
+/* Creates the threads and touches the code.  Maps the scratch without touching its pages. */
 static int prepare_memory(void *arg) {
     memory_job *job = arg;
     if (cli_pool_open(job->options, &job->pool, &job->exec)) return 1;
     const int64_t all = job->call->args.q.shape[1];
-    const bench_call little = bench_call_shortened(job->call, all < FIRST_TOKENS ? all : FIRST_TOKENS);
-    const size_t few = bench_call_scratch(&little, &job->exec);
-    void *scratch = map_untouched_pages(few);
-    const int failed = !scratch || bench_call_run(&little, scratch, few, &job->exec) != GYRE_OK;
-    if (scratch) munmap(scratch, few);
+    const bench_call shortened = bench_call_shortened(job->call, all < FIRST_TOKENS ? all : FIRST_TOKENS);
+    const size_t bytes = bench_call_scratch(&shortened, &job->exec);
+    void *scratch = bench_map_untouched(bytes);
+    const int failed = !scratch || bench_call_run(&shortened, scratch, bytes, &job->exec) != GYRE_OK;
+    if (scratch) munmap(scratch, bytes);
     job->bytes = bench_call_scratch(job->call, &job->exec);
-    job->scratch = map_untouched_pages(job->bytes);
+    job->scratch = bench_map_untouched(job->bytes);
     return failed || !job->scratch;
 }
 
@@ -60,10 +52,10 @@ typedef struct timed_call {
 } timed_call;
 
 static gyre_status time_once(const timed_call *t, const gyre_exec *exec, double *ms, gyre_error *err) {
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     const gyre_status status = bench_call_run(t->call, t->scratch, t->bytes, exec);
-    *ms = 1e3 * (bench_seconds() - begun);
-    return status ? cli_error(err, status, "%s: %s (gyre bench)", t->call->name, gyre_status_text(status)) : GYRE_OK;
+    *ms = 1e3 * (cli_seconds() - started);
+    return status ? gyre_fail(err, status, "%s: %s (gyre bench)", t->call->name, gyre_status_text(status)) : GYRE_OK;
 }
 
 static gyre_status timed_open(timed_call *t, const bench_call *call, const gyre_exec *exec, gyre_error *err) {
@@ -71,13 +63,13 @@ static gyre_status timed_open(timed_call *t, const bench_call *call, const gyre_
     double ms;
     if (t->bytes && posix_memalign(&t->scratch, 64, t->bytes)) {
         t->scratch = NULL;
-        return cli_error(err, GYRE_ENOMEM, "%s: out of memory for the scratch (gyre bench)", call->name);
+        return gyre_fail(err, GYRE_ENOMEM, "%s: out of memory for the scratch (gyre bench)", call->name);
     }
     const gyre_status status = bench_call_forward(call, exec, err);
-    return status ? status : time_once(t, exec, &ms, err); /* the first call meets pages and caches that are cold */
+    return status ? status : time_once(t, exec, &ms, err); /* the first call runs with cold pages and caches */
 }
 
-/* calls: without positions, and with. */
+/* calls[0]: without positions; calls[1]: with. */
 static gyre_status time_calls(const bench_call *const calls[2], int64_t rounds, const gyre_exec *exec, bench_result *result,
                               gyre_error *err) {
     double ms[2][BENCH_MAX_ROUNDS], ratio[BENCH_MAX_ROUNDS];
@@ -103,7 +95,7 @@ static gyre_status time_calls(const bench_call *const calls[2], int64_t rounds, 
 static gyre_status measure_calls(const bench_options *o, const bench_call *const calls[2], bench_result *result,
                                  gyre_error *err) {
     memory_job job = {.call = calls[1], .options = &o->common};
-    result->peak = bench_peak_rss_growth(prepare_memory, work_in_memory, &job); /* before there are threads */
+    result->peak = bench_peak_rss_growth(prepare_memory, work_in_memory, &job); /* while there is one thread */
     gyre_pool *pool = NULL;
     gyre_status status = gyre_pool_create(&pool, o->common.threads, err);
     if (status) return status;
@@ -132,7 +124,7 @@ static gyre_status measure_scheme(const bench_options *o, const bench_scheme *sc
 }
 
 /* -- results -- */
-/* Four bytes for each pair of tokens in each head: what no scheme may need. */
+/* out = four bytes per pair of tokens and head: the memory that no scheme may need. */
 static double matrix_bytes(const bench_shape *s) {
     return 4.0 * (double)s->heads * (double)s->tokens * (double)s->tokens;
 }
@@ -164,7 +156,7 @@ static int print_row(const bench_scheme *scheme, const bench_result *r) {
     printf("%-24s %-6s %10.2f %10.2f %7.2f %6s %12.2f %10s%s\n", scheme->name, scheme->causal ? "causal" : "none", r->ms,
            r->base_ms, r->ratio, goal, (double)r->scratch / MEBIBYTE, peak,
            r->goal > 0 && r->ratio > r->goal ? "  above the goal" : "");
-    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+    return bench_flush();
 }
 
 static int bench_tokens(const bench_options *o, const bench_scheme *schemes, int count, int64_t tokens) {
@@ -188,7 +180,7 @@ static int bench_tokens(const bench_options *o, const bench_scheme *schemes, int
     return failed;
 }
 
-/* "0 threads" and the default mean as many as there are: the width of a pool tells. */
+/* Replaces 0 threads by the number of processors, the concurrency of a pool. */
 static int count_threads(bench_options *o) {
     gyre_pool *pool = NULL;
     gyre_exec exec;
@@ -198,7 +190,7 @@ static int count_threads(bench_options *o) {
     return 0;
 }
 
-/* Before the first row: a scheme that these sizes do not suit would end the table in its middle. */
+/* Checks all schemes before the first row, because an error would end the table in the middle. */
 static int check_schemes(const bench_options *o, const bench_scheme *schemes, int count) {
     gyre_error err = {0, ""};
     for (int64_t t = 0; t < o->encodings.tokens_count; t++)

@@ -1,14 +1,13 @@
-/* bench_in_place.c: timing calls against a multiplication in place. */
+/* bench_in_place.c: times calls against a multiplication in place. */
 #include "tools/bench/bench_in_place.h"
 
 #include "tools/bench/bench_stream_scale.h"
+#include "tools/common/value_names.h"
 #include <math.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum { CHUNK = 1 << 16 /* elements */ };
 const gyre_dtype bench_types[BENCH_TYPES] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
-const char *const bench_type_names[BENCH_TYPES] = {"f32", "f16", "bf16", "f64"};
 const int64_t bench_sizes[BENCH_SIZES] = {1, 16, 512, 4096};
 
 /* -- the limit -- */
@@ -26,7 +25,7 @@ static void scale_chunk(void *arg, int64_t chunk) {
                        s->by);
 }
 
-/* By 1/2 and by 2 in turn: numbers stay what they are, and none grows too small for the processor's fast paths. */
+/* Multiplies by 1/2 and by 2 alternately, so that numbers stay in the range of the processor's fast paths. */
 static void run_limit_once(scale_job *s, const gyre_exec *exec) {
     s->by = s->by == 2 ? 0.5f : 2;
     if (exec->concurrency > 1 && (size_t)s->n * gyre_dtype_size(s->dtype) >= (size_t)1 << 20)
@@ -36,19 +35,19 @@ static void run_limit_once(scale_job *s, const gyre_exec *exec) {
 }
 
 /* -- measuring -- */
-/* Seconds of one call, over as many as take about a millisecond. */
+/* out = seconds per call, over `times` calls; NAN if one failed. */
 static double time_calls(const bench_in_place *r, int64_t times) {
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     for (int64_t i = 0; i < times; i++)
         if (r->call(r) != GYRE_OK) return NAN;
-    return (bench_seconds() - begun) / (double)times;
+    return (cli_seconds() - started) / (double)times;
 }
 static double time_limit(scale_job *limit, const gyre_exec *exec, int64_t times) {
-    const int64_t even = times / 2 * 2 + 2; /* what is halved is doubled again */
-    const double begun = bench_seconds();
+    const int64_t even = times / 2 * 2 + 2; /* each halving is undone by a doubling */
+    const double started = cli_seconds();
     for (int64_t i = 0; i < even; i++)
         run_limit_once(limit, exec);
-    return (bench_seconds() - begun) / (double)even;
+    return (cli_seconds() - started) / (double)even;
 }
 
 static void measure(const bench_in_place *r, scale_job *limit, int64_t rounds, bench_in_place_result *out) {
@@ -59,7 +58,7 @@ static void measure(const bench_in_place *r, scale_job *limit, int64_t rounds, b
     const double once = time_calls(r, 3), enough = 2e-3;
     const int64_t times = once < enough ? (int64_t)(enough / once) + 1 : 1;
     (void)time_limit(limit, r->exec, times);
-    for (int64_t i = 0; i < rounds; i++) { /* each after a call that fetches its memory into the caches, if it fits */
+    for (int64_t i = 0; i < rounds; i++) { /* an untimed call first loads the memory into the caches, if it fits */
         (void)time_calls(r, 1);
         s[0][i] = time_calls(r, times);
         (void)time_limit(limit, r->exec, 1);
@@ -75,17 +74,7 @@ static void measure(const bench_in_place *r, scale_job *limit, int64_t rounds, b
     out->of_bytes = bench_median(s[4], rounds);
 }
 
-/* Huge pages for both, or for neither. */
-static void *take(size_t bytes) {
-    const size_t page = (size_t)2 << 20, whole = (bytes + page - 1) / page * page;
-    void *memory = aligned_alloc(page, whole);
-#ifdef MADV_HUGEPAGE
-    if (memory) (void)madvise(memory, whole, MADV_HUGEPAGE);
-#endif
-    return memory;
-}
-
-/* Numbers near 1 in any of the types, and as floats too. */
+/* Fills in numbers near 1, which are also valid floats if the bytes are read as floats. */
 static void fill(void *data, gyre_dtype dtype, int64_t n) {
     const uint16_t half = dtype == GYRE_DTYPE_F16 ? 0x3c00 : 0x3f80;
     for (int64_t i = 0; i < n; i++) {
@@ -104,15 +93,15 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
     const int64_t n = run->view.shape[0] * run->view.shape[1] * run->view.shape[2] * run->view.shape[3];
     const gyre_dtype dtype = run->view.dtype;
     out->bytes = n * (int64_t)gyre_dtype_size(dtype);
-    scale_job limit = {take((size_t)out->bytes), dtype, 2, n};
-    run->view.data = take((size_t)out->bytes);
+    scale_job limit = {bench_alloc_huge((size_t)out->bytes), dtype, 2, n};
+    run->view.data = bench_alloc_huge((size_t)out->bytes);
     gyre_status status = GYRE_OK;
-    if (!limit.x || !run->view.data) status = cli_error(err, GYRE_ENOMEM, "memory: out of it (gyre bench)");
+    if (!limit.x || !run->view.data) status = gyre_fail(err, GYRE_ENOMEM, "memory: out of it (gyre bench)");
     if (status == GYRE_OK) {
         fill(run->view.data, dtype, n);
         fill(limit.x, dtype, n);
         measure(run, &limit, rounds, out);
-        if (isnan(out->ns)) status = cli_error(err, GYRE_EINVAL, "call: it failed (gyre bench)");
+        if (isnan(out->ns)) status = gyre_fail(err, GYRE_EINVAL, "call: it failed (gyre bench)");
     }
     free(run->view.data);
     free(limit.x);
@@ -131,14 +120,14 @@ int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, 
     const double moved = 2 * (double)r->bytes; /* read and written */
     if (o->common.json)
         return cli_json_line(json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "bench", row->bench,
-                                       "dtype", bench_type_names[row->type], row->column, row->what, "tokens",
+                                       "dtype", dtype_name(bench_types[row->type]), row->column, row->what, "tokens",
                                        (json_int_t)row->tokens, "threads", (json_int_t)row->threads, "ns", r->ns, "gbps",
                                        moved / r->ns, "limit_gbps", moved / r->limit_ns, "of_limit", r->of_limit,
                                        "bytes_gbps", moved / r->bytes_ns, "of_bytes", r->of_bytes));
-    printf("%-5s %-20s %6lld %7lld %12.0f %9.1f %9.1f %9.2f %9.1f %9.2f\n", bench_type_names[row->type], row->what,
+    printf("%-5s %-20s %6lld %7lld %12.0f %9.1f %9.1f %9.2f %9.1f %9.2f\n", dtype_name(bench_types[row->type]), row->what,
            (long long)row->tokens, (long long)row->threads, r->ns, moved / r->ns, moved / r->limit_ns, r->of_limit,
            moved / r->bytes_ns, r->of_bytes);
-    return fflush(stdout) ? cli_fail("standard output: writing failed (gyre bench)") : 0;
+    return bench_flush();
 }
 
 static int run_with_threads(const bench_options *o, int64_t threads,

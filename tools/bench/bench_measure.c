@@ -1,19 +1,16 @@
-/* bench_measure.c: time and resident memory. */
+/* bench_measure.c: medians, memory and random numbers for the benchmarks. */
+#define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): for MAP_ANONYMOUS and madvise; glibc defines this name
 #include "tools/bench/bench.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
-
-double bench_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int ascending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -25,7 +22,7 @@ double bench_median(double *values, int64_t n) {
 }
 
 /* -- resident memory -- */
-/* out = bytes resident now, -1 where the system does not tell. */
+/* out = resident bytes now; -1 if the system does not provide it. */
 static int64_t resident(void) {
     FILE *file = fopen("/proc/self/statm", "r");
     char text[128] = "", *end = text;
@@ -37,12 +34,12 @@ static int64_t resident(void) {
     return all > 0 && pages > 0 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
 }
 
-/* A child's high-water mark begins with what it inherits.  What prepare needed for a moment is above what it leaves, but
- * below what work needs, or work is the smaller of the two. */
+/* The high-water mark of a child starts with what it inherits.  It also covers the temporary memory of prepare, so work must
+ * need more than that for the result to be exact. */
 static int64_t measure(int (*prepare)(void *arg), int (*work)(void *arg), void *arg) {
     struct rusage usage;
 #ifdef __linux__
-    (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* else the figure is in steps of 2 MiB */
+    (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* otherwise the result is a multiple of 2 MiB */
 #endif
     if (prepare(arg)) return -1;
     const int64_t before = resident();
@@ -55,7 +52,7 @@ int64_t bench_peak_rss_growth(int (*prepare)(void *arg), int (*work)(void *arg),
     int ends[2], status = 0;
     int64_t growth = -1;
     if (pipe(ends)) return -1;
-    (void)fflush(NULL); /* or the child has it too */
+    (void)fflush(NULL); /* otherwise the child would print the buffer again */
     const pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
@@ -68,4 +65,28 @@ int64_t bench_peak_rss_growth(int (*prepare)(void *arg), int (*work)(void *arg),
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     return growth;
+}
+
+/* -- memory, random numbers, output -- */
+void *bench_map_untouched(size_t bytes) {
+    void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void *bench_alloc_huge(size_t bytes) {
+    const size_t page = (size_t)2 << 20, whole = (bytes + page - 1) / page * page;
+    void *memory = aligned_alloc(page, whole > 0 ? whole : page);
+#ifdef MADV_HUGEPAGE
+    if (memory) (void)madvise(memory, whole, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+double bench_random(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*seed >> 40) * 0x1p-24;
+}
+
+int bench_flush(void) {
+    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
 }

@@ -1,9 +1,10 @@
-/* bench_model.c: gyre bench model: a llama of a hundred million parameters read from its files: prefill against a product of
- * matrices, decoding against reading as many bytes, evaluation against the forward pass alone. */
-#define _DEFAULT_SOURCE /* mkdtemp; NOLINT(bugprone-reserved-identifier): the system asks for it */
+/* bench_model.c: gyre bench model: a llama of a hundred million parameters read from files: prefill against a matrix product,
+ * decoding against reading the same number of bytes, evaluation against the forward pass alone. */
 #include "gyre/gyre_model.h"
 #include "tools/bench/bench_roofline.h"
-#include <errno.h>
+#include "tools/cli/temporary_folder.h"
+#include "tools/common/value_names.h"
+#include "util/checkpoint_files.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,10 @@
 enum { MODEL_DIM = 768, HEADS = 12, KEY_HEADS = 4, HEAD_DIM = 64, MLP_DIM = 2048 };
 enum { PREFILL = 512, PROMPT = 128, WINDOW = 512, MOST_THREADS = 1024 };
 #define PREFILL_GOAL 0.70 /* of sgemm */
-#define DECODE_GOAL  0.70 /* of reading */
-#define EVAL_GOAL    0.85 /* forward pass in an evaluation */
+#define DECODE_GOAL  0.70 /* of reading memory */
+#define EVAL_GOAL    0.85 /* of the forward pass alone */
 
-static const struct {
-    const char *name;
-    gyre_dtype dtype;
-} TYPES[] = {{"f32", GYRE_DTYPE_F32}, {"bf16", GYRE_DTYPE_BF16}};
+static const gyre_dtype TYPES[] = {GYRE_DTYPE_F32, GYRE_DTYPE_BF16};
 enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
 
 /* -- the models -- */
@@ -28,20 +26,14 @@ typedef struct model_files {
 } model_files;
 
 static gyre_status make_folder(model_files *files, gyre_error *err) {
-    const char *base = getenv("TMPDIR");
-    const int length = snprintf(files->folder, sizeof files->folder, "%s/gyre_bench_XXXXXX", base && *base ? base : "/tmp");
-    if (length < 0 || (size_t)length >= sizeof files->folder || !mkdtemp(files->folder)) {
-        *files->folder = '\0';
-        return cli_error(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (gyre bench model)",
-                         base && *base ? base : "/tmp", strerror(errno));
-    }
+    const gyre_status status = temporary_folder_create("bench", files->folder, sizeof files->folder, err);
     for (int t = 0; t < TYPE_COUNT; t++)
-        snprintf(files->path_by_type[t], sizeof files->path_by_type[t], "%s/%s", files->folder, TYPES[t].name);
-    return GYRE_OK;
+        snprintf(files->path_by_type[t], sizeof files->path_by_type[t], "%s/%s", files->folder, dtype_name(TYPES[t]));
+    return status;
 }
 
 static void remove_folder(const model_files *files) {
-    static const char *const names[] = {"config.json", "model.safetensors"};
+    static const char *const names[] = {GYRE_CONFIG_FILE, GYRE_WEIGHTS_FILE};
     for (int t = 0; t < TYPE_COUNT && *files->folder; t++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             char path[1088];
@@ -68,7 +60,7 @@ static gyre_status write_models(const bench_options *o, const model_files *files
     gyre_status status = gyre_model_create(&model, &config, 1, err);
     if (status) return status;
     for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
-        status = gyre_model_save(model, files->path_by_type[t], TYPES[t].dtype, err);
+        status = gyre_model_save(model, files->path_by_type[t], TYPES[t], err);
     gyre_model_free(model);
     return status;
 }
@@ -78,7 +70,7 @@ static void close_models(gyre_model *models[TYPE_COUNT]) {
         gyre_model_free(models[t]);
 }
 
-/* The files lose their names as soon as they are mapped: whatever ends the program, nothing stays. */
+/* Removes the files as soon as they are mapped, so that nothing stays behind however the program ends. */
 static gyre_status open_models(const bench_options *o, gyre_model *models[TYPE_COUNT], gyre_error *err) {
     model_files files;
     gyre_status status = make_folder(&files, err);
@@ -92,7 +84,7 @@ static gyre_status open_models(const bench_options *o, gyre_model *models[TYPE_C
 /* -- what is measured -- */
 typedef struct window {
     gyre_context *reader;
-    gyre_status status; /* of the last time that it was read */
+    gyre_status status; /* of the last read */
 } window;
 
 /* One model and one number of threads. */
@@ -137,7 +129,7 @@ static void read_window(void *arg, int64_t i) {
                                      s->logits + (size_t)(i * WINDOW * s->vocab), NULL);
 }
 
-/* The windows of that evaluation, read and no more. */
+/* Reads the windows of that evaluation without evaluating them. */
 static gyre_status run_windows(void *arg, const gyre_exec *exec) {
     model_bench *s = arg;
     exec->run(exec->ctx, read_window, s, s->threads);
@@ -164,7 +156,7 @@ static void model_bench_close(model_bench *s) {
     free(s->ids);
 }
 
-/* On failure nothing is held. */
+/* On failure nothing is allocated. */
 static gyre_status model_bench_open(model_bench *s, const gyre_model *model, const gyre_exec *exec, gyre_error *err) {
     const int64_t threads = exec->concurrency > 0 ? exec->concurrency : 1, vocab = gyre_model_get_config(model)->vocab;
     const int64_t tokens = threads * WINDOW + 1;
@@ -174,7 +166,7 @@ static gyre_status model_bench_open(model_bench *s, const gyre_model *model, con
     s->logits = bench_alloc_huge((size_t)(threads * WINDOW * vocab) * sizeof *s->logits);
     gyre_status status = s->windows && s->ids && s->logits
                              ? GYRE_OK
-                             : cli_error(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
+                             : gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
     for (int64_t i = 0; i < tokens && !status; i++)
         s->ids[i] = (int32_t)(i * 7919 % vocab);
     if (!status) status = open_context(&s->prefill, model, PREFILL, exec, err);
@@ -187,8 +179,8 @@ static gyre_status model_bench_open(model_bench *s, const gyre_model *model, con
 }
 
 /* -- measuring -- */
-/* Multiplications and additions of a prefill: every matrix but the head for each token, the head for the last, and what
- * attention sees. */
+/* out = floating-point operations of a prefill: every matrix but the output head for each token, the head for the last token,
+ * and attention over the visible pairs. */
 static double prefill_flops(const gyre_model_config *c, int64_t tokens) {
     const int64_t attention = (c->heads + c->kv_heads) * c->head_dim * 2;
     const double layer = (double)c->model_dim * (double)(attention + 3 * c->mlp_dim);
@@ -202,7 +194,7 @@ enum { RUN_PREFILL, RUN_DECODE, RUN_EVALUATION, RUN_WINDOWS, RUN_SGEMM, RUN_READ
 typedef struct model_row {
     const char *name, *type, *unit, *fraction_name; /* "prefill", "f32", "GFLOP/s", "of_sgemm" */
     int64_t threads, rounds, tokens;                /* tokens: of a run */
-    double ns, rate, limit, of_limit, goal; /* of_limit: the median of the rounds'; goal: of it, at least; 0 = none */
+    double ns, rate, limit, of_limit, goal;         /* of_limit: median over rounds; goal: its minimum, 0 = none */
 } model_row;
 
 static int print_row(const bench_options *o, const model_row *r) {
@@ -218,10 +210,10 @@ static int print_row(const bench_options *o, const model_row *r) {
     if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f%s", r->goal, r->of_limit < r->goal ? ", missed" : "");
     printf("%-9s %-5s %7lld %10.2f %10.1f %9.1f %9.1f %-8s %-10s %5.2f  %s\n", r->name, r->type, (long long)r->threads,
            1e-6 * r->ns, per_second, r->rate, r->limit, r->unit, r->fraction_name, r->of_limit, goal);
-    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+    return bench_flush();
 }
 
-/* A run held against its limit: the median of the rounds' ratio of their rates. */
+/* Compares a run with its limit: the median over rounds of the ratio of their rates. */
 static int report(const bench_options *o, model_row row, const bench_series *run, const bench_series *limit) {
     const int whole = o->model.layers == BENCH_MODEL_LAYERS && o->model.vocab == BENCH_MODEL_VOCAB;
     row.ns = 1e9 * bench_series_seconds(run, row.rounds);
@@ -242,11 +234,11 @@ static int report_all(const bench_options *o, const char *type, const bench_seri
     return failed ? failed : report(o, eval, &s[RUN_EVALUATION], &s[RUN_WINDOWS]);
 }
 
-/* What all measurements of a number of threads share. */
+/* Shared by all measurements with the same number of threads. */
 typedef struct model_limits {
     const gyre_exec *exec;
     bench_sgemm sgemm;
-    float *memory; /* as many bytes as the larger model's weights */
+    float *memory; /* as many bytes as the weights of the larger model */
 } model_limits;
 
 static int measure(const bench_options *o, const gyre_model *model, const char *type, model_limits *limits) {
@@ -292,7 +284,7 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
     else
         failed = cli_fail("weights: out of memory (gyre bench model)");
     for (int t = 0; t < TYPE_COUNT && !failed; t++)
-        failed = cli_interrupted() ? CLI_FAILED : measure(o, models[t], TYPES[t].name, &limits);
+        failed = cli_interrupted() ? CLI_FAILED : measure(o, models[t], dtype_name(TYPES[t]), &limits);
     free(limits.memory);
     bench_sgemm_free(&limits.sgemm);
     return failed;
@@ -314,13 +306,13 @@ static void print_head(const gyre_model *model) {
 }
 
 int bench_model(const bench_options *o) {
-    const int threads[] = {o->common.threads ? o->common.threads : 1, 2}, widths = o->common.threads ? 1 : 2;
+    const int threads[] = {o->common.threads ? o->common.threads : 1, 2}, counts = o->common.threads ? 1 : 2;
     gyre_model *models[TYPE_COUNT] = {NULL};
     gyre_error err = {0, ""};
     cli_defer_signals();
     int failed = open_models(o, models, &err) ? cli_fail_error(&err) : cli_interrupted() ? CLI_FAILED : 0;
     if (!failed && !o->common.json) print_head(models[0]);
-    for (int w = 0; w < widths && !failed; w++) {
+    for (int w = 0; w < counts && !failed; w++) {
         gyre_pool *pool;
         if (gyre_pool_create(&pool, threads[w], &err)) {
             failed = cli_fail_error(&err);

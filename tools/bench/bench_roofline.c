@@ -1,24 +1,22 @@
-/* bench_roofline.c: the peak of the arithmetic, the rate of reading, a product of matrices, and measuring in turn. */
-#define _DEFAULT_SOURCE /* madvise; NOLINT(bugprone-reserved-identifier): the system asks for it */
+/* bench_roofline.c: arithmetic peak, memory read rate, a matrix product, and interleaved measuring. */
 #include "tools/bench/bench_roofline.h"
 
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-/* -- in turn -- */
-#define MIN_TIMED_SECONDS    0.01 /* timed together */
-#define WARMUP_BELOW_SECONDS 0.05 /* worth a run that is not timed */
-#define MAX_CASE_SECONDS     25.0 /* of all rounds */
+/* -- interleaved series -- */
+#define MIN_TIMED_SECONDS    0.01 /* of runs timed together */
+#define WARMUP_BELOW_SECONDS 0.05 /* shorter runs get an untimed run first */
+#define MAX_CASE_SECONDS     25.0 /* of all rounds together */
 enum { MIN_ROUNDS = 3 };
 
 static gyre_status run_times(bench_series *s, int64_t times, double *seconds) {
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < times && !status; i++)
         status = s->run(s->arg, s->exec);
-    *seconds = (bench_seconds() - begun) / (double)times;
+    *seconds = (cli_seconds() - started) / (double)times;
     return status;
 }
 
@@ -27,7 +25,7 @@ gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t 
     gyre_status status = GYRE_OK;
     for (int i = 0; i < count && !status; i++) {
         bench_series *s = all[i];
-        status = run_times(s, 1, &seconds); /* meets pages and caches that are cold */
+        status = run_times(s, 1, &seconds); /* with cold pages and caches */
         if (!status && seconds < WARMUP_BELOW_SECONDS) status = run_times(s, 1, &seconds);
         s->times = seconds < MIN_TIMED_SECONDS ? (int64_t)(MIN_TIMED_SECONDS / seconds) + 1 : 1;
         round += seconds * (double)(s->times + (seconds < WARMUP_BELOW_SECONDS));
@@ -62,7 +60,7 @@ static int64_t concurrency_of(const gyre_exec *exec) {
     return exec->concurrency > 0 ? exec->concurrency : 1;
 }
 
-/* -- vectors: as the compiler splits 64 bytes for the instructions at hand -- */
+/* -- vectors of 64 bytes, which the compiler splits for the target -- */
 typedef float floats __attribute__((vector_size(64), may_alias));
 enum { LANES = 16, CHAINS = 12, STEPS = 1 << 17, STREAMS = 4 };
 
@@ -74,7 +72,7 @@ enum { LANES = 16, CHAINS = 12, STEPS = 1 << 17, STREAMS = 4 };
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* As many chains as hide the latency of any processor's; a factor below 1 keeps the numbers where they are. */
+/* Enough independent chains to hide the latency on any processor.  The factor below 1 keeps the numbers bounded. */
 #define FMA_CHAINS(vec, set, fma)                                                                                           \
     vec sum[CHAINS];                                                                                                        \
     const vec by = set(0.75f), more = set(0.25f);                                                                           \
@@ -87,7 +85,7 @@ enum { LANES = 16, CHAINS = 12, STEPS = 1 << 17, STREAMS = 4 };
         sum[0] = fma(sum[i], by, sum[0]);                                                                                   \
     memcpy(out, sum, sizeof *out)
 
-/* Each: steps x CHAINS x LANES multiplications and additions. */
+/* Each does steps x CHAINS x LANES multiply-adds. */
 #if defined(__x86_64__)
 TARGET("avx512f") static void fma_chains_512(int64_t steps, float *out) {
     FMA_CHAINS(__m512, _mm512_set1_ps, _mm512_fmadd_ps);
@@ -139,8 +137,7 @@ gyre_status bench_run_fma(void *arg, const gyre_exec *exec) {
 }
 
 /* -- reading -- */
-/* Several streams at once keep more lines under way than one does: 33 GB/s against 31 where huge pages are, 24 against 20
- * where they are not. */
+/* Several streams keep more cache lines in flight than one: 33 GB/s against 31 with huge pages, 24 against 20 without. */
 INLINE float read_streams(const float *x, int64_t n) {
     floats sum[STREAMS][2] = {{{0}}};
     const int64_t part = n / STREAMS;
@@ -166,7 +163,7 @@ static float read_generic(const float *x, int64_t n) {
 
 typedef struct read_job {
     const bench_memory_read *reading;
-    int64_t floats; /* of a thread: a multiple of those that one step of all streams takes */
+    int64_t floats; /* per thread: a multiple of what one step of all streams reads */
 } read_job;
 
 static void read_slice(void *arg, int64_t index) {
@@ -185,19 +182,19 @@ static void read_slice(void *arg, int64_t index) {
 
 gyre_status bench_run_memory_read(void *reading, const gyre_exec *exec) {
     const int64_t step = STREAMS * 2 * LANES, all = ((bench_memory_read *)reading)->bytes / (int64_t)sizeof(float);
-    read_job share = {reading, all / concurrency_of(exec) / step * step};
-    exec->run(exec->ctx, read_slice, &share, concurrency_of(exec));
+    read_job job = {reading, all / concurrency_of(exec) / step * step};
+    exec->run(exec->ctx, read_slice, &job, concurrency_of(exec));
     return GYRE_OK;
 }
 
-/* -- products of matrices -- */
+/* -- matrix products -- */
 enum { ROWS = 2048, DEPTH = 128, SGEMM_FLOATS = 2 * ROWS * DEPTH + ROWS * ROWS };
 
 gyre_status bench_sgemm_create(bench_sgemm *out, int64_t threads, gyre_error *err) {
     const size_t count = (size_t)threads * SGEMM_FLOATS;
-    openblas_set_num_threads(1); /* threads are ours: one product for each */
+    openblas_set_num_threads(1); /* each of our threads computes one product */
     *out = (bench_sgemm){bench_alloc_huge(count * sizeof(float)), threads};
-    if (!out->memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
+    if (!out->memory) return gyre_fail(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
     for (size_t i = 0; i < count; i++)
         out->memory[i] = (float)(i % 17) * 0.1f;
     return GYRE_OK;
@@ -217,14 +214,4 @@ gyre_status bench_run_sgemm(void *sgemm, const gyre_exec *exec) {
     if (concurrency_of(exec) > ((bench_sgemm *)sgemm)->threads) return GYRE_EINVAL;
     exec->run(exec->ctx, sgemm_one, sgemm, concurrency_of(exec));
     return GYRE_OK;
-}
-
-/* -- memory -- */
-void *bench_alloc_huge(size_t bytes) {
-    const size_t page = (size_t)2 << 20, whole = (bytes + page - 1) / page * page;
-    void *memory = aligned_alloc(page, whole > 0 ? whole : page);
-#ifdef MADV_HUGEPAGE
-    if (memory) (void)madvise(memory, whole, MADV_HUGEPAGE);
-#endif
-    return memory;
 }

@@ -1,12 +1,13 @@
-/* bench_rotate.c: gyre bench rotate: turning queries in place, every type and layout of pairs. */
+/* bench_rotate.c: gyre bench rotate: rotates queries in place, for every data type and layout of pairs. */
 #include "tools/bench/bench_in_place.h"
+#include "tools/common/value_names.h"
 
 enum { HEADS = 32, HEAD_DIM = 128, FIRST = 1000, LAYOUTS = 3 };
 static const gyre_layout layouts[LAYOUTS] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_INTERLEAVED_TO_HALF};
-static const char *const layout_names[LAYOUTS] = {"half", "interleaved", "interleaved-to-half"};
 
-static gyre_status turn(const bench_in_place *r) {
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, FIRST, 0, 0, 0, 0}; /* at 0 there is nothing to turn */
+static gyre_status rotate(const bench_in_place *r) {
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, FIRST, 0, 0, 0,
+                                      0}; /* at position 0 the rotation is the identity */
     const gyre_cview in = gyre_const(r->view);
     return gyre_rotate(r->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &r->view, r->exec, NULL);
 }
@@ -16,7 +17,7 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
     gyre_config config = GYRE_INIT(gyre_config);
     bench_in_place_result result;
     bench_in_place r = {
-        .view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, HEADS, HEAD_DIM), .exec = exec, .call = turn};
+        .view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, HEADS, HEAD_DIM), .exec = exec, .call = rotate};
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = HEAD_DIM;
     config.rope.layout = layout;
@@ -31,7 +32,8 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
     for (int type = 0; type < BENCH_TYPES; type++)
         for (int layout = 0; layout < LAYOUTS; layout++)
             for (int size = 0; size < BENCH_SIZES; size++) {
-                const bench_in_place_row row = {"rotate", "layout", layout_names[layout], type, bench_sizes[size], threads};
+                const bench_in_place_row row = {"rotate", "layout",          layout_name(layouts[layout]),
+                                                type,     bench_sizes[size], threads};
                 const int status = run_case(o, exec, &row, layouts[layout]);
                 if (status) return status;
             }

@@ -1,12 +1,13 @@
 /* bench_schemes.c: the schemes that gyre bench compares, in the forms that papers and checkpoints use. */
 #include "tools/bench/bench.h"
+#include "util/suggest.h"
 #include <stdlib.h>
 #include <string.h>
 
 static void learned(gyre_config *config, int64_t tokens) {
     config->input.positions = tokens;
 }
-/* As a model keeps it: the angles of the trained positions made once. */
+/* As in a model: a table of angles for the trained positions. */
 static void rope_table(gyre_config *config, int64_t tokens) {
     config->rope.table_positions = tokens;
 }
@@ -41,10 +42,10 @@ static void nezha(gyre_config *config, int64_t tokens) {
     config->score.max_distance = 64;
 }
 static void bert_key(gyre_config *config, int64_t tokens) {
-    config->score.max_distance = tokens;
+    config->score.max_positions = tokens;
 }
 static void bert_key_query(gyre_config *config, int64_t tokens) {
-    config->score.max_distance = tokens;
+    config->score.max_positions = tokens;
     config->score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
 }
 static void deberta_v1(gyre_config *config, int64_t tokens) {
@@ -53,14 +54,14 @@ static void deberta_v1(gyre_config *config, int64_t tokens) {
 }
 static void deberta_v3(gyre_config *config, int64_t tokens) {
     deberta_v1(config, tokens);
-    config->score.buckets = 256;
+    config->score.position_buckets = 256;
 }
-/* Not clamped, as in language modelling without clamp_len. */
+/* Without clamping, as in language modelling without clamp_len. */
 static void transformer_xl(gyre_config *config, int64_t tokens) {
     config->score.max_distance = tokens;
 }
 
-/* Encoders see both sides, decoders what came before. */
+/* Encoders are bidirectional, decoders causal. */
 static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL},
                                        {"learned", GYRE_KIND_LEARNED, 1, 0, learned},
                                        {"sinusoidal", GYRE_KIND_SINUSOIDAL, 1, 0, NULL},
@@ -84,7 +85,7 @@ static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL},
                                        {"transformer-xl", GYRE_KIND_TRANSFORMER_XL, 1, 2.5, transformer_xl}};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
-/* The forms above of each kind there is, and a kind that has none there as gyre_config_suggest makes it. */
+/* Lists the forms above for each kind; a kind without an entry appears as gyre_config_suggest makes it. */
 static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
     int count = 0;
     for (int kind = 0; gyre_kind_name((gyre_kind)kind); kind++) {
@@ -97,7 +98,7 @@ static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
     return count;
 }
 
-/* Kinds are understood too, so a slip in one of those is found as well. */
+/* Suggests names of kinds as well, because they are accepted too. */
 static _Noreturn void unknown(const char *word, const bench_scheme *all, int count) {
     const char *names[2 * BENCH_MAX_SCHEMES];
     char known[1024] = "";
@@ -107,7 +108,7 @@ static _Noreturn void unknown(const char *word, const bench_scheme *all, int cou
         if (used < (int)sizeof known)
             used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
     }
-    const char *nearest = cli_closest_name(word, names, 2 * count);
+    const char *nearest = gyre_closest_name(word, names, 2 * count);
     if (nearest) cli_usage_error("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
     cli_usage_error("--schemes: \"%s\" is none of %s", word, known);
 }

@@ -1,9 +1,9 @@
-/* bench_stream_scale.c: a multiplication by a constant in place, as fast as this processor does it. */
+/* bench_stream_scale.c: multiplies by a constant in place, as fast as this processor can. */
 #include "tools/bench/bench_stream_scale.h"
 
 #include <string.h>
 
-/* By the compiler's vectors; 16-bit numbers by their exponents, which a power of two is added to. */
+/* Vectorised by the compiler.  16-bit numbers are multiplied by a power of two by changing their exponents. */
 static void scale_generic(void *x, gyre_dtype dtype, int64_t n, float by) {
     const int16_t step = by > 1 ? 1 : -1;
     if (dtype == GYRE_DTYPE_F64)
@@ -38,8 +38,8 @@ TARGET("avx512f") static void scale_f16_512(uint16_t *x, int64_t n, float by) {
         _mm256_storeu_si256((__m256i *)(void *)(x + i), _mm512_cvtps_ph(_mm512_mul_ps(wide, b), _MM_FROUND_TO_NEAREST_INT));
     }
 }
-/* Two to a lane of 32 bits, widened where they are; half a unit added before the cut, which is right but for ties, looked
- * for as a kernel has to (times a power of two there are none). */
+/* Two numbers per 32-bit lane, widened in place.  Rounds by adding half a unit before truncation, which is wrong only for ties.
+ * Checks for ties, as a real kernel must; multiplying by a power of two produces none. */
 TARGET("avx512f,avx512bw") static void scale_bf16_512(uint16_t *x, int64_t n, float by) {
     const __m512 b = _mm512_set1_ps(by);
     const __m512i top = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000);
@@ -54,14 +54,15 @@ TARGET("avx512f,avx512bw") static void scale_bf16_512(uint16_t *x, int64_t n, fl
         _mm512_storeu_si512(x + i, _mm512_mask_blend_epi16(low, o, _mm512_srli_epi32(e, 16)));
     }
 }
-/* By the instruction, four vectors at a time; it takes subnormal numbers for zeros, so zeros are looked for, as a kernel has
- * to (here there are none). */
+/* With the conversion instruction, four vectors at a time.  It flushes subnormal numbers to zero, so this checks for zeros, as
+ * a real kernel must; here there are none. */
 TARGET("avx512f,avx512bw,avx512bf16") static void scale_bf16_native(uint16_t *x, int64_t n, float by) {
     enum { VECTORS = 4 };
     const __m512 b = _mm512_set1_ps(by);
     const __m512i top = _mm512_set1_epi32((int)0xffff0000), number = _mm512_set1_epi16(0x7fff);
-    const __m512i turn = _mm512_setr_epi32(0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007,
-                                           0x180008, 0x190009, 0x1a000a, 0x1b000b, 0x1c000c, 0x1d000d, 0x1e000e, 0x1f000f);
+    const __m512i interleave =
+        _mm512_setr_epi32(0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007, 0x180008, 0x190009,
+                          0x1a000a, 0x1b000b, 0x1c000c, 0x1d000d, 0x1e000e, 0x1f000f);
     for (int64_t i = 0; i + 32 * VECTORS <= n; i += 32 * VECTORS) {
         __m512i out[VECTORS];
         __mmask32 zeros = 0;
@@ -74,7 +75,7 @@ TARGET("avx512f,avx512bw,avx512bf16") static void scale_bf16_native(uint16_t *x,
         }
         if (zeros) return;
         for (int v = 0; v < VECTORS; v++)
-            _mm512_storeu_si512(x + i + 32 * v, _mm512_permutexvar_epi16(turn, out[v]));
+            _mm512_storeu_si512(x + i + 32 * v, _mm512_permutexvar_epi16(interleave, out[v]));
     }
 }
 
@@ -112,7 +113,7 @@ TARGET("avx2") static void scale_bf16_256(uint16_t *x, int64_t n, float by) {
 
 void bench_stream_scale(void *x, gyre_dtype dtype, int64_t n, float by) {
     const int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
-    if (!wide && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) { /* F16C came before these */
+    if (!wide && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) { /* processors with these have F16C */
         scale_generic(x, dtype, n, by);
         return;
     }

@@ -1,4 +1,4 @@
-/* bench_train.c: gyre bench train: the trainer's speed as a share of what the machine gives in the same run. */
+/* bench_train.c: gyre bench train: the speed of the trainer as a fraction of the machine's speed in the same run. */
 #include "gyre/gyre_train.h"
 #include "tools/bench/bench.h"
 #include <cblas.h>
@@ -6,9 +6,9 @@
 
 enum { SGEMM_SIZE = 1024, STEPS = 4 };
 
-/* One product for each thread at once, as the trainer runs them: what the machine gives, not what one core does. */
+/* One matrix product per thread at the same time, as in the trainer, so that all cores are loaded. */
 typedef struct sgemm_job {
-    float *memory; /* [threads][3][SGEMM][SGEMM] */
+    float *memory; /* [threads][3][SGEMM_SIZE][SGEMM_SIZE] */
 } sgemm_job;
 
 static void multiply(void *arg, int64_t index) {
@@ -21,28 +21,28 @@ static void multiply(void *arg, int64_t index) {
 
 static double sgemm_rate(const sgemm_job *job, const gyre_exec *exec) {
     const int64_t threads = exec->concurrency ? exec->concurrency : 1;
-    const double begun = bench_seconds();
+    const double started = cli_seconds();
     exec->run(exec->ctx, multiply, (void *)job, threads);
-    return 2.0 * SGEMM_SIZE * SGEMM_SIZE * SGEMM_SIZE * (double)threads / (bench_seconds() - begun);
+    return 2.0 * SGEMM_SIZE * SGEMM_SIZE * SGEMM_SIZE * (double)threads / (cli_seconds() - started);
 }
 
-/* Rounds of both in turn, so that a slow moment of the machine meets both. */
+/* Alternates rounds of both, so that a slow moment of the machine affects both.  rates: tokens and operations per second. */
 static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, double rates[2],
                            gyre_error *err) {
     const size_t floats = (size_t)(exec->concurrency ? exec->concurrency : 1) * 3 * SGEMM_SIZE * SGEMM_SIZE;
     double tokens[BENCH_MAX_ROUNDS], sgemm[BENCH_MAX_ROUNDS], loss;
     sgemm_job job = {malloc(floats * sizeof(float))};
-    if (!job.memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
+    if (!job.memory) return gyre_fail(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
     for (size_t i = 0; i < floats; i++)
         job.memory[i] = (float)(i % 17) * 0.1f;
     gyre_status status = gyre_trainer_step(t, &loss, err);
     (void)sgemm_rate(&job, exec);
     for (int64_t r = 0; r < o->rounds && !status; r++) {
         sgemm[r] = sgemm_rate(&job, exec);
-        const double begun = bench_seconds();
+        const double started = cli_seconds();
         for (int i = 0; i < STEPS && !status; i++)
             status = gyre_trainer_step(t, &loss, err);
-        tokens[r] = (double)(STEPS * o->train.batch * o->train.context) / (bench_seconds() - begun);
+        tokens[r] = (double)(STEPS * o->train.batch * o->train.context) / (cli_seconds() - started);
     }
     free(job.memory);
     if (status) return status;
@@ -70,13 +70,11 @@ static int print_train(const bench_options *o, const gyre_exec *exec, int64_t we
     return 0;
 }
 
-/* Random bytes do: speed does not depend on what is learnt. */
+/* Random printable bytes: the speed does not depend on the text. */
 static gyre_text random_text(int32_t *ids, int64_t count) {
     uint64_t x = 1;
-    for (int64_t i = 0; i < count; i++) {
-        x = x * 6364136223846793005u + 1442695040888963407u;
-        ids[i] = (int32_t)(32 + (x >> 33) % 95);
-    }
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = 32 + (int32_t)(95 * bench_random(&x));
     return (gyre_text){.ids = ids, .count = count, .hash = 0, .files = 1};
 }
 

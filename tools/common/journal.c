@@ -1,30 +1,72 @@
-/* journal.c: the lines of a journal, read back and added to. */
+/* journal.c: reading and extending a journal. */
 #include "tools/common/journal.h"
+#include "tools/cli/cli_error.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-static gyre_status read_lines(const char *path, void (*on_line)(void *ctx, json_t *line), void *ctx, gyre_error *err) {
-    FILE *file = fopen(path, "r");
-    if (!file) return GYRE_OK; /* a new run */
-    char *line = NULL;
-    size_t room = 0;
-    while (getline(&line, &room, file) > 0) {
-        json_t *json = json_loads(line, 0, NULL);
-        if (json) on_line(ctx, json);
-        json_decref(json);
-    }
-    const int bad = ferror(file);
-    free(line);
-    fclose(file);
-    return bad ? cli_error(err, GYRE_EIO, "journal: cannot be read (%s)", path) : GYRE_OK;
+static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    json_t *result = NULL;
+    char *key = j->format.read_line(j->format.ctx, line, &result, &status, err);
+    if (key && json_object_set(j->results, key, result))
+        status = gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
+    free(key);
+    return status;
 }
 
-gyre_status journal_open(FILE **out, const char *path, void (*on_line)(void *ctx, json_t *line), void *ctx,
-                         gyre_error *err) {
-    const gyre_status status = read_lines(path, on_line, ctx, err);
+static gyre_status read_lines(line_journal *j, gyre_error *err) {
+    FILE *file = fopen(j->path, "r");
+    if (!file) return GYRE_OK; /* a new journal */
+    gyre_status status = GYRE_OK;
+    char *text = NULL;
+    size_t capacity = 0;
+    while (!status && getline(&text, &capacity, file) > 0) {
+        json_t *line = json_loads(text, 0, NULL);
+        if (line) status = load_line(j, line, err);
+        json_decref(line);
+    }
+    if (!status && ferror(file)) status = gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", j->path);
+    free(text);
+    fclose(file);
+    return status;
+}
+
+gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err) {
+    *j = (line_journal){.path = path, .format = *format, .results = json_object()};
+    if (!j->results) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", path ? path : "results");
+    if (!path) return GYRE_OK;
+    const gyre_status status = read_lines(j, err);
     if (status) return status;
-    FILE *file = fopen(path, "a");
-    if (!file) return cli_error(err, GYRE_EIO, "journal: cannot be written (%s)", path);
-    fputc('\n', file); /* ends a line that a kill cut off */
-    *out = file;
+    j->file = fopen(path, "a");
+    if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: cannot be written (%s)", path);
+    fputc('\n', j->file); /* ends a line that a kill cut off */
     return GYRE_OK;
+}
+
+void journal_close(line_journal *j) {
+    if (j->file) fclose(j->file);
+    json_decref(j->results);
+    *j = (line_journal){.path = NULL};
+}
+
+json_t *journal_find(const line_journal *j, const char *key) {
+    return json_object_get(j->results, key);
+}
+
+gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err) {
+    gyre_status status = line ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
+    if (!status && j->file &&
+        (json_dumpf(line, j->file, JSON_COMPACT | j->format.flags) || fputc('\n', j->file) == EOF || fflush(j->file)))
+        status = gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
+    json_decref(line);
+    return status;
+}
+
+gyre_status journal_add(line_journal *j, const char *key, json_t *result, json_t *line, gyre_error *err) {
+    if (!key || !result || json_object_set(j->results, key, result)) {
+        json_decref(line);
+        return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path ? j->path : "results");
+    }
+    return journal_write(j, line, err);
 }

@@ -1,10 +1,43 @@
-/* journal.h: results of a long run, a line of JSON each, so that a killed run goes on from them. */
+/* journal.h: results of a long run, one JSON object per line of a file, so that a run that was killed can continue.
+ *
+ * A result is found again by its key, a text that holds everything the result depends on.  The format says how a line holds
+ * key and result:
+ *
+ *     eval, passkey   {"cell": what defines the result, "figures": the result}      keyed_journal.h
+ *     search          first line: the search itself; then one line per reading     search_journal.h
+ *     lab             {"key": text, ...: the result}                               lab_cells.c, lab_task_cells.c */
 #ifndef GYRE_TOOLS_JOURNAL_H
 #define GYRE_TOOLS_JOURNAL_H
-#include "tools/common/cli.h"
+#include "tools/cli/cli_lock.h"
+#include <jansson.h>
+#include <stdio.h>
 
-/* *out = path, open for more lines, after keep was called with each line that is JSON, in order.  A line cut off by a kill
- * is none and is passed over: what it held is measured again.  Errors: EIO. */
-gyre_status journal_open(FILE **out, const char *path, void (*on_line)(void *ctx, json_t *line), void *ctx, gyre_error *err);
+typedef struct journal_format {
+    /* out = the key of a line, which the journal frees; *result = the part of the line that is remembered, borrowed.
+     * NULL: the line holds no result and is ignored, or *err says why the file cannot be used (status != GYRE_OK). */
+    char *(*read_line)(void *ctx, json_t *line, json_t **result, gyre_status *status, gyre_error *err);
+    void *ctx;
+    size_t flags; /* of json_dumpf, besides JSON_COMPACT */
+} journal_format;
+
+typedef struct line_journal {
+    const char *path; /* borrowed; NULL = in memory only */
+    FILE *file;       /* NULL = in memory only */
+    journal_format format;
+    json_t *results; /* {key: result} */
+} line_journal;
+
+/* Reads the lines of the file at `path`, if it exists, and opens it for more.  Lines that are not JSON are ignored: a kill may
+ * have cut one off, and its result is then measured again.  path NULL: in memory only.  Errors: EIO, ENOMEM, those of
+ * read_line. */
+gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err);
+void journal_close(line_journal *j); /* also for one that is zeroed or failed to open */
+/* out = the result of that key, valid as long as the journal; NULL = not known. */
+json_t *journal_find(const line_journal *j, const char *key);
+/* Remembers `result` and writes `line`, if there is a file.  Releases line; takes its own reference to result, which may be a
+ * part of line.  Errors: EIO, ENOMEM (line or result is NULL). */
+gyre_status journal_add(line_journal *j, const char *key, json_t *result, json_t *line, gyre_error *err);
+/* Writes a line that holds no result.  Releases it. */
+gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err);
 
 #endif

@@ -1,25 +1,25 @@
-/* keyed_journal.h: a journal whose lines are {"cell": what defines a result, "figures": what came out}.
+/* keyed_journal.h: a journal whose lines are {"cell": what defines a result, "figures": the result}.
  *
- * What defines a result is everything that it depends on, files by their hash and not by their name: so a journal may hold
- * several runs, and one of other files is of no harm. */
+ * The cell holds everything that the result depends on, and files by their hash instead of their name.  So one journal may
+ * hold several runs, and results for other files do no harm. */
 #ifndef GYRE_TOOLS_KEYED_JOURNAL_H
 #define GYRE_TOOLS_KEYED_JOURNAL_H
-#include "tools/common/cli.h"
+#include "tools/common/journal.h"
 
 typedef struct keyed_journal {
-    const char *path; /* borrowed; NULL: none, nothing is known and nothing is kept */
-    FILE *file;
-    json_t *figures; /* {cell as text: figures} */
+    line_journal lines; /* lines.file NULL: there is no journal, and nothing is remembered */
     cli_lock lock;
 } keyed_journal;
 
-/* Opens it, and reads what earlier runs left, which is an error where resume is 0.  A file that is no journal is left as it
- * is.  Errors: EINVAL, EIO, ENOMEM. */
+/* Locks, reads and opens the journal.  path: borrowed; NULL = no journal.  resume 0: it is an error if the file already holds
+ * results.  A file that is not a journal is not changed.  Errors: EINVAL, EIO, ENOMEM. */
 gyre_status keyed_journal_open(keyed_journal *journal, const char *path, int resume, gyre_error *err);
-void keyed_journal_close(keyed_journal *journal); /* one that was zeroed, or opened, or failed to */
-/* out = the figures of a cell, as long as the journal; NULL = not known.  Takes `cell`, as below. */
+void keyed_journal_close(keyed_journal *journal); /* also for one that is zeroed or failed to open */
+/* out = 1 if the journal holds any result. */
+int keyed_journal_has_results(const keyed_journal *journal);
+/* out = the figures of a cell, valid as long as the journal; NULL = not known.  Releases `cell`. */
 json_t *keyed_journal_find(const keyed_journal *journal, json_t *cell);
-/* Adds figures.  Errors: EIO, ENOMEM. */
+/* Adds the figures of a cell.  Releases both.  Errors: EIO, ENOMEM (also if one of them is NULL). */
 gyre_status keyed_journal_add(keyed_journal *journal, json_t *cell, json_t *figures, gyre_error *err);
 
 #endif

@@ -1,7 +1,6 @@
-/* methods.c: from `ntk:4` to an encoding. */
+/* methods.c: parses `ntk:4` and makes an encoding from it. */
 #include "tools/common/methods.h"
-#include "gyre/gyre_model.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,21 +26,21 @@ static const struct {
                     {"leaky", GYRE_SCALING_NONE, GYRE_FAR_LEAKY, 0},
                     {"self-extend", GYRE_SCALING_NONE, GYRE_FAR_GROUPED, 0}};
 
-/* Digits first, but for a minus: strtod also takes "inf", "nan" and spaces. */
+/* Must start with a digit, a dot or a minus: strtod also accepts "inf", "nan" and spaces. */
 static gyre_status parse_factor(const char *text, const method *m, double *out, gyre_error *err) {
     const char *what = m->far == GYRE_FAR_CLAMPED ? "window" : m->far == GYRE_FAR_GROUPED ? "group" : "factor";
     const char *digits = text + (*text == '-');
     char *end = NULL;
     const double factor = (*digits >= '0' && *digits <= '9') || *digits == '.' ? strtod(text, &end) : NAN;
-    if (!*text) return cli_error(err, GYRE_EINVAL, "method %s: no %s follows its colon", m->name, what);
+    if (!*text) return gyre_fail(err, GYRE_EINVAL, "method %s: no %s follows its colon", m->name, what);
     if (!end || *end || strpbrk(text, "xX"))
-        return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a number", m->label, what);
-    if (!isfinite(factor)) return cli_error(err, GYRE_EINVAL, "method %s: the %s is not finite", m->label, what);
-    if (factor < 1) return cli_error(err, GYRE_EINVAL, "method %s: the %s is below 1, the least allowed", m->label, what);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not a number", m->label, what);
+    if (!isfinite(factor)) return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not finite", m->label, what);
+    if (factor < 1) return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is below 1, the least allowed", m->label, what);
     if (m->far == GYRE_FAR_LEAKY && factor > 0x1p32)
-        return cli_error(err, GYRE_EINVAL, "method %s: the factor is above 2^32, the most allowed", m->label);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the factor is above 2^32, the most allowed", m->label);
     if ((m->far == GYRE_FAR_CLAMPED || m->far == GYRE_FAR_GROUPED) && (factor != floor(factor) || factor > INT32_MAX))
-        return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a whole number below 2^31", m->label, what);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not a whole number below 2^31", m->label, what);
     *out = factor;
     return GYRE_OK;
 }
@@ -51,13 +50,13 @@ static gyre_status parse_modifier(const char *text, size_t length, method *m, gy
     if (length == strlen("resonance") && strncmp(text, "resonance", length) == 0) flag = &m->resonance;
     if (length == strlen("logn") && strncmp(text, "logn", length) == 0) flag = &m->logn;
     if (!flag)
-        return cli_error(err, GYRE_EINVAL, "method %s: \"+%.*s\" is none of " METHOD_MODIFIERS, m->label, (int)length, text);
-    if (*flag) return cli_error(err, GYRE_EINVAL, "method %s: \"+%.*s\" stands twice", m->label, (int)length, text);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" is none of " METHOD_MODIFIERS, m->label, (int)length, text);
+    if (*flag) return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" stands twice", m->label, (int)length, text);
     *flag = 1;
     return GYRE_OK;
 }
 
-/* A number may have an exponent, 1e+1: its + begins no modifier. */
+/* out = the length of the text before the first modifier.  The + of an exponent, as in 1e+1, does not begin a modifier. */
 static size_t base_length(const char *text) {
     size_t n = strcspn(text, "+");
     while (text[n] && n && (text[n - 1] == 'e' || text[n - 1] == 'E') && text[n + 1] >= '0' && text[n + 1] <= '9')
@@ -68,7 +67,7 @@ static size_t base_length(const char *text) {
 static gyre_status parse(const char *text, size_t length, method *out, gyre_error *err) {
     method m = {0};
     char base[METHOD_LABEL];
-    if (length >= sizeof m.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    if (length >= sizeof m.label) return gyre_fail(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
     memcpy(m.label, text, length);
     const size_t end = base_length(m.label);
     snprintf(base, sizeof base, "%.*s", (int)end, m.label);
@@ -80,10 +79,10 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
             m.far = method_table[i].far;
             m.keeps_model_scaling = method_table[i].keeps_model_scaling;
         }
-    if (!m.name) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
+    if (!m.name) return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
     if (base[name]) {
         if (m.keeps_model_scaling || m.scaling == GYRE_SCALING_DYNAMIC_YARN)
-            return cli_error(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
+            return gyre_fail(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
         const gyre_status status = parse_factor(base + name + 1, &m, &m.factor, err);
         if (status) return status;
     }
@@ -106,7 +105,7 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
     for (const char *c = list; *c; c++)
         n += *c == ',';
     method *methods = calloc((size_t)n, sizeof *methods);
-    if (!methods) return cli_error(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
+    if (!methods) return gyre_fail(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         const size_t length = strcspn(list, ",");
         const gyre_status status = parse(list, length, &methods[i], err);
@@ -125,23 +124,29 @@ int method_is_none(const method *m) {
     return m->keeps_model_scaling && !m->resonance && !m->logn;
 }
 
-int method_depends_on_length(const method *m, const gyre_config *base) {
-    const gyre_scaling scaling = m->keeps_model_scaling ? base->rope.scaling : m->scaling;
-    return base->kind == GYRE_KIND_ROPE &&
+int config_depends_on_length(const gyre_config *config) {
+    const gyre_scaling scaling = config->rope.scaling;
+    return config->kind == GYRE_KIND_ROPE &&
            (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE);
+}
+
+int method_depends_on_length(const method *m, const gyre_config *base) {
+    gyre_config config = *base;
+    if (!m->keeps_model_scaling) config.rope.scaling = m->scaling;
+    return config_depends_on_length(&config);
 }
 
 static int64_t default_window(int64_t trained) {
     return trained / 2;
 }
 
-/* What brings the largest distance of the context back to the largest trained one. */
+/* out = the factor that maps the largest distance of the context to the largest trained one. */
 static double fit_leaky_factor(int64_t trained, int64_t context) {
     const int64_t window = default_window(trained);
     return (double)(context - 1 - window) / (double)(trained - 1 - window);
 }
 
-/* The least group that does. */
+/* out = the smallest group that maps it to at most that. */
 static double fit_group_size(int64_t trained, int64_t context) {
     const int64_t window = default_window(trained);
     int64_t group = 1;
@@ -158,7 +163,7 @@ double method_factor(const method *m, int64_t trained, int64_t context) {
     return m->far == GYRE_FAR_LEAKY ? fit_leaky_factor(trained, context) : fit_group_size(trained, context);
 }
 
-/* What a former scaling left behind is cleared: it was derived for another formula. */
+/* Clears all fields of a former scaling, because they were derived for another formula. */
 static void apply_scaling(const method *m, int64_t trained, int64_t context, const method_betas *betas,
                           gyre_config *config) {
     struct gyre_rope_config *rope = &config->rope;
@@ -175,7 +180,7 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->far = GYRE_FAR_AS_NEAR;
     rope->far_window = 0;
     rope->far_factor = 0;
-    /* Within the trained length nothing is far: the model is as it was, and as fast. */
+    /* Within the trained length no pair is far: the model stays as it is, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
     rope->far_window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : default_window(trained);
@@ -183,17 +188,17 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
 }
 
 static gyre_status check(const method *m, const gyre_config *base, int64_t trained, int64_t context, gyre_error *err) {
-    const int turns = base->kind == GYRE_KIND_ROPE;
+    const int rotates = base->kind == GYRE_KIND_ROPE;
     if (context < 1)
-        return cli_error(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
-    if ((!m->keeps_model_scaling || m->resonance) && !turns)
-        return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
+        return gyre_fail(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
+    if ((!m->keeps_model_scaling || m->resonance) && !rotates)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
                          gyre_kind_name(base->kind));
     if ((!m->keeps_model_scaling || m->logn) && trained < (m->logn ? 2 : 1))
-        return cli_error(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
                          gyre_kind_name(base->kind));
     if (m->far != GYRE_FAR_AS_NEAR && default_window(trained) < MIN_WINDOW)
-        return cli_error(err, GYRE_EINVAL, "method %s: a trained length of %lld leaves no window (rope)", m->label,
+        return gyre_fail(err, GYRE_EINVAL, "method %s: a trained length of %lld leaves no window (rope)", m->label,
                          (long long)trained);
     return GYRE_OK;
 }

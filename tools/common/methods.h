@@ -1,15 +1,19 @@
-/* methods.h: ways to use a model past its trained length, as --methods names them: `name[:factor]`, then any of `+resonance`
- * and `+logn`.
+/* methods.h: methods to use a model past its trained length, in the syntax of --methods: `name[:factor]`, followed by any of
+ * `+resonance` and `+logn`.
  *
- * With a factor a method is static, the same at every context; without one it is scaled for each context L by
- * max(1, L / trained).  `dynamic` follows the context in either case: transformers' formula, its factor 1 when omitted;
- * so does `dynamic-yarn`, which has no factor but the length's.
- * `none` is the model as its own config says, whatever scaling that holds; every other method replaces such a scaling,
- * with the trained length as the original one.
+ *     ntk:4       static: factor 4 at every context
+ *     ntk         scaled for each context L by max(1, L / trained)
+ *     none        the model as its own config says, with any scaling that it holds
  *
- * Three leave the frequencies alone and turn far pairs less, from half the trained length on: `rerope[:window]` (its number
- * is that distance), `leaky[:factor]` and `self-extend[:group]`, whose own number fits the context into the trained length.
- * `+resonance` rounds every wavelength, once scaled, to a whole number of positions; `+logn` multiplies a query at position
+ * `dynamic` follows the context with and without a factor: transformers' formula, factor 1 if omitted.  `dynamic-yarn` follows
+ * it as well and takes no factor.  Every method but none replaces a scaling of the model; the trained length counts as the
+ * original one.
+ *
+ * Three methods leave the frequencies alone and reduce the rotation of far pairs, from half the trained length on:
+ * `rerope[:window]` (the number is that distance), `leaky[:factor]` and `self-extend[:group]`.  Without a number, factor and
+ * group fit the context into the trained length.
+ *
+ * `+resonance` rounds every wavelength, after scaling, to a whole number of positions.  `+logn` multiplies a query at position
  * m by max(1, ln(m + 1) / ln(trained)). */
 #ifndef GYRE_TOOLS_METHODS_H
 #define GYRE_TOOLS_METHODS_H
@@ -29,35 +33,38 @@ typedef struct method {
     gyre_far far;
     int keeps_model_scaling;  /* 1: none */
     int resonance, logn;      /* modifiers */
-    double factor;            /* >= 1; rerope: its window; 0 = follows the context */
+    double factor;            /* >= 1; rerope: the window; 0 = follows the context */
     char label[METHOD_LABEL]; /* as given */
 } method;
 
-/* Turns over the trained length above which by-parts and yarn keep a pair, below which they divide it; 0 = 32, 1. */
+/* Revolutions over the trained length above which by-parts and yarn keep a pair, and below which they divide it;
+ * 0 = 32 and 1. */
 typedef struct method_betas {
     double fast, slow;
 } method_betas;
 
-/* out = the method that text names.  EINVAL: err says what is wrong with it. */
+/* *out = the method that text names.  EINVAL: err says what is wrong. */
 gyre_status method_parse(const char *text, method *out, gyre_error *err);
-/* *out = the methods of a comma list, which the caller frees; *count >= 1.  Errors: EINVAL, ENOMEM. */
+/* *out = the methods of a comma list; the caller frees them.  *count >= 1.  Errors: EINVAL, ENOMEM. */
 gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_error *err);
 
-/* out = 1 where the method is the model as it is, in the name none without a modifier. */
+/* out = 1 for none without a modifier: the model as it is. */
 int method_is_none(const method *m);
-/* out = 1 where the method turns positions of a model with position config `base` otherwise at another length in use, so
- * that it matters who says what that is (gyre_length_policy). */
+/* out = 1 if frequencies of the config depend on the length in use, so that gyre_length_policy matters. */
+int config_depends_on_length(const gyre_config *config);
+/* The same for a model with position config `base` under the method. */
 int method_depends_on_length(const method *m, const gyre_config *base);
-/* out = the factor at a context, >= 1; 1 for none and rerope, which have none.  trained: at least 4 for leaky and
- * self-extend without a number of their own. */
+/* out = the factor at a context, >= 1; 1 for none and rerope, which have no factor.  trained: at least 4 for leaky and
+ * self-extend without a number. */
 double method_factor(const method *m, int64_t trained, int64_t context);
 
-/* *out = the config of a model with position config `base`, trained on `trained` tokens, at length `context` under the
- * method; it borrows base's arrays.  Errors: EINVAL, EUNSUPPORTED (a method other than none and none+logn where nothing
- * rotates). */
+/* *out = the config of a model with position config `base`, trained on `trained` tokens, under the method at length
+ * `context`.  It borrows base's arrays.  Errors: EINVAL, EUNSUPPORTED (a method other than none and none+logn for a model
+ * without rotation). */
 gyre_status method_config(const method *m, const gyre_config *base, int64_t trained, int64_t context,
                           const method_betas *betas, gyre_config *out, gyre_error *err);
-/* *out = the encoding with that config, its angles kept for every position below `context`.  Errors: those, ENOMEM. */
+/* *out = the encoding with that config, with a table of angles for every position below `context`.  Errors: those of
+ * method_config, ENOMEM. */
 gyre_status method_encoding(const method *m, const gyre_config *base, int64_t trained, int64_t context,
                             const method_betas *betas, gyre_encoding **out, gyre_error *err);
 

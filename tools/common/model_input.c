@@ -1,50 +1,11 @@
-/* model_input.c: a model, its tokenizer and its texts, opened. */
+/* model_input.c: opening a model, its tokenizer and its texts. */
 #include "tools/common/model_input.h"
-#include "tools/explain/explain_text.h"
+#include "tools/cli/cli_error.h"
+#include "tools/cli/cli_progress.h"
+#include "tools/common/fnv1a_hash.h"
+#include <stdio.h>
 #include <stdlib.h>
 
-/* -- options -- */
-void model_options_begin(model_options *o, int argc) {
-    *o = (model_options){.profile = GYRE_PROFILE_DEFAULT};
-    o->texts = calloc((size_t)argc + 1, sizeof *o->texts);
-    if (!o->texts) cli_usage_error("--text: out of memory for %d arguments", argc);
-}
-
-void model_options_free(model_options *o) {
-    free(o->texts);
-    o->texts = NULL;
-}
-
-static void add_text(model_options *o, const char *path, int ids) {
-    if (o->texts_count && o->ids != ids) cli_usage_error("--ids: takes the place of --text; give one of them");
-    o->ids = ids;
-    o->texts[o->texts_count++] = path;
-}
-
-error_t model_option(model_options *o, int key, char *text) {
-    switch (key) {
-    case MODEL_KEY_AS:
-        o->profile = explain_parse_profile("--as", text);
-        return 0;
-    case MODEL_KEY_TOKENIZER:
-        o->tokenizer = text;
-        return 0;
-    case MODEL_KEY_TEXT:
-    case MODEL_KEY_IDS:
-        add_text(o, text, key == MODEL_KEY_IDS);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-void model_options_check(const model_options *o, int wants_text) {
-    if (!o->path) cli_usage_error("MODEL: missing; name a model folder or a GGUF file");
-    if (wants_text && !o->texts_count) cli_usage_error("--text: missing; name a text, or token ids with --ids");
-    if (o->ids && o->tokenizer) cli_usage_error("--tokenizer: token ids of --ids need none; give one of them");
-}
-
-/* -- what they name -- */
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err) {
     *out = (model_input){.options = o};
     return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
@@ -62,9 +23,9 @@ gyre_status model_input_encoding(const model_input *in, const method *m, int pol
     return status;
 }
 
-/* Why there is none, without the place, which is told at the end. */
+/* Adds to the reason what the user can do about it. */
 static gyre_status refuse_tokenizer(const model_options *o, gyre_status status, const gyre_error *why, gyre_error *err) {
-    return cli_error(err, status, "tokenizer: %.380s; name another with --tokenizer, or token ids with --ids (%.60s)",
+    return gyre_fail(err, status, "tokenizer: %.380s; name another with --tokenizer, or token ids with --ids (%.60s)",
                      why->text, o->tokenizer ? "--tokenizer" : "the model's own");
 }
 
@@ -76,32 +37,51 @@ gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
     if (status) return refuse_tokenizer(o, status, &why, err);
     const int64_t ids = gyre_tokenizer_get_info(in->tokenizer).vocab;
     if (ids <= vocab) return GYRE_OK;
-    return cli_error(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
+    return gyre_fail(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
                      (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
 }
 
-static gyre_status read_one(const model_input *in, const char *path, int64_t least, gyre_text *out, gyre_error *err) {
-    if (in->options->ids) return gyre_text_open_ids(out, path, gyre_model_get_config(in->model)->vocab, least, err);
-    return gyre_text_tokenize(out, in->tokenizer, &path, 1, least, err);
+static gyre_status read_one(const model_input *in, const char *path, int64_t min_tokens, gyre_text *out, gyre_error *err) {
+    if (in->options->ids) return gyre_text_open_ids(out, path, gyre_model_get_config(in->model)->vocab, min_tokens, err);
+    return gyre_text_tokenize(out, in->tokenizer, &path, 1, min_tokens, err);
 }
 
-gyre_status model_input_read(model_input *in, int64_t least, gyre_error *err) {
+gyre_status model_input_read(model_input *in, int64_t min_tokens, gyre_error *err) {
     const model_options *o = in->options;
     gyre_status status = o->ids || in->tokenizer ? GYRE_OK : model_input_tokenizer(in, err);
     if (status) return status;
     in->texts = calloc((size_t)o->texts_count + 1, sizeof *in->texts);
-    if (!in->texts) return cli_error(err, GYRE_ENOMEM, "texts: out of memory (%s)", o->path);
+    if (!in->texts) return gyre_fail(err, GYRE_ENOMEM, "texts: out of memory (%s)", o->path);
     for (; in->texts_count < o->texts_count && !status; in->texts_count += !status)
-        status = read_one(in, o->texts[in->texts_count], least, &in->texts[in->texts_count], err);
+        status = read_one(in, o->texts[in->texts_count], min_tokens, &in->texts[in->texts_count], err);
     return status;
 }
 
 double model_input_bytes_per_token(const model_input *in, int64_t index) {
     const gyre_text *text = &in->texts[index];
-    /* A token that begins a file stands for none. */
+    /* The begin token of a file covers no bytes. */
     const int begins = in->tokenizer && gyre_tokenizer_get_info(in->tokenizer).adds_begin;
     const int64_t tokens = text->count - (begins ? text->files : 0);
     return tokens > 0 ? (double)text->bytes / (double)tokens : 0;
+}
+
+void model_input_describe(const model_input *in, char *out, size_t size) {
+    const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(in->model));
+    char weights[16], trained[64] = "trained length unknown";
+    if (position->trained_length)
+        snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
+    snprintf(out, size, "%s: %s, %s weights, %s", in->options->path, gyre_kind_name(position->kind),
+             cli_format_count((double)gyre_model_parameters(in->model), weights), trained);
+}
+
+uint64_t hash_token_ids(const int32_t *ids, int64_t count) {
+    uint64_t hash = FNV1A_INIT;
+    for (int64_t i = 0; i < count; i++)
+        for (unsigned shift = 0; shift < 32; shift += 8) {
+            const unsigned char byte = (unsigned char)((uint32_t)ids[i] >> shift);
+            hash = fnv1a(hash, &byte, 1);
+        }
+    return hash;
 }
 
 void model_input_free(model_input *in) {

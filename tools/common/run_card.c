@@ -1,6 +1,7 @@
-/* run_card.c: what a run was of, on one line, as JSON and as facts of a page. */
+/* run_card.c: the run card as a line of text, as JSON and as key-value pairs of a page. */
 #include "tools/common/run_card.h"
-#include "tools/explain/explain_text.h"
+#include "tools/cli/cli.h"
+#include "util/checkpoint_files.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static void hash_text(uint64_t hash, char out[HASH]) {
     snprintf(out, HASH, "fnv1a64:%016" PRIx64, hash);
 }
 
-/* A text read as bytes is told by the hash of its bytes: that of any file. */
+/* A file opened as a text of bytes has the hash of its bytes. */
 static gyre_status hash_file(const char *path, char out[HASH], gyre_error *err) {
     gyre_text bytes = {0};
     const gyre_status status = gyre_text_open(&bytes, &path, 1, GYRE_TEXT_SPLIT_ALL, 0, err);
@@ -21,12 +22,12 @@ static gyre_status hash_file(const char *path, char out[HASH], gyre_error *err) 
     return status;
 }
 
-/* A folder's positions are in a file of their own, which the hash of the weights does not cover. */
+/* In a folder, positions are in config.json, which the hash of the weights does not cover. */
 static gyre_status hash_config(run_card *card, gyre_error *err) {
     char path[4096];
     const char *folder = card->input->options->path;
-    const int n = snprintf(path, sizeof path, "%s/config.json", folder);
-    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
+    const int n = snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
+    if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
     return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
 }
 
@@ -34,8 +35,8 @@ int run_card_argv(int argc, char **argv, char **out) {
     int count = 0;
     for (int i = 0; i < argc; i++) {
         const size_t length = strlen(argv[i]);
-        const int resumes = length > strlen("--re") && strncmp(argv[i], "--resume", length) == 0;
-        if (!resumes) out[count++] = argv[i];
+        const int is_resume = length > strlen("--re") && strncmp(argv[i], "--resume", length) == 0;
+        if (!is_resume) out[count++] = argv[i];
     }
     return count;
 }
@@ -99,13 +100,13 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]) {
 
 /* -- JSON -- */
 static json_t *text_or_null(const char *text) {
-    return explain_json_text(*text ? text : NULL);
+    return cli_json_text(*text ? text : NULL);
 }
 
 static json_t *model_json(const run_card *card) {
     const model_input *in = card->input;
     const gyre_model_source source = gyre_model_get_source(in->model);
-    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path", explain_json_text(in->options->path), "hash",
+    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path", cli_json_text(in->options->path), "hash",
                      text_or_null(card->model_hash), "config_hash", text_or_null(card->config_hash), "family", source.family,
                      "format", source.format, "stored", source.stored, "parameters",
                      (json_int_t)gyre_model_parameters(in->model), "bytes", (json_int_t)source.bytes);
@@ -114,23 +115,23 @@ static json_t *model_json(const run_card *card) {
 static json_t *texts_json(const model_input *in) {
     json_t *texts = json_array();
     for (int64_t i = 0; texts && i < in->texts_count; i++)
-        (void)json_array_append_new(
-            texts, json_pack("{s:o, s:o, s:I, s:o}", "path", explain_json_text(in->options->texts[i]), "hash",
-                             cli_json_hash(in->texts[i].hash), "tokens", (json_int_t)in->texts[i].count, "bytes",
-                             explain_json_nonzero(in->texts[i].bytes)));
+        (void)json_array_append_new(texts,
+                                    json_pack("{s:o, s:o, s:I, s:o}", "path", cli_json_text(in->options->texts[i]), "hash",
+                                              cli_json_hash(in->texts[i].hash), "tokens", (json_int_t)in->texts[i].count,
+                                              "bytes", cli_json_nonzero(in->texts[i].bytes)));
     return texts;
 }
 
 json_t *run_card_json(const run_card *card) {
     return json_pack("{s:o, s:s, s:o, s:o, s:s, s:o}", "model", model_json(card), "profile", run_card_profile(card),
-                     "methods", explain_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(),
-                     "command", explain_json_text(card->command));
+                     "methods", cli_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(),
+                     "command", cli_json_text(card->command));
 }
 
 /* -- a page -- */
-/* out = where a value begins that was just written; the next one follows it. */
+/* Ends a value that was written from offset `begun` on, so that the next one follows its NUL.  out = the value. */
 static const char *close_value(line *l, size_t begun) {
-    if (l->used + 1 < l->size) l->used++; /* over the NUL */
+    if (l->used + 1 < l->size) l->used++; /* skip the NUL */
     return l->out + begun;
 }
 

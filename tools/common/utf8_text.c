@@ -1,12 +1,12 @@
-/* utf8_sanitize.c: see utf8_sanitize.h. */
+/* utf8_text.c: UTF-8 in bytes that may be anything. */
 #include "tools/common/utf8_text.h"
 #include <string.h>
 
-/* The second byte is bounded for some first ones: no overlong forms, no surrogates, nothing past U+10FFFF. */
+/* Some first bytes limit the second one: no overlong forms, no surrogates, nothing past U+10FFFF. */
 static int is_valid_second_byte(unsigned char first, unsigned char second) {
-    const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    return second >= least && second <= most;
+    const unsigned char min = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned char max = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    return second >= min && second <= max;
 }
 
 int utf8_char_length(const char *text, size_t bytes) {

@@ -1,9 +1,10 @@
+/* variants.c: the table of encodings that can be trained. */
 #include "tools/common/variants.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Trained under it, not stretched afterwards. */
+/* Parameters of variants that are trained under a scaling. */
 typedef struct variant_params {
     double factor;
     method_betas betas;
@@ -79,7 +80,7 @@ gyre_status variant_find(const char *name, size_t length, variant *out, gyre_err
     }
     char known[VARIANT_LIST];
     variants_list(known);
-    return cli_error(err, GYRE_EINVAL, "\"%.*s\": none of %s", length < 32 ? (int)length : 32, name, known);
+    return gyre_fail(err, GYRE_EINVAL, "\"%.*s\": none of %s", length < 32 ? (int)length : 32, name, known);
 }
 
 static gyre_status parse_names(const char *list, variant found[MAX_VARIANTS], int *count, gyre_error *err) {
@@ -89,7 +90,7 @@ static gyre_status parse_names(const char *list, variant found[MAX_VARIANTS], in
         const gyre_status status = variant_find(c, length, &v, err);
         if (status) return status;
         for (int i = 0; i < *count; i++)
-            if (strcmp(found[i].name, v.name) == 0) return cli_error(err, GYRE_EINVAL, "%s: stands twice", v.name);
+            if (strcmp(found[i].name, v.name) == 0) return gyre_fail(err, GYRE_EINVAL, "%s: stands twice", v.name);
         found[(*count)++] = v;
         c = c[length] ? c + length + 1 : NULL;
     }
@@ -120,6 +121,13 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     for (int i = 0; i < MODIFIED_KINDS; i++)
         if (strcmp(modified_kinds[i].v.name, v->name) == 0) modified_kinds[i].modify(config, &s);
     const int scaled = config->kind == GYRE_KIND_ROPE && config->rope.scaling != GYRE_SCALING_NONE;
-    if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 is no scaling */
+    if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 does not scale */
     return gyre_config_suggest(config);
+}
+
+variant variant_option(const char *text) {
+    gyre_error err = {0, ""};
+    variant found;
+    if (variant_find(text, strlen(text), &found, &err)) cli_usage_error("--encoding: %s", err.text);
+    return found;
 }

@@ -1,4 +1,4 @@
-/* variants.h: the encodings that a model can be trained with, by name: every kind, and kinds with one thing changed. */
+/* variants.h: the encodings that a model can be trained with, by name: every kind, and kinds with one setting changed. */
 #ifndef GYRE_TOOLS_VARIANTS_H
 #define GYRE_TOOLS_VARIANTS_H
 #include "gyre/gyre.h"
@@ -11,18 +11,22 @@ typedef struct variant {
     gyre_kind kind;
 } variant;
 
-/* out = how many there are: the kinds in their order, then the changed ones. */
+/* out = the number of variants: the kinds in their order, then the changed ones. */
 int variants_count(void);
 variant variant_at(int index);
-/* The names in a row, "nope, learned, ...". */
+/* Writes the names: "nope, learned, ...". */
 void variants_list(char out[VARIANT_LIST]);
 /* *out = the variant of that name.  EINVAL: err lists the names. */
 gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err);
-/* out[0 .. count - 1] = those of a comma list, or every one for "all"; none twice.  EINVAL: err says what is wrong. */
+/* out = the variant of --encoding; an unknown name is a usage error. */
+variant variant_option(const char *text);
+/* out[0 .. *count - 1] = the variants of a comma list, or all for "all".  EINVAL: err says what is wrong; a name may not be
+ * repeated. */
 gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *count, gyre_error *err);
 
-/* Sets config up for a model that is trained on `trained` tokens and may meet `longest` (a variant that is trained under a
- * scaling takes their ratio): head_dim, heads and input.dim are in it before.  Errors: those of gyre_config_suggest. */
+/* Completes config, whose head_dim, heads and input.dim are set, for a model that is trained on `trained` tokens and used with
+ * up to `longest`.  A variant that is trained under a scaling takes their ratio as factor.  Errors: those of
+ * gyre_config_suggest; EINVAL (a scaled variant with longest <= trained). */
 gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
                            gyre_config *config);
 

@@ -1,21 +1,26 @@
-/* cmd_convert.c: gyre convert: a model in another format, in another type, with its pairs in another layout. */
+/* cmd_convert.c: gyre convert: writes a model in another format, data type or layout of pairs. */
 #include "gyre/gyre_model.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
+#include "tools/common/value_names.h"
+#include "tools/subcommands.h"
+#include "util/checkpoint_files.h"
 #include <string.h>
 #include <sys/stat.h>
 
 enum { KEY_TO = CLI_FIRST_KEY, KEY_DTYPE, KEY_LAYOUT, KEY_FROM_LAYOUT };
 
 static const struct argp_option OPTIONS[] = {
-    {"output", 'o', "PATH", 0, "a folder for safetensors, a file for GGUF; what is there is replaced if it is a model", 0},
-    {"to", KEY_TO, "FORMAT", 0, "safetensors or gguf (default: gguf where PATH ends so, else safetensors)", 0},
+    {"output", 'o', "PATH", 0,
+     "a folder for safetensors, a file for GGUF; an existing model is replaced, anything else is not", 0},
+    {"to", KEY_TO, "FORMAT", 0, "safetensors or gguf (default: gguf if PATH ends in .gguf, else safetensors)", 0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
-     "f32, f16, bf16, or q8 in a GGUF (default: as they are; quantized ones become f16 in safetensors)", 0},
+     "f32, f16, bf16, or q8 in a GGUF (default: as in MODEL; quantized weights become f16 in safetensors)", 0},
     {"layout", KEY_LAYOUT, "LAYOUT", 0,
-     "half or interleaved: how pairs of channels lie in the rows of query and key (default: as readers of the format "
+     "half or interleaved: layout of the pairs of channels in the rows of query and key (default: as readers of the format "
      "expect)",
      0},
-    {"from-layout", KEY_FROM_LAYOUT, "LAYOUT", 0, "how they lie in MODEL, whatever its files say: mends what says wrong", 0},
+    {"from-layout", KEY_FROM_LAYOUT, "LAYOUT", 0,
+     "their layout in MODEL, overriding its files; repairs a model that states the wrong layout", 0},
     {0}};
 
 typedef struct convert_options {
@@ -25,15 +30,9 @@ typedef struct convert_options {
     gyre_convert_options convert;
 } convert_options;
 
-static gyre_layout layout_named(const char *option, const char *text) {
+static gyre_layout layout_option(const char *option, const char *text) {
     static const char *const names[] = {"half", "interleaved"};
     return cli_choice(option, text, names, 2) ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
-}
-
-static gyre_dtype dtype_named(const char *text) {
-    static const char *const names[] = {"f32", "f16", "bf16", "q8"};
-    static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
-    return dtypes[cli_choice("--dtype", text, names, 4)];
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -48,15 +47,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->has_format = 1;
         return 0;
     case KEY_DTYPE:
-        o->convert.dtype = dtype_named(arg);
+        o->convert.dtype = dtype_option("--dtype", arg, 1);
         o->convert.has_dtype = 1;
         return 0;
     case KEY_LAYOUT:
-        o->convert.layout = layout_named("--layout", arg);
+        o->convert.layout = layout_option("--layout", arg);
         o->convert.has_layout = 1;
         return 0;
     case KEY_FROM_LAYOUT:
-        o->convert.source_layout = layout_named("--from-layout", arg);
+        o->convert.source_layout = layout_option("--from-layout", arg);
         o->convert.has_source_layout = 1;
         return 0;
     case ARGP_KEY_ARG:
@@ -69,22 +68,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 static const char DOC[] =
-    "Write a model in another format: a folder of safetensors as transformers reads it, or a GGUF as llama.cpp does, config "
-    "and tokenizer with it."
+    "Writes a model in another format, with its config and tokenizer: a folder of safetensors for transformers, or a GGUF "
+    "for "
+    "llama.cpp."
     "\vMODEL is a folder of safetensors, a GGUF file, or a folder with a checkpoint of llama2.c (*.bin and tok*.bin).  "
-    "Between safetensors and GGUF, models of the families llama, mistral, qwen2 and qwen3 are converted.  Rows of query and "
-    "key move, head by head, where the layout of pairs changes: those of a llama's GGUF are interleaved, those of its "
-    "safetensors are halves.\n\n"
+    "Between safetensors and GGUF, models of the families llama, mistral, qwen2 and qwen3 are converted.  If the layout of "
+    "pairs changes, rows of query and key are reordered within each head: a llama's GGUF has interleaved pairs, its "
+    "safetensors have halves.\n\n"
     "Examples:\n"
     "  gyre convert stories260K -o stories\n"
     "  gyre convert stories -o stories.gguf --dtype q8\n"
     "  gyre convert model.gguf -o model --dtype bf16\n"
     "  gyre convert wrong -o right --from-layout interleaved\n";
-
-static int ends_in_gguf(const char *path) {
-    const size_t length = strlen(path);
-    return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
-}
 
 static void read_options(int argc, char **argv, convert_options *o) {
     static const struct argp ARGP = {OPTIONS, parse, "MODEL -o PATH", DOC, NULL, NULL, NULL};
@@ -93,17 +88,14 @@ static void read_options(int argc, char **argv, convert_options *o) {
     cli_parse(&ARGP, CLI_JSON, argc, argv, &o->common);
     if (!o->model) cli_usage_error("MODEL: missing");
     if (!o->output) cli_usage_error("-o: missing; where to?");
-    if (!o->has_format && ends_in_gguf(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
+    if (!o->has_format && is_gguf_path(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
     if (o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS && o->convert.has_dtype && o->convert.dtype == GYRE_DTYPE_Q8)
         cli_usage_error("--dtype q8: safetensors have no such type; --to gguf has");
 }
 
-/* -- what came of it -- */
-static const char *layout_name(gyre_layout layout) {
-    return layout == GYRE_LAYOUT_HALF ? "half" : layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "interleaved-to-half";
-}
-
-/* A window that the result does not have: llama.cpp's code for the architecture may have none. */
+/* -- the result -- */
+/* out = the largest window of any group; 0 = none.  The result may have none because llama.cpp's code for its architecture has
+ * none. */
 static int64_t widest_window(const gyre_reading *reading) {
     int64_t window = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
@@ -129,28 +121,28 @@ static int64_t bytes_of(const convert_options *o) {
     char path[4200];
     struct stat info;
     const int is_folder = o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS;
-    snprintf(path, sizeof path, "%s%s", o->output, is_folder ? "/model.safetensors" : "");
+    snprintf(path, sizeof path, "%s%s", o->output, is_folder ? "/" GYRE_WEIGHTS_FILE : "");
     return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
 static int print_summary(const convert_options *o, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0].config;
-    const int turns = config->kind == GYRE_KIND_ROPE;
+    const int rotates = config->kind == GYRE_KIND_ROPE;
     char amount[16];
     if (!o->common.json) {
         printf("%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors", after->model_type,
-               cli_format_count((double)bytes_of(o), amount), turns ? ", pairs " : "",
-               turns ? layout_name(config->rope.layout) : "");
+               cli_format_count((double)bytes_of(o), amount), rotates ? ", pairs " : "",
+               rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }
     json_t *root =
         json_pack("{s:s, s:s, s:s, s:I}", "path", o->output, "format", after->format[0] == 'G' ? "GGUF" : "safetensors",
                   "model_type", after->model_type, "bytes", (json_int_t)bytes_of(o));
-    if (root && turns) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
+    if (root && rotates) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
     return cli_json_write(stdout, root);
 }
 
-/* How much there is to do is known once the model is open. */
+/* The amount of work is known only when the model is open. */
 static void advance(void *progress, int64_t step, int64_t all) {
     ((cli_progress *)progress)->total = all;
     cli_progress_step(progress, step, all);
@@ -171,16 +163,16 @@ int cmd_convert(int argc, char **argv) {
     o.convert.progress = advance;
     o.convert.progress_ctx = &progress;
     o.convert.stop = is_interrupted;
-    cli_defer_signals(); /* half a model is removed on the way out */
+    cli_defer_signals(); /* gyre_convert removes an unfinished model */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
     if (status) return cli_fail_error(&err);
     if (gyre_reading_open(&before, o.model, GYRE_PROFILE_DEFAULT, 0, NULL))
-        before = NULL; /* a checkpoint of llama2.c has none */
+        before = NULL; /* a checkpoint of llama2.c has no config to read */
     warn(&o, before, after);
-    const int told = print_summary(&o, after);
+    const int exit_status = print_summary(&o, after);
     gyre_reading_free(before);
     gyre_reading_free(after);
-    return told;
+    return exit_status;
 }

@@ -1,71 +1,62 @@
-/* cmd_diff.c: gyre diff: where two readings part: of one model by two programs, or of two models. */
+/* cmd_diff.c: gyre diff: compares two readings: of one model by two programs, or of two models. */
+#include "tools/cli/cli.h"
+#include "tools/common/reading_options.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/subcommands.h"
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_AS = CLI_FIRST_KEY, KEY_WITH, KEY_LENGTH, KEY_LAYER_TYPE };
+enum { KEY_WITH = CLI_FIRST_KEY };
 enum { EXIT_DIFFERENT = 3 };
 
 static const struct argp_option OPTIONS[] = {
-    {"as", KEY_AS, "PROFILE", 0,
-     "read A as hf-5, hf-4.56, hf-4.51, hf-4.43, vllm, llama.cpp or reference does (default: hf-5 for a config.json, "
-     "llama.cpp "
-     "for a GGUF)",
-     0},
-    {"with", KEY_WITH, "PROFILE", 0, "the same for B; needed where no B is named", 0},
-    {"length", KEY_LENGTH, "N", 0, "the context length in use (default: what the model was trained for)", 0},
-    {"layer-type", KEY_LAYER_TYPE, "NAME", 0, "only these layers: full_attention, vision; a wrong name lists them", 0},
+    OPTION_AS(0),
+    {"with", KEY_WITH, "PROFILE", 0, "The same for B; required if no B is named", 0},
+    OPTION_LENGTH(0),
+    OPTION_LAYER_TYPE(ONLY_LAYERS_HELP, 0),
     {0}};
 
 typedef struct diff_options {
-    cli_options common; /* first */
-    const char *path[2], *layer_type;
-    gyre_profile profile[2];
-    int64_t length;
+    cli_options common;      /* first */
+    reading_options reading; /* its profile: for A */
+    const char *path[2];
+    gyre_profile with; /* for B */
 } diff_options;
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     diff_options *o = state->input;
     switch (key) {
-    case KEY_AS:
-        o->profile[0] = explain_parse_profile("--as", arg);
-        return 0;
     case KEY_WITH:
-        o->profile[1] = explain_parse_profile("--with", arg);
-        return 0;
-    case KEY_LENGTH:
-        o->length = cli_integer("--length", arg, 1, EXPLAIN_MAX_LENGTH);
-        return 0;
-    case KEY_LAYER_TYPE:
-        o->layer_type = arg;
+        o->with = profile_option("--with", arg);
         return 0;
     case ARGP_KEY_ARG:
         if (o->path[1]) cli_usage_error("%s: two models at most", arg);
         o->path[o->path[0] ? 1 : 0] = arg;
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return reading_option(&o->reading, key, arg);
     }
 }
 
 static const char DOC[] =
-    "Say where two readings of positions part: what is read differently and why, by how much frequencies and scores differ, "
-    "and "
-    "from which position on rotations are more than 0.01 rad apart."
+    "Shows how two readings of positions differ: what is read differently and why, by how much frequencies and scores "
+    "differ, "
+    "and from which position on rotations differ by more than 0.01 rad."
     "\vA and B are each a config.json, a folder with one, or a GGUF file; without B, A is compared with itself as another "
-    "program reads it.  The exit status is 0 where both come to the same, 3 where they do not.\n\n"
+    "program reads it (--as for A, --with for B).  The exit status is 0 if both give the same positions, 3 if not.\n\n"
     "Examples:\n"
     "  gyre diff config.json --with vllm\n"
     "  gyre diff config.json --as hf-4.51 --with hf-5 --length 128k\n"
     "  gyre diff config.json model.gguf\n";
 
-/* -- the two sides -- */
+/* -- the two operands -- */
 static void read_operand(diff_operand *operand, int64_t length) {
     operand->status = gyre_reading_open(&operand->reading, operand->path, operand->profile, length, &operand->err);
     if (operand->status) operand->reading = NULL;
 }
 
-/* Who read, or refused to.  The usual profile goes by the format, which the other side may know. */
+/* out = the profile that read operand s, or refused to.  The default profile depends on the format, which the other operand
+ * may know. */
 static const char *reader_of(const diff_operand operand[2], int s) {
     if (operand[s].reading) return gyre_profile_name(operand[s].reading->profile);
     if (operand[s].profile != GYRE_PROFILE_DEFAULT) return gyre_profile_name(operand[s].profile);
@@ -74,7 +65,7 @@ static const char *reader_of(const diff_operand operand[2], int s) {
     return gyre_profile_name(is_gguf ? GYRE_PROFILE_LLAMA_CPP : GYRE_PROFILE_HF_5);
 }
 
-/* What tells the sides apart in few words: who reads, else which comes first. */
+/* Labels the operands by profile, or by A and B if both have the same profile. */
 static void label_operands(diff_operand operand[2]) {
     const char *const names[] = {reader_of(operand, 0), reader_of(operand, 1)};
     const int by_reader = strcmp(names[0], names[1]) != 0;
@@ -82,27 +73,27 @@ static void label_operands(diff_operand operand[2]) {
         snprintf(operand[s].label, sizeof operand[s].label, "%s", by_reader ? names[s] : s ? "B" : "A");
 }
 
-/* A refusal is a result where the other program reads the very same file; what nobody can read is a failure. */
+/* A refusal is a result if the other program reads the same file.  A file that neither can read is an error. */
 static int is_refusal(const diff_operand operand[2], int s) {
     if (operand[s].status == GYRE_OK || operand[!s].status != GYRE_OK) return 0;
     return operand[s].status == GYRE_EUNSUPPORTED ||
            (operand[s].status == GYRE_EFORMAT && strcmp(operand[0].path, operand[1].path) == 0);
 }
 
-/* A pipe is empty when it is read again. */
+/* out = 1 if one pipe would be read twice: it is empty the second time. */
 static int is_read_twice(const diff_options *o) {
     struct stat info;
     const char *b = o->path[1] ? o->path[1] : o->path[0];
     return strcmp(o->path[0], b) == 0 && stat(b, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-/* out = 0 where there is something to compare; else reported. */
+/* out = 0 if there is something to compare, or CLI_FAILED with the error printed. */
 static int read_operands(const diff_options *o, diff_operand operand[2]) {
     if (is_read_twice(o)) return cli_fail("A: no regular file, and it is read twice; save it first (%s)", o->path[0]);
     for (int s = 0; s < 2; s++) {
         operand[s].path = o->path[s] ? o->path[s] : o->path[0];
-        operand[s].profile = o->profile[s];
-        read_operand(&operand[s], o->length);
+        operand[s].profile = s ? o->with : o->reading.profile;
+        read_operand(&operand[s], o->reading.length);
     }
     label_operands(operand);
     for (int s = 0; s < 2; s++)
@@ -114,7 +105,7 @@ static int read_operands(const diff_options *o, diff_operand operand[2]) {
 static int write_result(const diff_options *o, diff_result *result) {
     gyre_error err = {0, ""};
     cli_output output;
-    if (diff_compare(result, o->layer_type, &err)) return cli_fail_error(&err);
+    if (diff_compare(result, o->reading.layer_type, &err)) return cli_fail_error(&err);
     for (int s = 0; s < 2; s++)
         cli_check_output(o->common.output, result->operand[s].reading ? result->operand[s].reading->path : NULL);
     int status = cli_output_open(&output, o->common.output);
@@ -130,14 +121,14 @@ static int write_result(const diff_options *o, diff_result *result) {
 
 int cmd_diff(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "A [B]", DOC, NULL, NULL, NULL};
-    diff_options o = {.profile = {GYRE_PROFILE_DEFAULT, GYRE_PROFILE_DEFAULT}};
+    diff_options o = {.with = GYRE_PROFILE_DEFAULT, .reading = {.profile = GYRE_PROFILE_DEFAULT}};
     diff_result result = {.count = 0};
     cli_parse(&ARGP, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
     if (!o.path[0]) cli_usage_error("A: missing");
-    if (!o.path[1] && o.profile[1] == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing, and --with too");
+    if (!o.path[1] && o.with == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing, and --with too");
     int status = read_operands(&o, result.operand);
     if (!status) {
-        explain_check_layer_type(o.layer_type, result.operand[0].reading, result.operand[1].reading);
+        reading_check_layer_type(o.reading.layer_type, result.operand[0].reading, result.operand[1].reading);
         status = write_result(&o, &result);
     }
     if (!status && !result.same) status = EXIT_DIFFERENT;

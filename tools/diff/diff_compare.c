@@ -1,14 +1,16 @@
-/* diff_compare.c: groups of two readings matched and measured against each other. */
+/* diff_compare.c: matches the groups of two readings and compares them. */
 #include "tools/diff/diff_compare.h"
+#include "tools/cli/cli_error.h"
+#include "tools/common/reading_options.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* -- one group of each -- */
-/* Division finds the neighbourhood; the product, exact in long double to its last bit, decides. */
+/* -- one group of each reading -- */
+/* Division gives an estimate.  The products decide: they are exact in long double. */
 int64_t diff_first_position(double gap) {
-    const long double most = 2147483648.0L, w = (long double)gap;
-    if (!(w > 0.0L) || most * w <= DIFF_ANGLE) return -1;
+    const long double max = 2147483648.0L, w = (long double)gap;
+    if (!(w > 0.0L) || max * w <= DIFF_ANGLE) return -1;
     long double m = floorl(DIFF_ANGLE / w);
     while (m > 0.0L && (m - 1.0L) * w > DIFF_ANGLE)
         m -= 1.0L;
@@ -24,13 +26,13 @@ static double frequency_of(const explain_stats *f, int64_t pair) {
 
 static void compare_frequencies(diff_layers *d) {
     const int64_t pairs = d->a.pairs > d->b.pairs ? d->a.pairs : d->b.pairs;
-    double least = INFINITY;
+    double min = INFINITY;
     d->pair = d->max_difference_pair = -1;
     for (int64_t i = 0; i < pairs; i++) {
         const double a = frequency_of(&d->a, i), b = frequency_of(&d->b, i), gap = fabs(b - a);
         const double relative = gap == 0 ? 0 : a != 0 ? gap / fabs(a) : INFINITY;
-        if (relative < least) least = relative;
-        if (relative > d->max_relative_difference * (1 + DIFF_ROUNDING)) { /* of equals the first */
+        if (relative < min) min = relative;
+        if (relative > d->max_relative_difference * (1 + DIFF_ROUNDING)) { /* the first of equal pairs */
             d->max_relative_difference = relative;
             d->pair = i;
         }
@@ -40,7 +42,7 @@ static void compare_frequencies(diff_layers *d) {
         }
     }
     d->same_frequencies = d->max_relative_difference <= DIFF_ROUNDING;
-    d->uniform_ratio = d->max_relative_difference - least <= DIFF_ROUNDING * (1 + d->max_relative_difference);
+    d->uniform_ratio = d->max_relative_difference - min <= DIFF_ROUNDING * (1 + d->max_relative_difference);
     d->length = d->a.length > d->b.length ? d->a.length : d->b.length;
     d->angle_difference = (double)d->length * d->max_difference;
     d->first_position = d->same_frequencies ? -1 : diff_first_position(d->max_difference);
@@ -96,13 +98,13 @@ static int same_value(const char *a, const char *b) {
     return x == y;
 }
 
-int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int most) {
+int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int max) {
     int count = 0;
-    for (int64_t i = 0; i < a->fields_count && count < most; i++) {
+    for (int64_t i = 0; i < a->fields_count && count < max; i++) {
         const gyre_reading_field *mine = &a->fields[i], *other = field_named(b, mine->name);
         if (!other || !same_value(mine->value, other->value)) out[count++] = (diff_field){mine, other};
     }
-    for (int64_t i = 0; i < b->fields_count && count < most; i++)
+    for (int64_t i = 0; i < b->fields_count && count < max; i++)
         if (!field_named(a, b->fields[i].name)) out[count++] = (diff_field){NULL, &b->fields[i]};
     return count;
 }
@@ -112,11 +114,11 @@ static int is_tower(const char *name) {
     return strcmp(name, "vision") == 0 || strcmp(name, "audio") == 0;
 }
 
-/* Groups of one name belong together; "all" stands for every kind of layer of a decoder; else layers of one number tell. */
+/* Matches groups of the same name.  "all" matches any group of a decoder.  Otherwise groups with a common layer match. */
 static const gyre_layer_reading *matching_group(const gyre_reading *other, const gyre_layer_reading *group) {
-    const gyre_layer_reading *named = explain_find_group(other, group->name);
+    const gyre_layer_reading *named = reading_find_group(other, group->name);
     if (named || is_tower(group->name)) return named;
-    named = explain_find_group(other, "all");
+    named = reading_find_group(other, "all");
     if (named) return named;
     for (int64_t i = 0; i < other->groups_count; i++) {
         const gyre_layer_reading *g = &other->groups[i];
@@ -132,13 +134,13 @@ static int is_matched(const diff_result *result, const gyre_layer_reading *group
     return 0;
 }
 
-static int wanted(const gyre_layer_reading *group, const gyre_layer_reading *other, const char *layer_type) {
-    return explain_is_selected(group, layer_type) || (other && explain_is_selected(other, layer_type));
+static int is_wanted(const gyre_layer_reading *group, const gyre_layer_reading *other, const char *layer_type) {
+    return reading_is_selected(group, layer_type) || (other && reading_is_selected(other, layer_type));
 }
 
 static gyre_status add_pair(diff_result *r, const gyre_layer_reading *a, const gyre_layer_reading *b, gyre_error *err) {
     if (r->count == DIFF_MAX_GROUPS)
-        return cli_error(err, GYRE_EUNSUPPORTED, "layers: more than %d kinds to compare (gyre diff)", DIFF_MAX_GROUPS);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layers: more than %d kinds to compare (gyre diff)", DIFF_MAX_GROUPS);
     const gyre_status status =
         diff_layers_compare(&r->layers[r->count], r->operand[0].reading, a, r->operand[1].reading, b, err);
     if (!status) r->count++;
@@ -151,8 +153,8 @@ static gyre_status match(diff_result *r, const char *layer_type, gyre_error *err
         const gyre_reading *mine = r->operand[s].reading, *other = r->operand[!s].reading;
         for (int64_t i = 0; i < mine->groups_count && !status; i++) {
             const gyre_layer_reading *g = &mine->groups[i], *p = matching_group(other, g);
-            /* From the second side, what the first did not reach: "all" against each of several. */
-            if (!wanted(g, p, layer_type) || (s && is_matched(r, g))) continue;
+            /* The second operand adds the groups that the first did not match, such as several that all match "all". */
+            if (!is_wanted(g, p, layer_type) || (s && is_matched(r, g))) continue;
             if (p)
                 status = add_pair(r, s ? p : g, s ? g : p, err);
             else if (r->unmatched_count[s] < DIFF_MAX_GROUPS)
@@ -165,7 +167,7 @@ static gyre_status match(diff_result *r, const char *layer_type, gyre_error *err
 gyre_status diff_compare(diff_result *result, const char *layer_type, gyre_error *err) {
     gyre_status status = GYRE_OK;
     result->layers = calloc(DIFF_MAX_GROUPS, sizeof *result->layers);
-    if (!result->layers) return cli_error(err, GYRE_ENOMEM, "layers: out of memory (gyre diff)");
+    if (!result->layers) return gyre_fail(err, GYRE_ENOMEM, "layers: out of memory (gyre diff)");
     result->same = result->operand[0].reading && result->operand[1].reading;
     if (result->same) status = match(result, layer_type, err);
     for (int i = 0; i < result->count; i++)

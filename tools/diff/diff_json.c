@@ -1,38 +1,22 @@
-/* diff_json.c: a comparison for machines. */
+/* diff_json.c: a comparison as JSON. */
+#include "tools/cli/cli_json.h"
+#include "tools/common/value_names.h"
 #include "tools/diff/diff_compare.h"
 #include <math.h>
-
-static int set(json_t *object, const char *key, json_t *value) {
-    return json_object_set_new(object, key, value) != 0;
-}
-
-/* What a list's makers hand out on the way: NULL once anything failed. */
-static json_t *append(json_t *list, json_t *value) {
-    if (list && json_array_append_new(list, value) == 0) return list;
-    if (!list) json_decref(value);
-    json_decref(list);
-    return NULL;
-}
-
-static json_t *checked(json_t *object, int bad) {
-    if (!bad) return object;
-    json_decref(object);
-    return NULL;
-}
 
 static json_t *operand_json(const diff_operand *operand) {
     json_t *object = json_object();
     const gyre_reading *reading = operand->reading;
     const gyre_profile profile = reading ? reading->profile : operand->profile;
     const char *name = gyre_profile_name(profile);
-    int bad = set(object, "path", explain_json_text(reading ? reading->path : operand->path));
-    bad |= set(object, "format", reading ? json_string(reading->format) : json_null());
-    bad |= set(object, "model_type", reading ? explain_json_text(reading->model_type) : json_null());
-    bad |= set(object, "profile", name ? json_string(name) : json_null());
-    bad |= set(object, "label", explain_json_text(operand->label));
-    bad |= set(object, "refused", reading ? json_null() : explain_json_text(operand->err.text));
-    bad |= set(object, "warnings", reading ? explain_warnings_json(reading) : json_array());
-    return checked(object, bad);
+    int bad = cli_json_set(object, "path", cli_json_text(reading ? reading->path : operand->path));
+    bad |= cli_json_set(object, "format", reading ? json_string(reading->format) : json_null());
+    bad |= cli_json_set(object, "model_type", reading ? cli_json_text(reading->model_type) : json_null());
+    bad |= cli_json_set(object, "profile", name ? json_string(name) : json_null());
+    bad |= cli_json_set(object, "label", cli_json_text(operand->label));
+    bad |= cli_json_set(object, "refused", reading ? json_null() : cli_json_text(operand->err.text));
+    bad |= cli_json_set(object, "warnings", reading ? explain_warnings_json(reading) : json_array());
+    return cli_json_checked(object, bad);
 }
 
 static json_t *fields_json(const diff_layers *d) {
@@ -42,10 +26,10 @@ static json_t *fields_json(const diff_layers *d) {
     for (int i = 0; i < count; i++) {
         const gyre_reading_field *a = fields[i].a, *b = fields[i].b;
         json_t *object = json_object();
-        int bad = set(object, "name", explain_json_text(a ? a->name : b->name));
-        bad |= set(object, "a", a ? explain_field_json(a, 0) : json_null());
-        bad |= set(object, "b", b ? explain_field_json(b, 0) : json_null());
-        list = append(list, checked(object, bad));
+        int bad = cli_json_set(object, "name", cli_json_text(a ? a->name : b->name));
+        bad |= cli_json_set(object, "a", a ? explain_field_json(a, 0) : json_null());
+        bad |= cli_json_set(object, "b", b ? explain_field_json(b, 0) : json_null());
+        list = cli_json_append(list, cli_json_checked(object, bad));
     }
     return list;
 }
@@ -55,16 +39,17 @@ static json_t *settings_json(const diff_layers *d) {
     for (int i = 0; i < d->settings_count; i++) {
         const diff_setting *s = &d->settings[i];
         json_t *object = json_object();
-        const int bad = set(object, "name", json_string(s->name)) | set(object, "a", json_string(s->a)) |
-                        set(object, "b", json_string(s->b));
-        list = append(list, checked(object, bad));
+        const int bad = cli_json_set(object, "name", json_string(s->name)) | cli_json_set(object, "a", json_string(s->a)) |
+                        cli_json_set(object, "b", json_string(s->b));
+        list = cli_json_append(list, cli_json_checked(object, bad));
     }
     return list;
 }
 
 static json_t *two_texts(const char *a, const char *b) {
     json_t *object = json_object();
-    return checked(object, set(object, "a", explain_json_text(a)) | set(object, "b", explain_json_text(b)));
+    return cli_json_checked(object,
+                            cli_json_set(object, "a", cli_json_text(a)) | cli_json_set(object, "b", cli_json_text(b)));
 }
 
 static json_t *wavelength_json(const explain_stats *f, int64_t pair) {
@@ -76,34 +61,34 @@ static json_t *pair_json(int64_t pair) {
 }
 
 static json_t *layout_json(const diff_layers *d) {
-    return d->rotates
-               ? two_texts(explain_layout_name(d->a.config->rope.layout), explain_layout_name(d->b.config->rope.layout))
-               : json_null();
+    return d->rotates ? two_texts(layout_name(d->a.config->rope.layout), layout_name(d->b.config->rope.layout))
+                      : json_null();
 }
 
 static json_t *layers_json(const diff_layers *d) {
     json_t *object = json_object();
-    int bad = set(object, "name", two_texts(d->a.group->name, d->b.group->name));
-    bad |= set(object, "encoding", two_texts(d->a.label, d->b.label));
-    bad |= set(object, "same", json_boolean(d->same));
-    bad |= set(object, "max_relative_difference", d->rotates ? cli_json_number(d->max_relative_difference) : json_null());
-    bad |= set(object, "pair", pair_json(d->pair));
-    bad |= set(object, "wavelength_a", wavelength_json(&d->a, d->pair));
-    bad |= set(object, "wavelength_b", wavelength_json(&d->b, d->pair));
-    bad |= set(object, "max_difference", d->rotates ? cli_json_number(d->max_difference) : json_null());
-    bad |= set(object, "max_difference_pair", pair_json(d->max_difference_pair));
-    bad |= set(object, "first_position", pair_json(d->first_position));
-    bad |= set(object, "length", explain_json_nonzero(d->length));
-    bad |= set(object, "angle_at_length", d->rotates ? cli_json_number(d->angle_difference) : json_null());
-    bad |= set(object, "layout", layout_json(d));
-    bad |= set(object, "reordered", json_boolean(d->reordered));
-    bad |= set(object, "attention_factor_ratio", cli_json_number(d->factor_ratio));
-    bad |= set(object, "softmax_multiplier_ratio", cli_json_number(d->softmax_ratio));
-    bad |= set(object, "scale_ratio", cli_json_number(d->scale_ratio));
-    bad |= set(object, "score_ratio", cli_json_number(d->score_ratio));
-    bad |= set(object, "settings", settings_json(d));
-    bad |= set(object, "fields", fields_json(d));
-    return checked(object, bad);
+    int bad = cli_json_set(object, "name", two_texts(d->a.group->name, d->b.group->name));
+    bad |= cli_json_set(object, "encoding", two_texts(d->a.label, d->b.label));
+    bad |= cli_json_set(object, "same", json_boolean(d->same));
+    bad |= cli_json_set(object, "max_relative_difference",
+                        d->rotates ? cli_json_number(d->max_relative_difference) : json_null());
+    bad |= cli_json_set(object, "pair", pair_json(d->pair));
+    bad |= cli_json_set(object, "wavelength_a", wavelength_json(&d->a, d->pair));
+    bad |= cli_json_set(object, "wavelength_b", wavelength_json(&d->b, d->pair));
+    bad |= cli_json_set(object, "max_difference", d->rotates ? cli_json_number(d->max_difference) : json_null());
+    bad |= cli_json_set(object, "max_difference_pair", pair_json(d->max_difference_pair));
+    bad |= cli_json_set(object, "first_position", pair_json(d->first_position));
+    bad |= cli_json_set(object, "length", cli_json_nonzero(d->length));
+    bad |= cli_json_set(object, "angle_at_length", d->rotates ? cli_json_number(d->angle_difference) : json_null());
+    bad |= cli_json_set(object, "layout", layout_json(d));
+    bad |= cli_json_set(object, "reordered", json_boolean(d->reordered));
+    bad |= cli_json_set(object, "attention_factor_ratio", cli_json_number(d->factor_ratio));
+    bad |= cli_json_set(object, "softmax_multiplier_ratio", cli_json_number(d->softmax_ratio));
+    bad |= cli_json_set(object, "scale_ratio", cli_json_number(d->scale_ratio));
+    bad |= cli_json_set(object, "score_ratio", cli_json_number(d->score_ratio));
+    bad |= cli_json_set(object, "settings", settings_json(d));
+    bad |= cli_json_set(object, "fields", fields_json(d));
+    return cli_json_checked(object, bad);
 }
 
 static json_t *unmatched_json(const diff_result *r) {
@@ -111,9 +96,9 @@ static json_t *unmatched_json(const diff_result *r) {
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < r->unmatched_count[s]; i++) {
             json_t *object = json_object();
-            const int bad = set(object, "name", explain_json_text(r->unmatched[s][i]->name)) |
-                            set(object, "side", json_string(s ? "b" : "a"));
-            list = append(list, checked(object, bad));
+            const int bad = cli_json_set(object, "name", cli_json_text(r->unmatched[s][i]->name)) |
+                            cli_json_set(object, "side", json_string(s ? "b" : "a"));
+            list = cli_json_append(list, cli_json_checked(object, bad));
         }
     return list;
 }
@@ -121,12 +106,12 @@ static json_t *unmatched_json(const diff_result *r) {
 int diff_write_json(const diff_result *r, FILE *file) {
     json_t *root = json_object(), *groups = json_array();
     for (int i = 0; i < r->count; i++)
-        groups = append(groups, layers_json(&r->layers[i]));
-    int bad = set(root, "a", operand_json(&r->operand[0]));
-    bad |= set(root, "b", operand_json(&r->operand[1]));
-    bad |= set(root, "same", json_boolean(r->same));
-    bad |= set(root, "verdict", explain_json_text(r->verdict));
-    bad |= set(root, "groups", groups);
-    bad |= set(root, "alone", unmatched_json(r));
-    return cli_json_write(file, checked(root, bad));
+        groups = cli_json_append(groups, layers_json(&r->layers[i]));
+    int bad = cli_json_set(root, "a", operand_json(&r->operand[0]));
+    bad |= cli_json_set(root, "b", operand_json(&r->operand[1]));
+    bad |= cli_json_set(root, "same", json_boolean(r->same));
+    bad |= cli_json_set(root, "verdict", cli_json_text(r->verdict));
+    bad |= cli_json_set(root, "groups", groups);
+    bad |= cli_json_set(root, "alone", unmatched_json(r));
+    return cli_json_write(file, cli_json_checked(root, bad));
 }

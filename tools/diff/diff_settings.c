@@ -1,4 +1,5 @@
-/* diff_settings.c: what two configs set differently, apart from frequencies: one row for each setting that acts. */
+/* diff_settings.c: settings other than frequencies that differ between two configs: one row per setting that has an effect. */
+#include "tools/common/value_names.h"
 #include "tools/diff/diff_compare.h"
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +9,7 @@
 typedef enum setting_type { SETTING_INTEGER, SETTING_REAL, SETTING_ENUM, SETTING_BOOL } setting_type;
 typedef struct setting {
     const char *name;
-    unsigned kinds; /* bits of the gyre_kinds that it matters to */
+    unsigned kinds; /* bits of the gyre_kinds that use it */
     setting_type type;
     size_t field_offset; /* in gyre_config */
     const char *const *value_names;
@@ -17,7 +18,6 @@ typedef struct setting {
 static const char *const LAYOUTS[] = {"half", "interleaved", "interleaved-to-half"};
 static const char *const AXES[] = {"chunked", "interleaved", "axial"};
 static const char *const FAR[] = {"as near", "clamped", "leaky", "grouped"};
-static const char *const POLICIES[] = {"declared", "causal", "prefix"};
 static const char *const TEMPERATURES[] = {"none", "log", "llama4", "ministral"};
 static const char *const SINUSOIDS[] = {"interleaved", "concatenated", "tensor2tensor", "cos-concatenated",
                                         "cos-tensor2tensor"};
@@ -27,7 +27,7 @@ static const char *const DECAYS[] = {"log", "power"};
 #define OFFSET(field)      offsetof(gyre_config, field)
 #define ANY_KIND           0xffffffffu
 #define RELATIVE_VECTORS   (KIND(SHAW) | KIND(NEZHA) | KIND(BERT) | KIND(DEBERTA))
-#define RELATIVE_DISTANCES (RELATIVE_VECTORS | KIND(T5) | KIND(TRANSFORMER_XL))
+#define RELATIVE_DISTANCES (KIND(SHAW) | KIND(NEZHA) | KIND(DEBERTA) | KIND(T5) | KIND(TRANSFORMER_XL))
 
 static const setting SETTINGS[] = {
     {"head_dim", KIND(ROPE) | RELATIVE_VECTORS, SETTING_INTEGER, OFFSET(head_dim), NULL},
@@ -54,11 +54,14 @@ static const setting SETTINGS[] = {
     {"input_scale", KIND(LEARNED) | KIND(SINUSOIDAL), SETTING_REAL, OFFSET(input.scale), NULL},
     {"heads", KIND(ALIBI) | KIND(SANDWICH), SETTING_INTEGER, OFFSET(heads), NULL},
     {"before_scale", KIND(ALIBI), SETTING_BOOL, OFFSET(score.before_scale), NULL},
-    {"buckets", KIND(T5) | KIND(DEBERTA), SETTING_INTEGER, OFFSET(score.buckets), NULL},
+    {"buckets", KIND(T5), SETTING_INTEGER, OFFSET(score.buckets), NULL},
+    {"position_buckets", KIND(DEBERTA), SETTING_INTEGER, OFFSET(score.position_buckets), NULL},
+    {"max_positions", KIND(BERT), SETTING_INTEGER, OFFSET(score.max_positions), NULL},
     {"max_distance", RELATIVE_DISTANCES, SETTING_INTEGER, OFFSET(score.max_distance), NULL},
     {"bidirectional", KIND(T5) | KIND(TRANSFORMER_XL), SETTING_BOOL, OFFSET(score.bidirectional), NULL},
     {"terms", RELATIVE_VECTORS, SETTING_BOOL, OFFSET(score.terms), NULL},
-    {"hidden_units", KIND(FIRE) | KIND(SANDWICH), SETTING_INTEGER, OFFSET(score.width), NULL},
+    {"hidden_units", KIND(FIRE), SETTING_INTEGER, OFFSET(score.hidden_units), NULL},
+    {"sinusoid_dim", KIND(SANDWICH), SETTING_INTEGER, OFFSET(score.sinusoid_dim), NULL},
     {"decay", KIND(KERPLE), SETTING_ENUM, OFFSET(score.decay), DECAYS}};
 enum { SETTINGS_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
 
@@ -90,7 +93,7 @@ static void format_value(const setting *s, double value, char out[EXPLAIN_TEXT_S
 }
 
 static diff_setting *add_setting(diff_layers *layers, const char *name) {
-    if (layers->settings_count == DIFF_MAX_SETTINGS) layers->settings_count--; /* there are fewer */
+    if (layers->settings_count == DIFF_MAX_SETTINGS) layers->settings_count--; /* cannot happen: there are fewer settings */
     diff_setting *next = &layers->settings[layers->settings_count++];
     next->name = name;
     return next;
@@ -110,13 +113,13 @@ static void compare_temperature(diff_layers *layers, const gyre_config *a, const
         compare_numbers(layers, "temperature_slope", a->query.slope, b->query.slope);
 }
 
-/* Who says what the length in use is matters where something depends on it. */
+/* The length policy matters only if both depend on the length in use. */
 static void compare_policies(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
     if (!explain_depends_on_length(&layers->a) || !explain_depends_on_length(&layers->b)) return;
     if (a->rope.length_policy != b->rope.length_policy) {
         diff_setting *out = add_setting(layers, "length_policy");
-        snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", POLICIES[a->rope.length_policy]);
-        snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", POLICIES[b->rope.length_policy]);
+        snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", length_policy_names[a->rope.length_policy]);
+        snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", length_policy_names[b->rope.length_policy]);
     } else if (a->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL) {
         compare_numbers(layers, "length_block", (double)a->rope.length_block, (double)b->rope.length_block);
     }
@@ -130,7 +133,7 @@ static void section_text(const gyre_config *config, char out[EXPLAIN_TEXT_SIZE])
     }
 }
 
-/* How pairs are dealt out to axes matters where there are several. */
+/* The assignment of pairs to axes matters only with several axes. */
 static void compare_sections(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
     char first[EXPLAIN_TEXT_SIZE], second[EXPLAIN_TEXT_SIZE];
     if (a->kind != GYRE_KIND_ROPE || (a->rope.axes <= 1 && b->rope.axes <= 1)) return;

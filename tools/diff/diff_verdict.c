@@ -1,8 +1,10 @@
-/* diff_verdict.c: what a comparison comes to, in one sentence. */
+/* diff_verdict.c: the result of a comparison, in one sentence. */
+#include "tools/common/value_names.h"
 #include "tools/diff/diff_compare.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static void append(diff_result *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -14,7 +16,7 @@ static void append(diff_result *r, const char *format, ...) {
     va_end(arguments);
 }
 
-/* "1.30 times larger": of b against a. */
+/* Writes a ratio of b to a: "1.30 times larger". */
 static void format_ratio(double ratio, char out[EXPLAIN_TEXT_SIZE]) {
     const int larger = ratio >= 1;
     const double times = larger ? ratio : 1 / ratio;
@@ -35,7 +37,7 @@ static void append_scores(diff_result *r, const diff_layers *d) {
     append(r, "scores are %s", text);
 }
 
-/* Where the number of pairs differs that has been said. */
+/* out = 1 if the setting only repeats that the numbers of pairs differ. */
 static int is_implied(const diff_layers *d, const diff_setting *setting) {
     return d->rotates && d->a.pairs != d->b.pairs && strcmp(setting->name, "rotary_dim") == 0;
 }
@@ -78,19 +80,19 @@ static void append_pair(diff_result *r, const diff_layers *d) {
         append(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
 }
 
-/* Two scalings of which one follows the length may meet at one length and part at the next. */
+/* If one scaling follows the length, two scalings may agree at one length and differ at the next. */
 static void append_same(diff_result *r, const diff_layers *d, const char *same) {
     append(r, "%s", same);
     if (d->reordered)
         append(r, " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
-               explain_layout_name(d->a.config->rope.layout), r->operand[0].label,
-               explain_layout_name(d->b.config->rope.layout), r->operand[1].label);
+               layout_name(d->a.config->rope.layout), r->operand[0].label, layout_name(d->b.config->rope.layout),
+               r->operand[1].label);
     if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling &&
         (explain_depends_on_length(&d->a) || explain_depends_on_length(&d->b)))
         append(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
 }
 
-/* Frequencies first, as they are what length makes worse; then what multiplies scores; then the rest. */
+/* Frequencies come first, because their effect grows with the length; then multipliers of scores; then the rest. */
 static void append_layers(diff_result *r, const diff_layers *d, int opens) {
     const char *first = opens ? "D" : "d";
     if (d->same) {
@@ -118,13 +120,13 @@ static void append_layers(diff_result *r, const diff_layers *d, int opens) {
     }
 }
 
-/* "all" beside others are those of the decoder, a tower's have their own name. */
+/* "all" beside other groups is the decoder; towers have names of their own. */
 static const char *name_of(const diff_layers *d) {
     const char *name = strcmp(d->a.group->name, "all") != 0 ? d->a.group->name : d->b.group->name;
     return strcmp(name, "all") != 0 ? name : "the decoder";
 }
 
-/* The sentence of one group, alone. */
+/* Writes the sentence of one group. */
 static void sentence(const diff_result *r, const diff_layers *d, int opens, char out[sizeof r->verdict]) {
     diff_result part = {.count = 0};
     part.operand[0] = r->operand[0];
@@ -133,7 +135,7 @@ static void sentence(const diff_result *r, const diff_layers *d, int opens, char
     memcpy(out, part.verdict, sizeof part.verdict);
 }
 
-/* Groups that part in the same way are named together: "in sliding_attention and full_attention: ...". */
+/* Groups that differ in the same way share a sentence: "in sliding_attention and full_attention: ...". */
 static void append_groups(diff_result *r) {
     char previous[sizeof r->verdict] = "", next[sizeof r->verdict];
     int listed = 0;

@@ -1,7 +1,9 @@
-/* diff_view.c: two readings side by side, for a terminal: the verdict, what is read differently, what it does. */
+/* diff_view.c: two readings side by side, for a terminal: the fields that differ, the effect, and the verdict. */
 #include "tools/diff/diff_compare.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MARGIN = 2, MAX_VALUE_WIDTH = 26 };
@@ -65,7 +67,7 @@ static void view_fields(const explain_terminal *page, const diff_result *r, cons
     fputc('\n', page->file);
 }
 
-/* -- figures -- */
+/* -- effects -- */
 static void view_line(const explain_terminal *page, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static void view_line(const explain_terminal *page, const char *name, const char *format, ...) {
@@ -120,15 +122,15 @@ static void view_ratio(const explain_terminal *page, const diff_result *r, const
               r->operand[1].label);
 }
 
-/* What the table of fields has told already is not told twice. */
+/* Leaves out settings that the table of fields already shows. */
 static void view_settings(const explain_terminal *page, const diff_layers *d) {
     diff_field fields[DIFF_MAX_FIELDS];
     const int count = diff_fields_compare(d->a.group, d->b.group, fields, DIFF_MAX_FIELDS);
     for (int i = 0; i < d->settings_count; i++) {
-        int told = 0;
-        for (int k = 0; k < count && !told; k++)
-            told = strcmp((fields[k].a ? fields[k].a : fields[k].b)->name, d->settings[i].name) == 0;
-        if (!told) view_line(page, d->settings[i].name, "%s against %s", d->settings[i].a, d->settings[i].b);
+        int listed = 0;
+        for (int k = 0; k < count && !listed; k++)
+            listed = strcmp((fields[k].a ? fields[k].a : fields[k].b)->name, d->settings[i].name) == 0;
+        if (!listed) view_line(page, d->settings[i].name, "%s against %s", d->settings[i].a, d->settings[i].b);
     }
 }
 

@@ -1,11 +1,11 @@
-/* eval_cells.c: what gyre eval measures, cell by cell. */
+/* eval_cells.c: measures the cells of gyre eval. */
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 eval_cell *eval_cell_at(const evaluation *e, int64_t set, int64_t row, int64_t column) {
-    return &e->cells[(set * e->rows_count + row) * e->options.contexts_count + column];
+    return &e->cells[(set * e->rows_count + row) * e->options.contexts.count + column];
 }
 
 const char *eval_set_name(const evaluation *e, int64_t set) {
@@ -13,10 +13,10 @@ const char *eval_set_name(const evaluation *e, int64_t set) {
 }
 
 int eval_shows_policies(const evaluation *e) {
-    int tells = e->options.policies_count > 0;
+    int shows = e->options.method.policies_count > 0;
     for (int64_t i = 0; i < e->rows_count; i++)
-        tells |= e->rows[i].depends_on_length && e->rows[i].policy != GYRE_LENGTH_POLICY_DECLARED;
-    return tells;
+        shows |= e->rows[i].depends_on_length && e->rows[i].policy != GYRE_LENGTH_POLICY_DECLARED;
+    return shows;
 }
 
 double eval_bits_per_byte(const eval_cell *c) {
@@ -24,20 +24,20 @@ double eval_bits_per_byte(const eval_cell *c) {
 }
 
 int eval_has_bytes(const evaluation *e) {
-    int knows = 1;
+    int known = 1;
     for (int64_t i = 0; i < e->input.texts_count; i++)
-        knows &= e->input.texts[i].bytes > 0;
-    return knows;
+        known &= e->input.texts[i].bytes > 0;
+    return known;
 }
 
-/* -- what there is to measure -- */
+/* -- planning -- */
 gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
     gyre_eval_options out = GYRE_INIT(gyre_eval_options);
     out.context = context;
     out.stride = e->options.stride;
     out.windows = e->options.windows;
     out.protocol = e->options.protocol;
-    out.cache_dtype = e->options.cache;
+    out.cache_dtype = e->options.method.cache;
     return out;
 }
 
@@ -46,7 +46,7 @@ static int64_t stride_at(const evaluation *e, int64_t context) {
     return o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE ? context : o->stride ? o->stride : context / 2;
 }
 
-/* As much of a text as the first windows take, where they are asked for: all of those that are left are read. */
+/* With --first, cuts the text so that it holds exactly the first windows, which are then all read. */
 static gyre_text truncate_text(const evaluation *e, int64_t text, int64_t context) {
     gyre_text part = e->input.texts[text];
     const int64_t windows = e->options.windows, stride = stride_at(e, context);
@@ -64,7 +64,7 @@ static gyre_passkey_options passkey_options_at(const evaluation *e, int64_t cont
     return out;
 }
 
-/* Tokens that one method reads of a text at a context; for the bar alone. */
+/* Tokens of a text that one method reads at a context; only for the progress bar. */
 static int64_t planned_tokens(const evaluation *e, int64_t text, int64_t context) {
     int64_t windows = (e->input.texts[text].count - 1 - context) / stride_at(e, context) + 1;
     if (e->options.windows && e->options.windows < windows) windows = e->options.windows;
@@ -72,26 +72,26 @@ static int64_t planned_tokens(const evaluation *e, int64_t text, int64_t context
     return (windows + (e->options.passkey + keys - 1) / keys) * context;
 }
 
-/* A row for each method, or for each policy where it matters. */
+/* One row per method; one per policy too if the method depends on the length in use. */
 static void make_rows(evaluation *e) {
     const eval_options *o = &e->options;
     const gyre_config *base = gyre_encoding_get_config(gyre_model_get_encoding(e->input.model));
-    for (int64_t m = 0; m < o->methods_count; m++) {
-        const int follows = method_depends_on_length(&o->methods[m], base);
-        const int64_t several = follows ? o->policies_count : 0;
-        for (int64_t p = 0; p < several || p == 0; p++)
+    for (int64_t m = 0; m < o->method.count; m++) {
+        const int depends = method_depends_on_length(&o->method.list[m], base);
+        const int64_t policies = depends ? o->method.policies_count : 0;
+        for (int64_t p = 0; p < policies || p == 0; p++)
             e->rows[e->rows_count++] =
-                (eval_row){&o->methods[m], several ? o->policies[p] : base->rope.length_policy, follows};
+                (eval_row){&o->method.list[m], policies ? o->method.policies[p] : base->rope.length_policy, depends};
     }
 }
 
 int eval_cells_make(evaluation *e) {
     const eval_options *o = &e->options;
     e->sets = e->input.texts_count + (e->input.texts_count > 1);
-    e->rows = calloc((size_t)(o->methods_count * EVAL_POLICIES), sizeof *e->rows);
+    e->rows = calloc((size_t)(o->method.count * LENGTH_POLICIES), sizeof *e->rows);
     if (!e->rows) return cli_fail("results: out of memory (eval)");
     make_rows(e);
-    const size_t cells = (size_t)(e->sets * e->rows_count * o->contexts_count);
+    const size_t cells = (size_t)(e->sets * e->rows_count * o->contexts.count);
     e->cells = calloc(cells, sizeof *e->cells);
     e->by_position = calloc(cells * (size_t)o->buckets + 1, sizeof *e->by_position);
     if (!e->cells || !e->by_position) return cli_fail("results: out of memory (eval)");
@@ -107,11 +107,11 @@ void eval_cells_free(evaluation *e) {
 }
 
 /* -- one cell -- */
-/* What the encoding is, whether or not it reaches the context. */
+/* Describes the encoding, whether or not it reaches the context. */
 static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval_cell *c) {
     const struct gyre_rope_config *rope = &gyre_encoding_get_config(encoding)->rope;
     const gyre_status status = gyre_encoding_scaling_parts(encoding, context, &c->parts);
-    c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone acts on queries and turns nothing */
+    c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone scales queries and rotates nothing */
     if (!c->rotates) return GYRE_OK;
     c->factor = rope->factor;
     c->window = rope->far == GYRE_FAR_AS_NEAR ? 0 : rope->far_window;
@@ -119,15 +119,15 @@ static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval
     return status ? status : gyre_encoding_frequencies(encoding, context, NULL, &c->attention_factor);
 }
 
-/* There the lengths in use depend on the first prediction that is asked for; the figure is to be the same with the loss by
- * position, which asks for every one, and without. */
+/* Under prefix, the lengths in use depend on the first prediction that is asked for.  The loss by position asks for every
+ * prediction, so the perplexity is measured separately: it must be the same with and without --by-position. */
 static int uses_prefix_length(const gyre_encoding *encoding) {
     const gyre_config *config = gyre_encoding_get_config(encoding);
     return config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
 }
 
-static gyre_status figures(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t context, eval_cell *c,
-                           gyre_error *err) {
+static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t context, eval_cell *c,
+                            gyre_error *err) {
     const gyre_text part = truncate_text(e, text, context);
     gyre_eval_options eval = eval_options_at(e, context);
     eval.progress = cli_progress_step;
@@ -149,12 +149,12 @@ static gyre_status figures(evaluation *e, const gyre_encoding *encoding, int64_t
 static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t row, int64_t column,
                                  gyre_error *err) {
     eval_cell *c = eval_cell_at(e, text, row, column);
-    const int64_t context = e->options.contexts[column];
+    const int64_t context = e->options.contexts.values[column];
     gyre_status status = describe(encoding, context, c);
-    if (status) return cli_error(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
+    if (status) return gyre_fail(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
     if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
-    status = figures(e, encoding, text, context, c, err);
-    if (status == GYRE_ERANGE) { /* a table that ends is an answer, not a failure */
+    status = evaluate(e, encoding, text, context, c, err);
+    if (status == GYRE_ERANGE) { /* a table that ends is a result, not a failure */
         c->out_of_range = 1;
         c->note = *err;
         status = GYRE_OK;
@@ -167,8 +167,8 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
 static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     const eval_row *r = &e->rows[row];
-    gyre_status status = model_input_encoding(&e->input, r->method, (int)r->policy, e->options.contexts[column],
-                                              &e->options.betas, &encoding, err);
+    gyre_status status = model_input_encoding(&e->input, r->method, (int)r->policy, e->options.contexts.values[column],
+                                              &e->options.method.betas, &encoding, err);
     if (!status) status = measure_under(e, encoding, text, row, column, err);
     gyre_encoding_free(encoding);
     if (status == GYRE_ERANGE) {
@@ -181,7 +181,7 @@ static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t col
 }
 
 /* -- all of them -- */
-/* Every scored prediction counts alike; nothing is read for it. */
+/* Combines the results of all texts.  Every scored prediction counts the same. */
 static void combine_texts(const evaluation *e, int64_t row, int64_t column) {
     eval_cell *all = eval_cell_at(e, e->sets - 1, row, column);
     double *by_position = all->by_position, nats = 0;
@@ -217,7 +217,7 @@ static gyre_status measure_cell(evaluation *e, int64_t set, int64_t row, int64_t
         return GYRE_OK;
     }
     eval_cell *c = eval_cell_at(e, set, row, column);
-    const long long context = (long long)e->options.contexts[column];
+    const long long context = (long long)e->options.contexts.values[column];
     if (e->input.texts_count > 1)
         cli_progress_label(&e->progress, "text %lld, %s at %lld", (long long)set + 1, e->rows[row].method->label, context);
     else
@@ -227,18 +227,18 @@ static gyre_status measure_cell(evaluation *e, int64_t set, int64_t row, int64_t
     return status;
 }
 
-/* Of what is not in the journal: the time left is that of the work left. */
+/* Tokens of the cells that are not in the journal, so that the bar estimates the remaining work only. */
 static int64_t tokens_left(evaluation *e) {
     int64_t all = 0;
     for (int64_t t = 0; t < e->input.texts_count; t++)
         for (int64_t r = 0; r < e->rows_count; r++)
-            for (int64_t l = 0; l < e->options.contexts_count; l++)
-                if (!eval_journal_find(e, t, r, l, NULL)) all += planned_tokens(e, t, e->options.contexts[l]);
+            for (int64_t l = 0; l < e->options.contexts.count; l++)
+                if (!eval_journal_find(e, t, r, l, NULL)) all += planned_tokens(e, t, e->options.contexts.values[l]);
     return all;
 }
 
 int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column)) {
-    const int64_t columns = e->options.contexts_count, cells = e->sets * e->rows_count * columns;
+    const int64_t columns = e->options.contexts.count, cells = e->sets * e->rows_count * columns;
     gyre_error err = {0, ""};
     gyre_status status = GYRE_OK;
     int stopped = 0;

@@ -1,46 +1,33 @@
 /* eval_journal.c: cells that earlier runs of gyre eval measured.
  *
- * What defines a cell is everything that its figures depend on, of files their hash. */
+ * The key of a cell holds everything that its results depend on; files are in it by their hash. */
 #include "tools/eval/eval.h"
-#include "tools/explain/explain_text.h"
 #include <stdlib.h>
 
-/* -- what defines a cell -- */
-/* A text's own hash is of its bytes; what the model reads depends on the tokenizer, too. */
-static uint64_t hash_of_ids(const gyre_text *text) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (int64_t i = 0; i < text->count; i++)
-        for (unsigned shift = 0; shift < 32; shift += 8)
-            hash = (hash ^ ((uint32_t)text->ids[i] >> shift & 0xff)) * 0x100000001b3u;
-    return hash;
-}
-
+/* -- keys -- */
 static json_t *cell_key(const evaluation *e, int64_t text, int64_t row, int64_t column) {
     const eval_options *o = &e->options;
     const eval_row *r = &e->rows[row];
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:b, s:I, s:I, s:s, s:f, s:f}", "gyre",
                      gyre_version(), "model", e->card.model_hash, "config", e->card.config_hash, "profile",
                      run_card_profile(&e->card), "tokens", cli_json_hash(e->journal.ids[text]), "method", r->method->label,
-                     "policy", r->depends_on_length ? (int)r->policy : -1, "context", (json_int_t)o->contexts[column],
+                     "policy", r->depends_on_length ? (int)r->policy : -1, "context", (json_int_t)o->contexts.values[column],
                      "protocol", eval_protocol_names[o->protocol], "stride", (json_int_t)o->stride, "windows",
                      (json_int_t)o->windows, "first", o->first, "by_position", (json_int_t)o->buckets, "passkey",
-                     (json_int_t)o->passkey, "cache", eval_cache_name(o), "beta_fast", o->betas.fast, "beta_slow",
-                     o->betas.slow);
+                     (json_int_t)o->passkey, "cache", dtype_name(o->method.cache), "beta_fast", o->method.betas.fast,
+                     "beta_slow", o->method.betas.slow);
 }
 
-/* -- figures -- */
+/* -- results -- */
 static json_t *figures_json(const evaluation *e, const eval_cell *c) {
-    if (c->out_of_range) return json_pack("{s:o}", "out_of_range", explain_json_text(c->note.text));
-    json_t *buckets = json_array();
-    for (int64_t b = 0; b < e->options.buckets; b++)
-        (void)json_array_append_new(buckets, json_real(c->by_position[b]));
+    if (c->out_of_range) return json_pack("{s:o}", "out_of_range", cli_json_text(c->note.text));
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:o}", "nats", c->figures.nats, "windows",
                      (json_int_t)c->figures.windows, "scored", (json_int_t)c->figures.scored, "trials",
                      (json_int_t)c->passkey.trials, "right", (json_int_t)c->passkey.right, "passkey_windows",
-                     (json_int_t)c->passkey.windows, "by_position", buckets);
+                     (json_int_t)c->passkey.windows, "by_position", cli_json_numbers(c->by_position, e->options.buckets));
 }
 
-/* out = 1 where line is a whole set of figures, which c then has. */
+/* out = 1 if line holds all results of a cell; *c then gets them. */
 static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
     const char *note = NULL;
     double nats;
@@ -67,10 +54,11 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
 gyre_status eval_journal_open(evaluation *e, gyre_error *err) {
     const eval_options *o = &e->options;
     e->journal.ids = calloc((size_t)e->input.texts_count + 1, sizeof *e->journal.ids);
-    if (!e->journal.ids) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (eval)");
-    for (int64_t t = 0; o->journal && t < e->input.texts_count; t++)
-        e->journal.ids[t] = hash_of_ids(&e->input.texts[t]);
-    return keyed_journal_open(&e->journal.lines, o->journal, o->resume, err);
+    if (!e->journal.ids) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (eval)");
+    /* The hash of a text covers its bytes.  What the model reads also depends on the tokenizer. */
+    for (int64_t t = 0; o->run.journal && t < e->input.texts_count; t++)
+        e->journal.ids[t] = hash_token_ids(e->input.texts[t].ids, e->input.texts[t].count);
+    return keyed_journal_open(&e->journal.lines, o->run.journal, o->run.resume, err);
 }
 
 void eval_journal_close(eval_journal *journal) {
@@ -79,17 +67,17 @@ void eval_journal_close(eval_journal *journal) {
 }
 
 int eval_journal_find(const evaluation *e, int64_t text, int64_t row, int64_t column, eval_cell *out) {
-    if (!e->journal.lines.figures || json_object_size(e->journal.lines.figures) == 0) return 0;
+    if (!keyed_journal_has_results(&e->journal.lines)) return 0;
     json_t *found = keyed_journal_find(&e->journal.lines, cell_key(e, text, row, column));
     double buckets[EVAL_MAX_BUCKETS];
-    eval_cell passed = {.by_position = buckets};
-    return found && read_figures(e, found, out ? out : &passed);
+    eval_cell unused = {.by_position = buckets};
+    return found && read_figures(e, found, out ? out : &unused);
 }
 
 gyre_status eval_journal_add(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {
-    if (!e->journal.lines.file) return GYRE_OK;
+    if (!e->options.run.journal) return GYRE_OK;
     json_t *figures = figures_json(e, eval_cell_at(e, text, row, column));
-    /* What JSON has no number for, an infinite loss, is measured again: it takes no longer than the first time. */
+    /* JSON has no infinity: a cell with an infinite loss is not written, and a resumed run measures it again. */
     if (!figures) return GYRE_OK;
     return keyed_journal_add(&e->journal.lines, cell_key(e, text, row, column), figures, err);
 }

@@ -1,4 +1,4 @@
-/* eval_report.c: the page of gyre eval: figures against context and position, tables, and what the run was of. */
+/* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, and the run card. */
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@ typedef struct lines {
     gyre_report_series *series; /* [rows] */
     double *x, *y;              /* [rows][points] */
     char (*names)[METHOD_LABEL + 16];
-    int64_t count, points; /* lines drawn; room of each */
+    int64_t count, points; /* lines in use; capacity of each */
 } lines;
 
 typedef struct figures {
@@ -18,7 +18,7 @@ typedef struct figures {
     lines lines;
 } figures;
 
-/* from, to: of the x axis; a trained length outside them is not marked. */
+/* from, to: range of the x axis.  A trained length outside it is not marked. */
 static void draw(figures *f, gyre_report_chart *chart, double from, double to, const char *caption) {
     chart->series = f->lines.series;
     chart->series_count = f->lines.count;
@@ -28,35 +28,35 @@ static void draw(figures *f, gyre_report_chart *chart, double from, double to, c
     f->lines.count = 0;
 }
 
-/* A line with no point on it yet, or NULL where nothing was measured. */
+/* out = a new line without points, or NULL if nothing was measured. */
 static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double **x, double **y) {
     const evaluation *e = f->e;
     lines *l = &f->lines;
     int64_t measured = 0;
-    for (int64_t c = 0; c < e->options.contexts_count; c++)
+    for (int64_t c = 0; c < e->options.contexts.count; c++)
         measured += !eval_cell_at(e, set, row, c)->out_of_range;
     if (!measured) return NULL;
     const int64_t i = l->count++;
     const eval_row *r = &e->rows[row];
     snprintf(l->names[i], sizeof l->names[i], eval_shows_policies(e) && r->depends_on_length ? "%s, %s" : "%s",
-             r->method->label, eval_policy_names[r->policy]);
+             r->method->label, length_policy_names[r->policy]);
     *x = l->x + i * l->points;
     *y = l->y + i * l->points;
     l->series[i] = (gyre_report_series){.name = l->names[i], .x = *x, .y = *y};
     return &l->series[i];
 }
 
-/* -- figures -- */
+/* -- charts -- */
 static void context_chart(figures *f, int64_t set, int passkey) {
     const evaluation *e = f->e;
     char title[160];
-    if (e->options.contexts_count < 2) return; /* a point is no line */
+    if (e->options.contexts.count < 2) return; /* one point makes no line */
     for (int64_t r = 0; r < e->rows_count; r++) {
         double *x, *y;
         gyre_report_series *line = new_line(f, set, r, &x, &y);
-        for (int64_t c = 0; line && c < e->options.contexts_count; c++, line->count++) {
+        for (int64_t c = 0; line && c < e->options.contexts.count; c++, line->count++) {
             const eval_cell *cell = eval_cell_at(e, set, r, c);
-            x[c] = (double)e->options.contexts[c];
+            x[c] = (double)e->options.contexts.values[c];
             y[c] = cell->out_of_range ? NAN
                    : passkey          ? 100 * (double)cell->passkey.right / (double)cell->passkey.trials
                                       : exp(cell->figures.nats);
@@ -70,14 +70,14 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     chart.x = (gyre_report_axis){"context (tokens)", GYRE_REPORT_SCALE_LOG2, 0, 0};
     chart.y = passkey ? (gyre_report_axis){"passkeys found (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100}
                       : (gyre_report_axis){"perplexity per token", GYRE_REPORT_SCALE_LOG10, 0, 0};
-    draw(f, &chart, (double)e->options.contexts[0], (double)e->options.contexts[e->options.contexts_count - 1],
+    draw(f, &chart, (double)e->options.contexts.values[0], (double)e->options.contexts.values[e->options.contexts.count - 1],
          passkey ? "A key has to be remembered; perplexity rewards forgetting."
                  : "On contexts up to the trained length, a dashed line where it lies among them, the model was trained.");
 }
 
 static void position_chart(figures *f, int64_t set, int64_t column) {
     const evaluation *e = f->e;
-    const int64_t buckets = e->options.buckets, context = e->options.contexts[column];
+    const int64_t buckets = e->options.buckets, context = e->options.contexts.values[column];
     char title[160];
     for (int64_t r = 0; r < e->rows_count; r++) {
         const eval_cell *cell = eval_cell_at(e, set, r, column);
@@ -120,34 +120,34 @@ static void introduction(const figures *f) {
     (void)gyre_report_page_paragraph(f->page, text);
 }
 
-/* What the tables say in a dash. */
-static void ends(const figures *f) {
+/* Explains the dashes of the tables. */
+static void out_of_range_notes(const figures *f) {
     const evaluation *e = f->e;
     char text[700];
     for (int64_t s = 0; s < e->input.texts_count; s++)
         for (int64_t r = 0; r < e->rows_count; r++)
-            for (int64_t c = 0; c < e->options.contexts_count; c++) {
+            for (int64_t c = 0; c < e->options.contexts.count; c++) {
                 const eval_cell *cell = eval_cell_at(e, s, r, c);
                 if (!cell->out_of_range) continue;
-                snprintf(text, sizeof text, "`%s` at %lld: %s", e->rows[r].method->label, (long long)e->options.contexts[c],
-                         cell->note.text);
+                snprintf(text, sizeof text, "`%s` at %lld: %s", e->rows[r].method->label,
+                         (long long)e->options.contexts.values[c], cell->note.text);
                 (void)gyre_report_page_paragraph(f->page, text);
             }
 }
 
-static gyre_status add_table(const figures *f, eval_table *t, gyre_status status) {
+static gyre_status add_table(const figures *f, result_table *t, gyre_status status) {
     if (!status) (void)gyre_report_page_table(f->page, &t->table);
-    eval_table_free(t);
+    result_table_free(t);
     return status;
 }
 
 static gyre_status position_part(figures *f, int64_t set, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    eval_table t;
-    for (int64_t c = 0; c < f->e->options.contexts_count; c++)
+    result_table t;
+    for (int64_t c = 0; c < f->e->options.contexts.count; c++)
         position_chart(f, set, c);
     (void)gyre_report_page_details_begin(f->page, "Loss by position in figures");
-    for (int64_t c = 0; c < f->e->options.contexts_count && !status; c++)
+    for (int64_t c = 0; c < f->e->options.contexts.count && !status; c++)
         status = add_table(f, &t, eval_table_positions(f->e, set, c, &t, err));
     (void)gyre_report_page_details_end(f->page);
     return status;
@@ -157,12 +157,12 @@ static gyre_status fill(figures *f, gyre_error *err) {
     const evaluation *e = f->e;
     gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES];
     char room[RUN_CARD_LINE];
-    eval_table t;
+    result_table t;
     introduction(f);
     (void)gyre_report_page_section(f->page, "Perplexity");
     gyre_status status = add_table(f, &t, eval_table_figures(e, &t, err));
-    ends(f);
-    /* All together first: where there are several texts, that is what most readers want. */
+    out_of_range_notes(f);
+    /* All texts together come first: most readers want that. */
     for (int64_t s = e->sets; s-- > 0;)
         for (int passkey = 0; passkey < 1 + (e->options.passkey > 0); passkey++)
             context_chart(f, s, passkey);
@@ -175,7 +175,7 @@ static gyre_status fill(figures *f, gyre_error *err) {
 
 gyre_status eval_write_report(const evaluation *e, gyre_error *err) {
     const double trained = (double)gyre_model_get_config(e->input.model)->position.trained_length;
-    const int64_t buckets = e->options.buckets, columns = e->options.contexts_count;
+    const int64_t buckets = e->options.buckets, columns = e->options.contexts.count;
     figures f = {.e = e, .trained = {trained, "trained length", 0}};
     f.lines.points = buckets > columns ? buckets : columns;
     const size_t rows = (size_t)e->rows_count, points = rows * (size_t)f.lines.points;
@@ -185,9 +185,9 @@ gyre_status eval_write_report(const evaluation *e, gyre_error *err) {
     f.lines.y = calloc(points, sizeof *f.lines.y);
     gyre_status status = gyre_report_page_create(&f.page, "gyre eval: perplexity against context", err);
     if (!status && (!f.lines.series || !f.lines.names || !f.lines.x || !f.lines.y))
-        status = cli_error(err, GYRE_ENOMEM, "report: out of memory (%s)", e->options.report);
+        status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", e->options.run.report);
     if (!status) status = fill(&f, err);
-    if (!status) status = gyre_report_page_write(f.page, e->options.report, err);
+    if (!status) status = gyre_report_page_write(f.page, e->options.run.report, err);
     free(f.lines.series);
     free(f.lines.names);
     free(f.lines.x);

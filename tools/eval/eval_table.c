@@ -1,47 +1,26 @@
-/* eval_table.c: what gyre eval measured, as tables, and what is printed of them. */
+/* eval_table.c: the results of gyre eval as tables, and their printing. */
 #include "tools/eval/eval.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of the table come in groups: a figure at every context, then the pairs. */
+/* Column groups of the table: each figure at every context, then the pairs. */
 enum { PERPLEXITY, BITS, PASSKEY, FIGURES, PAIRS = 3 };
 
 typedef struct layout {
-    int64_t policies, contexts, figures, pairs; /* figures: groups of them; policies, pairs: columns of them */
+    int64_t policies, contexts, figures, pairs; /* figures: number of groups; policies, pairs: number of columns */
 } layout;
 
 static layout layout_of(const evaluation *e) {
     return (layout){.policies = eval_shows_policies(e),
-                    .contexts = e->options.contexts_count,
+                    .contexts = e->options.contexts.count,
                     .figures = e->options.passkey ? FIGURES : PASSKEY,
                     .pairs = e->cells[0].rotates ? PAIRS : 0};
 }
 
-static gyre_status allocate(eval_table *t, int64_t columns, int64_t rows, int64_t heads, gyre_error *err) {
-    *t = (eval_table){.table = GYRE_REPORT_TABLE_INIT};
-    t->columns = calloc((size_t)columns, sizeof *t->columns);
-    t->cells = calloc((size_t)(columns * rows), sizeof *t->cells);
-    t->heads = calloc((size_t)heads, sizeof *t->heads);
-    t->table.columns = t->columns;
-    t->table.columns_count = columns;
-    t->table.cells = t->cells;
-    t->table.rows = rows;
-    if (t->columns && t->cells && t->heads) return GYRE_OK;
-    eval_table_free(t);
-    return cli_error(err, GYRE_ENOMEM, "table: out of memory (eval)");
-}
-
-void eval_table_free(eval_table *t) {
-    free(t->columns);
-    free(t->cells);
-    free(t->heads);
-    *t = (eval_table){.table = GYRE_REPORT_TABLE_INIT};
-}
-
-/* -- every figure -- */
-static void lay_out_columns(const evaluation *e, const layout *l, eval_table *t) {
+/* -- all results -- */
+static void set_columns(const evaluation *e, const layout *l, result_table *t) {
     static const char *const pair_heads[PAIRS] = {"kept", "blended", "divided"};
     const char *const groups[FIGURES] = {"perplexity", eval_has_bytes(e) ? "bits per byte" : "bits per token",
                                          "passkeys found"};
@@ -50,17 +29,17 @@ static void lay_out_columns(const evaluation *e, const layout *l, eval_table *t)
     if (l->policies) *column++ = (gyre_report_column){.title = "length", .align = GYRE_REPORT_ALIGN_LEFT};
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++) {
-            snprintf(t->heads[i], sizeof t->heads[i], "%lld", (long long)e->options.contexts[i]);
+            snprintf(t->texts[i], sizeof t->texts[i], "%lld", (long long)e->options.contexts.values[i]);
             *column++ =
-                (gyre_report_column){.title = t->heads[i],
+                (gyre_report_column){.title = t->texts[i],
                                      .group = groups[f],
                                      .unit = f == PASSKEY ? "%" : NULL,
                                      .decimals = f == PASSKEY ? 0 : 3,
                                      .emphasis = f == PASSKEY ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_LOWEST};
         }
-    snprintf(t->group, sizeof t->group, "pairs at %lld", (long long)e->options.contexts[l->contexts - 1]);
+    snprintf(t->title, sizeof t->title, "pairs at %lld", (long long)e->options.contexts.values[l->contexts - 1]);
     for (int64_t i = 0; l->pairs && i < PAIRS; i++)
-        *column++ = (gyre_report_column){.title = pair_heads[i], .group = t->group};
+        *column++ = (gyre_report_column){.title = pair_heads[i], .group = t->title};
 }
 
 static gyre_report_cell figure_cell(const evaluation *e, const eval_cell *c, int64_t figure) {
@@ -78,7 +57,7 @@ static gyre_report_cell figure_cell(const evaluation *e, const eval_cell *c, int
 static void fill_row(const evaluation *e, const layout *l, int64_t set, int64_t row, gyre_report_cell *out) {
     const eval_row *r = &e->rows[row];
     *out++ = gyre_report_cell_text(r->method->label);
-    if (l->policies) *out++ = gyre_report_cell_text(r->depends_on_length ? eval_policy_names[r->policy] : "any");
+    if (l->policies) *out++ = gyre_report_cell_text(r->depends_on_length ? length_policy_names[r->policy] : "any");
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++)
             *out++ = figure_cell(e, eval_cell_at(e, set, row, i), f);
@@ -88,12 +67,12 @@ static void fill_row(const evaluation *e, const layout *l, int64_t set, int64_t 
         *out++ = gyre_report_cell_number((double)pairs[i]);
 }
 
-gyre_status eval_table_figures(const evaluation *e, eval_table *out, gyre_error *err) {
+gyre_status eval_table_figures(const evaluation *e, result_table *out, gyre_error *err) {
     const layout l = layout_of(e);
     const int64_t columns = 1 + l.policies + l.figures * l.contexts + l.pairs, headings = e->sets > 1;
-    const gyre_status status = allocate(out, columns, e->sets * (e->rows_count + headings), l.contexts, err);
+    const gyre_status status = result_table_create(out, columns, e->sets * (e->rows_count + headings), l.contexts, err);
     if (status) return status;
-    lay_out_columns(e, &l, out);
+    set_columns(e, &l, out);
     gyre_report_cell *cells = out->cells;
     for (int64_t s = 0; s < e->sets; s++) {
         if (headings) {
@@ -109,24 +88,24 @@ gyre_status eval_table_figures(const evaluation *e, eval_table *out, gyre_error 
 }
 
 /* -- loss by position -- */
-gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t column, eval_table *out, gyre_error *err) {
-    const int64_t buckets = e->options.buckets, context = e->options.contexts[column], columns = 1 + e->rows_count;
-    const gyre_status status = allocate(out, columns, buckets, buckets + e->rows_count, err);
+gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t column, result_table *out, gyre_error *err) {
+    const int64_t buckets = e->options.buckets, context = e->options.contexts.values[column], columns = 1 + e->rows_count;
+    const gyre_status status = result_table_create(out, columns, buckets, buckets + e->rows_count, err);
     if (status) return status;
     out->columns[0] = (gyre_report_column){.title = "positions"};
     for (int64_t r = 0; r < e->rows_count; r++) {
-        char *head = out->heads[buckets + r];
+        char *head = out->texts[buckets + r];
         const eval_row *row = &e->rows[r];
-        snprintf(head, sizeof out->heads[0], eval_shows_policies(e) && row->depends_on_length ? "%.14s %.8s" : "%.22s",
-                 row->method->label, eval_policy_names[row->policy]);
+        snprintf(head, sizeof out->texts[0], eval_shows_policies(e) && row->depends_on_length ? "%.14s %.8s" : "%.22s",
+                 row->method->label, length_policy_names[row->policy]);
         out->columns[1 + r] = (gyre_report_column){.title = head, .decimals = 3};
     }
     for (int64_t b = 0; b < buckets; b++) {
         gyre_report_cell *cells = &out->cells[b * columns];
-        /* Position i is of share i * buckets / context. */
-        snprintf(out->heads[b], sizeof out->heads[b], "%lld-%lld", (long long)((b * context + buckets - 1) / buckets),
+        /* Position i is in part i * buckets / context. */
+        snprintf(out->texts[b], sizeof out->texts[b], "%lld-%lld", (long long)((b * context + buckets - 1) / buckets),
                  (long long)(((b + 1) * context + buckets - 1) / buckets - 1));
-        cells[0] = gyre_report_cell_text(out->heads[b]);
+        cells[0] = gyre_report_cell_text(out->texts[b]);
         for (int64_t r = 0; r < e->rows_count; r++) {
             const eval_cell *c = eval_cell_at(e, set, r, column);
             cells[1 + r] = c->out_of_range ? gyre_report_cell_missing() : gyre_report_cell_number(c->by_position[b]);
@@ -138,7 +117,7 @@ gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t colum
     return GYRE_OK;
 }
 
-/* -- what is printed -- */
+/* -- printing -- */
 static void print_texts(const evaluation *e, FILE *file) {
     for (int64_t i = 0; i < e->input.texts_count; i++) {
         const gyre_text *text = &e->input.texts[i];
@@ -155,36 +134,33 @@ static void print_texts(const evaluation *e, FILE *file) {
 
 static void print_header(const evaluation *e, FILE *file) {
     const eval_options *o = &e->options;
-    const gyre_config *position = &gyre_model_get_config(e->input.model)->position;
-    char weights[16], trained[64] = "trained length unknown", stride[32] = "L/2", windows[48] = "all windows";
-    if (position->trained_length)
-        snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
+    char model[4400], stride[32] = "L/2", windows[48] = "all windows";
     if (o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE) snprintf(stride, sizeof stride, "L");
     if (o->stride) snprintf(stride, sizeof stride, "%lld", (long long)o->stride);
     if (o->windows)
         snprintf(windows, sizeof windows, o->first ? "the first %lld windows" : "at most %lld windows",
                  (long long)o->windows);
-    fprintf(file, "model     %s: %s, %s weights, %s\n", o->model.path, gyre_kind_name(position->kind),
-            cli_format_count((double)gyre_model_parameters(e->input.model), weights), trained);
+    model_input_describe(&e->input, model, sizeof model);
+    fprintf(file, "model     %s\n", model);
     print_texts(e, file);
     fprintf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", eval_protocol_names[o->protocol],
             stride, windows, eval_protocol_description(o));
 }
 
-static gyre_status print_one(eval_table *t, gyre_status status, FILE *file, gyre_error *err) {
+static gyre_status print_one(result_table *t, gyre_status status, FILE *file, gyre_error *err) {
     if (!status) status = gyre_report_table_print(&t->table, file, cli_use_color(file), err);
-    eval_table_free(t);
+    result_table_free(t);
     return status;
 }
 
 int eval_print_tables(const evaluation *e, FILE *file) {
-    eval_table t;
+    result_table t;
     gyre_error err = {0, ""};
     char card[RUN_CARD_LINE];
     print_header(e, file);
     gyre_status status = print_one(&t, eval_table_figures(e, &t, &err), file, &err);
-    /* Of several texts all together alone: JSON and the page have each. */
-    for (int64_t l = 0; e->options.buckets && l < e->options.contexts_count && !status; l++) {
+    /* For several texts, only all together: JSON and the report have each text. */
+    for (int64_t l = 0; e->options.buckets && l < e->options.contexts.count && !status; l++) {
         fputc('\n', file);
         status = print_one(&t, eval_table_positions(e, e->sets - 1, l, &t, &err), file, &err);
     }

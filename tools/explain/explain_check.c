@@ -1,20 +1,21 @@
-/* explain_check.c: a text read under both layouts of pairs, window by window, and what that says. */
+/* explain_check.c: reads a text under both layouts of pairs, window by window, and decides which one fits. */
 #include "tools/explain/explain_check.h"
+#include "tools/cli/cli.h"
 #include "tools/common/model_input.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const gyre_layout layouts[2] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED};
-static const char *const names[2] = {"half", "interleaved"};
-static const double MAX_P_VALUE = 0.05, MIN_DIFFERENCE = 0.01; /* of the sign test; nats per token, 1% of a perplexity */
+static const double MAX_P_VALUE = 0.05,
+                    MIN_DIFFERENCE = 0.01; /* of the sign test; in nats per token, 1% of the perplexity */
 
 /* -- the verdict -- */
-/* out = the chance that of n fair coins so many, or more, fall on one side: `most` on the larger. */
-static double sign_test_p_value(int64_t n, int64_t most) {
-    double term = 1, sum = 0; /* term = n over i */
+/* out = the probability that `larger` or more of n fair coins show the same side. */
+static double sign_test_p_value(int64_t n, int64_t larger) {
+    double term = 1, sum = 0; /* term = n choose i */
     for (int64_t i = 0; i <= n; i++) {
-        if (i >= most) sum += term;
+        if (i >= larger) sum += term;
         term = term * (double)(n - i) / (double)(i + 1);
     }
     return fmin(1, 2 * sum / pow(2, (double)n));
@@ -29,8 +30,8 @@ void explain_check_decide(explain_check *c, double unigram_entropy) {
     }
     for (int64_t w = 0; w < c->windows; w++)
         c->half_wins += c->window_nats[0][w] < c->window_nats[1][w];
-    const int64_t other = c->windows - c->half_wins, most = c->half_wins > other ? c->half_wins : other;
-    c->p_value = sign_test_p_value(c->windows, most);
+    const int64_t other = c->windows - c->half_wins, larger = c->half_wins > other ? c->half_wins : other;
+    c->p_value = sign_test_p_value(c->windows, larger);
     const int better = c->half_wins > other ? 0 : 1;
     const double gained = c->nats[1 - better] - c->nats[better];
     c->verdict = CHECK_UNDECIDED;
@@ -49,25 +50,25 @@ void explain_check_decide(explain_check *c, double unigram_entropy) {
 }
 
 gyre_status explain_check_unigram_entropy(const gyre_text *text, int64_t vocab, double *out, gyre_error *err) {
-    int64_t *seen = calloc((size_t)vocab, sizeof *seen), once = 0;
-    if (!seen) return cli_error(err, GYRE_ENOMEM, "--check: out of memory for %lld tokens (vocabulary)", (long long)vocab);
+    int64_t *counts = calloc((size_t)vocab, sizeof *counts), once = 0;
+    if (!counts) return gyre_fail(err, GYRE_ENOMEM, "--check: out of memory for %lld tokens (vocabulary)", (long long)vocab);
     for (int64_t i = 0; i < text->count; i++)
-        seen[text->ids[i]]++;
+        counts[text->ids[i]]++;
     for (int64_t i = 0; i < vocab; i++)
-        once += seen[i] == 1;
+        once += counts[i] == 1;
     const double n = (double)text->count, covered = 1 - (double)once / n;
     double nats = covered > 0 ? 0 : log((double)vocab);
     for (int64_t i = 0; i < vocab && covered > 0; i++) {
-        const double share = covered * (double)seen[i] / n;
-        if (seen[i]) nats -= share * log(share) / (1 - pow(1 - share, n));
+        const double p = covered * (double)counts[i] / n;
+        if (counts[i]) nats -= p * log(p) / (1 - pow(1 - p, n));
     }
-    free(seen);
+    free(counts);
     *out = fmin(nats, log((double)vocab));
     return GYRE_OK;
 }
 
-/* -- the figures -- */
-/* What is read, and by how many at once: one trial is one layout of one window. */
+/* -- measuring -- */
+/* All trials; one trial is one window under one layout. */
 typedef struct trials {
     const model_input *input;
     const gyre_encoding *encodings[2];
@@ -102,7 +103,7 @@ static gyre_status run_trials(trials *t, const gyre_exec *exec, gyre_error *err)
     return GYRE_OK;
 }
 
-/* Windows side by side, spread over the text. */
+/* Spreads the windows over the text, without overlap. */
 static gyre_status place_windows(trials *t, int64_t trained, const char *path, gyre_error *err) {
     explain_check *c = t->check;
     const int64_t last = t->input->texts[0].count - 1;
@@ -111,7 +112,7 @@ static gyre_status place_windows(trials *t, int64_t trained, const char *path, g
     c->context = trained > 0 && trained < CHECK_MAX_CONTEXT ? trained : CHECK_MAX_CONTEXT;
     if (c->context > last / c->windows) c->context = last / c->windows;
     if (c->context < CHECK_MIN_CONTEXT)
-        return cli_error(err, GYRE_EINVAL, "--check: %lld tokens, where at least %d are needed (%.300s)",
+        return gyre_fail(err, GYRE_EINVAL, "--check: %lld tokens, where at least %d are needed (%.300s)",
                          (long long)c->tokens, CHECK_WINDOWS * CHECK_MIN_CONTEXT + 1, path);
     for (int64_t i = 0; i < c->windows; i++)
         t->starts[i] = i * (last - c->context) / (c->windows - 1);
@@ -119,19 +120,19 @@ static gyre_status place_windows(trials *t, int64_t trained, const char *path, g
 }
 
 static gyre_status measure(explain_check *c, model_input *input, const char *path, const gyre_exec *exec, gyre_error *err) {
-    gyre_encoding *own[2] = {NULL, NULL};
-    gyre_config config = *gyre_encoding_get_config(gyre_model_get_encoding(input->model));
+    gyre_encoding *other = NULL; /* of the layout that the file does not state */
+    const gyre_encoding *own = gyre_model_get_encoding(input->model);
+    gyre_config config = *gyre_encoding_get_config(own);
+    const int stated = config.rope.layout == layouts[0] ? 0 : 1;
     trials *t = calloc(1, sizeof *t);
-    gyre_status status = t ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "--check: out of memory (%.300s)", path);
-    for (int i = 0; i < 2 && status == GYRE_OK; i++) {
-        config.rope.layout = layouts[i];
-        status = gyre_encoding_create(&own[i], &config, NULL, err);
-    }
+    gyre_status status = t ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "--check: out of memory (%.300s)", path);
+    config.rope.layout = layouts[1 - stated];
+    if (status == GYRE_OK) status = gyre_encoding_create(&other, &config, NULL, err);
     if (status == GYRE_OK) {
         t->input = input;
         t->check = c;
-        t->encodings[0] = own[0];
-        t->encodings[1] = own[1];
+        t->encodings[stated] = own;
+        t->encodings[1 - stated] = other;
         status = place_windows(t, config.trained_length, path, err);
     }
     if (status == GYRE_OK) status = run_trials(t, exec, err);
@@ -140,13 +141,12 @@ static gyre_status measure(explain_check *c, model_input *input, const char *pat
         status = explain_check_unigram_entropy(&input->texts[0], gyre_model_get_config(input->model)->vocab,
                                                &unigram_entropy, err);
     if (status == GYRE_OK) explain_check_decide(c, unigram_entropy);
-    gyre_encoding_free(own[0]);
-    gyre_encoding_free(own[1]);
+    gyre_encoding_free(other);
     free(t);
     return status;
 }
 
-/* -- whether there is anything to find out -- */
+/* -- whether there is anything to check -- */
 static int has_pairs(explain_check *c, const gyre_config *config) {
     c->verdict = CHECK_NOT_APPLICABLE;
     if (config->kind != GYRE_KIND_ROPE)
@@ -168,7 +168,7 @@ static gyre_status store_card(explain_check *c, const model_input *input, int ar
     if (status) return status;
     run_card_text(&card, c->card_text);
     c->card = run_card_json(&card);
-    return c->card ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "--check: out of memory (card)");
+    return c->card ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "--check: out of memory (card)");
 }
 
 gyre_status explain_check_run(explain_check *out, const model_options *options, int argc, char **argv, const gyre_exec *exec,
@@ -193,85 +193,4 @@ gyre_status explain_check_run(explain_check *out, const model_options *options, 
 void explain_check_free(explain_check *check) {
     json_decref(check->card);
     check->card = NULL;
-}
-
-/* -- printing -- */
-static const char *perplexity(double nats, char out[EXPLAIN_TEXT_SIZE]) {
-    const double value = exp(nats);
-    snprintf(out, EXPLAIN_TEXT_SIZE, value < 100 ? "%.3f" : value < 1e6 ? "%.1f" : "%.3g", value);
-    return out;
-}
-
-static const char *trained_name(const explain_check *c) {
-    return names[(c->verdict == CHECK_AGREES) == (c->file == GYRE_LAYOUT_HALF) ? 0 : 1];
-}
-
-static void say(const explain_terminal *page, explain_style style, const char *mark, const char *text) {
-    const int column = *mark ? explain_print(page, style, "%s", mark) : 0;
-    explain_print_wrapped(page, *mark ? EXPLAIN_STYLE_PLAIN : style, column, column, text);
-}
-
-void explain_check_view(const explain_terminal *page, const explain_check *c, const char *model) {
-    char text[1200], half[EXPLAIN_TEXT_SIZE], inter[EXPLAIN_TEXT_SIZE];
-    const char *file = names[c->file == GYRE_LAYOUT_HALF ? 0 : 1];
-    const size_t length = strlen(model);
-    const int is_gguf = length > 5 && strcmp(model + length - 5, ".gguf") == 0;
-    fputc('\n', page->file);
-    if (c->verdict == CHECK_NOT_APPLICABLE) {
-        snprintf(text, sizeof text, "check: nothing to check, for %s", c->why);
-        say(page, EXPLAIN_STYLE_PLAIN, "", text);
-        return;
-    }
-    snprintf(text, sizeof text, "check: perplexity over %lld windows of %lld tokens: half %s, interleaved %s",
-             (long long)c->windows, (long long)c->context, perplexity(c->nats[0], half), perplexity(c->nats[1], inter));
-    say(page, EXPLAIN_STYLE_PLAIN, "", text);
-    if (c->verdict == CHECK_UNDECIDED) {
-        snprintf(text, sizeof text, "undecided: %s", c->why);
-        say(page, EXPLAIN_STYLE_YELLOW, "? ", text);
-    } else if (c->verdict == CHECK_AGREES) {
-        snprintf(text, sizeof text, "trained with %s, as the file says", trained_name(c));
-        say(page, EXPLAIN_STYLE_GREEN, "", text);
-    } else {
-        snprintf(text, sizeof text, "WRONG LAYOUT: the file says %s, the weights were trained with %s.  Convert them with\n",
-                 file, trained_name(c));
-        text[strlen(text) - 1] = '\0';
-        say(page, EXPLAIN_STYLE_RED, "! ", text);
-        explain_print_spaces(page, 2);
-        explain_print(page, EXPLAIN_STYLE_BOLD, "gyre convert %.400s -o FIXED%s --from-layout %s", model,
-                      is_gguf ? ".gguf" : "", trained_name(c));
-        fputc('\n', page->file);
-    }
-    fprintf(page->file, "\n%s\n", c->card_text);
-}
-
-static json_t *numbers_json(const double *x, int64_t count) {
-    json_t *list = json_array();
-    for (int64_t i = 0; i < count && list; i++)
-        (void)json_array_append_new(list, cli_json_number(exp(x[i])));
-    return list;
-}
-
-json_t *explain_check_json(const explain_check *c, const char *text) {
-    static const char *const verdicts[] = {"nothing", "undecided", "agrees", "disagrees"};
-    const int decided = c->verdict == CHECK_AGREES || c->verdict == CHECK_DISAGREES;
-    json_t *root = json_object();
-    int bad = json_object_set_new(root, "verdict", json_string(verdicts[c->verdict]));
-    bad |= json_object_set_new(root, "trained", decided ? json_string(trained_name(c)) : json_null());
-    bad |= json_object_set_new(root, "why", *c->why ? json_string(c->why) : json_null());
-    bad |= json_object_set_new(root, "text", explain_json_text(text));
-    if (c->verdict != CHECK_NOT_APPLICABLE) {
-        bad |= json_object_set_new(root, "file", json_string(names[c->file == GYRE_LAYOUT_HALF ? 0 : 1]));
-        bad |= json_object_set_new(root, "half", cli_json_number(exp(c->nats[0])));
-        bad |= json_object_set_new(root, "interleaved", cli_json_number(exp(c->nats[1])));
-        bad |= json_object_set_new(root, "windows", json_integer(c->windows));
-        bad |= json_object_set_new(root, "context", json_integer(c->context));
-        bad |= json_object_set_new(root, "half_better", json_integer(c->half_wins));
-        bad |= json_object_set_new(root, "chance", cli_json_number(c->p_value));
-        bad |= json_object_set(root, "card", c->card);
-        bad |= json_object_set_new(root, "half_by_window", numbers_json(c->window_nats[0], c->windows));
-        bad |= json_object_set_new(root, "interleaved_by_window", numbers_json(c->window_nats[1], c->windows));
-    }
-    if (!bad) return root;
-    json_decref(root);
-    return NULL;
 }

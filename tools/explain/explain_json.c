@@ -1,24 +1,19 @@
-/* explain_json.c: a reading for machines.  Doubles are written with 17 digits, so that they survive. */
+/* explain_json.c: a reading as JSON.  Doubles are written with 17 digits, so that they read back the same. */
+#include "tools/cli/cli_json.h"
+#include "tools/common/value_names.h"
+#include "tools/explain/explain_format.h"
 #include "tools/explain/explain_stats.h"
-#include "tools/explain/explain_text.h"
-
-/* Without memory jansson hands out NULL, which it refuses here: one check at the end of many calls is enough. */
-static int set(json_t *object, const char *key, json_t *value) {
-    return json_object_set_new(object, key, value) != 0;
-}
 
 static json_t *known_number(double value) {
     return value > 0 ? cli_json_number(value) : json_null();
 }
 
+/* Numbers that JSON cannot hold become null. */
 static json_t *numbers(const double *values, int64_t count) {
     json_t *list = json_array();
-    int bad = !list;
-    for (int64_t i = 0; i < count && !bad; i++)
-        bad = json_array_append_new(list, cli_json_number(values[i])) != 0;
-    if (!bad) return list;
-    json_decref(list);
-    return NULL;
+    for (int64_t i = 0; i < count; i++)
+        list = cli_json_append(list, cli_json_number(values[i]));
+    return list;
 }
 
 static json_t *list_or_null(const double *values, int64_t count) {
@@ -26,45 +21,42 @@ static json_t *list_or_null(const double *values, int64_t count) {
 }
 
 static json_t *wavelengths(const explain_stats *f) {
-    json_t *list = f->inv_freq ? json_array() : NULL;
-    int bad = !list;
-    for (int64_t i = 0; i < f->pairs && !bad; i++)
-        bad = json_array_append_new(list, cli_json_number(explain_wavelength(f->inv_freq[i]))) != 0;
     if (!f->inv_freq) return json_null();
-    if (!bad) return list;
-    json_decref(list);
-    return NULL;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < f->pairs; i++)
+        list = cli_json_append(list, cli_json_number(explain_wavelength(f->inv_freq[i])));
+    return list;
 }
 
-/* -- what a scaling was made of -- */
+/* -- the scaling -- */
 static int set_yarn(json_t *object, const explain_stats *f) {
     const struct gyre_rope_config *rope = &f->config->rope;
-    int bad = set(object, "original_length", explain_json_nonzero(f->trained));
-    bad |= set(object, "beta_fast", cli_json_number(rope->beta_fast));
-    bad |= set(object, "beta_slow", cli_json_number(rope->beta_slow));
-    bad |= set(object, "truncate", json_boolean(!rope->fractional_bounds));
+    int bad = cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
+    bad |= cli_json_set(object, "beta_fast", cli_json_number(rope->beta_fast));
+    bad |= cli_json_set(object, "beta_slow", cli_json_number(rope->beta_slow));
+    bad |= cli_json_set(object, "truncate", json_boolean(!rope->fractional_bounds));
     if (rope->scaling != GYRE_SCALING_YARN && rope->scaling != GYRE_SCALING_DYNAMIC_YARN) return bad;
-    bad |= set(object, "attention_factor", cli_json_number(f->attention_factor));
-    bad |= set(object, "mscale", known_number(rope->mscale));
-    return bad | set(object, "mscale_all_dim", known_number(rope->mscale_all_dim));
+    bad |= cli_json_set(object, "attention_factor", cli_json_number(f->attention_factor));
+    bad |= cli_json_set(object, "mscale", known_number(rope->mscale));
+    return bad | cli_json_set(object, "mscale_all_dim", known_number(rope->mscale_all_dim));
 }
 
 static int set_longrope(json_t *object, const explain_stats *f) {
     const struct gyre_rope_config *rope = &f->config->rope;
-    int bad = set(object, "original_length", explain_json_nonzero(f->trained));
-    bad |= set(object, "attention_factor", cli_json_number(f->attention_factor));
-    bad |= set(object, "short_factor", list_or_null(rope->short_factor, f->pairs));
-    return bad | set(object, "long_factor", list_or_null(rope->long_factor, f->pairs));
+    int bad = cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
+    bad |= cli_json_set(object, "attention_factor", cli_json_number(f->attention_factor));
+    bad |= cli_json_set(object, "short_factor", list_or_null(rope->short_factor, f->pairs));
+    return bad | cli_json_set(object, "long_factor", list_or_null(rope->long_factor, f->pairs));
 }
 
 static json_t *scaling_json(const explain_stats *f) {
     const struct gyre_rope_config *rope = &f->config->rope;
     json_t *object = json_object();
-    int bad = set(object, "type", json_string(explain_scaling_name(rope->scaling)));
-    if (rope->scaling != GYRE_SCALING_NONE) bad |= set(object, "factor", cli_json_number(rope->factor));
+    int bad = cli_json_set(object, "type", json_string(scaling_name(rope->scaling)));
+    if (rope->scaling != GYRE_SCALING_NONE) bad |= cli_json_set(object, "factor", cli_json_number(rope->factor));
     switch (rope->scaling) {
     case GYRE_SCALING_DYNAMIC_NTK:
-        bad |= set(object, "original_length", explain_json_nonzero(f->trained));
+        bad |= cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
         break;
     case GYRE_SCALING_BY_PARTS:
     case GYRE_SCALING_BY_PARTS_PAPER:
@@ -73,53 +65,51 @@ static json_t *scaling_json(const explain_stats *f) {
         bad |= set_yarn(object, f);
         break;
     case GYRE_SCALING_LLAMA3:
-        bad |= set(object, "original_length", explain_json_nonzero(f->trained));
-        bad |= set(object, "low_freq_factor", cli_json_number(rope->low_freq));
-        bad |= set(object, "high_freq_factor", cli_json_number(rope->high_freq));
+        bad |= cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
+        bad |= cli_json_set(object, "low_freq_factor", cli_json_number(rope->low_freq));
+        bad |= cli_json_set(object, "high_freq_factor", cli_json_number(rope->high_freq));
         break;
     case GYRE_SCALING_LONGROPE:
         bad |= set_longrope(object, f);
         break;
     case GYRE_SCALING_PROPORTIONAL:
-        bad |= set(object, "proportion", cli_json_number(rope->proportion));
+        bad |= cli_json_set(object, "proportion", cli_json_number(rope->proportion));
         break;
     case GYRE_SCALING_NTK_MIXED:
-        bad |= set(object, "mixed_exponent", cli_json_number(rope->mixed_exponent));
+        bad |= cli_json_set(object, "mixed_exponent", cli_json_number(rope->mixed_exponent));
         break;
     default:
         break;
     }
-    if (!bad) return object;
-    json_decref(object);
-    return NULL;
+    return cli_json_checked(object, bad);
 }
 
 /* -- a group -- */
-/* Every key is there for every scheme, null where it says nothing of it. */
+/* Every key is present for every scheme; it is null if it does not apply. */
 static int set_rotation(json_t *object, const explain_stats *f) {
-    static const char *const policies[] = {"declared", "causal", "prefix"};
     const gyre_config *config = f->config;
-    const int turns = config->kind == GYRE_KIND_ROPE;
-    int bad = set(object, "layout", turns ? json_string(explain_layout_name(config->rope.layout)) : json_null());
-    bad |= set(object, "head_dim", explain_json_nonzero(config->head_dim));
-    bad |= set(object, "rotary_dim", turns ? json_integer(config->rope.dim) : json_null());
-    bad |= set(object, "base",
-               turns                                  ? cli_json_number(config->rope.base)
-               : config->kind == GYRE_KIND_SINUSOIDAL ? cli_json_number(config->input.base)
-                                                      : json_null());
-    bad |= set(object, "scaling", turns ? scaling_json(f) : json_null());
-    bad |= set(object, "trained_length", explain_json_nonzero(f->trained));
-    bad |= set(object, "length", explain_json_nonzero(f->length));
-    bad |= set(object, "length_policy",
-               explain_depends_on_length(f) ? json_string(policies[config->rope.length_policy]) : json_null());
-    bad |= set(object, "length_block",
-               explain_depends_on_length(f) && config->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL
-                   ? json_integer(config->rope.length_block)
-                   : json_null());
-    bad |= set(object, "attention_factor", turns ? cli_json_number(f->attention_factor) : json_null());
-    bad |= set(object, "inv_freq", list_or_null(f->inv_freq, f->pairs));
-    bad |= set(object, "wavelength", wavelengths(f));
-    bad |= set(object, "unfinished", turns && f->trained > 0 ? json_integer(f->incomplete) : json_null());
+    const int rotates = config->kind == GYRE_KIND_ROPE;
+    int bad = cli_json_set(object, "layout", rotates ? json_string(layout_name(config->rope.layout)) : json_null());
+    bad |= cli_json_set(object, "head_dim", cli_json_nonzero(config->head_dim));
+    bad |= cli_json_set(object, "rotary_dim", rotates ? json_integer(config->rope.dim) : json_null());
+    bad |= cli_json_set(object, "base",
+                        rotates                                ? cli_json_number(config->rope.base)
+                        : config->kind == GYRE_KIND_SINUSOIDAL ? cli_json_number(config->input.base)
+                                                               : json_null());
+    bad |= cli_json_set(object, "scaling", rotates ? scaling_json(f) : json_null());
+    bad |= cli_json_set(object, "trained_length", cli_json_nonzero(f->trained));
+    bad |= cli_json_set(object, "length", cli_json_nonzero(f->length));
+    bad |= cli_json_set(object, "length_policy",
+                        explain_depends_on_length(f) ? json_string(length_policy_names[config->rope.length_policy])
+                                                     : json_null());
+    bad |= cli_json_set(object, "length_block",
+                        explain_depends_on_length(f) && config->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL
+                            ? json_integer(config->rope.length_block)
+                            : json_null());
+    bad |= cli_json_set(object, "attention_factor", rotates ? cli_json_number(f->attention_factor) : json_null());
+    bad |= cli_json_set(object, "inv_freq", list_or_null(f->inv_freq, f->pairs));
+    bad |= cli_json_set(object, "wavelength", wavelengths(f));
+    bad |= cli_json_set(object, "unfinished", rotates && f->trained > 0 ? json_integer(f->incomplete) : json_null());
     return bad;
 }
 
@@ -130,37 +120,22 @@ static json_t *parts_json(const explain_stats *f) {
                      (json_int_t)parts.divided);
 }
 
-static json_t *layers_json(const gyre_layer_reading *group) {
-    json_t *list = json_array();
-    int bad = !list;
-    for (int64_t i = 0; i < group->layers_count && !bad; i++)
-        bad = json_array_append_new(list, json_integer(group->layers[i])) != 0;
-    if (!bad) return list;
-    json_decref(list);
-    return NULL;
-}
-
 json_t *explain_field_json(const gyre_reading_field *field, int named) {
     json_t *object = json_object();
-    int bad = named ? set(object, "name", explain_json_text(field->name)) : 0;
-    bad |= set(object, "value", explain_json_text(field->value));
-    bad |= set(object, "from", json_string(explain_origin_name(field->origin)));
-    bad |= set(object, "key", explain_json_text(field->key));
-    bad |= set(object, "line", explain_json_nonzero(field->line));
-    bad |= set(object, "why", explain_json_text(field->note));
-    if (!bad) return object;
-    json_decref(object);
-    return NULL;
+    int bad = named ? cli_json_set(object, "name", cli_json_text(field->name)) : 0;
+    bad |= cli_json_set(object, "value", cli_json_text(field->value));
+    bad |= cli_json_set(object, "from", json_string(explain_origin_name(field->origin)));
+    bad |= cli_json_set(object, "key", cli_json_text(field->key));
+    bad |= cli_json_set(object, "line", cli_json_nonzero(field->line));
+    bad |= cli_json_set(object, "why", cli_json_text(field->note));
+    return cli_json_checked(object, bad);
 }
 
 static json_t *fields_json(const gyre_layer_reading *group) {
     json_t *list = json_array();
-    int bad = !list;
-    for (int64_t i = 0; i < group->fields_count && !bad; i++)
-        bad = json_array_append_new(list, explain_field_json(&group->fields[i], 1)) != 0;
-    if (!bad) return list;
-    json_decref(list);
-    return NULL;
+    for (int64_t i = 0; i < group->fields_count; i++)
+        list = cli_json_append(list, explain_field_json(&group->fields[i], 1));
+    return list;
 }
 
 static json_t *scheme_json(const explain_stats *f) {
@@ -171,37 +146,35 @@ static json_t *scheme_json(const explain_stats *f) {
 
 int explain_group_json(json_t *object, const gyre_reading *reading, const explain_stats *f) {
     const gyre_layer_reading *group = f->group;
-    const int turns = f->config->kind == GYRE_KIND_ROPE;
-    int bad = set(object, "name", explain_json_text(group->name));
-    bad |= set(object, "layers", layers_json(group));
-    bad |= set(object, "layers_in_all", explain_json_nonzero(explain_layer_count(reading, group)));
-    bad |= set(object, "encoding", json_string(f->label));
-    bad |= set(object, "kind", json_string(gyre_kind_name(f->config->kind)));
+    const int rotates = f->config->kind == GYRE_KIND_ROPE;
+    int bad = cli_json_set(object, "name", cli_json_text(group->name));
+    bad |= cli_json_set(object, "layers", cli_json_integers(group->layers, group->layers_count));
+    bad |= cli_json_set(object, "layers_in_all", cli_json_nonzero(explain_layer_count(reading, group)));
+    bad |= cli_json_set(object, "encoding", json_string(f->label));
+    bad |= cli_json_set(object, "kind", json_string(gyre_kind_name(f->config->kind)));
     bad |= set_rotation(object, f);
-    bad |= set(object, "softmax_multiplier", cli_json_number(group->softmax_multiplier));
-    bad |= set(object, "scale", known_number(f->scale));
-    bad |= set(object, "window", explain_json_nonzero(group->window));
-    bad |= set(object, "parts", parts_json(f));
-    bad |= set(object, "reach", explain_json_nonzero(f->max_length));
-    bad |= set(object, "unfinished_in_reach",
-               turns && f->max_length > 0 ? json_integer(f->incomplete_max_length) : json_null());
-    bad |= set(object, "heads", explain_json_nonzero(f->config->heads));
-    bad |= set(object, "slopes", list_or_null(f->slopes, f->config->heads));
-    bad |= set(object, "scheme", scheme_json(f));
-    return bad | set(object, "fields", fields_json(group));
+    bad |= cli_json_set(object, "softmax_multiplier", cli_json_number(group->softmax_multiplier));
+    bad |= cli_json_set(object, "scale", known_number(f->scale));
+    bad |= cli_json_set(object, "window", cli_json_nonzero(group->window));
+    bad |= cli_json_set(object, "parts", parts_json(f));
+    bad |= cli_json_set(object, "reach", cli_json_nonzero(f->max_length));
+    bad |= cli_json_set(object, "unfinished_in_reach",
+                        rotates && f->max_length > 0 ? json_integer(f->incomplete_max_length) : json_null());
+    bad |= cli_json_set(object, "heads", cli_json_nonzero(f->config->heads));
+    bad |= cli_json_set(object, "slopes", list_or_null(f->slopes, f->config->heads));
+    bad |= cli_json_set(object, "scheme", scheme_json(f));
+    return bad | cli_json_set(object, "fields", fields_json(group));
 }
 
 json_t *explain_warnings_json(const gyre_reading *reading) {
     json_t *list = json_array();
-    int bad = !list;
-    for (int64_t i = 0; i < reading->warnings_count && !bad; i++) {
+    for (int64_t i = 0; i < reading->warnings_count; i++) {
         const gyre_reading_warning *w = &reading->warnings[i];
         json_t *object = json_object();
-        bad = set(object, "text", explain_json_text(w->text)) | set(object, "key", explain_json_text(w->key)) |
-              set(object, "line", explain_json_nonzero(w->line));
-        bad = json_array_append_new(list, object) != 0 || bad;
+        const int bad = cli_json_set(object, "text", cli_json_text(w->text)) |
+                        cli_json_set(object, "key", cli_json_text(w->key)) |
+                        cli_json_set(object, "line", cli_json_nonzero(w->line));
+        list = cli_json_append(list, cli_json_checked(object, bad));
     }
-    if (!bad) return list;
-    json_decref(list);
-    return NULL;
+    return list;
 }

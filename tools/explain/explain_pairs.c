@@ -1,14 +1,14 @@
-/* explain_pairs.c: a bar for every few neighbouring pairs of a rotation: how many turns they make in training, and what the
- * scaling did to them. */
+/* explain_pairs.c: one bar for every few neighbouring pairs of a rotation: their revolutions in training, and the effect of the
+ * scaling. */
 #include "tools/explain/explain_view.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 enum { MAX_ROWS = 16, MIN_BAR = 10, MAX_BAR = 32 };
-/* Columns; what is left of the page is the bar's. */
+/* Widths of the columns; the bar takes the rest of the page. */
 enum { MARGIN = 2, PAIRS_COLUMN = 8, WAVELENGTH_COLUMN = 13, REVOLUTIONS_COLUMN = 14, MARK_COLUMN = 2, STATE_COLUMN = 22 };
-/* What a row says of all its pairs. */
+/* Flags that hold for all pairs of a row. */
 enum { STATE_MASK = 3, EXCEEDS_TRAINED = 4, EXCEEDS_MAX_LENGTH = 8, MIXED = 16 };
 
 static int flags_of(const explain_stats *f, int64_t pair) {
@@ -20,7 +20,7 @@ static int flags_of(const explain_stats *f, int64_t pair) {
 
 /* -- rows -- */
 typedef struct rows {
-    int64_t first[MAX_ROWS + 1]; /* and one past the last */
+    int64_t first[MAX_ROWS + 1]; /* first pair of each row, and one past the last pair */
     int count;
 } rows;
 
@@ -31,13 +31,13 @@ static int64_t run_end(const explain_stats *f, int64_t pair) {
     return pair;
 }
 
-/* Neighbours that are treated alike. */
+/* Neighbouring pairs that are treated alike. */
 typedef struct run {
     int64_t length, rows;
-    int not_rotated; /* one row is enough */
+    int not_rotated; /* 1: one row is enough */
 } run;
 
-/* out = how many; where there are too many (LongRoPE's lists may be anything) all pairs are one run. */
+/* out = the number of runs.  If there are too many, as LongRoPE's lists may cause, all pairs are one run. */
 static int find_runs(const explain_stats *f, run out[MAX_ROWS]) {
     int count = 0;
     for (int64_t pair = 0; pair < f->pairs; count++) {
@@ -52,7 +52,7 @@ static int find_runs(const explain_stats *f, run out[MAX_ROWS]) {
     return count;
 }
 
-/* Every run has a row; the rows left go where a row has most pairs. */
+/* Gives every run a row, and each remaining row to the run with the most pairs per row. */
 static rows assign_rows(const explain_stats *f) {
     run runs[MAX_ROWS];
     rows out = {{0}, 0};
@@ -78,7 +78,7 @@ static rows assign_rows(const explain_stats *f) {
 typedef struct row {
     int64_t first, last;
     int flags;
-    double min_factor, max_factor; /* stretch */
+    double min_factor, max_factor; /* divisors of the frequencies */
 } row;
 
 static row row_of(const explain_stats *f, int64_t first, int64_t end) {
@@ -109,7 +109,7 @@ static explain_style style_of(const row *r) {
     return r->flags & MIXED ? EXPLAIN_STYLE_YELLOW : styles[r->flags & STATE_MASK];
 }
 
-/* What makes less than a turn is a thin line. */
+/* A row with less than one revolution is a thin line. */
 static void draw_bar(const explain_terminal *page, const row *r, int cells, int width) {
     static const char *const blocks[] = {"\xe2\x96\x88", "\xe2\x96\x93", "\xe2\x96\x92", "\xe2\x96\x91"};
     static const char *const plain[] = {"#", "+", "-", "."};
@@ -122,10 +122,10 @@ static void draw_bar(const explain_terminal *page, const row *r, int cells, int 
     explain_print_padded(page, style_of(r), width, cells > 0 ? bar : thin);
 }
 
-/* Turns from 1 on fill the bar, by their logarithm. */
-static int bar_cells(double revolutions, double most, int width) {
-    if (!(revolutions > 1 && most > 1)) return 0;
-    const int cells = (int)(log(revolutions) / log(most) * width + 0.5);
+/* The length of the bar is the logarithm of the revolutions. */
+static int bar_cells(double revolutions, double max, int width) {
+    if (!(revolutions > 1 && max > 1)) return 0;
+    const int cells = (int)(log(revolutions) / log(max) * width + 0.5);
     return cells < 1 ? 1 : cells > width ? width : cells;
 }
 
@@ -156,7 +156,7 @@ static void view_row(const explain_terminal *page, const explain_stats *f, const
         snprintf(text, sizeof text, "%" PRId64 "-%" PRId64, r->first, r->last);
     explain_print_spaces(page, MARGIN);
     explain_print_padded(page, EXPLAIN_STYLE_PLAIN, PAIRS_COLUMN, text);
-    if (isinf(r->min_factor)) /* all of them stand still */
+    if (isinf(r->min_factor)) /* none of them is rotated */
         explain_print_spaces(page, WAVELENGTH_COLUMN + (f->trained > 0 ? REVOLUTIONS_COLUMN + MARK_COLUMN + bar + 1 : 0));
     else
         view_revolutions(page, f, r, bar);
@@ -165,9 +165,9 @@ static void view_row(const explain_terminal *page, const explain_stats *f, const
     fputc('\n', page->file);
 }
 
-/* -- all of them -- */
+/* -- all rows -- */
 static void view_legend(const explain_terminal *page, const explain_stats *f) {
-    const int some = f->incomplete_max_length < f->incomplete; /* that do finish one within reach */
+    const int some = f->incomplete_max_length < f->incomplete; /* some complete a revolution within max_length */
     const char *all = page->utf8 ? "\xe2\x97\x8f" : "*";
     if (f->trained == 0 || f->incomplete == f->count[EXPLAIN_PAIR_NOT_ROTATED]) return;
     explain_print_spaces(page, MARGIN + PAIRS_COLUMN + WAVELENGTH_COLUMN);

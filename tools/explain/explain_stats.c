@@ -1,9 +1,11 @@
-/* explain_stats.c: frequencies, their states, slopes and factors of a group of layers, from the library alone. */
+/* explain_stats.c: frequencies, pair states, slopes and factors of a group of layers, computed by the library. */
 #include "tools/explain/explain_stats.h"
-#include "tools/explain/explain_text.h"
-#include <inttypes.h>
+#include "tools/cli/cli_error.h"
+#include "tools/cli/cli_values.h"
+#include "tools/common/methods.h"
+#include "tools/common/value_names.h"
 #include <math.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,27 +20,6 @@ int explain_wavelength_exceeds(double inv_freq, int64_t tokens) {
 }
 
 /* -- names -- */
-const char *explain_scaling_name(gyre_scaling scaling) {
-    static const char *const names[] = {[GYRE_SCALING_NONE] = "default",
-                                        [GYRE_SCALING_LINEAR] = "linear",
-                                        [GYRE_SCALING_NTK] = "ntk",
-                                        [GYRE_SCALING_DYNAMIC_NTK] = "dynamic",
-                                        [GYRE_SCALING_BY_PARTS] = "by-parts",
-                                        [GYRE_SCALING_BY_PARTS_PAPER] = "by-parts-paper",
-                                        [GYRE_SCALING_YARN] = "yarn",
-                                        [GYRE_SCALING_LLAMA3] = "llama3",
-                                        [GYRE_SCALING_LONGROPE] = "longrope",
-                                        [GYRE_SCALING_PROPORTIONAL] = "proportional",
-                                        [GYRE_SCALING_NTK_MIXED] = "ntk-mixed",
-                                        [GYRE_SCALING_DYNAMIC_YARN] = "dynamic-yarn"};
-    return (unsigned)scaling < sizeof names / sizeof *names ? names[scaling] : "unknown";
-}
-
-const char *explain_layout_name(gyre_layout layout) {
-    static const char *const names[] = {"half", "interleaved", "interleaved-to-half"};
-    return (unsigned)layout < 3 ? names[layout] : "unknown";
-}
-
 static void add(char *label, size_t size, const char *part) {
     const size_t used = strlen(label);
     snprintf(label + used, size - used, "+%s", part);
@@ -48,8 +29,7 @@ static void name_encoding(explain_stats *f) {
     const gyre_config *config = f->config;
     snprintf(f->label, sizeof f->label, "%s", gyre_kind_name(config->kind));
     if (config->kind == GYRE_KIND_ROPE) {
-        if (config->rope.scaling != GYRE_SCALING_NONE)
-            add(f->label, sizeof f->label, explain_scaling_name(config->rope.scaling));
+        if (config->rope.scaling != GYRE_SCALING_NONE) add(f->label, sizeof f->label, scaling_name(config->rope.scaling));
         if (config->rope.axes > 1)
             add(f->label, sizeof f->label, config->rope.axes_layout == GYRE_AXES_AXIAL ? "axial" : "mrope");
         if (config->rope.resonance) add(f->label, sizeof f->label, "resonance");
@@ -69,17 +49,25 @@ static gyre_status frequencies(const gyre_config *config, int64_t length, double
     return status;
 }
 
-/* As the model was trained, and as the scaling has it before wavelengths are rounded. */
+/* trained[pairs] = the frequencies without scaling.  scaled[pairs] = with it, before resonance rounds the wavelengths.  Creates
+ * an encoding only if the config differs from that of f->encoding, whose frequencies are f->inv_freq. */
 static gyre_status unscaled_frequencies(const explain_stats *f, double *trained, double *scaled, gyre_error *err) {
     gyre_config config = *f->config;
+    gyre_status status = GYRE_OK;
     config.rope.resonance = 0;
-    gyre_status status = frequencies(&config, f->length, scaled, err);
+    if (f->config->rope.resonance)
+        status = frequencies(&config, f->length, scaled, err);
+    else
+        memcpy(scaled, f->inv_freq, (size_t)f->pairs * sizeof *scaled);
     config.rope.scaling = GYRE_SCALING_NONE;
-    if (!status) status = frequencies(&config, f->length, trained, err);
+    if (!status && f->config->rope.scaling == GYRE_SCALING_NONE)
+        memcpy(trained, scaled, (size_t)f->pairs * sizeof *trained);
+    else if (!status)
+        status = frequencies(&config, f->length, trained, err);
     return status;
 }
 
-/* What the scaling says it divides by; the dynamic ones' grows with the length. */
+/* out = the factor that the scaling states.  Factors of dynamic scalings grow with the length. */
 static double effective_factor(const explain_stats *f) {
     const double s = f->config->rope.factor;
     if (f->config->rope.scaling == GYRE_SCALING_DYNAMIC_YARN)
@@ -89,9 +77,7 @@ static double effective_factor(const explain_stats *f) {
 }
 
 int explain_depends_on_length(const explain_stats *f) {
-    const gyre_scaling scaling = f->config->rope.scaling;
-    return f->config->kind == GYRE_KIND_ROPE &&
-           (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE);
+    return config_depends_on_length(f->config);
 }
 
 static explain_pair_state state_of(double freq_factor, double factor) {
@@ -110,16 +96,16 @@ static void count_pairs(explain_stats *f) {
     }
 }
 
-/* max_position_embeddings may promise more than the scaling counts from; what it promises is worth telling only where the
- * frequencies there are those of the length in use. */
+/* max_position_embeddings may state a longer length than the scaling counts from.  It is used only if the frequencies at that
+ * length equal those at the length in use.  there[pairs]: scratch. */
 static int64_t max_length_of(const explain_stats *f, const gyre_reading *reading, double *there) {
-    int64_t most = 0;
+    int64_t max = 0;
     if (reading->context_length > 0) return f->length;
     for (int64_t i = 0; i < f->group->fields_count; i++)
-        if (strcmp(f->group->fields[i].name, "max_length") == 0) most = strtoll(f->group->fields[i].value, NULL, 10);
-    if (most <= f->length || most > EXPLAIN_MAX_LENGTH) return f->length;
-    if (gyre_encoding_frequencies(f->encoding, most, there, NULL)) return f->length;
-    return memcmp(there, f->inv_freq, (size_t)f->pairs * sizeof *there) == 0 ? most : f->length;
+        if (strcmp(f->group->fields[i].name, "max_length") == 0) max = strtoll(f->group->fields[i].value, NULL, 10);
+    if (max <= f->length || max > CLI_MAX_TOKENS - 1) return f->length;
+    if (gyre_encoding_frequencies(f->encoding, max, there, NULL)) return f->length;
+    return memcmp(there, f->inv_freq, (size_t)f->pairs * sizeof *there) == 0 ? max : f->length;
 }
 
 static gyre_status rotation_stats(explain_stats *f, const gyre_reading *reading, gyre_error *err) {
@@ -130,7 +116,7 @@ static gyre_status rotation_stats(explain_stats *f, const gyre_reading *reading,
     f->state = calloc(count, sizeof *f->state);
     double *trained = calloc(count, sizeof *trained);
     gyre_status status = f->inv_freq && f->freq_factor && f->state && trained ? GYRE_OK : GYRE_ENOMEM;
-    if (status) (void)cli_error(err, status, "frequencies: out of memory (%.200s)", reading->path);
+    if (status) (void)gyre_fail(err, status, "frequencies: out of memory (%.200s)", reading->path);
     if (!status) status = gyre_encoding_frequencies(f->encoding, f->length, f->inv_freq, &f->attention_factor);
     if (!status) status = unscaled_frequencies(f, trained, f->freq_factor, err);
     if (!status) {
@@ -145,7 +131,7 @@ static gyre_status rotation_stats(explain_stats *f, const gyre_reading *reading,
 
 static gyre_status slopes_stats(explain_stats *f, gyre_error *err) {
     f->slopes = calloc((size_t)f->config->heads + 1, sizeof *f->slopes);
-    if (!f->slopes) return cli_error(err, GYRE_ENOMEM, "slopes: out of memory (ALiBi)");
+    if (!f->slopes) return gyre_fail(err, GYRE_ENOMEM, "slopes: out of memory (ALiBi)");
     return gyre_encoding_slopes(f->encoding, f->slopes);
 }
 
@@ -177,109 +163,4 @@ void explain_stats_free(explain_stats *f) {
     free(f->state);
     free(f->slopes);
     *f = (explain_stats){0};
-}
-
-/* -- schemes without pairs -- */
-static void put(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void put(char *out, size_t size, const char *format, ...) {
-    const size_t used = strlen(out);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(out + used, size - used, format, arguments);
-    va_end(arguments);
-}
-
-static void describe_alibi(const explain_stats *f, char *out, size_t size) {
-    double most = 0, least = INFINITY;
-    char a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE], halves[EXPLAIN_TEXT_SIZE];
-    for (int64_t h = 0; h < f->config->heads; h++) {
-        const double slope = fabs(f->slopes[h]);
-        if (slope > most) most = slope;
-        if (slope < least) least = slope;
-    }
-    put(out, size, "%" PRId64 " slopes, %s to %s per token: a weight halves every %s tokens", f->config->heads,
-        explain_format_number(f->slopes[0], 6, a), explain_format_number(f->slopes[f->config->heads - 1], 6, b),
-        explain_format_range(log(2.0) / most, log(2.0) / least, halves));
-}
-
-enum { MAX_BUCKETS = 512, LISTED_BUCKETS = 20 };
-
-/* out = how many; first[b] = the shortest distance of the b-th.  Found by asking, so that it is what attention does. */
-static int64_t find_buckets(const explain_stats *f, int64_t first[MAX_BUCKETS]) {
-    const int64_t said = f->config->score.max_distance, most = said < 1 << 20 ? said : 1 << 20;
-    int64_t row = -1, before = -1, count = 0;
-    for (int64_t d = 0; d <= most && count < MAX_BUCKETS; d++) {
-        if (gyre_encoding_row(f->encoding, d, 0, &row)) break;
-        if (row != before) first[count++] = d;
-        before = row;
-    }
-    return count;
-}
-
-static void describe_buckets(const explain_stats *f, char *out, size_t size) {
-    int64_t first[MAX_BUCKETS], alone = 0;
-    const int64_t count = find_buckets(f, first);
-    while (alone + 1 < count && first[alone + 1] == first[alone] + 1)
-        alone++;
-    put(out, size, "%" PRId64 " buckets%s: distances 0-%" PRId64 " have one each, then one begins at",
-        f->config->score.buckets, f->config->score.bidirectional ? ", half of them for keys after the query" : "",
-        alone - 1);
-    for (int64_t b = alone; b < count; b++)
-        if (count - alone <= LISTED_BUCKETS || b < alone + LISTED_BUCKETS - 2 || b == count - 1)
-            put(out, size, "%s%" PRId64, b == alone ? " " : ", ", first[b]);
-        else if (b == count - 2)
-            put(out, size, ", ...");
-    put(out, size, "; the last has no end");
-}
-
-static void describe_learned(const explain_stats *f, char *out, size_t size) {
-    const int64_t rows = f->config->input.positions, offset = f->config->input.offset, own = rows - offset;
-    const int64_t usable = f->config->input.resized_length > 0 ? f->config->input.resized_length : own;
-    put(out, size, "a table of %" PRId64 " rows", rows);
-    if (offset) put(out, size, ", position 0 in row %" PRId64, offset);
-    put(out, size, ": positions 0-%" PRId64 ", and none past them", usable - 1);
-}
-
-static void describe_vectors(const explain_stats *f, char *out, size_t size) {
-    const int64_t most = f->config->score.max_distance;
-    int64_t shape[4] = {0}, rows = 0;
-    static const gyre_table tables[] = {GYRE_TABLE_QUERY, GYRE_TABLE_KEY, GYRE_TABLE_VALUE};
-    for (int i = 0; i < 3 && rows == 0; i++)
-        if (gyre_encoding_table_shape(f->encoding, tables[i], shape) == GYRE_OK) rows = shape[2];
-    if (rows > 0) put(out, size, "%" PRId64 " rows of vectors; ", rows);
-    if (f->config->kind == GYRE_KIND_BERT)
-        put(out, size, "positions 0-%" PRId64 ", and none past them", most - 1);
-    else if (most > 0)
-        put(out, size, "distances past %" PRId64 " count as %" PRId64, most, most);
-}
-
-void explain_describe_scheme(const explain_stats *f, char *out, size_t size) {
-    out[0] = 0;
-    switch (f->config->kind) {
-    case GYRE_KIND_NOPE:
-        put(out, size,
-            f->config->query.temperature ? "no positions, but queries are multiplied by a temperature" : "no positions");
-        break;
-    case GYRE_KIND_LEARNED:
-        describe_learned(f, out, size);
-        break;
-    case GYRE_KIND_SINUSOIDAL:
-        put(out, size, "a sinusoid: any position up to 2^31");
-        break;
-    case GYRE_KIND_ALIBI:
-        describe_alibi(f, out, size);
-        break;
-    case GYRE_KIND_T5:
-        describe_buckets(f, out, size);
-        break;
-    case GYRE_KIND_SHAW:
-    case GYRE_KIND_NEZHA:
-    case GYRE_KIND_BERT:
-    case GYRE_KIND_DEBERTA:
-    case GYRE_KIND_TRANSFORMER_XL:
-        describe_vectors(f, out, size);
-        break;
-    default:
-        break;
-    }
 }

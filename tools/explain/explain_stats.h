@@ -1,10 +1,10 @@
-/* explain_stats.h: the numbers behind one group of layers, computed by the library from its config. */
+/* explain_stats.h: the numbers of one group of layers, computed by the library from its config. */
 #ifndef GYRE_TOOLS_EXPLAIN_STATS_H
 #define GYRE_TOOLS_EXPLAIN_STATS_H
 #include "gyre/gyre_model.h"
 #include <jansson.h>
 
-/* What a scaling makes of a pair of channels. */
+/* The effect of a scaling on a pair of channels. */
 typedef enum explain_pair_state {
     EXPLAIN_PAIR_UNSCALED,
     EXPLAIN_PAIR_BLENDED,
@@ -16,44 +16,41 @@ typedef enum explain_pair_state {
 typedef struct explain_stats {
     const gyre_layer_reading *group;
     gyre_encoding *encoding;
-    const gyre_config *config; /* defaults filled in */
+    const gyre_config *config; /* of `encoding`, with defaults filled in */
     char label[64];            /* "rope+yarn" */
-    int64_t pairs;             /* that turn; 0 = the scheme is no rotation, and inv_freq and stretch are NULL */
+    int64_t pairs;             /* rotated pairs; 0 = the scheme is no rotation, and inv_freq, freq_factor, state are NULL */
     double *inv_freq;          /* [pairs], at `length` */
-    double *freq_factor;       /* [pairs]: what a pair's trained frequency is divided by; infinite where it stands still */
+    double *freq_factor;       /* [pairs] divisor of the trained frequency; infinite for pairs that are not rotated */
     explain_pair_state *state; /* [pairs] */
     int64_t count[EXPLAIN_PAIR_STATES];
-    double attention_factor;       /* of cos and sin; 1 where nothing turns */
+    double attention_factor;       /* of cos and sin; 1 without rotation */
     double *slopes;                /* [config->heads] of ALiBi, else NULL */
-    double scale;                  /* of scores, all told; 0 = the file does not tell the size of a head */
+    double scale;                  /* total multiplier of scores; 0 = the file does not state head_dim */
     int64_t trained;               /* tokens; 0 = not known */
     int64_t length;                /* the length in use; 0 = not known */
-    int64_t max_length;            /* how far the model says that it reads with these frequencies; at least `length` */
-    int64_t incomplete;            /* pairs that never finish a turn within `trained` tokens */
-    int64_t incomplete_max_length; /* ... within `reach` */
+    int64_t max_length;            /* the longest stated length with these frequencies; at least `length` */
+    int64_t incomplete;            /* pairs that make less than one revolution in `trained` tokens */
+    int64_t incomplete_max_length; /* ... in `max_length` tokens */
 } explain_stats;
 
-/* *out = the figures, for explain_stats_free.  ENOMEM; or what gyre_encoding_create says. */
+/* *out = the numbers, released with explain_stats_free.  Errors: ENOMEM, those of gyre_encoding_create. */
 gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *reading, const gyre_layer_reading *group,
                                   gyre_error *err);
 void explain_stats_free(explain_stats *stats);
-/* out = 1 where pairs turn otherwise at another length in use, so that gyre_length_policy matters. */
+/* out = 1 if frequencies depend on the length in use, so that gyre_length_policy matters. */
 int explain_depends_on_length(const explain_stats *stats);
-/* Tokens of a whole turn; infinite where a pair stands still. */
+/* out = tokens per revolution; infinite for a pair that is not rotated. */
 double explain_wavelength(double inv_freq);
-/* out = 1 where a pair of that frequency makes less than one turn in so many tokens; 0 for 0 tokens. */
+/* out = 1 if a pair of that frequency makes less than one revolution in `tokens` tokens; 0 for 0 tokens. */
 int explain_wavelength_exceeds(double inv_freq, int64_t tokens);
-/* out = "yarn", ...: how config.json calls a scaling. */
-const char *explain_scaling_name(gyre_scaling scaling);
-const char *explain_layout_name(gyre_layout layout);
-/* out = "32 buckets: ...": what a scheme without pairs does, a line in words; "" where there is nothing to tell. */
+/* explain_scheme.c: writes what a scheme without pairs does, in one line: "32 buckets: ..."; "" if there is nothing to say. */
 void explain_describe_scheme(const explain_stats *stats, char *out, size_t size);
 
-/* explain_json.c: the keys that describe a group, into `object`; 0, or 1 without memory. */
+/* explain_json.c: sets the keys that describe a group.  out = 0, or 1 if memory runs out. */
 int explain_group_json(json_t *object, const gyre_reading *reading, const explain_stats *stats);
-/* out = {text, key, line} of each warning. */
+/* out = [{text, key, line}], one per warning. */
 json_t *explain_warnings_json(const gyre_reading *reading);
-/* out = {value, from, key, line, why}, with its name where `named`. */
+/* out = {value, from, key, line, why}; named: also its name. */
 json_t *explain_field_json(const gyre_reading_field *field, int named);
 
 #endif

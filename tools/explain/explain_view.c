@@ -1,7 +1,8 @@
-/* explain_view.c: head, fields, sums and warnings of a reading, for a terminal. */
+/* explain_view.c: the head, fields, summaries and warnings of a reading, for a terminal. */
 #include "tools/explain/explain_view.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *separator(const explain_terminal *page) {
@@ -51,7 +52,7 @@ static void view_fields(const explain_terminal *page, const gyre_reading *readin
         view_field(page, reading, &group->fields[i], names + 2, values + 2);
 }
 
-/* -- sums -- */
+/* -- summaries -- */
 static void add(char *text, size_t size, const char *part) {
     const size_t used = strlen(text);
     snprintf(text + used, size - used, "%s", part);

@@ -1,4 +1,4 @@
-/* extend.h: what the parts of gyre extend share: a model, the ways to stretch it, and what each would do. */
+/* extend.h: the parts of gyre extend: a model, the methods to stretch it, and their effects. */
 #ifndef GYRE_TOOLS_EXTEND_H
 #define GYRE_TOOLS_EXTEND_H
 #include "gyre/gyre_model.h"
@@ -6,18 +6,17 @@
 
 #include <jansson.h>
 
-/* The rotation that is stretched, and how far. */
+/* The rotation to stretch, and how far. */
 typedef struct extension {
     const char *path;
-    gyre_profile profile; /* who reads the model */
+    gyre_profile profile; /* of --as */
     gyre_reading *reading;
     const gyre_layer_reading *group;
     int64_t trained, to;
     method_betas betas;
 } extension;
 
-/* A way to stretch it: those of methods.h, `llama3[:factor]` with the ramp of Llama 3.1, and `longrope`, the model's own
- * lists. */
+/* A method of methods.h, or `llama3[:factor]` with the ramp of Llama 3.1, or `longrope` with the model's own lists. */
 typedef struct extend_method {
     char label[METHOD_LABEL]; /* as given */
     method method;
@@ -26,18 +25,18 @@ typedef struct extend_method {
 
 #define EXTEND_METHOD_NAMES METHOD_NAMES ", llama3, longrope"
 
-/* EINVAL: err says what is wrong with the text. */
+/* EINVAL: err says what is wrong. */
 gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err);
-/* *out = those of a comma list, which the caller frees; *count >= 1. */
+/* *out = the methods of a comma list; the caller frees them.  *count >= 1.  Errors: EINVAL, ENOMEM. */
 gyre_status extend_methods_parse(const char *list, extend_method **out, int64_t *count, gyre_error *err);
-/* out = the comma list of all that make sense for this model. */
+/* out = a comma list of the methods that make sense for this model. */
 const char *extend_methods_for(const extension *e);
-/* out = tokens that the model was trained on before its scaling, as far as its config tells. */
+/* out = tokens that the model was trained on before its scaling, as far as the config states it. */
 int64_t extend_trained_length(const gyre_config *config);
-/* *out = the positions of the layers under the recipe; borrows the reading's lists.  Errors: EINVAL, EUNSUPPORTED. */
+/* *out = the positions of the layers under the method.  Borrows the reading's lists.  Errors: EINVAL, EUNSUPPORTED. */
 gyre_status extend_method_config(const extend_method *r, const extension *e, gyre_config *out, gyre_error *err);
 
-/* Whether a program that reads the changed config turns the layers so. */
+/* Whether a program that reads the changed config rotates the layers as the method does. */
 typedef enum extend_support {
     EXTEND_SUPPORT_NONE,
     EXTEND_SUPPORT_DIFFERENT,
@@ -47,34 +46,42 @@ typedef enum extend_support {
 enum { EXTEND_READERS = 3, EXTEND_CONFIG_TEXT = 160 };
 extern const gyre_profile extend_readers[EXTEND_READERS];
 
-/* What a recipe does to the rotation. */
+/* The effect of a method on the rotation. */
 typedef struct extend_effect {
     double factor, attention_factor;
-    double near_factor; /* the attention factor within the trained length: under dynamic YaRN it grows past it alone */
+    double near_factor; /* attention factor within the trained length; under dynamic YaRN it grows only past it */
     gyre_scaling_parts parts;
-    double revolutions_lost, max_revolutions_lost; /* over the trained length: of all pairs, of one */
-    int64_t unseen;        /* pairs that meet angles at the new length that they never met in training */
-    int64_t incomplete;    /* pairs that make less than a turn in training */
-    double max_wavelength; /* tokens that the slowest pair takes for a turn; 0 = none turns */
-    int64_t changed_from;  /* the first position whose rotation differs within the trained length; -1 = none */
+    double revolutions_lost, max_revolutions_lost; /* over the trained length: of all pairs; of one pair */
+    int64_t unseen;                                /* pairs with angles at the new length that did not occur in training */
+    int64_t incomplete;                            /* pairs with less than one revolution in training */
+    double max_wavelength;                         /* tokens per revolution of the slowest pair; 0 = no pair rotates */
+    int64_t changed_from; /* first position within the trained length whose rotation differs; -1 = none */
     extend_support support[EXTEND_READERS];
-    char why[EXTEND_READERS][200];   /* for what is not EXTEND_SUPPORT_SAME; "" = nothing to tell */
+    char why[EXTEND_READERS][200];   /* the reason unless support is EXTEND_SUPPORT_SAME; "" = none given */
     char config[EXTEND_CONFIG_TEXT]; /* what the model's config needs, in short */
 } extend_effect;
 
-/* Errors: those of extend_method_config and of gyre_encoding_create. */
+/* *out = the effect, with support.  Errors: those of extend_method_config, gyre_encoding_create and
+ * extend_check_support. */
 gyre_status extend_effect_compute(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err);
-/* Fills in says, why and config: writes the config that the recipe needs into a folder of its own, reads it as every
- * program does, and removes it. */
-gyre_status extend_check_support(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err);
 
-/* A key that a changed config has and its model has not, has otherwise, or no more. */
+/* A method, its config, and the encoding made from it. */
+typedef struct extend_candidate {
+    const extend_method *method;
+    gyre_config config;
+    gyre_encoding *encoding;
+} extend_candidate;
+/* Fills in support, why and config: writes the config that the method needs to a temporary folder, reads it as each program
+ * does, and removes it.  Errors: EIO, ENOMEM, those of gyre_encoding_create. */
+gyre_status extend_check_support(const extend_candidate *c, const extension *e, extend_effect *out, gyre_error *err);
+
+/* A key that was added, changed or removed. */
 typedef struct extend_key_change {
     char key[128];
-    char before[80], after[80]; /* "" = not there */
+    char before[80], after[80]; /* "" = absent */
 } extend_key_change;
 enum { EXTEND_MAX_KEY_CHANGES = 64 };
-/* out = how many of changes[] were filled in: what the file at `after` says otherwise than the model. */
+/* changes[0 .. returned - 1] = the differences between the model and the file at `after`. */
 int extend_changes(const extension *e, const char *after, extend_key_change changes[EXTEND_MAX_KEY_CHANGES]);
 
 #endif

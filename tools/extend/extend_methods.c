@@ -1,5 +1,5 @@
-/* extend_methods.c: the ways to stretch a rotation, and what each does to it. */
-#include "tools/common/cli.h"
+/* extend_methods.c: the methods to stretch a rotation, and the effect of each. */
+#include "tools/cli/cli_error.h"
 #include "tools/extend/extend.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const double two_pi = 6.283185307179586476925286766559;
-static const double same_angle = 0.01; /* radians: below it a rotation counts as the same */
+static const double same_angle = 0.01; /* in radians; a smaller difference counts as the same rotation */
 
 /* -- names -- */
 static int is_called(const char *text, const char *name) {
@@ -27,15 +27,15 @@ static int is_known(const char *text) {
 
 gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err) {
     extend_method r = {.llama3 = is_called(text, "llama3"), .longrope = is_called(text, "longrope")};
-    if (strlen(text) >= sizeof r.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
-    if (!is_known(text)) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " EXTEND_METHOD_NAMES, text);
+    if (strlen(text) >= sizeof r.label) return gyre_fail(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    if (!is_known(text)) return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of " EXTEND_METHOD_NAMES, text);
     snprintf(r.label, sizeof r.label, "%s", text);
     if (r.llama3 || r.longrope) {
-        /* Whatever takes the same numbers stands in for it. */
+        /* Parsed as ntk, which takes the same numbers. */
         char stand_in[sizeof r.label + 8];
         snprintf(stand_in, sizeof stand_in, "ntk%s", text + strcspn(text, ":+"));
         if (method_parse(stand_in, &r.method, NULL) != GYRE_OK)
-            return cli_error(err, GYRE_EINVAL,
+            return gyre_fail(err, GYRE_EINVAL,
                              "method %s: what follows the name is no factor of at least 1, nor " METHOD_MODIFIERS, text);
     } else {
         const gyre_status status = method_parse(text, &r.method, err);
@@ -50,7 +50,7 @@ gyre_status extend_methods_parse(const char *list, extend_method **out, int64_t 
     for (const char *c = list; *c; c++)
         n += *c == ',';
     extend_method *methods = calloc((size_t)n, sizeof *methods);
-    if (!methods) return cli_error(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
+    if (!methods) return gyre_fail(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         char one[METHOD_LABEL * 2];
         const size_t length = strcspn(list, ",");
@@ -78,7 +78,7 @@ const char *extend_methods_for(const extension *e) {
     }
 }
 
-/* Linear scalings keep no such length: what the config says is what they reach. */
+/* Linear scalings do not keep the original length: the config states the length that they reach. */
 int64_t extend_trained_length(const gyre_config *c) {
     const int divides = c->rope.scaling == GYRE_SCALING_LINEAR || c->rope.scaling == GYRE_SCALING_PROPORTIONAL;
     if (!divides || c->rope.factor <= 1) return c->trained_length;
@@ -91,11 +91,11 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
     gyre_status status = method_config(&r->method, base, e->trained, e->to, &e->betas, out, err);
     if (status != GYRE_OK) return status;
     if (r->longrope && !base->rope.short_factor)
-        return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
     if (base->rope.scaling == GYRE_SCALING_PROPORTIONAL && !r->method.keeps_model_scaling) {
-        /* The pairs that stand still must go on standing. */
+        /* Pairs that are not rotated must stay so. */
         if (r->longrope || r->llama3 || r->method.scaling != GYRE_SCALING_LINEAR)
-            return cli_error(err, GYRE_EUNSUPPORTED,
+            return gyre_fail(err, GYRE_EUNSUPPORTED,
                              "method %s: some pairs of this model stand still, and it turns all (%s)", r->label, e->path);
         out->rope.scaling = GYRE_SCALING_PROPORTIONAL;
         out->rope.proportion = base->rope.proportion;
@@ -110,10 +110,10 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
         out->rope.low_freq = 1;
         out->rope.high_freq = 4;
     }
-    /* A ramp that the model was trained with keeps its ends as they were, rounded or not. */
+    /* The ends of the ramp stay rounded or unrounded, as the model was trained. */
     if (out->rope.scaling == GYRE_SCALING_YARN || out->rope.scaling == GYRE_SCALING_BY_PARTS)
         out->rope.fractional_bounds = base->rope.fractional_bounds;
-    /* Where the attention is latent, YaRN's share of the softmax hangs on these two. */
+    /* With latent attention, YaRN's softmax multiplier depends on these two. */
     if (out->rope.scaling == GYRE_SCALING_YARN && !r->method.keeps_model_scaling) {
         out->rope.mscale = base->rope.mscale;
         out->rope.mscale_all_dim = base->rope.mscale_all_dim;
@@ -121,8 +121,8 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
     return GYRE_OK;
 }
 
-/* -- figures -- */
-/* Radians per position: theta before any scaling, near and far under the recipe, at the trained and at the new length. */
+/* -- effects -- */
+/* In radians per position: theta without scaling; near and far under the method, at the trained and at the new length. */
 typedef struct pair_frequencies {
     int64_t pairs;
     double *theta, *near, *far;
@@ -142,7 +142,7 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     s->theta = calloc((size_t)s->pairs, sizeof(double));
     s->near = calloc((size_t)s->pairs, sizeof(double));
     s->far = calloc((size_t)s->pairs, sizeof(double));
-    if (!s->theta || !s->near || !s->far) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
+    if (!s->theta || !s->near || !s->far) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
     if (plain.rope.scaling != GYRE_SCALING_PROPORTIONAL) plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.factor = 1;
     plain.rope.resonance = 0;
@@ -154,36 +154,36 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     return status;
 }
 
-/* The first position below the trained length at which a pair stands elsewhere than in training; -1 = none. */
+/* out = the first position below the trained length where the angle of a pair differs from training; -1 = none. */
 static int64_t first_change(const pair_frequencies *s, int64_t trained) {
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < s->pairs; i++)
-        most = fmax(most, fabs(s->near[i] - s->theta[i]));
-    if (!(most * (double)(trained - 1) > same_angle)) return -1;
-    int64_t position = (int64_t)floor(same_angle / most);
-    while ((double)position * most <= same_angle)
+        max = fmax(max, fabs(s->near[i] - s->theta[i]));
+    if (!(max * (double)(trained - 1) > same_angle)) return -1;
+    int64_t position = (int64_t)floor(same_angle / max);
+    while ((double)position * max <= same_angle)
         position++;
     return position;
 }
 
-/* What the largest distance of `length` tokens turns by, and 1: that many tokens seem to be there. */
+/* out = 1 + the distance that the largest distance among `length` tokens is rotated by. */
 static double effective_length(const struct gyre_rope_config *rope, int64_t length) {
-    const int64_t most = length - 1, past = most - rope->far_window;
+    const int64_t max = length - 1, past = max - rope->far_window;
     const int64_t group = rope->far == GYRE_FAR_GROUPED ? (int64_t)rope->far_factor : 1;
     if (rope->far == GYRE_FAR_AS_NEAR || past <= 0) return (double)length;
     if (rope->far == GYRE_FAR_CLAMPED) return (double)rope->far_window + 1;
     if (rope->far == GYRE_FAR_LEAKY) return (double)rope->far_window + (double)past / rope->far_factor + 1;
-    const int64_t groups = most / group + rope->far_window - rope->far_window / group;
+    const int64_t groups = max / group + rope->far_window - rope->far_window / group;
     return (double)groups + 1;
 }
 
-/* The first distance that turns otherwise for being far; -1 = none below the trained length. */
+/* out = the first distance whose rotation is changed by the far window; -1 = none below the trained length. */
 static int64_t first_far_change(const struct gyre_rope_config *rope, double fastest, int64_t trained) {
-    double off = fastest; /* of every distance past the window */
+    double off = fastest; /* radians off per token past the window */
     int64_t distance = rope->far_window + 1;
     if (rope->far == GYRE_FAR_AS_NEAR || (rope->far != GYRE_FAR_CLAMPED && rope->far_factor == 1)) return -1;
     if (rope->far == GYRE_FAR_LEAKY) off *= fabs(1 - 1 / rope->far_factor);
-    /* A window that is no multiple of the group: some pairs of tokens at that distance lie a group apart more. */
+    /* If the window is not a multiple of the group, some tokens at that distance are one more group apart. */
     if (rope->far == GYRE_FAR_GROUPED && rope->far_window % (int64_t)rope->far_factor != 0) return rope->far_window;
     while (distance < trained && (double)(distance - rope->far_window) * off <= same_angle)
         distance++;
@@ -211,23 +211,29 @@ static void measure(const pair_frequencies *s, const extension *e, const struct 
     out->max_wavelength = slowest > 0 ? two_pi / slowest : 0;
 }
 
-gyre_status extend_effect_compute(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err) {
-    gyre_config config;
-    gyre_encoding *encoding = NULL;
+static gyre_status compute(const extend_candidate *c, const extension *e, extend_effect *f, gyre_error *err) {
     pair_frequencies s = {0, NULL, NULL, NULL};
-    extend_effect f = {0};
-    gyre_status status = extend_method_config(r, e, &config, err);
-    if (status == GYRE_OK) status = gyre_encoding_create(&encoding, &config, NULL, err);
-    if (status == GYRE_OK) status = gyre_encoding_scaling_parts(encoding, e->to, &f.parts);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->to, NULL, &f.attention_factor);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, NULL, &f.near_factor);
-    if (status == GYRE_OK) status = read_frequencies(encoding, e, &s, err);
+    const struct gyre_rope_config *rope = &gyre_encoding_get_config(c->encoding)->rope;
+    gyre_status status = gyre_encoding_scaling_parts(c->encoding, e->to, &f->parts);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(c->encoding, e->to, NULL, &f->attention_factor);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(c->encoding, e->trained, NULL, &f->near_factor);
+    if (status == GYRE_OK) status = read_frequencies(c->encoding, e, &s, err);
     if (status == GYRE_OK) {
-        f.factor = gyre_encoding_get_config(encoding)->rope.factor;
-        measure(&s, e, &gyre_encoding_get_config(encoding)->rope, &f);
-        *out = f;
+        f->factor = rope->factor;
+        measure(&s, e, rope, f);
     }
     free_frequencies(&s);
-    gyre_encoding_free(encoding);
+    return status;
+}
+
+gyre_status extend_effect_compute(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err) {
+    extend_candidate c = {.method = r};
+    extend_effect f = {0};
+    gyre_status status = extend_method_config(r, e, &c.config, err);
+    if (status == GYRE_OK) status = gyre_encoding_create(&c.encoding, &c.config, NULL, err);
+    if (status == GYRE_OK) status = compute(&c, e, &f, err);
+    if (status == GYRE_OK) status = extend_check_support(&c, e, &f, err);
+    if (status == GYRE_OK) *out = f;
+    gyre_encoding_free(c.encoding);
     return status;
 }

@@ -1,7 +1,7 @@
-/* extend_print.c: a row for each way to stretch a rotation. */
+/* extend_print.c: the results of gyre extend: one row for each method. */
 #include "tools/extend/extend_print.h"
 #include "report/report.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const char *const support_names[] = {[EXTEND_SUPPORT_NONE] = "no",
                                             [EXTEND_SUPPORT_SAME] = "same",
                                             [EXTEND_SUPPORT_UNKNOWN] = "untried"};
 
-/* out = the scaling that the layers hold, in a word; NULL = none. */
+/* out = the name of the scaling that the layers already have; NULL = none. */
 static const char *current_scaling(const extension *e) {
     const struct gyre_rope_config *rope = &e->group->config.rope;
     for (int64_t i = 0; i < e->group->fields_count; i++)
@@ -54,7 +54,7 @@ int extend_print_other(const extension *e, int json, FILE *file) {
 }
 
 /* -- the tables -- */
-/* What a method does, and what it needs: two tables, so that each fits a terminal. */
+/* Two tables, so that each fits a terminal: what a method does, and what it needs. */
 enum {
     COLUMN_METHOD,
     COLUMN_UNSCALED,
@@ -127,13 +127,13 @@ static void fill_needs_row(const extend_method *r, const extend_effect *f, gyre_
 
 static void print_header(const extension *e, FILE *file) {
     const gyre_config *c = &e->group->config;
-    const char *held = current_scaling(e);
+    const char *scaling = current_scaling(e);
     const int64_t dim = c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel;
     fprintf(file, "model     %s: %s, %s layers, as %s reads it\n", e->reading->path, e->reading->model_type, e->group->name,
             gyre_profile_name(e->reading->profile));
     fprintf(file, "rotation  %lld of %lld channels, base %.12g, trained on %lld tokens%s%s%s\n", (long long)dim,
-            (long long)c->head_dim, c->rope.base, (long long)e->trained, held ? "; its scaling, " : "", held ? held : "",
-            held ? ", gives way to the new one" : "");
+            (long long)c->head_dim, c->rope.base, (long long)e->trained, scaling ? "; its scaling, " : "",
+            scaling ? scaling : "", scaling ? ", gives way to the new one" : "");
     if (e->trained != c->trained_length && e->trained == extend_trained_length(c))
         fprintf(file, "          (the %lld that its config says, over the scaling's factor; --trained says otherwise)\n",
                 (long long)c->trained_length);
@@ -145,12 +145,12 @@ static void print_header(const extension *e, FILE *file) {
     fprintf(file, "\n");
 }
 
-static int print_one(const gyre_report_column *head, int64_t width, const gyre_report_cell *cells, int64_t rows,
+static int print_one(const gyre_report_column *head, int64_t columns_count, const gyre_report_cell *cells, int64_t rows,
                      const char *note, FILE *file) {
     gyre_error err = {0, ""};
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;
     table.columns = head;
-    table.columns_count = width;
+    table.columns_count = columns_count;
     table.cells = cells;
     table.rows = rows;
     if (gyre_report_table_print(&table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
@@ -158,16 +158,16 @@ static int print_one(const gyre_report_column *head, int64_t width, const gyre_r
     return 0;
 }
 
-/* Why programs do not turn as the method does: once for each reason. */
+/* Prints why programs do not rotate as the method does, once per reason. */
 static void print_remarks(const extend_method *methods, const extend_effect *rows, int64_t count, FILE *file) {
     int some = 0;
     for (int64_t i = 0; i < count; i++)
         for (int k = 0; k < EXTEND_READERS; k++) {
             const char *why = rows[i].why[k];
-            int told = !*why;
+            int listed = !*why;
             for (int j = 0; j < k; j++)
-                told |= strcmp(rows[i].why[j], why) == 0;
-            if (told) continue;
+                listed |= strcmp(rows[i].why[j], why) == 0;
+            if (listed) continue;
             fprintf(file, "%s%s, ", some++ ? "" : "\n", methods[i].label);
             int last = k;
             for (int j = k; j < EXTEND_READERS; j++)
@@ -234,12 +234,12 @@ static json_t *row_json(const extend_method *r, const extend_effect *f) {
 
 static json_t *model_json(const extension *e) {
     const gyre_config *c = &e->group->config;
-    const char *held = current_scaling(e);
+    const char *scaling = current_scaling(e);
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:I, s:o}", "path", e->reading->path, "model_type",
                      e->reading->model_type, "profile", gyre_profile_name(e->reading->profile), "layers", e->group->name,
                      "head_dim", (json_int_t)c->head_dim, "rotary_dim",
                      (json_int_t)(c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel), "base", c->rope.base,
-                     "trained_length", (json_int_t)e->trained, "scaling", held ? json_string(held) : json_null());
+                     "trained_length", (json_int_t)e->trained, "scaling", scaling ? json_string(scaling) : json_null());
 }
 
 int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,

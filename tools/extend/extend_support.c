@@ -1,123 +1,24 @@
-/* extend_check_support.c: what a recipe needs in the model's config, and which programs understand it: by writing that
- * config and reading it as each of them does. */
-#include "tools/common/cli.h"
+/* extend_support.c: what a method needs in the model's config, and which programs understand it.  Writes that config and reads
+ * it as each program does. */
+#include "tools/cli/cli_error.h"
+#include "tools/cli/temporary_folder.h"
+#include "tools/common/reading_options.h"
 #include "tools/extend/extend.h"
+#include "util/checkpoint_files.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_COPIED_BYTES = 64 << 20 }; /* bytes of a GGUF */
+enum { MAX_COPIED_BYTES = 64 << 20 }; /* of a GGUF */
 
 const gyre_profile extend_readers[EXTEND_READERS] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP};
 
 static int is_gguf(const extension *e) {
     return strcmp(e->reading->format, "GGUF") == 0;
-}
-
-/* -- two configs, key by key -- */
-typedef struct comparison {
-    extend_key_change *changes;
-    int count;
-} comparison;
-
-/* A list of numbers by its length and its ends. */
-static void value_text(const json_t *value, char *out, size_t room) {
-    const size_t count = json_array_size(value);
-    const json_t *first = json_array_get(value, 0), *last = json_array_get(value, count - 1);
-    if (count > 4 && json_is_number(first) && json_is_number(last)) {
-        snprintf(out, room, "%zu numbers, %.6g to %.6g", count, json_number_value(first), json_number_value(last));
-        return;
-    }
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12));
-    snprintf(out, room, "%s", text ? text : "");
-    free(text);
-}
-
-static void note(comparison *c, const char *key, const json_t *before, const json_t *after) {
-    if (c->count == EXTEND_MAX_KEY_CHANGES) return;
-    extend_key_change *change = &c->changes[c->count++];
-    *change = (extend_key_change){"", "", ""};
-    snprintf(change->key, sizeof change->key, "%s", key);
-    if (before) value_text(before, change->before, sizeof change->before);
-    if (after) value_text(after, change->after, sizeof change->after);
-}
-
-static void compare_values(comparison *c, const char *key, json_t *before, json_t *after);
-
-static void compare_objects(comparison *c, const char *prefix, json_t *before, json_t *after) {
-    char path[256];
-    const char *key;
-    json_t *value;
-    json_object_foreach(after, key, value) {
-        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
-        compare_values(c, path, json_object_get(before, key), value);
-    }
-    json_object_foreach(before, key, value) {
-        if (json_object_get(after, key)) continue;
-        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
-        compare_values(c, path, value, NULL);
-    }
-}
-
-static void compare_values(comparison *c, const char *key, json_t *before, json_t *after) {
-    if ((!before || json_is_null(before) || json_is_object(before)) &&
-        (!after || json_is_null(after) || json_is_object(after)) && (json_is_object(before) || json_is_object(after)))
-        compare_objects(c, key, before, after);
-    else if (!before || !after || !json_equal(before, after))
-        note(c, key, before, after);
-}
-
-/* -- two GGUF files, as far as their readings speak of keys -- */
-static const char *value_under(const gyre_reading *reading, const char *key) {
-    for (int64_t i = 0; i < reading->groups_count; i++)
-        for (int64_t f = 0; f < reading->groups[i].fields_count; f++) {
-            const gyre_reading_field *field = &reading->groups[i].fields[f];
-            if (field->origin == GYRE_ORIGIN_FILE && field->key && strcmp(field->key, key) == 0) return field->value;
-        }
-    return "";
-}
-
-/* Notes what other says under the keys of reading, where that is something else. */
-static void compare_keys(comparison *c, const gyre_reading *reading, const gyre_reading *before, const gyre_reading *after) {
-    for (int64_t i = 0; i < reading->groups_count; i++)
-        for (int64_t f = 0; f < reading->groups[i].fields_count; f++) {
-            const gyre_reading_field *field = &reading->groups[i].fields[f];
-            if (field->origin != GYRE_ORIGIN_FILE || !field->key) continue;
-            const char *was = value_under(before, field->key), *is = value_under(after, field->key);
-            int known = strcmp(was, is) == 0 || c->count == EXTEND_MAX_KEY_CHANGES;
-            for (int k = 0; k < c->count; k++)
-                known |= strcmp(c->changes[k].key, field->key) == 0;
-            if (known) continue;
-            extend_key_change *change = &c->changes[c->count++];
-            snprintf(change->key, sizeof change->key, "%s", field->key);
-            snprintf(change->before, sizeof change->before, "%s", was);
-            snprintf(change->after, sizeof change->after, "%s", is);
-        }
-}
-
-static int compare_readings(const gyre_reading *before, const char *path,
-                            extend_key_change changes[EXTEND_MAX_KEY_CHANGES]) {
-    comparison c = {changes, 0};
-    gyre_reading *after = NULL;
-    if (gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, before->context_length, NULL) != GYRE_OK) return 0;
-    compare_keys(&c, after, before, after);
-    compare_keys(&c, before, before, after);
-    gyre_reading_free(after);
-    return c.count;
-}
-
-int extend_changes(const extension *e, const char *after, extend_key_change changes[EXTEND_MAX_KEY_CHANGES]) {
-    comparison c = {changes, 0};
-    const char *before = e->reading->path;
-    if (is_gguf(e)) return compare_readings(e->reading, after, changes);
-    json_t *a = json_load_file(before, 0, NULL), *b = json_load_file(after, 0, NULL);
-    compare_values(&c, "", a, b);
-    json_decref(a);
-    json_decref(b);
-    return c.count;
 }
 
 /* -- a config in short -- */
@@ -150,7 +51,7 @@ static void append_key(char text[EXTEND_CONFIG_TEXT], const char *key, const jso
     }
 }
 
-/* out = the dict that scales the layers called `layers`, or NULL. */
+/* out = the dict with the scaling of the layers called `layers`, or NULL. */
 static const json_t *dict_in(const json_t *object, const char *layers) {
     const char *key;
     json_t *value;
@@ -179,7 +80,7 @@ static void describe_dict(const json_t *dict, char text[EXTEND_CONFIG_TEXT]) {
     }
 }
 
-/* Of a GGUF, from what is asked of it. */
+/* Describes a GGUF by the config that it is to have. */
 static void describe_gguf(const gyre_config *c, char text[EXTEND_CONFIG_TEXT]) {
     const struct gyre_rope_config *rope = &c->rope;
     const double dim = (double)(rope->dim ? rope->dim : c->head_dim);
@@ -210,14 +111,13 @@ static void describe_config(const extension *e, const char *after, char text[EXT
     json_decref(root);
 }
 
-/* -- as every program reads it -- */
+/* -- as each program reads it -- */
 static const gyre_layer_reading *same_layers(const gyre_reading *reading, const char *name) {
-    for (int64_t i = 0; i < reading->groups_count; i++)
-        if (strcmp(reading->groups[i].name, name) == 0) return &reading->groups[i];
-    return &reading->groups[0];
+    const gyre_layer_reading *found = reading_find_group(reading, name);
+    return found ? found : &reading->groups[0];
 }
 
-/* Relative differences that count as rounding: the keys of a GGUF are floats. */
+/* out = the largest relative difference that counts as rounding; keys of a GGUF are floats. */
 static double rounding(const extension *e) {
     return is_gguf(e) ? 1e-6 : 1e-9;
 }
@@ -230,8 +130,8 @@ static gyre_status compare_encodings(const extension *e, const gyre_encoding *wa
                                      gyre_error *err) {
     const int64_t length = e->to;
     const int64_t pairs = gyre_encoding_get_config(want)->rope.dim / 2;
-    double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0, factor_b = 0, most = 0;
-    if (!a) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
+    double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0, factor_b = 0, max = 0;
+    if (!a) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
     if (gyre_encoding_get_config(got)->kind != GYRE_KIND_ROPE || gyre_encoding_get_config(got)->rope.dim != 2 * pairs) {
         snprintf(why, 200, "turns other channels");
         free(a);
@@ -240,65 +140,76 @@ static gyre_status compare_encodings(const extension *e, const gyre_encoding *wa
     gyre_status status = gyre_encoding_frequencies(want, length, a, &factor_a);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(got, length, a + pairs, &factor_b);
     for (int64_t i = 0; i < pairs && status == GYRE_OK; i++)
-        if (a[i] != a[pairs + i]) most = fmax(most, fabs(a[i] - a[pairs + i]) / fmax(fabs(a[i]), fabs(a[pairs + i])));
-    if (most > rounding(e))
-        snprintf(why, 200, "frequencies differ by up to %.3g %%", 100 * most);
+        if (a[i] != a[pairs + i]) max = fmax(max, fabs(a[i] - a[pairs + i]) / fmax(fabs(a[i]), fabs(a[pairs + i])));
+    if (max > rounding(e))
+        snprintf(why, 200, "frequencies differ by up to %.3g %%", 100 * max);
     else if (differ(e, factor_b, factor_a))
         snprintf(why, 200, "attention factor %.6g, not %.6g", factor_b, factor_a);
     free(a);
     return status;
 }
 
-/* " (PATH, line 1)" at the end of a message: of a file that soon is gone, or that the table has named. */
+/* Removes " (PATH, line 1)" from the end of a message: the file is temporary, or the table already names it. */
 static void drop_location(char *text, const char *path) {
     char *place = strstr(text, path);
     if (place && place - text >= 2 && place[-1] == '(') place[-2] = '\0';
 }
 
-static gyre_status check_reader(const extension *e, const char *path, const gyre_encoding *want, double softmax, int reader,
-                                extend_effect *out, gyre_error *err) {
-    gyre_reading *reading = NULL;
+/* What the programs are compared with. */
+typedef struct expected {
+    const gyre_encoding *encoding;
+    double softmax; /* multiplier of scores */
+} expected;
+
+static gyre_status compare_reading(const extension *e, const gyre_reading *reading, const expected *want, int reader,
+                                   extend_effect *out, gyre_error *err) {
     gyre_encoding *got = NULL;
-    gyre_error refusal = {0, ""};
     char *why = out->why[reader];
-    out->support[reader] = EXTEND_SUPPORT_NONE;
-    if (is_gguf(e) && extend_readers[reader] != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK; /* no file of theirs */
-    gyre_status status = gyre_reading_open(&reading, path, extend_readers[reader], e->to, &refusal);
-    if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
-    if (status != GYRE_OK) {
-        drop_location(refusal.text, path);
-        snprintf(why, sizeof out->why[reader], "%.190s", refusal.text);
-        return GYRE_OK;
-    }
     const gyre_layer_reading *group = same_layers(reading, e->group->name);
-    status = gyre_encoding_create(&got, &group->config, NULL, err);
-    if (status == GYRE_OK) status = compare_encodings(e, want, got, why, err);
-    if (status == GYRE_OK && !*why && differ(e, group->softmax_multiplier, softmax))
-        snprintf(why, sizeof out->why[reader], "softmax multiplied by %.6g, not %.6g", group->softmax_multiplier, softmax);
+    gyre_status status = gyre_encoding_create(&got, &group->config, NULL, err);
+    if (status == GYRE_OK) status = compare_encodings(e, want->encoding, got, why, err);
+    if (status == GYRE_OK && !*why && differ(e, group->softmax_multiplier, want->softmax))
+        snprintf(why, sizeof out->why[reader], "softmax multiplied by %.6g, not %.6g", group->softmax_multiplier,
+                 want->softmax);
     out->support[reader] = *why ? EXTEND_SUPPORT_DIFFERENT : EXTEND_SUPPORT_SAME;
     gyre_encoding_free(got);
+    return status;
+}
+
+/* known: the default reading of the file, used instead of reading it again if it has the reader's profile. */
+static gyre_status check_reader(const extension *e, const gyre_reading *known, const expected *want, int reader,
+                                extend_effect *out, gyre_error *err) {
+    gyre_reading *reading = NULL;
+    gyre_error refusal = {0, ""};
+    out->support[reader] = EXTEND_SUPPORT_NONE;
+    if (is_gguf(e) && extend_readers[reader] != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK; /* only llama.cpp reads a GGUF */
+    if (known->profile == extend_readers[reader]) return compare_reading(e, known, want, reader, out, err);
+    gyre_status status = gyre_reading_open(&reading, known->path, extend_readers[reader], e->to, &refusal);
+    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
+    if (status != GYRE_OK) {
+        drop_location(refusal.text, known->path);
+        snprintf(out->why[reader], sizeof out->why[reader], "%.190s", refusal.text);
+        return GYRE_OK;
+    }
+    status = compare_reading(e, reading, want, reader, out, err);
     gyre_reading_free(reading);
     return status;
 }
 
-/* path: a config that says the recipe, as transformers reads it. */
-static gyre_status check_readers(const extend_method *r, const extension *e, const char *path, extend_effect *out,
+/* path: a config that expresses the method, as transformers reads it. */
+static gyre_status check_readers(const extend_candidate *c, const extension *e, const char *path, extend_effect *out,
                                  gyre_error *err) {
-    gyre_config config;
-    gyre_encoding *want = NULL;
-    gyre_reading *usual = NULL;
-    gyre_status status = extend_method_config(r, e, &config, err);
-    if (status == GYRE_OK) status = gyre_encoding_create(&want, &config, NULL, err);
-    if (status == GYRE_OK) status = gyre_reading_open(&usual, path, GYRE_PROFILE_DEFAULT, e->to, err);
-    const double softmax = usual ? same_layers(usual, e->group->name)->softmax_multiplier : 1;
+    gyre_reading *known = NULL;
+    gyre_status status = gyre_reading_open(&known, path, GYRE_PROFILE_DEFAULT, e->to, err);
+    if (status != GYRE_OK) return status;
+    const expected want = {c->encoding, same_layers(known, e->group->name)->softmax_multiplier};
     for (int i = 0; i < EXTEND_READERS && status == GYRE_OK; i++)
-        status = check_reader(e, path, want, softmax, i, out, err);
-    gyre_reading_free(usual);
-    gyre_encoding_free(want);
+        status = check_reader(e, known, &want, i, out, err);
+    gyre_reading_free(known);
     return status;
 }
 
-/* -- the folder it is tried in -- */
+/* -- the temporary folder -- */
 static void set_unsupported(const extension *e, extend_effect *out, const char *why) {
     snprintf(out->config, sizeof out->config, "no config says it");
     for (int i = 0; i < EXTEND_READERS; i++) {
@@ -308,66 +219,61 @@ static void set_unsupported(const extension *e, extend_effect *out, const char *
     }
 }
 
-static gyre_status check_in_folder(const char *folder, const extend_method *r, const extension *e, extend_effect *out,
+static gyre_status check_in_folder(const char *folder, const extend_candidate *c, const extension *e, extend_effect *out,
                                    gyre_error *err) {
     char path[4200];
-    gyre_config config;
     gyre_error refusal = {0, ""};
-    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : "config.json");
-    gyre_status status = extend_method_config(r, e, &config, err);
-    if (status != GYRE_OK) return status;
-    status = gyre_reading_write(e->path, &config, e->to, path, &refusal);
-    if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
+    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : GYRE_CONFIG_FILE);
+    gyre_status status = gyre_reading_write(e->path, &c->config, e->to, path, &refusal);
+    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         drop_location(refusal.text, e->reading->path);
         set_unsupported(e, out, refusal.text);
         return GYRE_OK;
     }
     if (is_gguf(e))
-        describe_gguf(&config, out->config);
+        describe_gguf(&c->config, out->config);
     else
         describe_config(e, path, out->config);
-    status = check_readers(r, e, path, out, err);
+    status = check_readers(c, e, path, out, err);
     unlink(path);
     return status;
 }
 
-/* A GGUF of many gigabytes is not copied for a row of a table. */
+/* A GGUF of many gigabytes is not copied for one row of a table. */
 static int is_too_large(const extension *e) {
     struct stat info;
     return is_gguf(e) && stat(e->reading->path, &info) == 0 && info.st_size > MAX_COPIED_BYTES;
 }
 
-static gyre_status describe_unchecked(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err) {
-    gyre_config config;
-    const gyre_status status = extend_method_config(r, e, &config, err);
-    if (status != GYRE_OK) return status;
-    const gyre_scaling s = config.rope.scaling;
+static void describe_unchecked(const extend_candidate *c, const extension *e, extend_effect *out) {
+    const struct gyre_rope_config *rope = &c->config.rope;
+    const gyre_scaling s = rope->scaling;
     const int has_keys = s == GYRE_SCALING_NONE || s == GYRE_SCALING_LINEAR || s == GYRE_SCALING_NTK ||
                          s == GYRE_SCALING_YARN || s == GYRE_SCALING_BY_PARTS;
     set_unsupported(e, out, "llama.cpp has no keys for this");
-    if (!has_keys || config.rope.resonance || config.rope.far != GYRE_FAR_AS_NEAR) return GYRE_OK;
-    describe_gguf(&config, out->config);
+    if (!has_keys || rope->resonance || rope->far != GYRE_FAR_AS_NEAR) return;
+    describe_gguf(&c->config, out->config);
     for (int i = 0; i < EXTEND_READERS; i++)
         if (extend_readers[i] == GYRE_PROFILE_LLAMA_CPP) {
             out->support[i] = EXTEND_SUPPORT_UNKNOWN;
             out->why[i][0] = '\0';
         }
-    return GYRE_OK;
 }
 
-gyre_status extend_check_support(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err) {
+gyre_status extend_check_support(const extend_candidate *c, const extension *e, extend_effect *out, gyre_error *err) {
     char folder[4096];
-    const char *where = getenv("TMPDIR");
-    if (method_is_none(&r->method)) {
+    if (method_is_none(&c->method->method)) {
         snprintf(out->config, sizeof out->config, "as it is");
-        return check_readers(r, e, e->reading->path, out, err);
+        return check_readers(c, e, e->reading->path, out, err);
     }
-    if (is_too_large(e)) return describe_unchecked(r, e, out, err);
-    if (snprintf(folder, sizeof folder, "%s/gyre-extend-XXXXXX", where && *where ? where : "/tmp") >= (int)sizeof folder)
-        return cli_error(err, GYRE_EIO, "TMPDIR: the path is too long (extend)");
-    if (!mkdtemp(folder)) return cli_error(err, GYRE_EIO, "%s: no temporary folder can be made there (extend)", folder);
-    const gyre_status status = check_in_folder(folder, r, e, out, err);
+    if (is_too_large(e)) {
+        describe_unchecked(c, e, out);
+        return GYRE_OK;
+    }
+    gyre_status status = temporary_folder_create("extend", folder, sizeof folder, err);
+    if (status) return status;
+    status = check_in_folder(folder, c, e, out, err);
     rmdir(folder);
     return status;
 }

@@ -1,8 +1,7 @@
-/* cmd_generate.c: gyre generate: what a model writes on from a prompt. */
+/* cmd_generate.c: gyre generate: continues a prompt. */
 #include "tools/common/utf8_text.h"
-#include "tools/explain/explain_text.h"
 #include "tools/generate/generate.h"
-#include "tools/passkey/passkey.h"
+#include "tools/subcommands.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@ static json_t *json_of_ids(const int32_t *ids, int64_t count) {
     return list;
 }
 
-/* Bytes that are no UTF-8 show as U+FFFD: the ids have all. */
+/* Bytes that are not UTF-8 become U+FFFD; the ids are exact. */
 static json_t *json_of_text(const char *text, size_t bytes) {
     const size_t room = 3 * bytes + 1;
     char *plain = malloc(room);
@@ -32,12 +31,12 @@ static int print_json(const generation *g, FILE *file) {
     static const char *const stops[] = {"tokens", "end", "context", "interrupted"};
     const generate_options *o = &g->options;
     const gyre_config *config = gyre_encoding_get_config(g->encoding);
-    const int follows = method_depends_on_length(&o->method, config);
+    const int depends = method_depends_on_length(o->method.list, config);
     return cli_json_write(
         file, json_pack("{s:o, s:s, s:o, s:I, s:s, s:{s:f, s:f, s:I, s:I}, s:o, s:o, s:o, s:o, s:s, s:{s:f, s:f}, s:o}",
-                        "model", explain_json_text(o->model.path), "method", o->method.label, "length_policy",
-                        follows ? json_string(passkey_policy_names[config->rope.length_policy]) : json_null(), "context",
-                        (json_int_t)g->length, "cache", passkey_cache_name(o->cache), "sampling", "temperature",
+                        "model", cli_json_text(o->model.path), "method", o->method.list->label, "length_policy",
+                        depends ? json_string(length_policy_names[config->rope.length_policy]) : json_null(), "context",
+                        (json_int_t)g->length, "cache", dtype_name(o->method.cache), "sampling", "temperature",
                         o->sampling.temperature, "top_p", o->sampling.top_p, "top_k", (json_int_t)o->sampling.top_k, "seed",
                         (json_int_t)o->seed, "prompt", json_of_text(g->prompt, g->prompt_bytes), "prompt_ids",
                         json_of_ids(g->prompt_ids, g->prompt_count), "text", json_of_text(g->text, g->bytes), "ids",
@@ -56,7 +55,7 @@ static void print_speed(const generation *g) {
 static int write_text(generation *g, const cli_output *output) {
     gyre_error err = {0, ""};
     if (!g->options.common.json) g->text_output = output->file;
-    cli_defer_signals(); /* Ctrl-C ends the text, not the program */
+    cli_defer_signals(); /* Ctrl-C ends the text and not the program */
     if (generate_run(g, &err)) return cli_fail_error(&err);
     if (g->options.common.json) return print_json(g, output->file);
     fputc('\n', output->file);

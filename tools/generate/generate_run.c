@@ -1,17 +1,11 @@
-/* generate_run.c: reads a prompt and writes on. */
+/* generate_run.c: reads a prompt and generates text. */
 #include "tools/common/utf8_text.h"
 #include "tools/generate/generate.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFILL_CHUNK = 512 }; /* tokens of the prompt between two looks at Ctrl-C */
-
-static double now(void) {
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+enum { PREFILL_CHUNK = 512 }; /* tokens of the prompt between two checks for Ctrl-C */
 
 /* -- opening -- */
 static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_error *err) {
@@ -19,12 +13,12 @@ static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_e
     FILE *file = fopen(path, "rb");
     char *text = NULL;
     size_t used = 0, room = 0;
-    if (!file) return cli_error(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
+    if (!file) return gyre_fail(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
     for (size_t n = 1; n && !status;) {
         if (used == room) {
             char *more = realloc(text, room ? 2 * room : 4096);
             if (!more) {
-                status = cli_error(err, GYRE_ENOMEM, "prompt: out of memory (%s)", path);
+                status = gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (%s)", path);
                 break;
             }
             text = more;
@@ -33,7 +27,7 @@ static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_e
         n = fread(text + used, 1, room - used, file);
         used += n;
     }
-    if (!status && ferror(file)) status = cli_error(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
+    if (!status && ferror(file)) status = gyre_fail(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
     fclose(file);
     if (status)
         free(text);
@@ -51,7 +45,7 @@ static gyre_status open_prompt(generation *g, gyre_error *err) {
         status = read_file(o->prompt_file, &g->prompt, &g->prompt_bytes, err);
     } else {
         g->prompt = strdup(o->prompt ? o->prompt : "");
-        if (!g->prompt) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (generate)");
+        if (!g->prompt) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (generate)");
         g->prompt_bytes = strlen(g->prompt);
     }
     if (status) return status;
@@ -59,12 +53,12 @@ static gyre_status open_prompt(generation *g, gyre_error *err) {
     status = gyre_tokenize(g->input.tokenizer, g->prompt, g->prompt_bytes, flags, &g->prompt_ids, &g->prompt_count, err);
     if (!status && !g->prompt_count)
         status =
-            cli_error(err, GYRE_EINVAL,
+            gyre_fail(err, GYRE_EINVAL,
                       "prompt: empty, and the model has no token that begins a text; name one with --prompt (generate)");
     return status;
 }
 
-/* The longest that a rotation has to serve. */
+/* out = the largest number of tokens that the encoding must cover. */
 static int64_t required_length(const generation *g) {
     const generate_options *o = &g->options;
     if (o->window) return o->window;
@@ -72,19 +66,20 @@ static int64_t required_length(const generation *g) {
 }
 
 static gyre_status open_context(generation *g, gyre_error *err) {
-    enum { WINDOWS = 4, MOST = 1 << 16 };
+    enum { WINDOWS = 4, MAX_ENLARGED = 1 << 16 };
     const generate_options *o = &g->options;
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     const int64_t length = g->length = required_length(g);
     if (!o->window && g->prompt_count > length)
-        return cli_error(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
+        return gyre_fail(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
                          (long long)g->prompt_count, (long long)length);
-    gyre_status status = model_input_encoding(&g->input, &o->method, o->policy, length, &o->betas, &g->encoding, err);
+    gyre_status status = model_input_encoding(&g->input, o->method.list, method_options_policy(&o->method), length,
+                                              &o->method.betas, &g->encoding, err);
     if (status) return status;
     options.encoding = g->encoding;
-    /* Several windows spare moving what is held with every token. */
-    options.max_tokens = o->window && o->window < MOST ? WINDOWS * o->window : length;
-    options.cache_dtype = o->cache;
+    /* Room for several windows, so that cached tokens are not moved for every new one. */
+    options.max_tokens = o->window && o->window < MAX_ENLARGED ? WINDOWS * o->window : length;
+    options.cache_dtype = o->method.cache;
     options.exec = &g->exec;
     status = gyre_context_create(&g->context, g->input.model, &options, err);
     return status || !o->window ? status : gyre_context_stream(g->context, o->sinks, o->window, err);
@@ -95,11 +90,11 @@ gyre_status generate_open(generation *g, int argc, char **argv, gyre_error *err)
     if (!status) status = model_input_tokenizer(&g->input, err);
     if (!status) status = open_prompt(g, err);
     if (!status && g->options.common.json)
-        status = run_card_make(&g->card, &g->input, g->options.method.label, argc, argv, err);
+        status = run_card_make(&g->card, &g->input, g->options.method.list->label, argc, argv, err);
     if (!status) status = open_context(g, err);
     if (status) return status;
     g->logits = malloc((size_t)gyre_model_get_config(g->input.model)->vocab * sizeof *g->logits);
-    return g->logits ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "logits: out of memory (generate)");
+    return g->logits ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (generate)");
 }
 
 void generate_close(generation *g) {
@@ -113,10 +108,11 @@ void generate_close(generation *g) {
     free(g->text);
     model_input_free(&g->input);
     model_options_free(&g->options.model);
+    method_options_free(&g->options.method);
 }
 
 /* -- writing -- */
-/* Prints what is whole; all of it at the end. */
+/* Prints the complete characters; at_end: all bytes. */
 static gyre_status print_text(generation *g, int at_end, gyre_error *err) {
     if (!g->text_output || !g->text) return GYRE_OK;
     const size_t whole = at_end ? g->bytes : g->printed + utf8_complete_prefix(g->text + g->printed, g->bytes - g->printed);
@@ -125,12 +121,12 @@ static gyre_status print_text(generation *g, int at_end, gyre_error *err) {
     const size_t written = fwrite(g->text + g->printed, 1, bytes, g->text_output);
     g->printed = whole;
     if (written == bytes && fflush(g->text_output) == 0) return GYRE_OK;
-    return cli_error(err, GYRE_EIO, "standard output: %s (writing the text)", strerror(errno));
+    return gyre_fail(err, GYRE_EIO, "standard output: %s (writing the text)", strerror(errno));
 }
 
-/* Without JSON only what was not shown yet is needed: a text without end takes no more memory. */
+/* Without --json, keeps only the text that is not printed yet, so that memory stays bounded for a text without end. */
 static void discard_printed(generation *g) {
-    if (g->options.common.json || !g->printed) return; /* shown: there is text */
+    if (g->options.common.json || !g->printed) return;
     memmove(g->text, g->text + g->printed, g->bytes - g->printed);
     g->bytes -= g->printed;
     g->printed = 0;
@@ -141,7 +137,7 @@ static gyre_status append_id(generation *g, int32_t token, gyre_error *err) {
         if (g->count == g->ids_capacity) {
             const int64_t room = g->ids_capacity ? 2 * g->ids_capacity : 256;
             int32_t *more = realloc(g->ids, (size_t)room * sizeof *more);
-            if (!more) return cli_error(err, GYRE_ENOMEM, "text: out of memory (generate)");
+            if (!more) return gyre_fail(err, GYRE_ENOMEM, "text: out of memory (generate)");
             g->ids = more;
             g->ids_capacity = room;
         }
@@ -164,7 +160,7 @@ static gyre_status append_text(generation *g, int32_t token, gyre_error *err) {
             g->text = more;
             g->text_capacity = room;
         } else {
-            status = cli_error(err, GYRE_ENOMEM, "text: out of memory (generate)");
+            status = gyre_fail(err, GYRE_ENOMEM, "text: out of memory (generate)");
         }
     }
     if (!status && bytes) {
@@ -181,7 +177,7 @@ static gyre_status append_token(generation *g, int32_t token, gyre_error *err) {
     return status ? status : print_text(g, 0, err);
 }
 
-/* Where each read has a length in use of its own, the prompt is one. */
+/* If each read has its own length in use, the prompt is a single read. */
 static int64_t prefill_chunk(const generation *g) {
     const gyre_config *config = gyre_encoding_get_config(g->encoding);
     const int whole = config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
@@ -189,31 +185,32 @@ static int64_t prefill_chunk(const generation *g) {
 }
 
 static gyre_status prefill(generation *g, gyre_error *err) {
-    const double begun = now();
+    const double started = cli_seconds();
     for (int64_t at = 0, n; at < g->prompt_count && !cli_interrupted(); at += n) {
         n = g->prompt_count - at < prefill_chunk(g) ? g->prompt_count - at : prefill_chunk(g);
         const gyre_status status =
             gyre_context_forward(g->context, g->prompt_ids + at, n, at + n == g->prompt_count, g->logits, err);
         if (status) return status;
     }
-    g->prompt_seconds = now() - begun;
+    g->prompt_seconds = cli_seconds() - started;
     return GYRE_OK;
 }
 
-/* The last token is not read: nothing comes after it. */
+/* The last token is not read, because nothing follows it. */
 static gyre_status generate_tokens(generation *g, gyre_error *err) {
     const generate_options *o = &g->options;
-    const int64_t vocab = gyre_model_get_config(g->input.model)->vocab, most = o->window ? INT64_MAX : required_length(g);
+    const int64_t vocab = gyre_model_get_config(g->input.model)->vocab,
+                  max_tokens = o->window ? INT64_MAX : required_length(g);
     const int32_t end = o->ignore_end ? -1 : gyre_tokenizer_get_info(g->input.tokenizer).end;
     uint64_t state = o->seed;
     for (;;) {
         g->stop = GENERATE_STOP_INTERRUPTED;
         if (cli_interrupted()) return GYRE_OK;
         g->stop = GENERATE_STOP_CONTEXT;
-        if (g->prompt_count + g->count >= most) return GYRE_OK;
+        if (g->prompt_count + g->count >= max_tokens) return GYRE_OK;
         const int32_t token = gyre_sample(g->logits, vocab, &o->sampling, &state);
         if (token < 0)
-            return cli_error(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (generate)",
+            return gyre_fail(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (generate)",
                              (long long)gyre_context_tokens(g->context));
         g->stop = GENERATE_STOP_END;
         if (token == end) return GYRE_OK;
@@ -229,9 +226,9 @@ static gyre_status generate_tokens(generation *g, gyre_error *err) {
 gyre_status generate_run(generation *g, gyre_error *err) {
     if (g->options.echo && g->text_output) fwrite(g->prompt, 1, g->prompt_bytes, g->text_output);
     gyre_status status = prefill(g, err);
-    const double begun = now();
+    const double started = cli_seconds();
     if (!status) status = generate_tokens(g, err);
-    g->seconds = now() - begun;
-    const gyre_status shown = print_text(g, 1, status ? NULL : err);
-    return status ? status : shown;
+    g->seconds = cli_seconds() - started;
+    const gyre_status printed = print_text(g, 1, status ? NULL : err);
+    return status ? status : printed;
 }

@@ -1,19 +1,19 @@
 /* cmd_lab.c: gyre lab: train short, test long. */
-#include "tools/common/header_corpus.h"
-#include "tools/common/report_target.h"
+#include "tools/cli/cli.h"
 #include "tools/lab/lab.h"
 #include "tools/lab/lab_task.h"
+#include "tools/subcommands.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_REPORT };
-enum { HELD_OUT_DIVISOR = 10 }; /* one part in so many of a text, its end, is held out */
+enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX };
+enum { HELD_OUT_DIVISOR = 10 }; /* the last tenth of a text is held out */
 
 typedef struct lab_options {
-    lab lab;    /* begins with the common options */
-    int preset; /* 1 + a lab_preset; 0: not given */
+    lab lab;    /* first; begins with the common options */
+    int preset; /* 1 + a lab_preset; 0 = not given */
     double mix;
-    int64_t seeds; /* 0: the preset's */
+    int64_t seeds; /* 0 = the preset's */
     const char *encodings;
 } lab_options;
 
@@ -21,26 +21,26 @@ static const struct argp_option OPTIONS[] = {
     {"text", KEY_TEXT, "PATH", 0,
      "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1},
     {"task", KEY_TASK, "posgen|copy", 0,
-     "in place of a text, sequences that ask only for tokens that are determined: posgen, sums modulo 17 of tokens near and "
-     "far, no position harder than another; copy, a span seen some tokens before, a little harder from further away for a "
-     "model that goes by content, as more of its 32 symbols match by chance",
+     "use generated sequences instead of a text and ask only for tokens that are determined. posgen: sums modulo 17 of near "
+     "and far tokens, no position harder than another. copy: a span seen some tokens before; a little harder from further "
+     "away for a model that goes by content, because more of its 32 symbols match by chance",
      1},
     {"encodings", KEY_ENCODINGS, "LIST", 0,
-     "with --text or --task: which to train, by name, or all; a name that is none lists them (default: nope, learned, "
+     "with --text or --task: the encodings to train, by name, or all; a wrong name lists them (default: nope, learned, "
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1},
     {"preset", KEY_PRESET, "quick|full|smoke", 0,
-     "with --text or --task: quick ends within ten minutes on two cores for the default encodings and one seed; full trains "
-     "three seeds as long as it needs; smoke "
-     "shows in seconds that all works (default: quick)",
+     "with --text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; full "
+     "trains three seeds for as long as needed; smoke checks in seconds that everything works (default: quick)",
      1},
-    {"seeds", KEY_SEEDS, "N", 0, "with --text or --task: models of each encoding, 1 to 5 (default: 1; full: 3)", 1},
+    {"seeds", KEY_SEEDS, "N", 0, "with --text or --task: number of models per encoding, 1 to 5 (default: 1; full: 3)", 1},
     {"work", KEY_WORK, "DIR", 0,
-     "with --text or --task: where models and results are kept; a stopped run goes on from there (default: "
-     "gyre-lab-PRESET, gyre-lab-TASK-PRESET)",
+     "with --text or --task: folder for models and results; a stopped run continues from it (default: gyre-lab-PRESET, "
+     "gyre-lab-TASK-PRESET)",
      1},
-    {"mix", KEY_MIX, "SHARE", 0, "with --text: share of sequences with passkeys or copies (default: 0.8; 0: plain text)", 1},
-    {"report", KEY_REPORT, "FILE", 0, "the HTML report (default: report.html)", 1},
+    {"mix", KEY_MIX, "SHARE", 0, "with --text: fraction of sequences with passkeys or copies (default: 0.8; 0: plain text)",
+     1},
+    OPTION_REPORT("the HTML report (default: report.html)", 1),
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -50,9 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     lab *l = &o->lab;
     switch (key) {
     case KEY_TEXT:
-        if (l->text_count == LAB_TEXTS)
-            cli_usage_error("--text: more than %d given; put the files into a folder", LAB_TEXTS);
-        l->texts[l->text_count++] = arg;
+        training_texts_add(&l->texts, arg);
         return 0;
     case KEY_TASK:
         l->task = LAB_TASKS[cli_choice("--task", arg, LAB_TASKS, 2)];
@@ -72,38 +70,38 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_MIX:
         o->mix = cli_number("--mix", arg, 0, 1);
         return 0;
-    case KEY_REPORT:
-        l->report = arg;
-        return 0;
     case ARGP_KEY_ARG:
         cli_usage_error("%s: gyre lab takes no such argument", arg);
     default:
-        return ARGP_ERR_UNKNOWN;
+        return run_option(&l->run, key, arg);
     }
 }
 
 static const char DOC[] = "Train short, test long: every position encoding at the same short length, then the RoPE model "
-                          "under every way to extend its "
-                          "context."
-                          "\vPrints two tables (perplexity, and passkey accuracy: the share of keys hidden in the text that "
-                          "the model finds again) and "
-                          "writes a report with figures.  Without --text, models that come with gyre are measured on the "
-                          "system's own headers, those "
-                          "files of them that training left out.\n\n"
-                          "Example:\n  gyre lab\n  gyre lab --text book.txt --preset quick --report book.html\n  gyre lab "
-                          "--text book.txt --encodings all\n  gyre lab --task posgen\n  gyre lab --task copy --encodings "
-                          "rope,alibi,t5 --seeds 3\n";
+                          "under every way to extend "
+                          "its context."
+                          "\vPrints two tables (perplexity, and passkey accuracy: the fraction of keys hidden in the text "
+                          "that the model finds) and "
+                          "writes a report with figures.  Without --text, models that come with gyre are measured on those "
+                          "of the system's headers "
+                          "that were left out of training.\n\n"
+                          "Example:\n"
+                          "  gyre lab\n"
+                          "  gyre lab --text book.txt --preset quick --report book.html\n"
+                          "  gyre lab --text book.txt --encodings all\n"
+                          "  gyre lab --task posgen\n"
+                          "  gyre lab --task copy --encodings rope,alibi,t5 --seeds 3\n";
 
 /* -- the text -- */
 static gyre_status open_texts(lab *l, gyre_error *err) {
     const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
-    if (!l->text_count) {
+    if (!l->texts.count) {
         const gyre_status status = header_corpus_open(&l->all, GYRE_TEXT_SPLIT_HELD_OUT, longest + 1, err);
         l->held_out = l->all;
         return status;
     }
     const gyre_status status =
-        gyre_text_open(&l->all, l->texts, l->text_count, GYRE_TEXT_SPLIT_ALL, HELD_OUT_DIVISOR * (longest + 1), err);
+        gyre_text_open(&l->all, l->texts.paths, l->texts.count, GYRE_TEXT_SPLIT_ALL, HELD_OUT_DIVISOR * (longest + 1), err);
     if (status) return status;
     l->train = l->held_out = l->all;
     l->held_out.count = l->all.count / HELD_OUT_DIVISOR;
@@ -113,7 +111,7 @@ static gyre_status open_texts(lab *l, gyre_error *err) {
 }
 
 /* -- the work -- */
-/* Tokens that a row reads if nothing of it is known yet: the size of the progress bar. */
+/* out = tokens that a row reads if none of its cells is known; for the progress bar. */
 static int64_t row_tokens(const lab_plan *p) {
     int64_t sum = 0;
     for (int c = 0; c < LAB_CONTEXTS; c++)
@@ -140,7 +138,7 @@ static gyre_status measure_row(lab *l, const lab_measurement *subject, const cha
     return status;
 }
 
-/* *rope = the model that the second part goes on with. */
+/* *rope = the RoPE model, which the methods are measured on; the caller frees it. */
 static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[METHOD_LABEL + 16],
                                      gyre_error *err) {
     gyre_status status = GYRE_OK;
@@ -183,7 +181,7 @@ static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base,
     return status;
 }
 
-/* The methods at the longest context: what they do to each pair, and what the pictures draw. */
+/* Makes the encodings of the methods at the longest context, for the table of pairs and the figures. */
 static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_error *err) {
     const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
     for (int m = 0; m < LAB_METHODS; m++) {
@@ -212,40 +210,38 @@ static gyre_status work(lab *l, gyre_error *err) {
 
 static int run(lab *l) {
     gyre_error err = {0};
-    struct timespec begun, ended;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    gyre_status status = report_target_check(l->report, &err);
+    const double started = cli_seconds();
+    gyre_status status = report_target_check(l->run.report, &err);
     if (!status) status = open_texts(l, &err);
     if (!status && l->work) status = lab_work_open(l, &err);
-    if (!status) status = lab_memo_open(l, &err);
+    if (!status) status = lab_memo_open(l, "cells.jsonl", &err);
     if (!status) {
         cli_progress_begin(&l->progress, "gyre lab", "tokens", all_tokens(l));
         status = work(l, &err);
         cli_progress_end(&l->progress);
     }
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    l->seconds = (double)(ended.tv_sec - begun.tv_sec) + 1e-9 * (double)(ended.tv_nsec - begun.tv_nsec);
+    l->seconds = cli_seconds() - started;
     int exit_status = 0;
     if (!status) {
         exit_status = l->common.json ? lab_print_json(l, stdout) : lab_print(l, stdout);
         status = lab_write_report(l, &err);
-        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->report);
+        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->run.report);
     }
     for (int m = 0; m < LAB_METHODS; m++)
         gyre_encoding_free(l->maps[m]);
-    lab_memo_free(l->memo);
+    journal_close(&l->memo);
     gyre_text_free(&l->all);
     return status ? cli_fail_error(&err) : exit_status;
 }
 
-/* -- what was asked for -- */
+/* -- options after parsing -- */
 static void finish_encodings(lab_options *o) {
     variant encodings[MAX_VARIANTS];
     int count = 0;
     gyre_error err = {0};
     lab *l = &o->lab;
     if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage_error("--encodings: %s", err.text);
-    for (int i = 0; i < count && !l->text_count && !l->task; i++)
+    for (int i = 0; i < count && !l->texts.count && !l->task; i++)
         if (!lab_is_bundled(&encodings[i]))
             cli_usage_error(
                 "--encodings: no model of %s comes with gyre; name a text to train it on with --text, or a --task",
@@ -255,13 +251,13 @@ static void finish_encodings(lab_options *o) {
 
 static void finish_options(lab_options *o, char *work, size_t size) {
     lab *l = &o->lab;
-    const int trains = l->text_count || l->task;
-    if (l->text_count && l->task) cli_usage_error("--task: contradicts --text");
+    const int trains = l->texts.count || l->task;
+    if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
     if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds))
         cli_usage_error("--preset, --work, --mix, --seeds: nothing is trained without --text or --task");
     if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
-    if (!l->report) l->report = "report.html";
+    if (!l->run.report) l->run.report = "report.html";
     if (l->task)
         lab_task_plan(&l->plan, l->task, preset);
     else

@@ -1,50 +1,64 @@
-/* lab.h: the main job: train short, test long, with every encoding, then the RoPE model under every method.
+/* lab.h: gyre lab: train short, test long, with every encoding, then the RoPE model under every method.
  *
- * lab_plan.c says what is trained and measured, lab_runs.c brings the models (bundled, trained before, or trained now),
- * lab_cells.c measures, lab_tables.c and lab_report.c show. */
+ *     lab_plan.c     what is trained and measured
+ *     lab_runs.c     the models: bundled, trained before, or trained now
+ *     lab_cells.c    the measurements
+ *     lab_tables.c, lab_report.c    the output */
 #ifndef GYRE_TOOLS_LAB_H
 #define GYRE_TOOLS_LAB_H
 #include "gyre/gyre_train.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
+#include "tools/common/journal.h"
 #include "tools/common/methods.h"
+#include "tools/common/run_options.h"
+#include "tools/common/training_text.h"
 #include "tools/common/variants.h"
 
-enum { LAB_CONTEXTS = 5, LAB_METHODS = 13, LAB_TUNED = 8, LAB_SEEDS = 5, LAB_BUCKETS = 64, LAB_REGIONS = 8, LAB_TEXTS = 64 };
+enum {
+    LAB_CONTEXTS = 5,
+    LAB_METHODS = 13,
+    LAB_TUNED = 8,
+    LAB_SEEDS = 5,
+    LAB_BUCKETS = 64,
+    LAB_REGIONS = 8,
+    LAB_PATH = 4096
+};
 
-/* -- what is done -- */
+/* -- the plan -- */
 typedef struct lab_plan {
     const char *preset;             /* "bundled", "quick", "full" or "smoke" */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
-    int64_t longest;                /* the most that a model is tested on */
+    int64_t longest;                /* the largest length that a model is tested at */
     int64_t seeds;
     variant encodings[MAX_VARIANTS];
     int encodings_count;
-    int rope;                     /* which of them is plain RoPE, that the methods extend; -1: none is */
-    gyre_train_options run, tune; /* of a base model; of a fine-tuning at the longest context */
-    int64_t regions;    /* stretches of text, half the longest context each: every context is scored on the same bytes */
-    int64_t trials;     /* passkeys asked for at least */
-    method_betas betas; /* follow the trained length: 32 turns leave no pair alone at a short one */
+    int rope;                     /* index of plain RoPE, which the methods extend; -1 = none */
+    gyre_train_options run, tune; /* run: of a base model; tune: of a fine-tuning at the longest context */
+    int64_t regions;    /* stretches of text, each half the longest context; every context is scored on the same bytes */
+    int64_t trials;     /* minimum number of passkeys asked for */
+    method_betas betas; /* scaled with the trained length: at a short length, no pair makes 32 revolutions */
     method methods[LAB_METHODS];
-    int tuned_of[LAB_METHODS]; /* which fine-tuned weights a method is measured with */
+    int tuned_of[LAB_METHODS]; /* index into tuned: the fine-tuned weights that a method is measured with */
     method tuned[LAB_TUNED];
 } lab_plan;
 
-/* What --preset names; where models are bundled there is no choice.  mix: share of passkey and copy sequences. */
+/* The values of --preset, and the plan of the bundled models. */
 typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_BUNDLED } lab_preset;
+/* mix: fraction of training sequences with passkeys or copies. */
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
-/* Which encodings: without this call, those that come bundled. */
+/* Sets the encodings; without this call, those of the bundled models. */
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count);
-/* out = 1 for an encoding whose model comes with gyre. */
+/* out = 1 if a model of this encoding comes with gyre. */
 int lab_is_bundled(const variant *encoding);
-/* out = windows that score the regions at context number c; starts[] (or NULL) = where each begins in `tokens` tokens of
- * text. */
+/* out = the number of windows that score the regions at context number c.  starts[] (or NULL) = the first token of each, in a
+ * text of `tokens` tokens. */
 int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts);
 
-/* -- what is found -- */
+/* -- the results -- */
 typedef struct lab_cell {
     int known;            /* 0: the encoding ends before this context */
-    double nats, passkey; /* nats per byte; share of keys found */
+    double nats, passkey; /* nats per byte; fraction of keys found */
     int64_t scored, trials;
 } lab_cell;
 
@@ -53,66 +67,72 @@ typedef struct lab_row {
     lab_cell cells[LAB_SEEDS][LAB_CONTEXTS];
     int rotates;
     gyre_scaling_parts parts;        /* at the longest context */
-    int64_t positions;               /* context of the next; 0 = none */
-    double by_position[LAB_BUCKETS]; /* nats per byte, first seed, at the longest context the row has */
+    int64_t positions;               /* context of by_position; 0 = none */
+    double by_position[LAB_BUCKETS]; /* nats per byte of the first seed at the longest context of the row */
 } lab_row;
 
-typedef struct lab_memo lab_memo;
 typedef struct lab {
     cli_options common;
-    const char *texts[LAB_TEXTS];
-    int64_t text_count;
-    const char *work, *report;
+    training_texts texts;
+    run_options run;  /* only the report */
+    const char *work; /* the work folder; NULL = none, the models are bundled */
     const char *task; /* NULL: a text */
     lab_plan plan;
     gyre_exec exec;
-    gyre_text all, train, held_out; /* train and held lie in all, or (bundled) held is the headers' own */
-    lab_memo *memo;
+    gyre_text all, train, held_out; /* train and held_out are parts of `all`; for bundled models held_out is all of it */
+    line_journal memo;              /* cells measured so far */
+    char memo_path[LAB_PATH];
     cli_progress progress;
     cli_lock lock; /* of the work folder */
     char command[1024];
     double seconds;
-    gyre_encoding *maps[LAB_METHODS]; /* the methods at the longest context, for the pictures */
+    gyre_encoding *maps[LAB_METHODS]; /* the methods at the longest context, for the figures */
     lab_row encodings[MAX_VARIANTS], methods[LAB_METHODS], tuned[LAB_METHODS];
 } lab;
 
-/* Mean, least and greatest of a cell over the seeds; known 0 where any seed is. */
+/* Mean, minimum and maximum of a cell over the seeds.  known 0: it is 0 for any seed. */
 typedef struct lab_spread {
     int known;
     double perplexity, min, max, passkey, passkey_min, passkey_max;
 } lab_spread;
 lab_spread lab_cell_spread(const lab *l, const lab_row *row, int context);
 
-/* -- parts -- */
-/* encoding: *out = the base model of that encoding.  NULL: the fine-tuned one number `tuned`, made from `base`. */
+/* -- the work -- */
+/* Names a model: the base model of `encoding`, or if that is NULL, fine-tuned model number `tuned`, made from `base`. */
 typedef struct lab_model_spec {
     int64_t seed;
     const variant *encoding;
     int tuned;
     const gyre_model *base;
 } lab_model_spec;
-/* Opens it, or trains it (going on from a checkpoint).  name: of the model, for the journal. */
+/* Opens the model, or trains it, from a checkpoint if there is one.  name = its name in the journal. */
 gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[METHOD_LABEL + 16],
                            gyre_error *err);
-/* *out = the model `name` of the work folder: opened if it is finished, else trained as o says, from `start` (or NULL),
- * going on from a checkpoint. */
+/* *out = the model `name` of the work folder.  If it is not finished, trains it with the options o from the weights of `start`
+ * (or NULL), or from its checkpoint. */
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                             gyre_error *err);
-/* model->position = the encoding for a model of those sizes in this plan. */
+/* Sets model->position to the encoding for a model of these sizes in this plan. */
 gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err);
-/* Makes or checks the work folder: what it holds must be of this plan and text. */
+/* Creates the work folder, or checks that it belongs to this plan and text.  Errors: EINVAL (it does not), EIO, EFORMAT. */
 gyre_status lab_work_open(lab *l, gyre_error *err);
 
-gyre_status lab_memo_open(lab *l, gyre_error *err); /* with the work folder's journal, if there is one */
-void lab_memo_free(lab_memo *memo);
-/* Fills row->cells[seed][*]: the model under the method, its rotation taken from the base model's config. */
+/* Opens l->memo: the file `name` in the work folder, or in memory only without a work folder.  Its lines are {"key", ...}, and
+ * a result is the whole line. */
+gyre_status lab_memo_open(lab *l, const char *name, gyre_error *err);
+/* Remembers `line` under key and writes it.  line: {"key": key, ...}, released; NULL (a value that JSON cannot hold) is not
+ * remembered. */
+gyre_status lab_memo_add(lab *l, const char *key, json_t *line, gyre_error *err);
+
+/* A model under a method. */
 typedef struct lab_measurement {
     const gyre_model *model;
-    const char *name; /* of the weights */
-    const gyre_config *position;
+    const char *name;            /* of the weights */
+    const gyre_config *position; /* of the base model */
     const method *method;
     int64_t seed;
 } lab_measurement;
+/* Fills in row->cells[seed][*]. */
 gyre_status lab_measure(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err);
 
 int lab_print(const lab *l, FILE *file);

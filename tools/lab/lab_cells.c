@@ -1,63 +1,53 @@
-/* lab_cells.c: one number pair for one model, method and context, measured once.
+/* lab_cells.c: measures each cell, a model under a method at one context, once.
  *
- * Many cells are the same rotation under another name (yarn at 16 times the length is yarn:16): the memo knows a cell by the
- * weights' name and the frequencies themselves.  In a work folder it is also a journal, so a killed run measures on from
- * where it was. */
-#include "tools/common/journal.h"
+ * Many cells are the same rotation under another name: yarn at 16 times the trained length is yarn:16.  The key of a cell
+ * therefore holds the name of the weights and the frequencies instead of the name of the method.  In a work folder, the cells
+ * are also a journal, so a killed run continues where it was. */
+#include "tools/common/fnv1a_hash.h"
 #include "tools/lab/lab.h"
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef PATH_MAX
-#define PATH_MAX 4096
-#endif
-enum { KEY = 200 };
+enum { KEY_SIZE = 200 };
 
 typedef struct entry {
-    char key[KEY];
     lab_cell cell;
-    int64_t positions;
+    int64_t positions; /* context of by_position; 0 = not measured */
     double by_position[LAB_BUCKETS];
 } entry;
 
-struct lab_memo {
-    entry *entries;
-    size_t count, room;
-    FILE *journal; /* NULL: none */
-};
-
-static entry *add(lab_memo *memo) {
-    if (memo->count == memo->room) {
-        const size_t room = memo->room ? 2 * memo->room : 64;
-        entry *more = realloc(memo->entries, room * sizeof *more);
-        if (!more) return NULL;
-        memo->entries = more;
-        memo->room = room;
-    }
-    return memset(&memo->entries[memo->count++], 0, sizeof(entry));
+/* -- the journal -- */
+static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *status, gyre_error *err) {
+    (void)ctx, (void)status, (void)err;
+    const char *key = json_string_value(json_object_get(line, "key"));
+    *result = line;
+    return key ? strdup(key) : NULL;
 }
 
-static const entry *find(const lab_memo *memo, const char *key) {
-    for (size_t i = 0; i < memo->count; i++)
-        if (strcmp(memo->entries[i].key, key) == 0) return &memo->entries[i];
-    return NULL;
+gyre_status lab_memo_open(lab *l, const char *name, gyre_error *err) {
+    const journal_format format = {.read_line = read_line, .flags = JSON_REAL_PRECISION(17)};
+    if (l->work) snprintf(l->memo_path, sizeof l->memo_path, "%.4000s/%s", l->work, name);
+    return journal_open(&l->memo, l->work ? l->memo_path : NULL, &format, err);
 }
 
-/* -- the journal: a line of JSON a cell -- */
-static int read_entry(const json_t *line, entry *e) {
-    const char *key;
+gyre_status lab_memo_add(lab *l, const char *key, json_t *line, gyre_error *err) {
+    return line ? journal_add(&l->memo, key, line, line, err) : GYRE_OK;
+}
+
+/* out = 1 if line (may be NULL) holds all fields of a cell. */
+static int read_entry(json_t *line, entry *e) {
     int known;
     json_int_t scored, trials, positions;
     json_t *buckets;
-    if (json_unpack((json_t *)line, "{s:s, s:b, s:F, s:F, s:I, s:I, s:I, s:o}", "key", &key, "known", &known, "nats",
-                    &e->cell.nats, "passkey", &e->cell.passkey, "scored", &scored, "trials", &trials, "positions",
-                    &positions, "by_position", &buckets) ||
-        strlen(key) >= sizeof e->key || !(e->cell.nats >= 0) || !(e->cell.passkey >= 0 && e->cell.passkey <= 1))
+    *e = (entry){.positions = 0};
+    if (!line ||
+        json_unpack(line, "{s:b, s:F, s:F, s:I, s:I, s:I, s:o}", "known", &known, "nats", &e->cell.nats, "passkey",
+                    &e->cell.passkey, "scored", &scored, "trials", &trials, "positions", &positions, "by_position",
+                    &buckets) ||
+        !(e->cell.nats >= 0) || !(e->cell.passkey >= 0 && e->cell.passkey <= 1))
         return 0;
-    memcpy(e->key, key, strlen(key) + 1);
     e->cell.known = known;
     e->cell.scored = scored;
     e->cell.trials = trials;
@@ -67,48 +57,19 @@ static int read_entry(const json_t *line, entry *e) {
     return 1;
 }
 
-static void write_entry(FILE *journal, const entry *e) {
-    json_t *buckets = json_array();
-    for (int i = 0; e->positions && i < LAB_BUCKETS; i++)
-        json_array_append_new(buckets, json_real(e->by_position[i]));
-    json_t *line = json_pack("{s:s, s:b, s:f, s:f, s:I, s:I, s:I, s:o}", "key", e->key, "known", e->cell.known, "nats",
-                             e->cell.nats, "passkey", e->cell.passkey, "scored", (json_int_t)e->cell.scored, "trials",
-                             (json_int_t)e->cell.trials, "positions", (json_int_t)e->positions, "by_position", buckets);
-    if (!line) return;
-    json_dumpf(line, journal, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    fputc('\n', journal);
-    fflush(journal);
-    json_decref(line);
-}
-
-static void load_line(void *memo, json_t *json) {
-    entry e = {0};
-    entry *to = read_entry(json, &e) ? add(memo) : NULL;
-    if (to) *to = e;
-}
-
-gyre_status lab_memo_open(lab *l, gyre_error *err) {
-    l->memo = calloc(1, sizeof *l->memo);
-    if (!l->memo) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", "gyre lab");
-    if (!l->work) return GYRE_OK;
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/cells.jsonl", l->work);
-    return journal_open(&l->memo->journal, path, load_line, l->memo, err);
-}
-
-void lab_memo_free(lab_memo *memo) {
-    if (!memo) return;
-    if (memo->journal) fclose(memo->journal);
-    free(memo->entries);
-    free(memo);
+static json_t *line_of(const char *key, const entry *e) {
+    return json_pack("{s:s, s:b, s:f, s:f, s:I, s:I, s:I, s:o}", "key", key, "known", e->cell.known, "nats", e->cell.nats,
+                     "passkey", e->cell.passkey, "scored", (json_int_t)e->cell.scored, "trials", (json_int_t)e->cell.trials,
+                     "positions", (json_int_t)e->positions, "by_position",
+                     cli_json_numbers(e->by_position, e->positions ? LAB_BUCKETS : 0));
 }
 
 /* -- measuring -- */
-/* Ten digits of every frequency: equal rotations reached by two formulas may differ in the last bits. */
+/* Hashes ten digits of every frequency, because equal rotations from two formulas may differ in the last bits. */
 static uint64_t frequencies_hash(const gyre_encoding *encoding, int64_t context) {
     const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     double *inv_freq = malloc(((size_t)pairs + 1) * sizeof *inv_freq);
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = FNV1A_INIT;
     if (!inv_freq || gyre_encoding_frequencies(encoding, context, inv_freq, &inv_freq[pairs])) {
         free(inv_freq);
         return 0;
@@ -116,14 +77,13 @@ static uint64_t frequencies_hash(const gyre_encoding *encoding, int64_t context)
     for (int64_t i = 0; i <= pairs; i++) {
         char digits[32];
         const int n = snprintf(digits, sizeof digits, "%.9e", inv_freq[i]);
-        for (int c = 0; c < n; c++)
-            hash = (hash ^ (unsigned char)digits[c]) * 0x100000001b3u;
+        hash = fnv1a(hash, digits, (size_t)n);
     }
     free(inv_freq);
     return hash;
 }
 
-/* The rest of what a method changes; nothing where it changes frequencies alone, as journals have known them so far. */
+/* Writes what a method changes besides frequencies; nothing for other methods, so that older journals stay valid. */
 static void name_rotation(const gyre_encoding *encoding, char *out, size_t size) {
     const gyre_config *c = gyre_encoding_get_config(encoding);
     out[0] = 0;
@@ -166,7 +126,7 @@ static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding
     }
     gyre_status status = gyre_evaluate(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
     if (!status) status = measure_passkey(l, s, encoding, context, e, err);
-    if (status == GYRE_ERANGE) { /* a learned table ends: a finding, not a failure */
+    if (status == GYRE_ERANGE) { /* a learned table ends: a result, not a failure */
         e->positions = 0;
         return GYRE_OK;
     }
@@ -177,27 +137,21 @@ static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding
     return GYRE_OK;
 }
 
-static gyre_status cell(lab *l, const lab_measurement *s, int context, int positions, const entry **out, gyre_error *err) {
+/* positions 1: with the loss by position. */
+static gyre_status find_or_measure(lab *l, const lab_measurement *s, int context, int positions, entry *e, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     const int64_t length = l->plan.contexts[context];
-    entry e = {.positions = positions ? length : 0};
     gyre_status status = method_encoding(s->method, s->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
     if (status) return status;
-    char rotation[80];
+    char key[KEY_SIZE], rotation[80];
     name_rotation(encoding, rotation, sizeof rotation);
-    snprintf(e.key, sizeof e.key, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->name,
+    snprintf(key, sizeof key, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->name,
              frequencies_hash(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
              l->held_out.hash, positions, rotation);
-    *out = find(l->memo, e.key);
-    if (!*out) {
-        status = measure(l, s, encoding, context, &e, err);
-        entry *to = status ? NULL : add(l->memo);
-        if (to) {
-            *to = e;
-            if (l->memo->journal) write_entry(l->memo->journal, to);
-        } else if (!status)
-            status = cli_error(err, GYRE_ENOMEM, "cells: out of memory (%s)", "gyre lab");
-        *out = to;
+    if (!read_entry(journal_find(&l->memo, key), e)) {
+        *e = (entry){.positions = positions ? length : 0};
+        status = measure(l, s, encoding, context, e, err);
+        if (!status) status = lab_memo_add(l, key, line_of(key, e), err);
     }
     gyre_encoding_free(encoding);
     return status;
@@ -205,17 +159,17 @@ static gyre_status cell(lab *l, const lab_measurement *s, int context, int posit
 
 gyre_status lab_measure(lab *l, const lab_measurement *s, lab_row *row, gyre_error *err) {
     for (int c = 0; c < LAB_CONTEXTS; c++) {
-        const entry *e = NULL;
-        /* Loss by position is wanted at the longest context, and at the trained one in case the encoding ends there. */
+        entry e;
+        /* The loss by position is measured at the longest context, and at the trained one in case the encoding ends there. */
         const int positions = s->seed == 0 && (c == 0 || c == LAB_CONTEXTS - 1);
         cli_progress_label(&l->progress, "%s at %lld", row->name, (long long)l->plan.contexts[c]);
-        const gyre_status status =
-            cli_interrupted() ? cli_error(err, GYRE_EIO, "stopped (%s)", "gyre lab") : cell(l, s, c, positions, &e, err);
+        const gyre_status status = cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab")
+                                                     : find_or_measure(l, s, c, positions, &e, err);
         if (status) return status;
-        row->cells[s->seed][c] = e->cell;
-        if (e->positions && s->seed == 0) {
-            row->positions = e->positions;
-            memcpy(row->by_position, e->by_position, sizeof row->by_position);
+        row->cells[s->seed][c] = e.cell;
+        if (e.positions && s->seed == 0) {
+            row->positions = e.positions;
+            memcpy(row->by_position, e.by_position, sizeof row->by_position);
         }
     }
     return GYRE_OK;

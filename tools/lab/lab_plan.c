@@ -1,9 +1,11 @@
+/* lab_plan.c: what the lab trains and measures. */
 #include "tools/lab/lab.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Static at each ratio, per length, and transformers' dynamic.  Where methods agree at the longest context (a static one at
- * the largest ratio, the same per length, and dynamic with ntk) they share fine-tuned weights. */
+/* Static methods at each ratio, methods that follow the length, and transformers' dynamic.  Methods that agree at the longest
+ * context share fine-tuned weights: a static method at the largest ratio, the same method following the length, and dynamic
+ * with ntk. */
 static const struct {
     const char *text, *tuned;
 } METHODS[LAB_METHODS] = {{"none", "none"},
@@ -36,12 +38,12 @@ static void list_methods(lab_plan *p) {
             if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
 }
 
-/* quick ends within ten minutes on two cores; full takes what the shapes need; smoke shows in seconds that all parts work,
- * and nothing else. */
+/* quick takes less than ten minutes on two cores.  full takes as long as the models need.  smoke only checks, in seconds, that
+ * all parts work. */
 static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
-    gyre_train_options_suggest(r);
+    gyre_train_options_suggest(r); /* the options that the bundled models were trained with */
     p->regions = LAB_REGIONS;
     p->trials = 100;
     p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;
@@ -65,7 +67,7 @@ static void size_runs(lab_plan *p, lab_preset preset) {
     p->trained = r->context;
 }
 
-/* Five percent of the steps, each of two sequences so that two cores help. */
+/* Five percent of the steps, with two sequences per step, so that two cores are used. */
 static void size_tuning(lab_plan *p) {
     p->tune = p->run;
     p->tune.context = p->contexts[LAB_CONTEXTS - 1];
@@ -108,8 +110,14 @@ int lab_is_bundled(const variant *encoding) {
     return 0;
 }
 
-/* A region is the last half of a window of the longest context.  A shorter context covers the same bytes with more windows,
- * the last half of each scored, so that a row of the table differs by context alone. */
+/* A region is the second half of a window of the longest context.  A shorter context covers the same bytes with more windows,
+ * and the second half of each is scored:
+ *
+ *     longest context    |. . . . . . . . # # # # # # # #|
+ *     half of it                 |. . . . # # # #|
+ *                                        |. . . . # # # #|
+ *
+ * So the cells of a table row differ by context only. */
 int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts) {
     const int64_t longest = plan->contexts[LAB_CONTEXTS - 1], context = plan->contexts[c], in_region = longest / context;
     for (int64_t r = 0; starts && r < plan->regions; r++) {

@@ -1,14 +1,14 @@
-/* lab_report.c: report.html: the tables, and the figures that make one see. */
+/* lab_report.c: report.html: the tables and the figures. */
+#include "tools/common/result_table.h"
 #include "tools/lab/lab_tables.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAP_WIDTH = 512, MAX_SERIES = MAX_VARIANTS, POINTS = LAB_BUCKETS };
 
-/* Memory of one chart's lines. */
+/* The lines of one chart. */
 typedef struct lines {
     gyre_report_series series[MAX_SERIES];
     double x[MAX_SERIES][POINTS], y[MAX_SERIES][POINTS], low[MAX_SERIES][POINTS], high[MAX_SERIES][POINTS];
@@ -24,7 +24,7 @@ typedef struct figures {
     double *map; /* [4][pairs][MAP_WIDTH] */
 } figures;
 
-/* -- figure against context -- */
+/* -- charts by context -- */
 static void context_line(figures *f, const lab_row *row, int passkey) {
     lines *l = f->lines;
     const int64_t i = l->count++;
@@ -62,7 +62,7 @@ static void context_chart(figures *f, const char *title, int passkey, const char
     draw(f, &chart, caption);
 }
 
-/* The distinct ones: static rows at a smaller ratio crowd a figure, the table has them. */
+/* out = 0 for rows that only the table shows: they would crowd the figures. */
 static int is_drawn(const lab_row *row) {
     return strcmp(row->name, "dynamic") != 0 && strcmp(row->name, "ntk:2") != 0 && strcmp(row->name, "ntk:8") != 0;
 }
@@ -101,7 +101,7 @@ static void position_chart(figures *f, const lab_row *rows, int count, const cha
          "Mean loss of each prediction by where in the window it is made, at the longest context an encoding has.");
 }
 
-/* -- what the methods do -- */
+/* -- effects of the methods -- */
 static int find_method(const lab *l, const char *label) {
     for (int m = 0; m < LAB_METHODS; m++)
         if (strcmp(l->plan.methods[m].label, label) == 0) return m;
@@ -115,8 +115,8 @@ static gyre_status frequencies(const lab *l, int index, double *inv_freq) {
 
 static gyre_status angle_maps(figures *f, int64_t pairs) {
     const lab *l = f->lab;
-    /* Four times the trained length: far enough to see, and two positions a column, so that the fastest pair is drawn as it
-     * is. */
+    /* Four times the trained length: long enough to see the effect, and short enough for two positions per column, so that the
+     * fastest pair is drawn correctly. */
     const double longest = (double)l->plan.contexts[2];
     double inv_freq[1024];
     gyre_report_heatmap maps[4];
@@ -172,7 +172,7 @@ static gyre_status wavelength_chart(figures *f, int64_t pairs) {
     return GYRE_OK;
 }
 
-/* -- the page -- */
+/* -- the report -- */
 static void introduction(figures *f) {
     const lab *l = f->lab;
     const lab_plan *p = &l->plan;
@@ -249,14 +249,11 @@ static gyre_status methods_part(figures *f) {
 
 static void footer(figures *f) {
     const lab *l = f->lab;
-    char hash[32], seconds[32], date[32] = "";
-    const time_t now = time(NULL);
-    struct tm utc;
-    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
+    char hash[32], seconds[32], date[REPORT_DATE];
     snprintf(hash, sizeof hash, "fnv1a64:%016" PRIx64, l->all.hash);
     snprintf(seconds, sizeof seconds, "%.0f s", l->seconds);
-    const gyre_report_key_value facts[] = {{"command", l->command}, {"gyre", gyre_version()}, {"preset", l->plan.preset},
-                                           {"text", hash},          {"date", date},           {"time", seconds}};
+    const gyre_report_key_value facts[] = {{"command", l->command}, {"gyre", gyre_version()},    {"preset", l->plan.preset},
+                                           {"text", hash},          {"date", report_date(date)}, {"time", seconds}};
     (void)gyre_report_page_footer(f->page, facts, sizeof facts / sizeof *facts);
 }
 
@@ -274,13 +271,13 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
         else
             spread_part(&f);
         footer(&f);
-        const gyre_status written = gyre_report_page_write(f.page, l->report, err);
+        const gyre_status written = gyre_report_page_write(f.page, l->run.report, err);
         if (written)
             status = written;
         else if (status)
-            (void)cli_error(err, status, "report: %s (%s)", gyre_status_text(status), l->report);
+            (void)gyre_fail(err, status, "report: %s (%s)", gyre_status_text(status), l->run.report);
     } else {
-        status = cli_error(err, GYRE_ENOMEM, "report: out of memory (gyre lab)");
+        status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (gyre lab)");
     }
     free(f.lines);
     free(f.table);

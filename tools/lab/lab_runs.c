@@ -1,16 +1,14 @@
-/* lab_runs.c: the models of the lab: opened where they are, trained (on from a checkpoint) where they are not yet. */
+/* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
 #include "tools/lab/lab.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef PATH_MAX
-#define PATH_MAX 4096
-#endif
 enum { SAVE_EVERY = 100 };
 
 /* -- the work folder -- */
@@ -28,7 +26,7 @@ static json_t *plan_json(const lab *l) {
     return plan;
 }
 
-/* For the reader: a model depends on its own encoding alone, so a folder may be gone on with under other ones. */
+/* Adds the encodings, for information only: a model depends on its own encoding, so a folder can be continued with others. */
 static json_t *with_encodings(json_t *plan, const lab *l) {
     json_t *list = plan ? json_array() : NULL;
     for (int i = 0; list && i < l->plan.encodings_count; i++)
@@ -37,21 +35,12 @@ static json_t *with_encodings(json_t *plan, const lab *l) {
     return plan;
 }
 
-/* Under another name, synced, renamed: a full disk or a kill leaves no half of it. */
 static gyre_status write_plan(const json_t *plan, const char *path, gyre_error *err) {
-    char temporary[PATH_MAX + 8];
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    FILE *file = fopen(temporary, "w");
-    int bad = !file;
-    if (file) {
-        bad = json_dumpf(plan, file, JSON_INDENT(2)) != 0 || fflush(file) != 0 || fsync(fileno(file)) != 0;
-        bad |= fclose(file) != 0;
-        bad = bad || rename(temporary, path) != 0;
-    }
-    if (!bad) return GYRE_OK;
-    const int why = errno;
-    unlink(temporary);
-    return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(why), path);
+    char *text = json_dumps(plan, JSON_INDENT(2));
+    if (!text) return gyre_fail(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);
+    const int code = gyre_atomic_write(path, text, strlen(text));
+    free(text);
+    return code ? gyre_fail(err, GYRE_EIO, "work folder: %s (%s)", strerror(code), path) : GYRE_OK;
 }
 
 static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
@@ -60,11 +49,11 @@ static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
     const int exists = access(path, F_OK) == 0;
     gyre_status status = GYRE_OK;
     if (exists && !(found = json_load_file(path, 0, &why)))
-        status = cli_error(err, GYRE_EFORMAT, "work folder: its plan is no JSON: %s (%s)", why.text, path);
+        status = gyre_fail(err, GYRE_EFORMAT, "work folder: its plan is no JSON: %s (%s)", why.text, path);
     else if (!ours || (found && !(same = with_encodings(json_deep_copy(found), l))))
-        status = cli_error(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);
+        status = gyre_fail(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);
     else if (same && !json_equal(same, ours))
-        status = cli_error(err, GYRE_EINVAL,
+        status = gyre_fail(err, GYRE_EINVAL,
                            "work folder: holds runs of another text, preset, mix%s or gyre; name another with --work (%s)",
                            l->task ? ", task" : "", path);
     else if (!found || !json_equal(found, ours))
@@ -77,9 +66,9 @@ static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
 
 gyre_status lab_work_open(lab *l, gyre_error *err) {
     char path[PATH_MAX];
-    if (strlen(l->work) > PATH_MAX - 128) return cli_error(err, GYRE_EINVAL, "work folder: too long a name (%s)", l->work);
+    if (strlen(l->work) > PATH_MAX - 128) return gyre_fail(err, GYRE_EINVAL, "work folder: too long a name (%s)", l->work);
     if (mkdir(l->work, 0777) != 0 && errno != EEXIST)
-        return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
+        return gyre_fail(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
     snprintf(path, sizeof path, "%s/lab.json", l->work);
     const gyre_status status = cli_lock_acquire(&l->lock, l->work, err);
     return status ? status : check_plan(l, path, err);
@@ -99,7 +88,7 @@ static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const cha
         if (status || step == o->steps) break;
         if (step % SAVE_EVERY == 0 || cli_interrupted()) status = gyre_trainer_save(t, path, err);
         if (!status && cli_interrupted())
-            status = cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", path);
+            status = gyre_fail(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", path);
     }
     return status ? status : gyre_trainer_export(t, path, GYRE_DTYPE_F32, err);
 }
@@ -110,10 +99,10 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
     position->heads = model->heads;
     position->input.dim = model->model_dim;
     const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
-    return status ? cli_error(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }
 
-/* What a model is trained with; *made (freed by the caller, later) owns what o->model.position points to. */
+/* *o = the training options of a model.  *made owns what o->model.position points to; the caller frees it after training. */
 static gyre_status options_of(const lab *l, const lab_model_spec *w, gyre_train_options *o, gyre_encoding **made,
                               gyre_error *err) {
     *o = w->encoding ? l->plan.run : l->plan.tune;
@@ -128,7 +117,7 @@ static gyre_status options_of(const lab *l, const lab_model_spec *w, gyre_train_
     return GYRE_OK;
 }
 
-/* "rope", "rope-yarn-16", and in a work folder a seed behind it. */
+/* Writes "rope" or "rope-tuned-yarn-16"; in a work folder followed by the seed. */
 static void name_model(const lab *l, const lab_model_spec *w, char name[METHOD_LABEL + 16]) {
     char label[METHOD_LABEL];
     snprintf(label, sizeof label, "%s", w->encoding ? w->encoding->name : l->plan.tuned[w->tuned].label);
@@ -141,15 +130,15 @@ static void name_model(const lab *l, const lab_model_spec *w, char name[METHOD_L
 
 static int is_finished(const char *path) {
     char file[PATH_MAX + 32];
-    snprintf(file, sizeof file, "%s/model.safetensors", path);
+    snprintf(file, sizeof file, "%s/" GYRE_WEIGHTS_FILE, path);
     if (access(file, F_OK) != 0) return 0;
-    snprintf(file, sizeof file, "%s/optimizer.safetensors", path);
+    snprintf(file, sizeof file, "%s/" GYRE_OPTIMIZER_FILE, path);
     return access(file, F_OK) != 0;
 }
 
-/* Where bundled models are: beside the sources of this build, or where they were installed. */
+/* out = the folder of the bundled models: beside the sources of this build, or where they were installed. */
 static const char *bundled_folder(void) {
-    return access(GYRE_MODELS_SOURCE "/rope/config.json", R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
+    return access(GYRE_MODELS_SOURCE "/rope/" GYRE_CONFIG_FILE, R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
 }
 
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
@@ -158,13 +147,13 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
     const gyre_text *text = o->task == GYRE_TASK_TEXT ? &l->train : NULL;
     const int64_t per_step = o->batch * o->context;
     const int n = snprintf(path, sizeof path, "%s/%s", l->work, name);
-    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
+    if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
     if (is_finished(path)) {
         cli_progress_step(&l->progress, o->steps * per_step, 0);
         return gyre_model_open_to_train(out, path, err);
     }
     gyre_trainer *t = NULL;
-    snprintf(moments, sizeof moments, "%s/optimizer.safetensors", path);
+    snprintf(moments, sizeof moments, "%s/" GYRE_OPTIMIZER_FILE, path);
     gyre_status status = access(moments, F_OK) == 0 ? gyre_trainer_open(&t, path, text, &l->exec, err)
                                                     : gyre_trainer_create(&t, o, start, text, &l->exec, err);
     if (!status) cli_progress_step(&l->progress, gyre_trainer_steps(t) * per_step, 0);
@@ -186,6 +175,6 @@ gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **ou
     }
     char path[PATH_MAX];
     const int n = snprintf(path, sizeof path, "%s/%s", bundled_folder(), name);
-    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
+    if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
     return gyre_model_open_to_train(out, path, err);
 }

@@ -1,4 +1,4 @@
-/* lab_tables.c: the two tables, for the terminal, the report and machines. */
+/* lab_tables.c: the tables of the lab, for the terminal, the report and JSON. */
 #include "tools/lab/lab_tables.h"
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { FIRST = 1, PARTS = 3 };
 
-/* -- building -- */
+/* -- tables -- */
 static double heat_of(double value, double trained) {
     return fmin(1, fmax(0, log2(value / trained) / 4));
 }
@@ -75,7 +75,7 @@ void lab_table_methods(const lab *l, lab_table *t) {
         add_row(l, t, &l->tuned[i]);
 }
 
-/* -- three seeds: least and greatest -- */
+/* -- minimum and maximum over the seeds -- */
 static void spread_text(const lab_spread *s, char *out, size_t size) {
     if (s->known)
         snprintf(out, size, "%.2f..%.2f", s->min, s->max);
@@ -123,7 +123,7 @@ void lab_describe_text(const lab *l, char *out, size_t size) {
                  (long long)l->held_out.count, (long long)l->held_out.files, l->held_out.hash);
 }
 
-/* -- the terminal -- */
+/* -- text -- */
 static gyre_status print_table(const lab_table *t, FILE *file, gyre_error *err) {
     const gyre_status status = gyre_report_table_print(&t->table, file, isatty(fileno(file)), err);
     if (!status) fputc('\n', file);
@@ -150,7 +150,7 @@ int lab_print(const lab *l, FILE *file) {
     return 0;
 }
 
-/* -- machines -- */
+/* -- JSON -- */
 static json_t *row_json(const lab *l, const lab_row *row) {
     json_t *cells = json_array();
     for (int c = 0; c < LAB_CONTEXTS; c++) {
@@ -182,11 +182,11 @@ static json_t *rows_json(const lab *l, const lab_row *rows, int count) {
 
 int lab_print_json(const lab *l, FILE *file) {
     const int methods = l->plan.rope >= 0 ? LAB_METHODS : 0;
-    return cli_json_write(file,
-                          json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset,
-                                    "trained_length", (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds,
-                                    "text", "hash", cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count,
-                                    "held_out", (json_int_t)l->held_out.count, "seconds", l->seconds, "report", l->report,
-                                    "encodings", rows_json(l, l->encodings, l->plan.encodings_count), "methods",
-                                    rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods)));
+    return cli_json_write(file, json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset",
+                                          l->plan.preset, "trained_length", (json_int_t)l->plan.trained, "seeds",
+                                          (json_int_t)l->plan.seeds, "text", "hash", cli_json_hash(l->all.hash), "bytes",
+                                          (json_int_t)l->all.count, "held_out", (json_int_t)l->held_out.count, "seconds",
+                                          l->seconds, "report", l->run.report, "encodings",
+                                          rows_json(l, l->encodings, l->plan.encodings_count), "methods",
+                                          rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods)));
 }

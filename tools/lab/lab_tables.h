@@ -1,4 +1,4 @@
-/* lab_tables.h: the lab's results as tables. */
+/* lab_tables.h: the results of the lab as tables. */
 #ifndef GYRE_TOOLS_LAB_TABLES_H
 #define GYRE_TOOLS_LAB_TABLES_H
 #include "report/report.h"
@@ -6,17 +6,17 @@
 
 enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = MAX_VARIANTS + 2 * LAB_METHODS + 3 };
 
-/* A table and the memory it points to: not to be copied. */
+/* A table and the memory that it points to.  Must not be copied. */
 typedef struct lab_table {
     gyre_report_table table;
     int has_parts;
     gyre_report_column columns[LAB_COLUMNS];
     char groups[LAB_CONTEXTS][32];
     gyre_report_cell cells[LAB_TABLE_ROWS * LAB_COLUMNS];
-    char texts[LAB_TABLE_ROWS][2 * LAB_CONTEXTS][24]; /* of the spread */
+    char texts[LAB_TABLE_ROWS][2 * LAB_CONTEXTS][24]; /* of lab_table_spread */
 } lab_table;
 
-/* out = what was measured on, as a noun. */
+/* Writes which text was measured, as a noun phrase. */
 void lab_describe_text(const lab *l, char *out, size_t size);
 void lab_table_encodings(const lab *l, lab_table *t);
 void lab_table_methods(const lab *l, lab_table *t);

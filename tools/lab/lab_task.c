@@ -1,5 +1,5 @@
+/* lab_task.c: plans, trains and measures the tasks of gyre lab. */
 #include "tools/lab/lab_task.h"
-#include "tools/common/report_target.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@ static int is_copy(const char *task) {
     return strcmp(task, "copy") == 0;
 }
 
-/* quick: as long as the inside takes to be learnt; full: four times that.  The paper's shapes where they cost little: two
- * layers, heads of 64 channels, 64 tokens. */
+/* quick trains until the trained length is learnt; full four times as long.  The sizes are the paper's if they cost little:
+ * two layers, heads of 64 channels, 64 tokens. */
 static void size_runs(lab_plan *p, const char *task, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
@@ -47,12 +47,12 @@ void lab_task_plan(lab_plan *plan, const char *task, lab_preset preset) {
     plan->trained = plan->run.context;
     plan->longest = is_copy(task) ? COPY_LONGEST : POSGEN_LONGEST;
     plan->tune = plan->run;
-    plan->betas = (method_betas){2, 1}; /* the paper's code; 32 turns within 64 positions would keep no pair */
+    plan->betas = (method_betas){2, 1}; /* as in the paper's code; no pair makes 32 revolutions in 64 positions */
     if (variants_parse(ENCODINGS, encodings, &count, NULL)) abort(); /* the list above is wrong */
     lab_plan_encodings(plan, encodings, count);
 }
 
-/* Every position, in shares of eight. */
+/* One point for every eight positions. */
 static void plan_posgen(task_lab *t) {
     static const task_rule RULES[TASK_RULES] = {{GYRE_TASK_POSGEN_RECURSIVE, "recursive", "recursive"},
                                                 {GYRE_TASK_POSGEN_COT, "cot", "chain of thought"},
@@ -71,7 +71,7 @@ static void plan_posgen(task_lab *t) {
     }
 }
 
-/* Sequences of 16, 24, 32, 48, ... tokens, the last eight a copy of the first. */
+/* Sequences of 16, 24, 32, 48, ... tokens whose last eight tokens copy the first. */
 static void plan_copy(task_lab *t) {
     const lab_plan *p = &t->lab->plan;
     t->title = "Copying";
@@ -120,7 +120,7 @@ typedef struct task_measurement {
     int rule;
 } task_measurement;
 
-/* Sequences of one length; adds what they tell about its points. */
+/* Measures sequences of one length and adds the answers to their points. */
 static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_t length, task_result *out,
                                   gyre_error *err) {
     const gyre_config *position = &gyre_model_get_config(s->model)->position;
@@ -130,10 +130,10 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     o.task = t->rule[s->rule].task;
     o.length = length;
     o.sequences = t->sequences;
-    o.seed = (uint64_t)length; /* every row is asked the same sequences */
+    o.seed = (uint64_t)length; /* every row gets the same sequences */
     o.progress = cli_progress_step;
     o.progress_ctx = &t->lab->progress;
-    gyre_status status = right ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
+    gyre_status status = right ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
     if (!status)
         status = method_encoding(s->method, position, t->lab->plan.trained, length, &t->lab->plan.betas, &encoding, err);
     if (!status) status = gyre_task_measure(s->model, encoding, &o, right, asked, &t->lab->exec, err);
@@ -149,13 +149,13 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     return status;
 }
 
-/* An encoding that ends before a length leaves its points without an answer; what lies within the trained length has one. */
+/* If an encoding ends before a length, points past the trained length have no answer. */
 static gyre_status measure(task_lab *t, const task_measurement *s, task_result *out, gyre_error *err) {
     memset(out, 0, sizeof *out);
     for (int p = 0; p < t->points; p++) {
         if (p && t->length[p] == t->length[p - 1]) continue;
         if (cli_interrupted())
-            return cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
+            return gyre_fail(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
         gyre_status status = measure_length(t, s, t->length[p], out, err);
         if (status == GYRE_ERANGE) status = t->columns ? GYRE_OK : measure_length(t, s, t->lab->plan.trained, out, err);
         if (status) return status;
@@ -168,11 +168,11 @@ static gyre_status measure_row(task_lab *t, const task_measurement *s, task_row 
     char key[200];
     const int n = snprintf(key, sizeof key, "%s %s %lld %lld", s->name, s->method->label, (long long)t->lab->plan.longest,
                            (long long)t->sequences);
-    if (n < 0 || n >= (int)sizeof key) return cli_error(err, GYRE_EINVAL, "name: too long (%s)", s->name);
-    if (task_memo_find(t->memo, key, t->points, out)) return GYRE_OK;
+    if (n < 0 || n >= (int)sizeof key) return gyre_fail(err, GYRE_EINVAL, "name: too long (%s)", s->name);
+    if (task_memo_find(t, key, out)) return GYRE_OK;
     cli_progress_label(&t->lab->progress, "%s, %s", t->rule[s->rule].description, row->name);
     const gyre_status status = measure(t, s, out, err);
-    return status ? status : task_memo_add(t->memo, key, t->points, out, err);
+    return status ? status : task_memo_add(t, key, out, err);
 }
 
 /* -- the work -- */
@@ -228,25 +228,23 @@ static gyre_status work(task_lab *t, gyre_error *err) {
 
 int lab_task_run(lab *l) {
     gyre_error err = {0};
-    struct timespec begun, ended;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
+    const double started = cli_seconds();
     task_lab *t = calloc(1, sizeof *t);
     if (!t) return cli_fail("lab: out of memory (gyre lab)");
     t->lab = l;
     gyre_status status = make_plan(t, &err);
-    if (!status) status = report_target_check(l->report, &err);
+    if (!status) status = report_target_check(l->run.report, &err);
     if (!status) status = lab_work_open(l, &err);
-    if (!status) status = task_memo_open(t, &err);
+    if (!status) status = lab_memo_open(l, "results.jsonl", &err);
     if (!status) status = work(t, &err);
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    l->seconds = (double)(ended.tv_sec - begun.tv_sec) + 1e-9 * (double)(ended.tv_nsec - begun.tv_nsec);
+    l->seconds = cli_seconds() - started;
     int exit_status = 0;
     if (!status) {
         exit_status = l->common.json ? task_print_json(t, stdout) : task_print(t, stdout);
         status = task_write_report(t, &err);
-        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->report);
+        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->run.report);
     }
-    task_memo_free(t->memo);
+    journal_close(&l->memo);
     free(t);
     return status ? cli_fail_error(&err) : exit_status;
 }

@@ -1,9 +1,9 @@
-/* lab_task_report.c: a task's results: the table, JSON, and the page with its figures. */
+/* lab_task_report.c: the results of a task as table, as JSON and as a report with figures. */
+#include "tools/common/result_table.h"
 #include "tools/lab/lab_task.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { COLUMNS = 1 + 2 * TASK_RULES + TASK_POINTS, HEADINGS = 2, ROWS = TASK_ROWS + HEADINGS };
@@ -14,19 +14,19 @@ typedef struct task_table {
     int rule[COLUMNS], point[COLUMNS];
     char heads[COLUMNS][24], caption[256], note[512], texts[ROWS][COLUMNS][24];
     gyre_report_cell cells[ROWS * COLUMNS];
-    int spread; /* least and greatest in place of the mean */
+    int spread; /* 1: minimum and maximum instead of the mean */
 } task_table;
 
 static const char HEADING_ENCODINGS[] = "trained with", HEADING_METHODS[] = "the RoPE model, as it is, under";
 
 /* -- the table -- */
 static int64_t trials(const task_lab *t, int rule, int point) {
-    int64_t most = 0;
+    int64_t max = 0;
     for (int r = 0; r < t->rows_count; r++) {
         const int64_t asked = task_accuracy_of(t, &t->rows[r], rule, point).asked;
-        if (asked > most) most = asked;
+        if (asked > max) max = asked;
     }
-    return most;
+    return max;
 }
 
 static void add_column(const task_lab *t, task_table *out, const char *group, int rule, int point) {
@@ -116,7 +116,7 @@ int task_print(const task_lab *t, FILE *file) {
     return 0;
 }
 
-/* -- machines -- */
+/* -- JSON -- */
 static json_t *accuracy_json(const task_lab *t, const task_row *row, int rule, int point) {
     const task_accuracy s = task_accuracy_of(t, row, rule, point);
     const double none = NAN;
@@ -157,10 +157,10 @@ int task_print_json(const task_lab *t, FILE *file) {
                                     "preset", p->preset, "trained_length", (json_int_t)p->trained, "longest",
                                     (json_int_t)p->longest, "seeds", (json_int_t)p->seeds, "sequences",
                                     (json_int_t)t->sequences, "steps", (json_int_t)p->run.steps, "seconds", t->lab->seconds,
-                                    "report", t->lab->report, "encodings", rows_json(t, 0), "methods", rows_json(t, 1)));
+                                    "report", t->lab->run.report, "encodings", rows_json(t, 0), "methods", rows_json(t, 1)));
 }
 
-/* -- the page -- */
+/* -- the report -- */
 typedef struct curves {
     gyre_report_series series[TASK_ROWS];
     double y[TASK_ROWS][TASK_POINTS], low[TASK_ROWS][TASK_POINTS], high[TASK_ROWS][TASK_POINTS];
@@ -184,7 +184,7 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
                                         .high = spread ? c->high[i] : NULL};
 }
 
-/* The page keeps the first error of all that is put on it. */
+/* The page keeps the first error, so the results of its calls are ignored. */
 static void add_chart(const task_lab *t, gyre_report_page *page, curves *c, int rule, int methods) {
     const lab_plan *p = &t->lab->plan;
     char title[128];
@@ -234,13 +234,10 @@ static void introduce(const task_lab *t, gyre_report_page *page) {
 
 static void footer(const task_lab *t, gyre_report_page *page) {
     const lab *l = t->lab;
-    char seconds[32], date[32] = "";
-    const time_t now = time(NULL);
-    struct tm utc;
-    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
+    char seconds[32], date[REPORT_DATE];
     snprintf(seconds, sizeof seconds, "%.0f s", l->seconds);
-    const gyre_report_key_value facts[] = {{"command", l->command}, {"gyre", gyre_version()}, {"preset", l->plan.preset},
-                                           {"task", l->task},       {"date", date},           {"time", seconds}};
+    const gyre_report_key_value facts[] = {{"command", l->command}, {"gyre", gyre_version()},    {"preset", l->plan.preset},
+                                           {"task", l->task},       {"date", report_date(date)}, {"time", seconds}};
     (void)gyre_report_page_footer(page, facts, sizeof facts / sizeof *facts);
 }
 
@@ -265,10 +262,10 @@ gyre_status task_write_report(const task_lab *t, gyre_error *err) {
     char title[64];
     snprintf(title, sizeof title, "gyre lab: %s", t->title);
     gyre_status status = c && table ? gyre_report_page_create(&page, title, err)
-                                    : cli_error(err, GYRE_ENOMEM, "report: out of memory (%s)", "gyre lab");
+                                    : gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", "gyre lab");
     if (!status) {
         fill_page(t, page, c, table);
-        status = gyre_report_page_write(page, t->lab->report, err);
+        status = gyre_report_page_write(page, t->lab->run.report, err);
     }
     gyre_report_page_free(page);
     free(c);

@@ -1,31 +1,18 @@
-/* passkey_cells.c: the cells of gyre passkey, filled from the journal or by asking the model. */
+/* passkey_cells.c: fills the cells of gyre passkey, from the journal or by asking the model. */
 #include "tools/passkey/passkey.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* -- memory and what has to be right before the work -- */
-static int default_lengths(passkey *p) {
-    enum { RATIOS = 3 };
-    passkey_options *o = &p->options;
-    const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
-    if (o->lengths) return 0;
-    if (trained < 2)
-        return cli_fail("%s: does not say its trained length; name the lengths with --lengths (lengths)", o->model.path);
-    o->lengths = calloc(RATIOS, sizeof *o->lengths);
-    if (!o->lengths) return cli_fail("lengths: out of memory (options)");
-    for (; o->lengths_count < RATIOS; o->lengths_count++)
-        o->lengths[o->lengths_count] = trained << o->lengths_count;
-    return 0;
-}
-
+/* -- memory, and checks before the work -- */
 static int make_templates(passkey *p) {
     const passkey_options *o = &p->options;
     gyre_error err = {0, ""};
-    p->templates = calloc((size_t)o->lengths_count, sizeof *p->templates);
+    p->templates = calloc((size_t)o->lengths.count, sizeof *p->templates);
     if (!p->templates) return cli_fail("lengths: out of memory (passkey)");
-    for (int64_t l = 0; l < o->lengths_count; l++)
-        if (passkey_template_init(&p->templates[l], p->input.tokenizer, &o->phrases, o->lengths[l], o->answer_tokens, &err))
+    for (int64_t l = 0; l < o->lengths.count; l++)
+        if (passkey_template_init(&p->templates[l], p->input.tokenizer, &o->phrases, o->lengths.values[l], o->answer_tokens,
+                                  &err))
             return cli_fail_error(&err);
     return 0;
 }
@@ -33,14 +20,15 @@ static int make_templates(passkey *p) {
 static void link_cells(passkey *p) {
     const passkey_options *o = &p->options;
     const gyre_config *base = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
-    for (int64_t m = 0; m < o->methods_count; m++) {
+    const int policy = method_options_policy(&o->method);
+    for (int64_t m = 0; m < o->method.count; m++) {
         passkey_row *row = &p->rows[m];
-        row->method = &o->methods[m];
-        row->policy = o->policy < 0 ? base->rope.length_policy : (gyre_length_policy)o->policy;
+        row->method = &o->method.list[m];
+        row->policy = policy < 0 ? base->rope.length_policy : (gyre_length_policy)policy;
         row->depends_on_length = method_depends_on_length(row->method, base);
-        row->columns = p->columns + m * o->lengths_count;
+        row->columns = p->columns + m * o->lengths.count;
     }
-    for (int64_t c = 0; c < o->methods_count * o->lengths_count; c++) {
+    for (int64_t c = 0; c < o->method.count * o->lengths.count; c++) {
         p->columns[c].cells = p->cells + c * o->depths_count;
         for (int64_t d = 0; d < o->depths_count; d++)
             p->columns[c].cells[d] = (passkey_cell){o->depths[d], 0, p->trials + (c * o->depths_count + d) * o->trials};
@@ -49,11 +37,12 @@ static void link_cells(passkey *p) {
 
 int passkey_cells_make(passkey *p) {
     const passkey_options *o = &p->options;
-    int status = default_lengths(p);
+    const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
+    int status = length_list_default(&p->options.lengths, "--lengths", trained, o->model.path);
     if (!status) status = make_templates(p);
     if (status) return status;
-    const size_t columns = (size_t)(o->methods_count * o->lengths_count), cells = columns * (size_t)o->depths_count;
-    p->rows = calloc((size_t)o->methods_count, sizeof *p->rows);
+    const size_t columns = (size_t)(o->method.count * o->lengths.count), cells = columns * (size_t)o->depths_count;
+    p->rows = calloc((size_t)o->method.count, sizeof *p->rows);
     p->columns = calloc(columns, sizeof *p->columns);
     p->cells = calloc(cells, sizeof *p->cells);
     p->trials = calloc(cells * (size_t)o->trials, sizeof *p->trials);
@@ -78,9 +67,9 @@ typedef struct reporting {
 } reporting;
 
 static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre_error *err) {
-    if (!r->p->options.json_lines) return GYRE_OK;
+    if (!r->p->options.run.json_lines) return GYRE_OK;
     return passkey_print_cell_line(r->p, r->row, r->length, cell)
-               ? cli_error(err, GYRE_EIO, "standard output: cannot be written (passkey)")
+               ? gyre_fail(err, GYRE_EIO, "standard output: cannot be written (passkey)")
                : GYRE_OK;
 }
 
@@ -95,12 +84,12 @@ static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, g
     passkey_column *column = &row->columns[length];
     gyre_encoding *encoding = NULL;
     reporting r = {p, row, length};
-    gyre_status status =
-        model_input_encoding(&p->input, row->method, (int)row->policy, o->lengths[length], &o->betas, &encoding, err);
+    gyre_status status = model_input_encoding(&p->input, row->method, (int)row->policy, o->lengths.values[length],
+                                              &o->method.betas, &encoding, err);
     passkey_job job = {.model = p->input.model,
                        .encoding = encoding,
                        .template = &p->templates[length],
-                       .cache = o->cache,
+                       .cache = o->method.cache,
                        .unchunked_prefill = row->depends_on_length && row->policy == GYRE_LENGTH_POLICY_PREFIX,
                        .contains = o->contains,
                        .seed = o->seed,
@@ -114,12 +103,12 @@ static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, g
     if (!status) status = passkey_run(&job, &p->exec, err);
     gyre_encoding_free(encoding);
     if (status != GYRE_ERANGE) return status;
-    column->out_of_range = 1; /* a table that ends is an answer, not a failure */
+    column->out_of_range = 1; /* a table that ends is a result, not a failure */
     column->note = *err;
     return GYRE_OK;
 }
 
-/* What the journal knows comes first, so that all of the work left is shared out. */
+/* Takes what the journal has first, so that all remaining trials are distributed over the threads. */
 static gyre_status fill(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
     const passkey_options *o = &p->options;
     passkey_cell *cells = row->columns[length].cells;
@@ -139,21 +128,21 @@ int passkey_cells_measure(passkey *p) {
     gyre_error err = {0, ""};
     gyre_status status = GYRE_OK;
     int64_t all = 0, done = 0;
-    for (int64_t l = 0; l < o->lengths_count; l++)
-        all += o->methods_count * o->depths_count * o->trials * o->lengths[l];
+    for (int64_t l = 0; l < o->lengths.count; l++)
+        all += o->method.count * o->depths_count * o->trials * o->lengths.values[l];
     cli_progress_begin(&p->progress, "passkey", "tokens", all);
-    for (int64_t m = 0; m < o->methods_count && !status; m++)
-        for (int64_t l = 0; l < o->lengths_count && !status; l++) {
-            cli_progress_label(&p->progress, "%s at %lld", o->methods[m].label, (long long)o->lengths[l]);
+    for (int64_t m = 0; m < o->method.count && !status; m++)
+        for (int64_t l = 0; l < o->lengths.count && !status; l++) {
+            cli_progress_label(&p->progress, "%s at %lld", o->method.list[m].label, (long long)o->lengths.values[l]);
             status = fill(p, &p->rows[m], l, &err);
-            done += o->depths_count * o->trials * o->lengths[l];
+            done += o->depths_count * o->trials * o->lengths.values[l];
             cli_progress_set(&p->progress, done);
         }
     cli_progress_end(&p->progress);
     return status ? cli_fail_error(&err) : 0;
 }
 
-/* -- figures -- */
+/* -- results -- */
 double passkey_accuracy(const passkey *p, const passkey_cell *cell) {
     int64_t right = 0;
     if (!cell->done) return NAN;
@@ -169,16 +158,16 @@ double passkey_column_accuracy(const passkey *p, const passkey_column *column) {
     return sum / (double)p->options.depths_count;
 }
 
-void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *least, int64_t *most) {
+void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *min, int64_t *max) {
     const passkey_options *o = &p->options;
-    *least = *most = 0;
-    for (int64_t m = 0; m < o->methods_count; m++)
+    *min = *max = 0;
+    for (int64_t m = 0; m < o->method.count; m++)
         for (int64_t d = 0; d < o->depths_count; d++) {
             const passkey_cell *cell = &p->rows[m].columns[length].cells[d];
             for (int64_t t = 0; cell->done && t < o->trials; t++) {
                 const int64_t tokens = cell->trials[t].tokens;
-                if (!*least || tokens < *least) *least = tokens;
-                if (tokens > *most) *most = tokens;
+                if (!*min || tokens < *min) *min = tokens;
+                if (tokens > *max) *max = tokens;
             }
         }
 }

@@ -1,20 +1,19 @@
 /* passkey_journal.c: cells that earlier runs of gyre passkey measured. */
-#include "tools/explain/explain_text.h"
 #include "tools/passkey/passkey.h"
 #include <string.h>
 
-/* All that the trials depend on.  The tokenizer shows in nothing else than the tokens: a prompt's stand for it. */
+/* Everything that the trials depend on.  The tokenizer acts only through the tokens, so the tokens of one prompt stand for it. */
 static json_t *cell_key(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
     const passkey_options *o = &p->options;
     json_t *name = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f, s:f}", "command", "passkey", "gyre",
         gyre_version(), "model", p->card.model_hash, "config", p->card.config_hash, "profile", run_card_profile(&p->card),
         "tokens", cli_json_hash(p->templates[length].hash), "method", row->method->label, "policy",
-        row->depends_on_length ? passkey_policy_names[row->policy] : "any", "length", (json_int_t)o->lengths[length],
+        row->depends_on_length ? length_policy_names[row->policy] : "any", "length", (json_int_t)o->lengths.values[length],
         "depth", cell->depth, "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache",
-        passkey_cache_name(o->cache), "beta_fast", o->betas.fast, "beta_slow", o->betas.slow);
+        dtype_name(o->method.cache), "beta_fast", o->method.betas.fast, "beta_slow", o->method.betas.slow);
     if (!name) return NULL;
-    (void)json_object_set_new(name, "answer", explain_json_text(o->phrases.answer));
+    (void)json_object_set_new(name, "answer", cli_json_text(o->phrases.answer));
     (void)json_object_set_new(name, "match", json_string(o->contains ? "contains" : "exact"));
     (void)json_object_set_new(name, "answer_tokens", json_integer(o->answer_tokens));
     return name;
@@ -47,7 +46,7 @@ static int read_trial(json_t *line, passkey_trial *out) {
 }
 
 int passkey_journal_find(const passkey *p, const passkey_row *row, int64_t length, passkey_cell *cell) {
-    if (!p->journal.figures) return 0;
+    if (!keyed_journal_has_results(&p->journal)) return 0;
     json_t *trials = keyed_journal_find(&p->journal, cell_key(p, row, length, cell));
     if (!trials || (int64_t)json_array_size(trials) != p->options.trials) return 0;
     for (int64_t t = 0; t < p->options.trials; t++)
@@ -57,6 +56,6 @@ int passkey_journal_find(const passkey *p, const passkey_row *row, int64_t lengt
 
 gyre_status passkey_journal_add(passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell,
                                 gyre_error *err) {
-    if (!p->journal.file) return GYRE_OK;
+    if (!p->options.run.journal) return GYRE_OK;
     return keyed_journal_add(&p->journal, cell_key(p, row, length, cell), figures_json(p, cell), err);
 }

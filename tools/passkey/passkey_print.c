@@ -1,59 +1,42 @@
-/* passkey_print.c: what gyre passkey found, as tables and as JSON. */
-#include "tools/explain/explain_text.h"
+/* passkey_print.c: the results of gyre passkey as tables and as JSON. */
 #include "tools/passkey/passkey.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* -- tables -- */
-static gyre_status make_table(const passkey *p, passkey_table *t, const char *first, int64_t rows, gyre_error *err) {
+/* texts: the lengths, then the depths. */
+static gyre_status make_table(const passkey *p, result_table *t, const char *first, int64_t rows, gyre_error *err) {
     const passkey_options *o = &p->options;
-    const int64_t columns = 1 + o->lengths_count;
-    *t = (passkey_table){.table = GYRE_REPORT_TABLE_INIT};
-    t->columns = calloc((size_t)columns, sizeof *t->columns);
-    t->cells = calloc((size_t)(columns * rows), sizeof *t->cells);
-    t->heads = calloc((size_t)o->lengths_count, sizeof *t->heads);
-    t->depths = calloc((size_t)o->depths_count, sizeof *t->depths);
-    if (!t->columns || !t->cells || !t->heads || !t->depths)
-        return cli_error(err, GYRE_ENOMEM, "table: out of memory (passkey)");
+    const int64_t lengths = o->lengths.count;
+    const gyre_status status = result_table_create(t, 1 + lengths, rows, lengths + o->depths_count, err);
+    if (status) return status;
     t->columns[0] = (gyre_report_column){.title = first};
-    for (int64_t l = 0; l < o->lengths_count; l++) {
-        snprintf(t->heads[l], sizeof t->heads[l], "%lld", (long long)o->lengths[l]);
-        t->columns[1 + l] = (gyre_report_column){.title = t->heads[l], .group = "right at length", .unit = "%"};
+    for (int64_t l = 0; l < lengths; l++) {
+        snprintf(t->texts[l], sizeof t->texts[l], "%lld", (long long)o->lengths.values[l]);
+        t->columns[1 + l] = (gyre_report_column){.title = t->texts[l], .group = "right at length", .unit = "%"};
     }
     for (int64_t d = 0; d < o->depths_count; d++)
-        snprintf(t->depths[d], sizeof t->depths[d], "%.4g%%", 100 * o->depths[d]);
-    t->table.columns = t->columns;
-    t->table.columns_count = columns;
-    t->table.cells = t->cells;
-    t->table.rows = rows;
+        snprintf(t->texts[lengths + d], sizeof t->texts[0], "%.4g%%", 100 * o->depths[d]);
     return GYRE_OK;
 }
 
-void passkey_table_free(passkey_table *table) {
-    free(table->columns);
-    free(table->cells);
-    free(table->heads);
-    free(table->depths);
-    *table = (passkey_table){.columns = NULL};
-}
-
-/* A dash where nothing was measured; heat by how much was right. */
-static gyre_report_cell accuracy_cell(double share) {
-    gyre_report_cell cell = gyre_report_cell_number(100 * share);
-    cell.heat = share > 0 ? share : 0;
+/* accuracy NaN: nothing was measured, printed as a dash. */
+static gyre_report_cell accuracy_cell(double accuracy) {
+    gyre_report_cell cell = gyre_report_cell_number(100 * accuracy);
+    cell.heat = accuracy > 0 ? accuracy : 0;
     return cell;
 }
 
-gyre_status passkey_table_methods(const passkey *p, passkey_table *out, gyre_error *err) {
+gyre_status passkey_table_methods(const passkey *p, result_table *out, gyre_error *err) {
     const passkey_options *o = &p->options;
-    const gyre_status status = make_table(p, out, "method", o->methods_count, err);
+    const gyre_status status = make_table(p, out, "method", o->method.count, err);
     if (status) return status;
     gyre_report_cell *cell = out->cells;
-    for (int64_t l = 0; l < o->lengths_count; l++)
-        out->columns[1 + l].emphasis = o->methods_count > 1 ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_NONE;
-    for (int64_t m = 0; m < o->methods_count; m++) {
+    for (int64_t l = 0; l < o->lengths.count; l++)
+        out->columns[1 + l].emphasis = o->method.count > 1 ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_NONE;
+    for (int64_t m = 0; m < o->method.count; m++) {
         *cell++ = gyre_report_cell_text(p->rows[m].method->label);
-        for (int64_t l = 0; l < o->lengths_count; l++) {
+        for (int64_t l = 0; l < o->lengths.count; l++) {
             *cell++ = accuracy_cell(passkey_column_accuracy(p, &p->rows[m].columns[l]));
             if (p->rows[m].columns[l].out_of_range) out->table.note = "-: the encoding ends before that length does";
         }
@@ -61,20 +44,20 @@ gyre_status passkey_table_methods(const passkey *p, passkey_table *out, gyre_err
     return GYRE_OK;
 }
 
-gyre_status passkey_table_depths(const passkey *p, passkey_table *out, gyre_error *err) {
+gyre_status passkey_table_depths(const passkey *p, result_table *out, gyre_error *err) {
     const passkey_options *o = &p->options;
-    const int64_t each = o->depths_count + (o->methods_count > 1);
-    const gyre_status status = make_table(p, out, "depth", each * o->methods_count, err);
+    const int64_t each = o->depths_count + (o->method.count > 1);
+    const gyre_status status = make_table(p, out, "depth", each * o->method.count, err);
     if (status) return status;
     gyre_report_cell *cell = out->cells;
-    for (int64_t m = 0; m < o->methods_count; m++) {
-        if (o->methods_count > 1) {
+    for (int64_t m = 0; m < o->method.count; m++) {
+        if (o->method.count > 1) {
             *cell = gyre_report_cell_heading(p->rows[m].method->label);
-            cell += 1 + o->lengths_count;
+            cell += 1 + o->lengths.count;
         }
         for (int64_t d = 0; d < o->depths_count; d++) {
-            *cell++ = gyre_report_cell_text(out->depths[d]);
-            for (int64_t l = 0; l < o->lengths_count; l++)
+            *cell++ = gyre_report_cell_text(out->texts[o->lengths.count + d]);
+            for (int64_t l = 0; l < o->lengths.count; l++)
                 *cell++ = accuracy_cell(passkey_accuracy(p, &p->rows[m].columns[l].cells[d]));
         }
     }
@@ -83,33 +66,30 @@ gyre_status passkey_table_depths(const passkey *p, passkey_table *out, gyre_erro
 
 static void print_header(const passkey *p, FILE *file) {
     const passkey_options *o = &p->options;
-    const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
-    char weights[16], trained[64] = "trained length unknown";
-    if (position->trained_length)
-        snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
-    fprintf(file, "model    %s: %s, %s weights, %s\n", o->model.path, gyre_kind_name(position->kind),
-            cli_format_count((double)gyre_model_parameters(p->input.model), weights), trained);
+    char model[4400];
+    model_input_describe(&p->input, model, sizeof model);
+    fprintf(file, "model    %s\n", model);
     fprintf(file, "trials   %lld of each length and depth, seed %lld, cache %s; the answer %s\n", (long long)o->trials,
-            (long long)o->seed, passkey_cache_name(o->cache),
+            (long long)o->seed, dtype_name(o->method.cache),
             o->contains ? "stands in what is generated" : "begins what is generated");
     fprintf(file, "prompts ");
-    for (int64_t l = 0; l < o->lengths_count; l++) {
-        int64_t least, most;
-        passkey_prompt_tokens(p, l, &least, &most);
-        if (!most)
-            fprintf(file, "%s %lld: none", l ? ";" : "", (long long)o->lengths[l]);
-        else if (least == most)
-            fprintf(file, "%s %lld: %lld tokens", l ? ";" : "", (long long)o->lengths[l], (long long)most);
+    for (int64_t l = 0; l < o->lengths.count; l++) {
+        int64_t min, max;
+        passkey_prompt_tokens(p, l, &min, &max);
+        if (!max)
+            fprintf(file, "%s %lld: none", l ? ";" : "", (long long)o->lengths.values[l]);
+        else if (min == max)
+            fprintf(file, "%s %lld: %lld tokens", l ? ";" : "", (long long)o->lengths.values[l], (long long)max);
         else
-            fprintf(file, "%s %lld: %lld to %lld tokens", l ? ";" : "", (long long)o->lengths[l], (long long)least,
-                    (long long)most);
+            fprintf(file, "%s %lld: %lld to %lld tokens", l ? ";" : "", (long long)o->lengths.values[l], (long long)min,
+                    (long long)max);
     }
     fprintf(file, "\n\n");
 }
 
 int passkey_print_tables(const passkey *p, FILE *file) {
     gyre_error err = {0, ""};
-    passkey_table methods = {.columns = NULL}, depths = {.columns = NULL};
+    result_table methods = {.columns = NULL}, depths = {.columns = NULL};
     char line[RUN_CARD_LINE];
     gyre_status status = passkey_table_methods(p, &methods, &err);
     if (!status) status = passkey_table_depths(p, &depths, &err);
@@ -125,8 +105,8 @@ int passkey_print_tables(const passkey *p, FILE *file) {
         run_card_text(&p->card, line);
         fprintf(file, "\n%s\n", line);
     }
-    passkey_table_free(&methods);
-    passkey_table_free(&depths);
+    result_table_free(&methods);
+    result_table_free(&depths);
     return status ? cli_fail_error(&err) : 0;
 }
 
@@ -147,43 +127,44 @@ static json_t *json_of_cell(const passkey *p, const passkey_row *row, int64_t le
     const method *m = row->method;
     json_t *out = json_pack("{s:s, s:s, s:o, s:o, s:I, s:f, s:o, s:o}", "method", m->name, "label", m->label, "factor",
                             m->factor != 0 ? cli_json_number(m->factor) : json_null(), "length_policy",
-                            row->depends_on_length ? json_string(passkey_policy_names[row->policy]) : json_null(), "length",
-                            (json_int_t)p->options.lengths[length], "depth", cell->depth, "right",
+                            row->depends_on_length ? json_string(length_policy_names[row->policy]) : json_null(), "length",
+                            (json_int_t)p->options.lengths.values[length], "depth", cell->depth, "right",
                             cli_json_number(passkey_accuracy(p, cell)), "trials", json_of_trials(p, cell));
     if (out && column->out_of_range && !cell->done)
-        (void)json_object_set_new(out, "error", explain_json_text(column->note.text));
+        (void)json_object_set_new(out, "error", cli_json_text(column->note.text));
     return out;
 }
 
 static json_t *json_of_totals(const passkey *p) {
     const passkey_options *o = &p->options;
     json_t *totals = json_array();
-    for (int64_t m = 0; m < o->methods_count; m++)
-        for (int64_t l = 0; l < o->lengths_count; l++)
-            (void)json_array_append_new(
-                totals, json_pack("{s:s, s:I, s:o}", "label", o->methods[m].label, "length", (json_int_t)o->lengths[l],
-                                  "right", cli_json_number(passkey_column_accuracy(p, &p->rows[m].columns[l]))));
+    for (int64_t m = 0; m < o->method.count; m++)
+        for (int64_t l = 0; l < o->lengths.count; l++)
+            (void)json_array_append_new(totals,
+                                        json_pack("{s:s, s:I, s:o}", "label", o->method.list[m].label, "length",
+                                                  (json_int_t)o->lengths.values[l], "right",
+                                                  cli_json_number(passkey_column_accuracy(p, &p->rows[m].columns[l]))));
     return totals;
 }
 
-/* All but the cells. */
+/* Everything but the cells. */
 static json_t *json_of_run(const passkey *p) {
     const passkey_options *o = &p->options;
     const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
     return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:o, s:o, s:o, s:s}, s:o, s:o}", "model",
-                     explain_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
+                     cli_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
                      (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(p->input.model),
-                     "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", passkey_cache_name(o->cache),
-                     "prompt", "needle", explain_json_text(o->phrases.needle), "question",
-                     explain_json_text(o->phrases.question), "answer", explain_json_text(o->phrases.answer), "match",
-                     o->contains ? "contains" : "exact", "card", run_card_json(&p->card), "totals", json_of_totals(p));
+                     "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", dtype_name(o->method.cache),
+                     "prompt", "needle", cli_json_text(o->phrases.needle), "question", cli_json_text(o->phrases.question),
+                     "answer", cli_json_text(o->phrases.answer), "match", o->contains ? "contains" : "exact", "card",
+                     run_card_json(&p->card), "totals", json_of_totals(p));
 }
 
 int passkey_print_json(const passkey *p, FILE *file) {
     const passkey_options *o = &p->options;
     json_t *run = json_of_run(p), *results = json_array();
-    for (int64_t m = 0; m < o->methods_count; m++)
-        for (int64_t l = 0; l < o->lengths_count; l++)
+    for (int64_t m = 0; m < o->method.count; m++)
+        for (int64_t l = 0; l < o->lengths.count; l++)
             for (int64_t d = 0; d < o->depths_count; d++)
                 (void)json_array_append_new(results, json_of_cell(p, &p->rows[m], l, &p->rows[m].columns[l].cells[d]));
     if (run)

@@ -1,6 +1,7 @@
-/* passkey_prompt.c: see passkey_prompt.h. */
+/* passkey_prompt.c: building prompts that fit into a length. */
 #include "tools/passkey/passkey_prompt.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
+#include "tools/common/model_input.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum { SENTENCES = sizeof filler / sizeof *filler, KEY_DIGITS_SIZE = 16 };
 static const char key_placeholder[] = "{key}";
 
 /* -- text -- */
-/* Where out is NULL, bytes are counted alone. */
+/* out NULL: only counts bytes. */
 typedef struct writer {
     char *out;
     size_t used;
@@ -73,39 +74,39 @@ static char *answer_text(const passkey_phrases *phrases, int key) {
     return w.out;
 }
 
-/* -- as many sentences as fit -- */
+/* -- fitting the filler -- */
 static int64_t place(int64_t sentences, double depth) {
     const int64_t before = (int64_t)(depth * (double)sentences + 0.5);
     return before < sentences ? before : sentences;
 }
 
-/* *ids, *count = the tokens of the prompt with so many sentences. */
+/* *ids, *count = the tokens of the prompt with `sentences` sentences of filler. */
 static gyre_status tokens_of(const passkey_template *m, double depth, int key, int64_t sentences, int32_t **ids,
                              int64_t *count, gyre_error *err) {
     char *text = passkey_prompt_text(&m->phrases, sentences, place(sentences, depth), key);
-    if (!text) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
+    if (!text) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
     const gyre_status status = gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, ids, count, err);
     free(text);
     return status;
 }
 
-/* A search for the most sentences that fit. */
+/* A search for the largest number of sentences that fits. */
 typedef struct prompt_fit {
     const passkey_template *template;
     double depth;
     int key;
-    int64_t room;      /* for the prompt's tokens */
-    int64_t sentences; /* the most known to fit; -1 = none yet */
-    int32_t *ids;      /* of it */
+    int64_t room;      /* maximum tokens of the prompt */
+    int64_t sentences; /* largest number known to fit; -1 = none yet */
+    int32_t *ids;      /* [count] of that prompt */
     int64_t count;
-    int64_t bare; /* tokens with no filler, where that was tried */
+    int64_t bare; /* tokens without filler, if that was tried */
 } prompt_fit;
 
 static gyre_status try_sentences(prompt_fit *f, int64_t sentences, int *fits, gyre_error *err) {
     int32_t *ids = NULL;
     int64_t count = 0;
     *fits = 0;
-    if (sentences > f->template->length) return GYRE_OK; /* a sentence is a token at least */
+    if (sentences > f->template->length) return GYRE_OK; /* a sentence has at least one token */
     const gyre_status status = tokens_of(f->template, f->depth, f->key, sentences, &ids, &count, err);
     if (status) return status;
     if (sentences == 0) f->bare = count;
@@ -121,9 +122,9 @@ static gyre_status try_sentences(prompt_fit *f, int64_t sentences, int *fits, gy
     return GYRE_OK;
 }
 
-/* From the guess in growing steps to one side, then between what fits and what does not. */
+/* Starts at the estimate and goes in one direction in doubling steps, then bisects. */
 static gyre_status fit_sentences(prompt_fit *f, gyre_error *err) {
-    int64_t low = -1, high = -1; /* known to fit; known not to */
+    int64_t low = -1, high = -1; /* known to fit; known not to fit */
     for (int64_t step = 1, at = f->template->initial_sentences; low < 0 || high < 0; step *= 2) {
         int fits;
         const gyre_status status = try_sentences(f, at, &fits, err);
@@ -132,7 +133,7 @@ static gyre_status fit_sentences(prompt_fit *f, gyre_error *err) {
             low = at;
         else
             high = at;
-        if (high == 0) return GYRE_OK; /* nothing fits: f->sentences says so */
+        if (high == 0) return GYRE_OK; /* nothing fits: f->sentences stays -1 */
         at = low < 0 ? high - step : low + step;
         if (at < 0) at = 0;
     }
@@ -152,14 +153,14 @@ static gyre_status fit_sentences(prompt_fit *f, gyre_error *err) {
 gyre_status passkey_prompt_make(passkey_prompt *out, const passkey_template *template, double depth, int key,
                                 gyre_error *err) {
     char *answer = answer_text(&template->phrases, key);
-    if (!answer) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
+    if (!answer) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
     const int64_t steps = template->steps ? template->steps : (int64_t)strlen(answer) + 1;
-    /* The last token of an answer is never read. */
+    /* The last token of an answer is not read. */
     prompt_fit f = {
         .template = template, .depth = depth, .key = key, .room = template->length - (steps - 1), .sentences = -1};
     gyre_status status = fit_sentences(&f, err);
     if (!status && f.sentences < 0)
-        status = cli_error(err, GYRE_EINVAL,
+        status = gyre_fail(err, GYRE_EINVAL,
                            "length %lld: too short; the prompt takes %lld tokens without filler, and its answer %lld "
                            "(passkey)",
                            (long long)template->length, (long long)f.bare, (long long)(steps - 1));
@@ -178,15 +179,7 @@ void passkey_prompt_free(passkey_prompt *prompt) {
     *prompt = (passkey_prompt){0};
 }
 
-static uint64_t hash_tokens(const int32_t *ids, int64_t count) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int64_t i = 0; i < count; i++)
-        for (unsigned shift = 0; shift < 32; shift += 8)
-            hash = (hash ^ ((uint32_t)ids[i] >> shift & 0xff)) * 0x100000001b3u;
-    return hash;
-}
-
-/* Filler comes round every few sentences: what some rounds of it take, all take. */
+/* The filler repeats every few sentences, so a few repetitions give the tokens of a sentence. */
 gyre_status passkey_template_init(passkey_template *template, const gyre_tokenizer *tokenizer,
                                   const passkey_phrases *phrases, int64_t length, int64_t steps, gyre_error *err) {
     enum { KEY = 55555, MEASURED = 10 * SENTENCES };
@@ -204,14 +197,14 @@ gyre_status passkey_template_init(passkey_template *template, const gyre_tokeniz
     const gyre_status status = passkey_prompt_make(&prompt, &m, 0.5, KEY, err);
     if (status) return status;
     m.initial_sentences = prompt.sentences;
-    m.hash = hash_tokens(prompt.ids, prompt.count);
+    m.hash = hash_token_ids(prompt.ids, prompt.count);
     passkey_prompt_free(&prompt);
     *template = m;
     return GYRE_OK;
 }
 
 /* -- keys -- */
-/* splitmix64's last steps: neighbouring numbers give unlike ones. */
+/* The output function of splitmix64: close inputs give unrelated outputs. */
 static uint64_t mix(uint64_t z) {
     z += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

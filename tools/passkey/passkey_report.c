@@ -1,11 +1,10 @@
-/* passkey_report.c: where keys are found: heat maps of length and depth, and a page around them. */
+/* passkey_report.c: the HTML report of gyre passkey: heat maps of length and depth, and tables. */
 #include "tools/passkey/passkey.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* out = 1 where the values step evenly. */
+/* out = 1 if the values are evenly spaced. */
 static int is_even(const double *x, int64_t count) {
     const double step = (x[count - 1] - x[0]) / (double)(count - 1);
     for (int64_t i = 1; i < count; i++)
@@ -13,7 +12,8 @@ static int is_even(const double *x, int64_t count) {
     return 1;
 }
 
-/* Cells of a map are all as wide: the axis is that on which the values step evenly, or else counts them. */
+/* All cells of a map have the same width.  out = an axis on which the values are evenly spaced: linear, logarithmic, or else
+ * by index. */
 static gyre_report_axis even_axis(const double *x, int64_t count, const char *label, const char *log_label,
                                   const char *counted) {
     double logs[2] = {log2(x[0]), log2(x[count - 1])};
@@ -25,7 +25,7 @@ static gyre_report_axis even_axis(const double *x, int64_t count, const char *la
     return (gyre_report_axis){counted, GYRE_REPORT_SCALE_LINEAR, 1, (double)count};
 }
 
-/* Panels and what they borrow. */
+/* The panels and the memory that they point to. */
 typedef struct picture {
     gyre_report_heatmap_grid panels;
     gyre_report_heatmap *maps;
@@ -40,60 +40,60 @@ static void free_picture(picture *f) {
 
 static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
     const passkey_options *o = &p->options;
-    const int64_t cells = o->lengths_count * o->depths_count;
+    const int64_t cells = o->lengths.count * o->depths_count;
     *f = (picture){.panels = GYRE_REPORT_HEATMAP_GRID_INIT};
-    f->maps = calloc((size_t)o->methods_count, sizeof *f->maps);
-    f->z = calloc((size_t)(o->methods_count * cells), sizeof *f->z);
-    f->axis = calloc((size_t)(o->lengths_count + o->depths_count), sizeof *f->axis);
-    if (!f->maps || !f->z || !f->axis) return cli_error(err, GYRE_ENOMEM, "figure: out of memory (passkey)");
-    for (int64_t m = 0; m < o->methods_count; m++) {
+    f->maps = calloc((size_t)o->method.count, sizeof *f->maps);
+    f->z = calloc((size_t)(o->method.count * cells), sizeof *f->z);
+    f->axis = calloc((size_t)(o->lengths.count + o->depths_count), sizeof *f->axis);
+    if (!f->maps || !f->z || !f->axis) return gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (passkey)");
+    for (int64_t m = 0; m < o->method.count; m++) {
         double *z = f->z + m * cells;
         for (int64_t d = 0; d < o->depths_count; d++)
-            for (int64_t l = 0; l < o->lengths_count; l++)
-                z[d * o->lengths_count + l] = 100 * passkey_accuracy(p, &p->rows[m].columns[l].cells[d]);
-        f->maps[m] = (gyre_report_heatmap){p->rows[m].method->label, o->lengths_count, o->depths_count, z};
+            for (int64_t l = 0; l < o->lengths.count; l++)
+                z[d * o->lengths.count + l] = 100 * passkey_accuracy(p, &p->rows[m].columns[l].cells[d]);
+        f->maps[m] = (gyre_report_heatmap){p->rows[m].method->label, o->lengths.count, o->depths_count, z};
     }
-    double *lengths = f->axis, *depths = f->axis + o->lengths_count;
-    for (int64_t l = 0; l < o->lengths_count; l++)
-        lengths[l] = (double)o->lengths[l];
+    double *lengths = f->axis, *depths = f->axis + o->lengths.count;
+    for (int64_t l = 0; l < o->lengths.count; l++)
+        lengths[l] = (double)o->lengths.values[l];
     for (int64_t d = 0; d < o->depths_count; d++)
         depths[d] = 100 * o->depths[d];
     f->panels.title = "Keys found, by length and depth";
-    f->panels.x = even_axis(lengths, o->lengths_count, "length (tokens)", "length (log2 of tokens)", "length (in order)");
+    f->panels.x = even_axis(lengths, o->lengths.count, "length (tokens)", "length (log2 of tokens)", "length (in order)");
     f->panels.y = is_even(depths, o->depths_count)
                       ? (gyre_report_axis){"depth (%)", GYRE_REPORT_SCALE_LINEAR, depths[0], depths[o->depths_count - 1]}
                       : (gyre_report_axis){"depth (in order)", GYRE_REPORT_SCALE_LINEAR, 1, (double)o->depths_count};
     f->panels.z = (gyre_report_axis){"right (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100};
     f->panels.palette = GYRE_REPORT_PALETTE_SEQUENTIAL;
     f->panels.maps = f->maps;
-    f->panels.maps_count = o->methods_count;
+    f->panels.maps_count = o->method.count;
     return GYRE_OK;
 }
 
-/* A map needs two cells each way, and one that was measured. */
+/* A map needs two lengths, two depths and one measured cell. */
 static int has_picture(const passkey *p) {
     const passkey_options *o = &p->options;
     int known = 0;
-    for (int64_t m = 0; m < o->methods_count; m++)
-        for (int64_t l = 0; l < o->lengths_count; l++)
+    for (int64_t m = 0; m < o->method.count; m++)
+        for (int64_t l = 0; l < o->lengths.count; l++)
             known |= !p->rows[m].columns[l].out_of_range;
-    return known && o->lengths_count > 1 && o->depths_count > 1;
+    return known && o->lengths.count > 1 && o->depths_count > 1;
 }
 
 gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
     picture f;
     char *svg = NULL;
-    if (!has_picture(p)) return cli_error(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.figure);
+    if (!has_picture(p)) return gyre_fail(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.run.figure);
     gyre_status status = make_picture(p, &f, err);
     if (!status) status = gyre_report_heatmap_grid_svg(&f.panels, &svg, err);
     if (!status) {
         cli_output output;
-        int failed = cli_output_open(&output, p->options.figure);
+        int failed = cli_output_open(&output, p->options.run.figure);
         if (!failed) {
             fputs(svg, output.file);
             failed = cli_output_close(&output, 0);
         }
-        if (failed) status = cli_error(err, GYRE_EIO, "figure: cannot be written (%s)", p->options.figure);
+        if (failed) status = gyre_fail(err, GYRE_EIO, "figure: cannot be written (%s)", p->options.run.figure);
     }
     gyre_report_free(svg);
     free_picture(&f);
@@ -117,18 +117,18 @@ static void introduction(const passkey *p, gyre_report_page *page) {
 static void lengths_note(const passkey *p, gyre_report_page *page) {
     const passkey_options *o = &p->options;
     char text[2048] = "Filler is whole sentences. Tokens of the prompts:";
-    for (int64_t l = 0; l < o->lengths_count; l++) {
+    for (int64_t l = 0; l < o->lengths.count; l++) {
         const size_t used = strlen(text);
-        int64_t least, most;
-        passkey_prompt_tokens(p, l, &least, &most);
-        snprintf(text + used, sizeof text - used, "%s %lld to %lld at %lld", l ? "," : "", (long long)least, (long long)most,
-                 (long long)o->lengths[l]);
+        int64_t min, max;
+        passkey_prompt_tokens(p, l, &min, &max);
+        snprintf(text + used, sizeof text - used, "%s %lld to %lld at %lld", l ? "," : "", (long long)min, (long long)max,
+                 (long long)o->lengths.values[l]);
     }
     (void)gyre_report_page_paragraph(page, text);
 }
 
 static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *err) {
-    passkey_table methods = {.columns = NULL}, depths = {.columns = NULL};
+    result_table methods = {.columns = NULL}, depths = {.columns = NULL};
     picture f = {.maps = NULL};
     gyre_status status = passkey_table_methods(p, &methods, err);
     if (!status) status = passkey_table_depths(p, &depths, err);
@@ -143,8 +143,8 @@ static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *
                 page, &f.panels, "At the top the key stands just before the question. Grey was not measured.");
         (void)gyre_report_page_table(page, &depths.table);
     }
-    passkey_table_free(&methods);
-    passkey_table_free(&depths);
+    result_table_free(&methods);
+    result_table_free(&depths);
     free_picture(&f);
     return status;
 }
@@ -152,18 +152,15 @@ static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *
 gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
     gyre_report_page *page = NULL;
     gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES + 1];
-    char room[RUN_CARD_LINE], date[32] = "";
-    const time_t now = time(NULL);
-    struct tm utc;
+    char room[RUN_CARD_LINE], date[REPORT_DATE];
     gyre_status status = gyre_report_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
     if (status) return status;
     introduction(p, page);
     status = tables(p, page, err);
-    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
     int64_t count = run_card_key_values(&p->card, facts, room);
-    facts[count++] = (gyre_report_key_value){"date", date};
+    facts[count++] = (gyre_report_key_value){"date", report_date(date)};
     (void)gyre_report_page_footer(page, facts, count);
-    if (!status) status = gyre_report_page_write(page, p->options.report, err);
+    if (!status) status = gyre_report_page_write(page, p->options.run.report, err);
     gyre_report_page_free(page);
     return status;
 }

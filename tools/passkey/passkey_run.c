@@ -1,12 +1,13 @@
-/* passkey_run.c: see passkey_run.h. */
+/* passkey_run.c: the trials, distributed over threads. */
 #include "tools/passkey/passkey_run.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include "tools/common/utf8_text.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads end at multiples of this, so that a token is read with the same others whatever was kept: the bits stay the same. */
+/* Reads end at multiples of this.  A token is then always read together with the same others, whatever was cached before, and
+ * the result is the same to the bit. */
 enum { PREFILL_CHUNK = 128 };
 
 typedef struct trial_index {
@@ -17,10 +18,10 @@ typedef struct shared {
     passkey_job *job;
     trial_index *tasks; /* [tasks_count] deepest first */
     int64_t tasks_count, workers;
-    int64_t *trials_left; /* [cells_count] trials to do */
-    int64_t reported;     /* cells, from the first */
+    int64_t *trials_left; /* [cells_count] */
+    int64_t reported;     /* number of cells reported so far */
     pthread_mutex_t lock;
-    gyre_status status; /* the first failure of all */
+    gyre_status status; /* the first failure of any worker */
     gyre_error error;
 } shared;
 
@@ -28,9 +29,8 @@ typedef struct worker {
     shared *all;
     gyre_context *context;
     float *logits;
-    int32_t *cached_ids; /* [cached_count] tokens that the reader has */
+    int32_t *cached_ids; /* [cached_count] tokens in the context */
     int64_t cached_count, read;
-    const gyre_exec *exec; /* for each read; NULL = none */
 } worker;
 
 /* -- reading -- */
@@ -41,12 +41,12 @@ static int64_t common_prefix(const worker *w, const passkey_prompt *p) {
     return n / PREFILL_CHUNK * PREFILL_CHUNK;
 }
 
-/* Logits are those after the last token. */
+/* w->logits = those after the last token. */
 static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) {
     const int whole = w->all->job->unchunked_prefill;
     const int64_t cached = whole ? 0 : common_prefix(w, p);
     gyre_status status = gyre_context_truncate(w->context, cached);
-    if (status) return cli_error(err, status, "context: does not forget (passkey)");
+    if (status) return gyre_fail(err, status, "context: does not forget (passkey)");
     w->cached_count = cached;
     for (int64_t n = 0; w->cached_count < p->count; w->cached_count += n) {
         n = p->count - w->cached_count;
@@ -60,12 +60,12 @@ static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) 
     return GYRE_OK;
 }
 
-/* What the model says next, word by word until the answer is right, as long as it may become so, or as long as it may be. */
+/* The generated answer.  Generation stops when the answer is right, at the end token, or after prompt->steps tokens. */
 typedef struct answer_state {
     const passkey_prompt *prompt;
     int32_t *ids; /* [prompt->steps] */
     int64_t count;
-    char *text; /* of ids; NULL before the first */
+    char *text; /* [bytes] of ids; NULL before the first */
     size_t bytes;
     int right;
 } answer_state;
@@ -89,7 +89,7 @@ static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) 
     for (;;) {
         const int32_t token = gyre_sample(w->logits, vocab, &greedy, &state);
         if (token < 0)
-            return cli_error(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (passkey)",
+            return gyre_fail(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (passkey)",
                              (long long)gyre_context_tokens(w->context));
         if (token == end) return s->count ? GYRE_OK : check_answer(s, job, err);
         s->ids[s->count++] = token;
@@ -103,7 +103,7 @@ static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) 
 
 static gyre_status run_prompt(worker *w, const passkey_prompt *p, passkey_trial *out, gyre_error *err) {
     answer_state s = {.prompt = p, .ids = calloc((size_t)p->steps, sizeof *s.ids)};
-    gyre_status status = s.ids ? prefill(w, p, err) : cli_error(err, GYRE_ENOMEM, "answer: out of memory (passkey)");
+    gyre_status status = s.ids ? prefill(w, p, err) : gyre_fail(err, GYRE_ENOMEM, "answer: out of memory (passkey)");
     if (!status) status = generate_answer(w, &s, err);
     if (!status) {
         out->right = s.right;
@@ -118,7 +118,7 @@ static gyre_status run_prompt(worker *w, const passkey_prompt *p, passkey_trial 
 }
 
 /* -- trials -- */
-/* Under the lock.  Cells are told in order, whichever is done first. */
+/* Called with the lock held.  Reports cells in order, whichever is done first. */
 static void report_done(shared *all, int64_t cell) {
     passkey_job *job = all->job;
     all->trials_left[cell]--;
@@ -143,7 +143,8 @@ static gyre_status run_trial(worker *w, const trial_index *t, gyre_error *err) {
     return status;
 }
 
-/* Worker `index` takes every so manieth task: whatever it did before lay as deep or deeper. */
+/* Worker `index` takes tasks index, index + workers, ...  They come deepest first, so its earlier tasks were at least as
+ * deep. */
 static void work(void *arg, int64_t index) {
     worker *w = (worker *)arg + index;
     shared *all = w->all;
@@ -176,19 +177,19 @@ static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gy
     *w = (worker){.all = all};
     w->logits = malloc((size_t)vocab * sizeof *w->logits);
     w->cached_ids = malloc((size_t)job->template->length * sizeof *w->cached_ids);
-    if (!w->logits || !w->cached_ids) return cli_error(err, GYRE_ENOMEM, "logits: out of memory (passkey)");
+    if (!w->logits || !w->cached_ids) return gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (passkey)");
     return gyre_context_create(&w->context, job->model, &options, err);
 }
 
 static void run_workers(shared *all, const gyre_exec *exec) {
-    const int64_t width = exec && exec->concurrency > 1 ? exec->concurrency : 1;
-    /* Fewer trials than threads: one after another, each on all of them. */
-    const int apart = all->tasks_count >= width;
-    all->workers = apart ? width : 1;
+    const int64_t threads = exec && exec->concurrency > 1 ? exec->concurrency : 1;
+    /* With fewer trials than threads, trials run one after another, each on all threads. */
+    const int parallel = all->tasks_count >= threads;
+    all->workers = parallel ? threads : 1;
     worker *workers = calloc((size_t)all->workers, sizeof *workers);
-    if (!workers) all->status = cli_error(&all->error, GYRE_ENOMEM, "workers: out of memory (passkey)");
+    if (!workers) all->status = gyre_fail(&all->error, GYRE_ENOMEM, "workers: out of memory (passkey)");
     for (int64_t i = 0; i < all->workers && !all->status; i++)
-        all->status = open_worker(&workers[i], all, apart ? NULL : exec, &all->error);
+        all->status = open_worker(&workers[i], all, parallel ? NULL : exec, &all->error);
     if (!all->status && exec && all->workers > 1)
         exec->run(exec->ctx, work, workers, all->workers);
     else if (!all->status)
@@ -202,7 +203,7 @@ static void run_workers(shared *all, const gyre_exec *exec) {
     free(workers);
 }
 
-/* Deepest first; cells of one depth in order. */
+/* Deepest first; cells of equal depth stay in order. */
 static void list_tasks(shared *all) {
     const passkey_job *job = all->job;
     for (int64_t c = 0; c < job->cells_count; c++) {
@@ -228,7 +229,7 @@ gyre_status passkey_run(passkey_job *job, const gyre_exec *exec, gyre_error *err
         list_tasks(&all);
         if (all.tasks_count) run_workers(&all, exec);
     } else {
-        all.status = cli_error(&all.error, GYRE_ENOMEM, "trials: out of memory (passkey)");
+        all.status = gyre_fail(&all.error, GYRE_ENOMEM, "trials: out of memory (passkey)");
     }
     (void)pthread_mutex_destroy(&all.lock);
     free(all.tasks);

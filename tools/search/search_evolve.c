@@ -1,19 +1,25 @@
-/* search_problem.c: seeds, then generation after generation of children, each cut down to its best while it reads. */
+/* search_evolve.c: the initial candidates, then generations of children, each by successive halving. */
 #include "tools/search/search_evolve.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNGS = 5, MAX_CONTENDERS = SEARCH_MAX_INITIAL, MAX_ATTEMPTS = 8 }; /* no fewer seeds may race than children */
+enum {
+    RUNGS = 5,
+    MAX_CONTENDERS = SEARCH_MAX_INITIAL,
+    MAX_ATTEMPTS = 8
+}; /* at least as many initial candidates as children */
 
 typedef struct search_state {
     const search_problem *problem;
-    search_candidate population[SEARCH_POPULATION + 1]; /* [members], the best first; one more while one joins */
+    search_candidate
+        population[SEARCH_POPULATION + 1]; /* [population_count] the best first; one more while a candidate joins */
     int64_t population_count;
-    search_candidate contenders[MAX_CONTENDERS]; /* [runners] who race now */
+    search_candidate contenders[MAX_CONTENDERS]; /* [contenders_count] of the current round */
     int64_t contenders_count;
-    int evaluate_fully[MAX_CONTENDERS]; /* by id, of the seeds */
+    int evaluate_fully[MAX_CONTENDERS]; /* by id, of the initial candidates */
     uint64_t random;
     int64_t rung[RUNGS];
     int64_t spent, created, generations;
@@ -21,7 +27,7 @@ typedef struct search_state {
     search_result *result;
 } search_state;
 
-/* -- who is better -- */
+/* -- comparison -- */
 static int is_better(const search_candidate *a, const search_candidate *b) {
     if (a->mean != b->mean) return a->mean < b->mean;
     return a->id < b->id;
@@ -38,7 +44,7 @@ static double mean_of(const double *nats, int64_t count) {
     return sum / (double)count;
 }
 
-/* -- reading -- */
+/* -- evaluation -- */
 static gyre_status evaluate_up_to(search_state *s, search_candidate *x, int64_t to, gyre_error *err) {
     const int64_t from = x->measured, count = to - from;
     if (count <= 0) return GYRE_OK;
@@ -63,7 +69,7 @@ static int must_finish(const search_state *s, const search_candidate *x) {
     return x->id < s->problem->initial_count && s->evaluate_fully[x->id];
 }
 
-/* 1 where the population is full and all of it did better over the windows that x has read. */
+/* out = 1 if the population is full and all of it did better than x over the windows that x was measured on. */
 static int is_dominated(const search_state *s, const search_candidate *x) {
     if (s->population_count < SEARCH_POPULATION) return 0;
     for (int64_t i = 0; i < s->population_count; i++)
@@ -71,7 +77,7 @@ static int is_dominated(const search_state *s, const search_candidate *x) {
     return 1;
 }
 
-/* Keeps the better half, rounded up, of those that race, and who must finish; the rest leave. */
+/* Keeps the better half of the contenders, rounded up, and those that must finish.  Drops the rest. */
 static void halve_contenders(search_state *s) {
     qsort(s->contenders, (size_t)s->contenders_count, sizeof *s->contenders, by_mean);
     const int64_t half = (s->contenders_count + 1) / 2;
@@ -95,7 +101,8 @@ static void join_population(search_state *s, search_candidate *x) {
     if (s->population_count > SEARCH_POPULATION) free_candidate(&s->population[--s->population_count]);
 }
 
-/* Those in the field race; who reads all windows joins the population if he is among its best. */
+/* Measures the contenders on more and more windows, halving them in between.  Those measured on all windows join the
+ * population if they are among its best. */
 static gyre_status successive_halving(search_state *s, gyre_error *err) {
     for (int r = 0; r < RUNGS && !s->exhausted; r++) {
         for (int64_t i = 0; i < s->contenders_count && !s->exhausted; i++) {
@@ -113,14 +120,14 @@ static gyre_status successive_halving(search_state *s, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* -- births -- */
+/* -- new candidates -- */
 static gyre_status add_contender(search_state *s, const search_rescale *rescale, const char *origin, gyre_error *err) {
     search_candidate *x = &s->contenders[s->contenders_count];
     *x = (search_candidate){.id = s->created, .rescale = *rescale};
     snprintf(x->origin, sizeof x->origin, "%s", origin);
     x->nats = calloc((size_t)s->problem->windows, sizeof *x->nats);
     if (!x->nats)
-        return cli_error(err, GYRE_ENOMEM, "windows: out of memory for %lld (search)", (long long)s->problem->windows);
+        return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (search)", (long long)s->problem->windows);
     s->created++;
     s->contenders_count++;
     return GYRE_OK;
@@ -134,7 +141,7 @@ static int is_known(const search_state *s, const search_rescale *rescale) {
     return 0;
 }
 
-/* The better of two by chance. */
+/* out = the better of two random members. */
 static const search_candidate *draw_parent(search_state *s) {
     const int64_t a = search_random_below(&s->random, s->population_count),
                   b = search_random_below(&s->random, s->population_count);
@@ -174,12 +181,12 @@ static gyre_status next_generation(search_state *s, gyre_error *err) {
     const int64_t before = s->created;
     for (int i = 0; i < SEARCH_CHILDREN && !status; i++)
         status = add_child(s, i % 2, err);
-    if (s->created == before) s->exhausted = 1; /* a space so small that all of it is known */
+    if (s->created == before) s->exhausted = 1; /* the space is so small that all of it is known */
     return status ? status : successive_halving(s, err);
 }
 
-/* -- the whole -- */
-/* A budget below this might end before anybody has read all windows. */
+/* -- the search -- */
+/* A smaller budget might end before any candidate is measured on all windows. */
 int64_t search_min_budget(const search_problem *problem) {
     return problem->initial_count * problem->windows;
 }
@@ -205,15 +212,15 @@ static void fill_result(search_state *s) {
 static void plan_rungs(search_state *s) {
     const int64_t windows = s->problem->windows;
     for (int r = 0; r < RUNGS; r++) {
-        const int64_t share = (int64_t)1 << (RUNGS - 1 - r);
-        s->rung[r] = (windows + share - 1) / share;
+        const int64_t divisor = (int64_t)1 << (RUNGS - 1 - r);
+        s->rung[r] = (windows + divisor - 1) / divisor;
     }
 }
 
 gyre_status search_run(const search_problem *problem, search_result *out, gyre_error *err) {
     search_result result = {.nats = NULL};
     search_state *s = calloc(1, sizeof *s);
-    if (!s) return cli_error(err, GYRE_ENOMEM, "population: out of memory (search)");
+    if (!s) return gyre_fail(err, GYRE_ENOMEM, "population: out of memory (search)");
     s->problem = problem;
     s->random = problem->seed;
     s->result = &result;

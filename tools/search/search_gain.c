@@ -1,6 +1,6 @@
-/* search_gain.c: the paired bootstrap over windows: the same windows drawn for both sides. */
+/* search_gain.c: the paired bootstrap over windows: both methods use the same drawn windows. */
 #include "tools/search/search_gain.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include "tools/search/search_rescale.h"
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ static int by_value(const void *a, const void *b) {
 gyre_status search_gain(const double *before, const double *after, int64_t windows, uint64_t seed, search_interval *out,
                         gyre_error *err) {
     double *means = malloc(SEARCH_RESAMPLES * sizeof *means), all = 0;
-    if (!means) return cli_error(err, GYRE_ENOMEM, "bootstrap: out of memory (search)");
+    if (!means) return gyre_fail(err, GYRE_ENOMEM, "bootstrap: out of memory (search)");
     for (int64_t w = 0; w < windows; w++)
         all += before[w] - after[w];
     for (int r = 0; r < SEARCH_RESAMPLES; r++) {

@@ -1,30 +1,29 @@
-/* search_initial_candidates.c: position interpolation, NTK and YaRN, which the paper seeds with, and YaRN at a grid of
- * betas: a model of another length or base than Llama's may want others than 32 and 1, and its best is what a search is to
- * be measured by. */
+/* search_initial.c: position interpolation, NTK and YaRN, which the paper starts with, and YaRN at a grid of betas.  A model
+ * whose trained length or base differs from Llama's may need betas other than 32 and 1, and a search must be compared with
+ * the best of them. */
 #include "tools/search/search_initial.h"
 #include <stdio.h>
 #include <string.h>
 
 typedef struct initial_list {
     const search_space *space;
-    const gyre_config *base;
-    int64_t trained, to, count;
+    search_rotation rotation;
+    int64_t count;
     search_initial *initial; /* [count] */
 } initial_list;
 
 static gyre_status add(initial_list *s, const char *name, const method_betas *betas, gyre_error *err) {
     method m;
-    search_initial *seed = &s->initial[s->count];
+    search_initial *candidate = &s->initial[s->count];
     gyre_status status = method_parse(name, &m, err);
-    *seed = (search_initial){.evaluate_fully = s->count < SEARCH_INITIAL_OTHERS};
-    if (status == GYRE_OK)
-        status = search_rescale_from_method(s->space, &m, s->base, s->trained, s->to, betas, &seed->rescale, err);
+    *candidate = (search_initial){.evaluate_fully = s->count < SEARCH_INITIAL_OTHERS};
+    if (status == GYRE_OK) status = search_rescale_from_method(s->space, &s->rotation, &m, betas, &candidate->rescale, err);
     if (status != GYRE_OK) return status;
-    snprintf(seed->origin, sizeof seed->origin, "%s", name);
-    if (betas) snprintf(seed->origin, sizeof seed->origin, "%s, beta %g and %g", name, betas->fast, betas->slow);
+    snprintf(candidate->origin, sizeof candidate->origin, "%s", name);
+    if (betas) snprintf(candidate->origin, sizeof candidate->origin, "%s, beta %g and %g", name, betas->fast, betas->slow);
     int known = 0;
-    for (int64_t i = 0; i < s->count && !seed->evaluate_fully; i++)
-        known |= search_equal(s->space, &s->initial[i].rescale, &seed->rescale);
+    for (int64_t i = 0; i < s->count && !candidate->evaluate_fully; i++)
+        known |= search_equal(s->space, &s->initial[i].rescale, &candidate->rescale);
     s->count += !known;
     return GYRE_OK;
 }
@@ -33,8 +32,8 @@ gyre_status search_initial_candidates(const search_space *space, const gyre_conf
                                       search_initial initial[SEARCH_MAX_INITIAL], int64_t *count, gyre_error *err) {
     static const char *const names[SEARCH_INITIAL_OTHERS] = {"linear", "ntk", "yarn"};
     static const double fast[] = {64, 32, 16, 8, 4}, slow[] = {4, 2, 1, 0.5, 0.25};
-    initial_list s = {space, base, trained, to, 0, initial};
-    gyre_status status = GYRE_OK;
+    initial_list s = {.space = space, .initial = initial};
+    gyre_status status = search_rotation_init(&s.rotation, base, trained, to, err);
     for (int i = 0; i < SEARCH_INITIAL_OTHERS && !status; i++)
         status = add(&s, names[i], NULL, err);
     for (size_t f = 0; f < sizeof fast / sizeof *fast; f++)

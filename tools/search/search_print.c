@@ -1,7 +1,7 @@
-/* search_print.c: the held-out windows' perplexity of each method, what was gained over it and how surely. */
+/* search_print.c: perplexity of each method on the held-out windows, and the gain over it with its interval. */
 #include "tools/search/search_print.h"
 #include "report/report.h"
-#include "tools/explain/explain_text.h"
+#include "tools/cli/cli.h"
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ double search_gain_percent(double nats) {
     return 100 * (1 - exp(-nats));
 }
 
-/* -- for people -- */
+/* -- text -- */
 static void print_header(const search_report *r, FILE *file) {
     const search_windows *w = r->windows;
     const model_input *in = r->card->input;
@@ -72,12 +72,9 @@ int search_print_table(const search_report *r, FILE *file) {
     return 0;
 }
 
-/* -- for programs -- */
+/* -- JSON -- */
 static json_t *json_of_factors(const search_report *r, const search_rescale *rescale) {
-    json_t *list = json_array();
-    for (int64_t i = 0; i < r->problem->space.pairs; i++)
-        (void)json_array_append_new(list, json_real(rescale->factor[i]));
-    return list;
+    return cli_json_numbers(rescale->factor, r->problem->space.pairs);
 }
 
 static json_t *json_of_row(const search_report *r, const search_row *row, int itself) {
@@ -106,7 +103,7 @@ int search_print_json(const search_report *r, FILE *file) {
                                (json_int_t)r->found->generations, "resamples", (json_int_t)SEARCH_RESAMPLES);
     json_t *found = json_pack("{s:s, s:o, s:f, s:f, s:o}", "origin", r->found->origin, "factors",
                               json_of_factors(r, &r->found->rescale), "attention_factor", r->found->rescale.attention,
-                              "searched_nats", r->found->mean, "written", explain_json_text(r->written));
+                              "searched_nats", r->found->mean, "written", cli_json_text(r->written));
     return cli_json_write(file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "card", run_card_json(r->card),
                                           "trained_length", (json_int_t)r->trained, "to", (json_int_t)w->context, "stride",
                                           (json_int_t)w->stride, "tokens", (json_int_t)w->text.count, "held_out_windows",

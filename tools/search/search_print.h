@@ -1,7 +1,6 @@
-/* search_print.h: what a search found, for people and for programs. */
+/* search_print.h: the result of a search as text and as JSON. */
 #ifndef GYRE_TOOLS_SEARCH_PRINT_H
 #define GYRE_TOOLS_SEARCH_PRINT_H
-#include "tools/common/cli.h"
 #include "tools/common/run_card.h"
 #include "tools/search/search_evolve.h"
 #include "tools/search/search_gain.h"
@@ -9,27 +8,27 @@
 
 enum { SEARCH_ROWS = 6 };
 
-/* One way to read the held-out windows. */
+/* One method on the held-out windows. */
 typedef struct search_row {
     char label[SEARCH_ORIGIN];
     search_rescale rescale; /* attention 0: the model as it is */
-    double *nats;           /* [held windows] */
-    double mean, searched;  /* nats: on those; on the windows searched on, NaN where they were not all read */
-    search_interval gain;   /* of what was found, over this; zeros of itself */
+    double *nats;           /* [held-out windows] */
+    double mean, searched; /* nats on the held-out windows; on the windows searched on, NaN if not measured on all of them */
+    search_interval gain;  /* of the factors found over this row; 0 for their own row */
 } search_row;
 
 typedef struct search_report {
     const run_card *card;
-    const char *written; /* NULL = nothing */
+    const char *written; /* path of --write; NULL = none */
     const search_windows *windows;
     const search_problem *problem;
     const search_result *found;
-    search_row rows[SEARCH_ROWS];        /* [rows_count]; the last is what was found */
+    search_row rows[SEARCH_ROWS];        /* [rows_count]; the last row is the factors found */
     int64_t rows_count, trained, budget; /* budget: in evaluations of all windows */
     uint64_t seed;
 } search_report;
 
-/* out = what found gains over a row in perplexity, in percent of the row's. */
+/* out = the gain in nats as a reduction of perplexity, in percent. */
 double search_gain_percent(double nats);
 int search_print_table(const search_report *r, FILE *file);
 int search_print_json(const search_report *r, FILE *file);

@@ -1,15 +1,14 @@
-/* search_rescale.c: factors for the pairs: from known methods, and varied so that they never fall along the pairs.
+/* search_rescale.c: factors for the pairs: from known methods, and variations that keep them nondecreasing.
  *
- * No function of libm is called on the way from the seed to a child, so children are the same everywhere. */
+ * No libm function lies between the seed and a child, so children are the same on every machine. */
 #include "tools/search/search_rescale.h"
-#include "tools/common/cli.h"
 #include <math.h>
 #include <string.h>
 
-static const double mutation_probability = 0.3; /* the paper's probability that a gene changes */
+static const double mutation_probability = 0.3; /* probability that a factor changes, as in the paper */
 static const double steps_per_unit = 1000;
 
-/* -- chance -- */
+/* -- random numbers -- */
 uint64_t search_random_next(uint64_t *state) {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -25,7 +24,7 @@ int64_t search_random_below(uint64_t *state, int64_t n) {
     return (int64_t)(search_random_uniform(state) * (double)n);
 }
 
-/* Mean 0, variance 1: the sum of twelve uniforms less its mean. */
+/* Mean 0, variance 1: the sum of twelve uniform numbers minus its mean. */
 static double normal(uint64_t *random) {
     double sum = -6;
     for (int i = 0; i < 12; i++)
@@ -59,12 +58,12 @@ static double clamp(double x, double low, double high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Finer than the paper's steps of 0.01: a fast pair turns many times, and feels less. */
+/* Finer than the paper's steps of 0.01: fast pairs make many revolutions and react to smaller changes. */
 static double round_to_step(double x, double low, double high) {
     return clamp(floor(x * steps_per_unit + 0.5) / steps_per_unit, low, high);
 }
 
-/* Into the space, the factors in order again. */
+/* Clamps to the space and sorts the factors. */
 static void repair(const search_space *space, search_rescale *rescale) {
     double *f = rescale->factor;
     for (int64_t i = 0; i < space->pairs; i++) {
@@ -78,7 +77,7 @@ static void repair(const search_space *space, search_rescale *rescale) {
 }
 
 /* -- known methods -- */
-/* The frequencies that the scalings divide. */
+/* out[pairs] = the frequencies that scalings divide. */
 static gyre_status unscaled_frequencies(const gyre_config *base, double *out, gyre_error *err) {
     gyre_config config = *base;
     gyre_encoding *encoding = NULL;
@@ -92,23 +91,28 @@ static gyre_status unscaled_frequencies(const gyre_config *base, double *out, gy
     return status;
 }
 
-gyre_status search_rescale_from_method(const search_space *space, const method *m, const gyre_config *base, int64_t trained,
-                                       int64_t to, const method_betas *betas, search_rescale *out, gyre_error *err) {
-    double plain[SEARCH_PAIRS], method_frequencies[SEARCH_PAIRS], below = 1;
+gyre_status search_rotation_init(search_rotation *out, const gyre_config *base, int64_t trained, int64_t to,
+                                 gyre_error *err) {
+    *out = (search_rotation){.base = base, .trained = trained, .to = to};
+    return unscaled_frequencies(base, out->unscaled, err);
+}
+
+gyre_status search_rescale_from_method(const search_space *space, const search_rotation *rotation, const method *m,
+                                       const method_betas *betas, search_rescale *out, gyre_error *err) {
+    double frequencies[SEARCH_PAIRS], below = 1;
     gyre_config config;
     gyre_encoding *encoding = NULL;
     search_rescale rescale = {{0}, 0};
-    gyre_status status = unscaled_frequencies(base, plain, err);
-    if (status == GYRE_OK) status = method_config(m, base, trained, to, betas, &config, err);
+    gyre_status status = method_config(m, rotation->base, rotation->trained, rotation->to, betas, &config, err);
     if (status == GYRE_OK) {
         config.rope.table_positions = GYRE_NO_TABLE;
         status = gyre_encoding_create(&encoding, &config, NULL, err);
     }
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, to, method_frequencies, &rescale.attention);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, rotation->to, frequencies, &rescale.attention);
     gyre_encoding_free(encoding);
     if (status != GYRE_OK) return status;
-    for (int64_t i = 0; i < space->pairs; i++) /* the quotient of two rounded numbers may fall by the last bit */
-        below = rescale.factor[i] = clamp(plain[i] / method_frequencies[i], below, space->max_factor);
+    for (int64_t i = 0; i < space->pairs; i++) /* rounding may make a quotient smaller by its last bit */
+        below = rescale.factor[i] = clamp(rotation->unscaled[i] / frequencies[i], below, space->max_factor);
     rescale.attention = clamp(rescale.attention, space->attention_min, space->attention_max);
     *out = rescale;
     return GYRE_OK;
@@ -132,7 +136,7 @@ void search_rescale_config(const search_rescale *rescale, const double *ones, co
 }
 
 /* -- children -- */
-/* From the first pair to the last, each between the neighbours that it has by then. */
+/* Goes from the first pair to the last.  Each new factor lies between its neighbours at that time. */
 static void draw_between(const search_space *space, search_rescale *g, uint64_t *random) {
     for (int64_t i = 0; i < space->pairs; i++) {
         const double low = i > 0 ? g->factor[i - 1] : 1, high = i + 1 < space->pairs ? g->factor[i + 1] : space->max_factor;
@@ -141,7 +145,7 @@ static void draw_between(const search_space *space, search_rescale *g, uint64_t 
     }
 }
 
-/* out = how far the factors move, relatively: large steps early or late, by chance. */
+/* out = a random relative step size; large and small steps occur at any time of the search. */
 static double draw_step(uint64_t *random) {
     static const double steps[] = {0.01, 0.03, 0.1, 0.3};
     return steps[search_random_below(random, 4)];
@@ -155,13 +159,14 @@ static void perturb_some(const search_space *space, search_rescale *g, uint64_t 
     }
 }
 
-/* What lies above 1 is moved, or all of it: fast pairs are near 1 and feel the former, slow ones the latter. */
+/* Scales a range of factors, or their distance from 1: fast pairs have factors near 1, where only the latter is a small
+ * step. */
 static void perturb_range(const search_space *space, search_rescale *g, uint64_t *random) {
     const int64_t first = search_random_below(random, space->pairs),
                   count = 1 + search_random_below(random, space->pairs - first);
-    const double kept = search_random_uniform(random) < 0.5 ? 1 : 0, by = 1 + draw_step(random) * normal(random);
+    const double origin = search_random_uniform(random) < 0.5 ? 1 : 0, by = 1 + draw_step(random) * normal(random);
     for (int64_t i = first; i < first + count; i++)
-        g->factor[i] = kept + (g->factor[i] - kept) * by;
+        g->factor[i] = origin + (g->factor[i] - origin) * by;
 }
 
 static void perturb_attention(const search_space *space, search_rescale *g, uint64_t *random) {
@@ -192,7 +197,7 @@ static void uniform_crossover(const search_space *space, const search_rescale *b
     if (search_random_uniform(random) < 0.5) g->attention = b->attention;
 }
 
-/* The middle of three: what each of them owes to the windows' noise alone goes out. */
+/* The mean of three candidates reduces what each owes to noise in the windows. */
 static void average(const search_space *space, const search_rescale *b, const search_rescale *c, search_rescale *g) {
     for (int64_t i = 0; i < space->pairs; i++)
         g->factor[i] = (g->factor[i] + b->factor[i] + c->factor[i]) / 3;

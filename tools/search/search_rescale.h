@@ -1,8 +1,8 @@
-/* search_rescale.h: what gyre search changes: a number for each pair that its frequency is divided by, and one for cosines
- * and sines; where such numbers come from, how they vary and how they mix.
+/* search_rescale.h: what gyre search optimises: for each pair, a factor that its frequency is divided by, and one attention
+ * factor for cosines and sines.
  *
- * The factors never fall along the pairs (Ding et al. 2024, arXiv 2402.13753): a pair that turns slower is stretched at
- * least as much.  Everything here keeps that, and keeps within the space. */
+ * The factors never fall from one pair to the next (Ding et al. 2024, arXiv 2402.13753): a slower pair is stretched at least
+ * as much as a faster one.  All functions here keep that order and stay within the space. */
 #ifndef GYRE_TOOLS_SEARCH_RESCALE_H
 #define GYRE_TOOLS_SEARCH_RESCALE_H
 #include "gyre/gyre.h"
@@ -11,43 +11,53 @@
 enum { SEARCH_PAIRS = 256 };
 
 typedef struct search_rescale {
-    double factor[SEARCH_PAIRS]; /* of each pair, 0 past the last */
+    double factor[SEARCH_PAIRS]; /* [pairs]; 0 after the last pair */
     double attention;
 } search_rescale;
 
 typedef struct search_space {
     int64_t pairs;
-    double max_factor;                   /* factors lie in 1 .. most */
+    double max_factor;                   /* factors lie in 1 .. max_factor */
     double attention_min, attention_max; /* equal = fixed */
 } search_space;
 
-/* splitmix64: the same numbers everywhere; state: advanced. */
+/* A rotation and the lengths it is stretched between. */
+typedef struct search_rotation {
+    const gyre_config *base; /* borrowed */
+    int64_t trained, to;
+    double unscaled[SEARCH_PAIRS]; /* frequencies without any scaling */
+} search_rotation;
+
+/* splitmix64: the same numbers on every machine.  Advances state. */
 uint64_t search_random_next(uint64_t *state);
 double search_random_uniform(uint64_t *state); /* in [0, 1) */
-/* out = below n. */
+/* out = in 0 .. n - 1. */
 int64_t search_random_below(uint64_t *state, int64_t n);
 
-/* out = the space for a context of `to` tokens: the paper's 1 .. 1.25 to / trained for factors; for the attention factor 1
- * up to twice as far from 1 as YaRN's 0.1 ln(to / trained) + 1, or `fixed` where that is not 0. */
+/* out = the space for a context of `to` tokens.  Factors: 1 .. 1.25 to / trained, as in the paper.  Attention factor: `fixed`,
+ * or if that is 0, 1 .. 1 + 0.2 ln(to / trained), twice as far from 1 as YaRN's. */
 search_space search_space_of(int64_t pairs, int64_t trained, int64_t to, double fixed);
-/* out = 1 where the genes lie in the space and the factors never fall. */
+/* out = 1 if the factors lie in the space and never fall. */
 int search_is_valid(const search_space *space, const search_rescale *rescale);
 int search_equal(const search_space *space, const search_rescale *a, const search_rescale *b);
 
-/* *out = what the method divides frequencies by at a context, and its attention factor unless the space fixes one.  Errors:
- * those of method_encoding. */
-gyre_status search_rescale_from_method(const search_space *space, const method *m, const gyre_config *base, int64_t trained,
-                                       int64_t to, const method_betas *betas, search_rescale *out, gyre_error *err);
-/* *out = the config of those genes at a context, from the `base` of a model; borrows genes and ones[pairs], all 1, which
- * stand for lengths up to the trained one. */
+/* Errors: those of gyre_encoding_create. */
+gyre_status search_rotation_init(search_rotation *out, const gyre_config *base, int64_t trained, int64_t to,
+                                 gyre_error *err);
+/* *out = what the method divides frequencies by at length rotation->to, and its attention factor, clamped to the space.
+ * Errors: those of method_encoding. */
+gyre_status search_rescale_from_method(const search_space *space, const search_rotation *rotation, const method *m,
+                                       const method_betas *betas, search_rescale *out, gyre_error *err);
+/* *out = `base` with these factors at context `to`.  Borrows rescale and ones[pairs], the factors up to the trained length,
+ * all 1. */
 void search_rescale_config(const search_rescale *rescale, const double *ones, const gyre_config *base, int64_t trained,
                            int64_t to, gyre_config *out);
 
-/* out = a child of one parent: pairs drawn anew between their neighbours, as the paper does; or some, or a run of them,
- * moved. */
+/* *out = a child of one parent: factors redrawn between their neighbours, as in the paper; or some of them, or a range,
+ * changed. */
 void search_mutate(const search_space *space, const search_rescale *parent, uint64_t *random, search_rescale *out);
-/* out = a child of several: genes of a and b in turn by chance; a point between them; or a, moved by the difference of b and
- * c (which may be a). */
+/* *out = a child of several parents: each factor from a or b at random; a point between a and b; the mean of a, b and c; or a
+ * plus a multiple of b - c.  c may be a. */
 void search_cross(const search_space *space, const search_rescale *a, const search_rescale *b, const search_rescale *c,
                   uint64_t *random, search_rescale *out);
 

@@ -1,13 +1,16 @@
-/* search_windows.h: which windows are searched on, and which held out to judge what was found. */
+/* search_windows.h: the windows that a search uses, and the held-out windows that judge its result. */
 #ifndef GYRE_TOOLS_SEARCH_WINDOWS_H
 #define GYRE_TOOLS_SEARCH_WINDOWS_H
 #include "gyre/gyre_model.h"
 
-/* Every text is cut into stretches, of which the first is searched on, the second held out, and so on: no token is in both,
- * and where a text changes as it goes, both see that. */
+/* Each text is cut into blocks that alternate between the two sets:
+ *
+ *     | searched | held out | searched | held out | ...
+ *
+ * No token is in both sets, and both see a text that changes along the way. */
 typedef struct search_windows {
-    gyre_text text;                         /* all texts in a row; no window reaches from one into the next */
-    int64_t *searched, *held_out;           /* where each begins */
+    gyre_text text;                         /* all texts joined; no window crosses from one into the next */
+    int64_t *searched, *held_out;           /* [..._count] the first token of each window */
     int64_t searched_count, held_out_count; /* held_out_count: at least 2 */
     int64_t context, stride;
 } search_windows;
@@ -18,11 +21,11 @@ typedef struct search_window_options {
     uint64_t seed;
 } search_window_options;
 
-/* *out = windows of context tokens, every stride of them, spread evenly over the stretches where fewer are wanted than there
- * are; those to search on in an order drawn from the seed, so that the first of them are spread too.  EINVAL: a text too
- * short.  ENOMEM. */
+/* *out = windows of `context` tokens, one every `stride` tokens.  If there are more than wanted, they are spread evenly.  The
+ * windows to search on are shuffled by the seed, so that the first ones are spread as well.  Errors: EINVAL (the text is too
+ * short), ENOMEM. */
 gyre_status search_windows_create(const gyre_text *texts, int64_t texts_count, const search_window_options *wanted,
                                   search_windows *out, gyre_error *err);
-void search_windows_free(search_windows *windows); /* one that was zeroed is fine */
+void search_windows_free(search_windows *windows); /* also for one that is zeroed */
 
 #endif

@@ -1,15 +1,15 @@
-/* cmd_train.c: gyre train: a small decoder with any encoding, resumable after a kill. */
+/* cmd_train.c: gyre train: trains a small decoder with any encoding; a killed run can be resumed. */
 #include "gyre/gyre_train.h"
-#include "tools/common/cli.h"
-#include "tools/common/header_corpus.h"
-#include "tools/common/methods.h"
+#include "tools/cli/cli.h"
+#include "tools/common/method_options.h"
+#include "tools/common/training_text.h"
 #include "tools/common/variants.h"
+#include "tools/subcommands.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_TEXTS = 64 };
 enum {
     KEY_TEXT = CLI_FIRST_KEY,
     KEY_HEADERS,
@@ -30,27 +30,22 @@ enum {
     KEY_SAVE,
     KEY_RESUME,
     KEY_REPLACE,
-    KEY_FROM,
-    KEY_METHOD,
-    KEY_BETA_FAST,
-    KEY_BETA_SLOW
+    KEY_FROM
 };
 
 typedef struct train_options {
-    cli_options common; /* its -o is the folder */
-    const char *texts[MAX_TEXTS];
-    int64_t text_count;
+    cli_options common; /* first; its output is the folder */
+    training_texts texts;
     int headers, resume, replace;
-    int changes_training, changes_model; /* an option was given that a resumed run takes from its checkpoint, that --from
-                                            takes from its model */
+    int changes_training; /* 1: an option was given that --resume takes from the checkpoint */
+    int changes_model;    /* 1: an option was given that --from takes from its model */
     gyre_text_split split;
     int64_t tokens, save_every;
     gyre_dtype dtype;
     gyre_train_options run;
     variant encoding;
-    const char *from; /* a model to go on from, under a method */
-    method method;
-    method_betas betas;
+    const char *from; /* the model to fine-tune, under one method */
+    method_options method;
     char command[2048];
 } train_options;
 
@@ -58,35 +53,36 @@ static const struct argp_option OPTIONS[] = {
     {NULL, 0, NULL, 0, "The text:", 1},
     {"text", KEY_TEXT, "PATH", 0, "a file, or a folder with all files under it; may be repeated", 1},
     {"headers", KEY_HEADERS, NULL, 0, "the C library's and the kernel's headers under /usr/include", 1},
-    {"split", KEY_SPLIT, "all|train", 0, "train: leave out the files that evaluation holds out (default: all)", 1},
+    {"split", KEY_SPLIT, "all|train", 0, "train: leave out the files that are held out for evaluation (default: all)", 1},
     {NULL, 0, NULL, 0, "The model:", 2},
-    {"encoding", KEY_ENCODING, "NAME", 0, "rope, alibi, t5, ...: a name that is none lists them (default: rope)", 2},
+    {"encoding", KEY_ENCODING, "NAME", 0, "rope, alibi, t5, ...; a wrong name lists them (default: rope)", 2},
     {"width", KEY_WIDTH, "N", 0, "channels (default: 128)", 2},
     {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
     {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
-    {"hidden", KEY_HIDDEN, "N", 0, "channels inside the feed-forward (default: 2.75 x width)", 2},
+    {"hidden", KEY_HIDDEN, "N", 0, "channels inside the MLP (default: 2.75 x width)", 2},
     {NULL, 0, NULL, 0, "Fine-tuning:", 3},
-    {"from", KEY_FROM, "MODEL", 0, "begin with this model's weights and sizes", 3},
-    {"method", KEY_METHOD, "NAME[:FACTOR]", 0,
-     "and this context extension, at --context (default: none); known: " METHOD_NAMES "; any of " METHOD_MODIFIERS
-     " may follow a name, as in yarn:4+resonance",
-     3},
-    {"beta-fast", KEY_BETA_FAST, "TURNS", 0, "of by-parts and yarn (default: 32)", 3},
-    {"beta-slow", KEY_BETA_SLOW, "TURNS", 0, "of by-parts and yarn (default: 1)", 3},
+    {"from", KEY_FROM, "MODEL", 0, "start with this model's weights and sizes", 3},
+    OPTION_METHOD("NAME[:FACTOR]",
+                  "and with this context extension, at --context: one of " METHOD_NAMES
+                  ", followed by any of " METHOD_MODIFIERS ", as in yarn:4+resonance (default: none)",
+                  3),
+    OPTION_BETA_FAST("32", 3),
+    OPTION_BETA_SLOW("1", 3),
     {NULL, 0, NULL, 0, "The run:", 4},
     {"context", KEY_CONTEXT, "N", 0, "tokens (bytes) of a training sequence (default: 256)", 4},
-    {"tokens", KEY_TOKENS, "N", 0, "tokens to train on in all, rounded up to whole steps (default: 10000000)", 4},
-    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 8)", 4},
-    {"learning-rate", KEY_RATE, "X", 0, "at its peak (default: 0.004)", 4},
-    {"warmup", KEY_WARMUP, "N", 0, "steps (default: 100)", 4},
-    {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.8; 0: plain text)", 4},
-    {"seed", KEY_SEED, "N", 0, "of the weights and of the sequences drawn (default: 1)", 4},
+    {"tokens", KEY_TOKENS, "N", 0, "total number of training tokens, rounded up to whole steps (default: 10000000)", 4},
+    {"batch", KEY_BATCH, "N", 0, "sequences per step (default: 8)", 4},
+    {"learning-rate", KEY_RATE, "X", 0, "peak learning rate (default: 0.004)", 4},
+    {"warmup", KEY_WARMUP, "N", 0, "steps until the peak (default: 100)", 4},
+    {"mix", KEY_MIX, "SHARE", 0, "fraction of sequences with passkeys or copies (default: 0.8; 0: plain text)", 4},
+    {"seed", KEY_SEED, "N", 0, "seed of the weights and of the choice of sequences (default: 1)", 4},
     {NULL, 0, NULL, 0, "The result:", 5},
     {"output", 'o', "DIR", 0, "the folder to write", 5},
-    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "of the finished weights (default: f32)", 5},
+    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "data type of the finished weights (default: f32)", 5},
     {"save-every", KEY_SAVE, "N", 0, "steps between checkpoints (default: 200)", 5},
-    {"resume", KEY_RESUME, NULL, 0, "go on from the checkpoint in DIR, as if never stopped", 5},
-    {"replace", KEY_REPLACE, NULL, 0, "begin anew though DIR holds a model", 5},
+    {"resume", KEY_RESUME, NULL, 0,
+     "continue from the checkpoint in DIR, with the same result as a run that was not stopped", 5},
+    {"replace", KEY_REPLACE, NULL, 0, "start again even if DIR holds a model", 5},
     {0}};
 
 static const char *const SPLITS[] = {"all", "train"};
@@ -94,11 +90,9 @@ static const char *const SPLITS[] = {"all", "train"};
 static error_t parse_model_option(int key, char *arg, train_options *o) {
     gyre_model_config *m = &o->run.model;
     switch (key) {
-    case KEY_ENCODING: {
-        gyre_error err = {0};
-        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage_error("--encoding: %s", err.text);
+    case KEY_ENCODING:
+        o->encoding = variant_option(arg);
         break;
-    }
     case KEY_WIDTH:
         m->model_dim = cli_integer("--width", arg, 8, 1 << 14);
         break;
@@ -129,25 +123,14 @@ static error_t parse_model_option(int key, char *arg, train_options *o) {
     case KEY_MIX:
         o->run.retrieval_fraction = cli_number("--mix", arg, 0, 1);
         break;
-    case KEY_METHOD: {
-        gyre_error err = {0};
-        if (method_parse(arg, &o->method, &err)) cli_usage_error("--method: %s", err.text);
-        break;
-    }
     case KEY_FROM:
         o->from = arg;
         break;
-    case KEY_BETA_FAST:
-        o->betas.fast = cli_number("--beta-fast", arg, 1e-6, 1e9);
-        break;
-    case KEY_BETA_SLOW:
-        o->betas.slow = cli_number("--beta-slow", arg, 1e-6, 1e9);
-        break;
     case KEY_SEED:
-        o->run.seed = (uint64_t)cli_integer("--seed", arg, 0, INT64_MAX);
+        o->run.seed = cli_seed(arg);
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        if (method_option(&o->method, key, arg)) return ARGP_ERR_UNKNOWN;
     }
     o->changes_training = 1;
     o->changes_model |=
@@ -159,9 +142,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     train_options *o = state->input;
     switch (key) {
     case KEY_TEXT:
-        if (o->text_count == MAX_TEXTS)
-            cli_usage_error("--text: more than %d given; put the files into a folder", MAX_TEXTS);
-        o->texts[o->text_count++] = arg;
+        training_texts_add(&o->texts, arg);
         return 0;
     case 'o':
         o->common.output = arg;
@@ -173,7 +154,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->split = (gyre_text_split)cli_choice("--split", arg, SPLITS, 2);
         return 0;
     case KEY_DTYPE:
-        o->dtype = cli_dtype("--dtype", arg);
+        o->dtype = dtype_option("--dtype", arg, 0);
         return 0;
     case KEY_SAVE:
         o->save_every = cli_integer("--save-every", arg, 1, INT64_MAX);
@@ -191,26 +172,26 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const char DOC[] = "Train a small byte-level decoder on a text, with one position encoding."
-                          "\vThe folder DIR is written in the shape of a Hugging Face checkpoint, with the optimiser's "
-                          "state beside the model until the "
-                          "run is done.  After a kill, --resume goes on from the last checkpoint, and the result is the "
-                          "same to the last bit, for any "
-                          "number of threads.\n\n"
-                          "Example:\n  gyre train --text book.txt --encoding rope --context 256 -o runs/rope\n  gyre eval "
-                          "runs/rope --text book.txt "
-                          "--contexts 256,512,1k --methods none,ntk,yarn\n";
+static const char DOC[] =
+    "Trains a small byte-level decoder on a text, with one position encoding."
+    "\vThe folder DIR has the layout of a Hugging Face checkpoint, with the optimiser's state beside the model until the "
+    "run "
+    "is done.  After a kill, --resume continues from the last checkpoint.  The result is the same to the last bit, for any "
+    "number of threads.\n\n"
+    "Example:\n"
+    "  gyre train --text book.txt --encoding rope --context 256 -o runs/rope\n"
+    "  gyre eval runs/rope --text book.txt --contexts 256,512,1k --methods none,ntk,yarn\n";
 
 static void finish_options(train_options *o) {
     gyre_train_options *r = &o->run;
     if (!o->common.output) cli_usage_error("-o: the folder to write is missing");
-    if (!o->text_count && !o->headers) cli_usage_error("--text: a text to train on is missing (or --headers)");
-    if (o->text_count && o->headers) cli_usage_error("--headers: contradicts --text");
+    if (!o->texts.count && !o->headers) cli_usage_error("--text: a text to train on is missing (or --headers)");
+    if (o->texts.count && o->headers) cli_usage_error("--headers: contradicts --text");
     if (o->from && o->changes_model) cli_usage_error("--from: the encoding and the sizes are that model's");
     if (o->resume && o->changes_training)
         cli_usage_error("--resume: model and run come from the checkpoint; give only the text, -o and threads");
     if (o->resume && o->replace) cli_usage_error("--replace: contradicts --resume");
-    if (!o->from && (!method_is_none(&o->method) || o->betas.fast > 0 || o->betas.slow > 0))
+    if (!o->from && (!method_is_none(o->method.list) || o->method.betas.fast > 0 || o->method.betas.slow > 0))
         cli_usage_error("--method: extends a model that is there; name it with --from");
     if (r->model.model_dim % r->model.heads)
         cli_usage_error("--heads: %lld do not divide the width %lld", (long long)r->model.heads,
@@ -221,7 +202,7 @@ static void finish_options(train_options *o) {
     position->head_dim = r->model.head_dim;
     position->heads = r->model.heads;
     position->input.dim = r->model.model_dim;
-    if (variant_config(&o->encoding, r->context, r->context, &o->betas, position))
+    if (variant_config(&o->encoding, r->context, r->context, &o->method.betas, position))
         cli_usage_error("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
                         o->encoding.name);
     const int64_t per_step = r->batch * r->context;
@@ -230,10 +211,10 @@ static void finish_options(train_options *o) {
 
 static gyre_status open_text(const train_options *o, gyre_text *text, gyre_error *err) {
     if (o->headers) return header_corpus_open(text, o->split, o->run.context + 1, err);
-    return gyre_text_open(text, o->texts, o->text_count, o->split, o->run.context + 1, err);
+    return gyre_text_open(text, o->texts.paths, o->texts.count, o->split, o->run.context + 1, err);
 }
 
-/* The sizes are the model's, its rotation is the method's at the context trained on. */
+/* Takes the sizes from the model and the rotation from the method at the training context. */
 static gyre_status create_finetuning(const train_options *o, const gyre_text *text, const gyre_exec *exec,
                                      gyre_trainer **out, gyre_error *err) {
     gyre_model *base = NULL;
@@ -242,11 +223,11 @@ static gyre_status create_finetuning(const train_options *o, const gyre_text *te
     gyre_status status = gyre_model_open_to_train(&base, o->from, err);
     if (status) return status;
     r.model = *gyre_model_get_config(base);
-    status = method_encoding(&o->method, &r.model.position, r.model.position.trained_length, r.context, &o->betas, &encoding,
-                             err);
+    status = method_encoding(o->method.list, &r.model.position, r.model.position.trained_length, r.context, &o->method.betas,
+                             &encoding, err);
     if (!status) {
         r.model.position = *gyre_encoding_get_config(encoding);
-        /* Unscaled, it is trained at this length from here on. */
+        /* Without a scaling, the training context becomes the trained length. */
         if (r.model.position.kind != GYRE_KIND_ROPE ||
             (r.model.position.rope.scaling == GYRE_SCALING_NONE && r.model.position.rope.far == GYRE_FAR_AS_NEAR))
             r.model.position.trained_length = r.context;
@@ -261,20 +242,20 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
                                 gyre_error *err) {
     if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
     if (access(o->common.output, F_OK) == 0 && !o->replace)
-        return cli_error(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
+        return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
                          o->common.output);
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
 
-/* The first checkpoint comes before the first step: a folder that cannot be written is found at once. */
+/* Saves the first checkpoint before the first step, so that a folder that cannot be written is found at once. */
 static gyre_status begin_saving(const train_options *o, gyre_trainer *t, gyre_error *err) {
     gyre_status status = gyre_trainer_describe(t, o->command, err);
-    cli_defer_signals(); /* from here on a run that stops leaves something to go on from */
+    cli_defer_signals(); /* from here on, a stopped run leaves a checkpoint */
     if (!status && !o->resume) status = gyre_trainer_save(t, o->common.output, err);
     return status;
 }
 
-/* *recent = mean loss of the last steps.  Ends early, with a checkpoint, on Ctrl-C. */
+/* *recent = running mean of the loss.  Ctrl-C ends the run early, with a checkpoint. */
 static gyre_status run(const train_options *o, gyre_trainer *t, double *recent, gyre_error *err) {
     const gyre_train_options *r = gyre_trainer_get_options(t);
     cli_progress progress;
@@ -345,7 +326,9 @@ int cmd_train(int argc, char **argv) {
     o.encoding = (variant){gyre_kind_name(GYRE_KIND_ROPE), GYRE_KIND_ROPE};
     gyre_train_options_suggest(&o.run);
     o.run.model.mlp_dim = 0;
-    if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
+    method_options_init(&o.method);
+    (void)method_option(&o.method, METHOD_KEY_ONE, "none");
+    o.method.betas = (method_betas){0, 0}; /* 0 = not given */
     cli_command_line(argc, argv, o.command, sizeof o.command);
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);
     finish_options(&o);
@@ -354,5 +337,6 @@ int cmd_train(int argc, char **argv) {
     if (cli_pool_open(&o.common, &pool, &exec)) return CLI_FAILED;
     const int status = train(&o, &exec);
     gyre_pool_free(pool);
+    method_options_free(&o.method);
     return status;
 }

@@ -1,9 +1,15 @@
-/* angle_table.c: rows of cos and sin, made by blocks.
+/* angle_table.c: rows of cos and sin, filled in by blocks of consecutive positions.
  *
- * Position m = anchor + j, j < BLOCK, has angle anchor x f + j x f: the cos and sin of an anchor are computed, those of the
- * steps j x f are kept, and a complex product gives the row.  In double it is off by a few 2^-53, so hardly ever does it
- * round to another float than the cos and sin computed directly; where it might, it is computed directly. */
+ *     positions    0 1 2 ... 63 | 64 65 ... 127 | 128 ...
+ *                  anchor 0       anchor 64       anchor 128
+ *
+ * Position m = anchor + j, j < BLOCK, has angle anchor x f + j x f.  The cos and sin of the steps j x f are stored, those of
+ * the anchor are computed, and a complex product gives the row.  In double the product is off by a few 2^-53, so it rarely
+ * rounds to a different float than the directly computed cos and sin.  Rows where it might are computed directly. */
 #include "core/rotation/angle_table.h"
+#include "core/encoding.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include "core/huge_pages.h"
 #include "core/rotation/angles.h"
@@ -16,24 +22,25 @@ enum { BLOCK = 64 };
 enum { EMPTY, FILLING, READY };
 typedef _Atomic unsigned char block_state;
 
-struct gyre_angle_table {
+typedef struct gyre_angle_table {
     int64_t rows, pairs;
     double *step;       /* [2][BLOCK][pairs]: cos, then sin of j x f */
-    block_state *state; /* [1 + 2 blocks]: of the steps, of each block of rows, of each block of wide ones */
+    block_state *state; /* [1 + 2 blocks]: of the steps, of each block in `row`, of each block in `rows_f64` */
     float *row;         /* [rows][2][pairs] */
-    double *rows_f64;   /* the same, or NULL */
-};
+    double *rows_f64;   /* the same in double, or NULL */
+} gyre_angle_table;
 
 static size_t blocks_of(int64_t rows) {
     return (size_t)((rows + BLOCK - 1) / BLOCK);
 }
 
+/* One allocation: the struct, steps, states, rows of floats, rows of doubles. */
 gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_t rows, gyre_error *err) {
     enum { ALIGN = 64 };
     const size_t head = (sizeof(gyre_angle_table) + ALIGN - 1) / ALIGN * ALIGN;
     const size_t steps = 2 * (size_t)BLOCK * (size_t)pairs * sizeof(double);
     const size_t states = (1 + 2 * blocks_of(rows) + ALIGN - 1) / ALIGN * ALIGN;
-    /* A wide row takes two; only where memory that is not touched costs nothing. */
+    /* A row of doubles takes the space of two rows of floats; only with malloc, where untouched memory costs nothing. */
     const size_t row = 2 * (size_t)pairs * sizeof(float), all = encoding->uses_malloc ? 3 * row : row;
     if ((uint64_t)rows > (SIZE_MAX / 2 - head - steps - states) / all)
         return gyre_fail(err, GYRE_ENOMEM, "rope.table_positions: more than memory can hold (gyre_config)");
@@ -61,7 +68,7 @@ void gyre_angle_table_make_default(gyre_encoding *encoding, int64_t pairs, int64
     if (rows > 0 && encoding->uses_malloc) (void)gyre_angle_table_make(encoding, pairs, rows, NULL);
 }
 
-/* 1: the caller shall fill it in, and set it to READY. */
+/* 1 if the caller now owns the block: it fills it in and sets it to READY. */
 static int claim_block(block_state *state) {
     unsigned char empty = EMPTY;
     return atomic_compare_exchange_strong_explicit(state, &empty, FILLING, memory_order_acquire, memory_order_relaxed);
@@ -97,7 +104,7 @@ void gyre_angle_steps_make(const gyre_encoding *encoding, int64_t length, void *
 }
 
 /* -- rows -- */
-/* pairs first .. first + count - 1 at position m. */
+/* c[i], s[i] = cos and sin of pair first + i at position m, i < count. */
 static void compute_row_f64(const gyre_encoding *encoding, int64_t m, int64_t first, int64_t count, double *c, double *s) {
     const gyre_angles angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, 0);
     double position[GYRE_MAX_AXES];
@@ -106,7 +113,7 @@ static void compute_row_f64(const gyre_encoding *encoding, int64_t m, int64_t fi
     gyre_angles_f64(&angles, encoding->frequency + first, first, count, position, c, s);
 }
 
-/* Rows of positions anchor + from .. anchor + from + rows - 1, inside one block, wherever they go. */
+/* Where the rows of positions anchor + from .. anchor + from + rows - 1, all in one block, are written. */
 typedef struct block_target {
     int64_t anchor, from, rows, out_row_stride;
     float *cosine, *sine;
@@ -139,7 +146,7 @@ static void fill_rows_by_steps(const gyre_angle_steps *by, const block_target *t
                             .cosine = c,
                             .sine = s,
                             .doubtful = doubtful};
-    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH) { /* PyTorch's path has no steps to go by */
+    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH) { /* PyTorch's bits cannot be made from steps */
         for (int64_t j = 0; j < to->rows; j++)
             fill_row_directly(by, to, j);
         return;
@@ -178,7 +185,7 @@ static gyre_angle_steps steps_of(const gyre_encoding *encoding) {
     return (gyre_angle_steps){gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, 0), encoding->frequency, t->step, t->pairs};
 }
 
-/* 1: the steps are there. */
+/* 1 if the steps are ready; 0 while another thread is filling them in. */
 static int ensure_steps(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
     if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH || block_is_ready(&t->state[0]))

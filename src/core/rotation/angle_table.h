@@ -1,44 +1,43 @@
-/* angle_table.h: rows of cos and sin that are made when they are first asked for and kept.
+/* angle_table.h: rows of cos and sin, computed on first use and then stored.
  *
- * A row holds what gyre_angles_f32 computes, to the last bit, so it makes no difference which of the two is used: a reader
- * never waits for another that is filling in a block, it computes its own. */
+ * A row holds exactly what gyre_angles_f32 computes, so either can be used.  A reader never waits while another thread fills
+ * in a block: it gets NULL and computes its own row. */
 #ifndef GYRE_CORE_ANGLE_TABLE_H
 #define GYRE_CORE_ANGLE_TABLE_H
 #include "core/rotation/angles.h"
 
-/* encoding->angles for `rows` positions from 0 of the `pairs` frequencies that the encoding has by then, or will; memory is
- * taken whole and not touched until it is needed. */
+/* encoding->angles = a table for positions 0 .. rows - 1 and the encoding's `pairs` frequencies, which may be set later.
+ * Takes all memory at once and does not touch it until it is needed.  Errors: ENOMEM. */
 gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_t rows, gyre_error *err);
-/* The same for as many positions as are worth it where nobody says how many: up to `length` (0 = unknown), bounded in rows
- * and bytes, and with malloc's memory alone.  Does without where there is no memory. */
+/* A table of default size: up to `length` positions (0 = unknown: 32768), at most 64 MiB of floats.  Makes no table with the
+ * caller's own allocator, or without memory. */
 void gyre_angle_table_make_default(gyre_encoding *encoding, int64_t pairs, int64_t length);
-/* out = [2][pairs]: cos, then sin of all pairs at position m, forward, attention factor included; NULL where m is
- * outside the table, or somebody is at work on its block. */
+/* out = [2][pairs]: cos, then sin of all pairs at position m, forward, attention factor included.  NULL if m is outside the
+ * table or another thread is filling in its block. */
 const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m);
-/* The same of positions m .. m + count - 1, one after the other; NULL where that of any of them is. */
+/* out = the adjacent rows of positions m .. m + count - 1; NULL if any of them is. */
 const float *gyre_angle_table_span(const gyre_encoding *encoding, int64_t m, int64_t count);
-/* The same in double, as gyre_angles_f64 computes them, for rows of that type. */
+/* gyre_angle_table_row in double, as gyre_angles_f64 computes it. */
 const double *gyre_angle_table_row_f64(const gyre_encoding *encoding, int64_t m);
-/* Rows of floats in the caller's memory, `row` elements from each to the next. */
+/* Rows of cos and of sin in the caller's memory, row_stride floats apart. */
 typedef struct gyre_cos_sin_rows {
     float *cosine, *sine;
     int64_t row_stride;
 } gyre_cos_sin_rows;
-/* The same for positions m .. m + count - 1, of any sign and inside the table or not, computed into out; what the table
- * keeps is the steps from position to position.  out = count, or 0: nothing was done (no table, several axes, or somebody is
- * making the steps). */
+/* Computes the rows of positions m .. m + count - 1, of any sign, inside the table or not, from the table's steps.  Returns
+ * count, or 0 if it did nothing (no table, several axes, or another thread is making the steps). */
 int64_t gyre_angle_table_fill_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out);
-/* out = positions from 0 that the table is for. */
+/* out = the number of positions, from 0, that the table is for; 0 without a table. */
 int64_t gyre_angle_table_length(const gyre_encoding *encoding);
-/* out = bytes of memory in use by now. */
+/* out = bytes of the blocks that are filled in. */
 size_t gyre_angle_table_bytes(const gyre_encoding *encoding);
 
-/* Rows of consecutive positions at any length in use, by steps made once in the caller's memory of gyre_angle_steps_bytes,
- * aligned for doubles.  Same bits as gyre_angles_f32. */
+/* Rows of consecutive positions at any context length, from steps made once per call in the caller's memory:
+ * gyre_angle_steps_bytes bytes, aligned for doubles.  Same bits as gyre_angles_f32. */
 typedef struct gyre_angle_steps {
     gyre_angles angles;
     const gyre_frequency *frequency; /* [pairs] */
-    const double *step;
+    const double *step;              /* [2][64][pairs]: cos, then sin of 0 .. 63 positions */
     int64_t pairs;
 } gyre_angle_steps;
 size_t gyre_angle_steps_bytes(int64_t pairs);

@@ -1,7 +1,7 @@
-/* angles.c: cos and sin of position x frequency, in double, the product carried in two of them. */
+/* angles.c: cos and sin of position x frequency, in double, with the product in two doubles. */
 #include "core/rotation/angles.h"
+#include "core/encoding.h"
 
-#include "core/rotation/angle_table.h"
 #include "core/rotation/torch_math.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ void gyre_angle(gyre_frequency frequency, double position, double *cosine, doubl
     const double m = position, product = m * frequency.high;
     const double rest = fma(m, frequency.high, -product) + m * frequency.low;
     const double c = cos(product), s = sin(product), second = 0.5 * rest * rest;
-    const double odd = rest - second * (1.0 / 3) * rest; /* 1024 rad per position leave a rest of up to 2^-12 at 2^31 */
+    const double odd = rest - second * (1.0 / 3) * rest; /* rest is up to 2^-12 for 1024 rad per position at 2^31 */
     *cosine = c - (odd * s + second * c);
     *sine = s + (odd * c - second * s);
 }
@@ -50,7 +50,7 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
     return buffer;
 }
 
-/* In float, and widened. */
+/* As PyTorch: in float; the results are widened to double. */
 static void torch_cos_sin(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                           const double *position, double *cosine, double *sine) {
     const gyre_encoding *encoding = angles->encoding;
@@ -89,70 +89,17 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
     }
 }
 
-/* The table holds forward angles with the forward factor, so an inverse that divides by it cannot use them. */
-static const float *table_row(const gyre_angles *angles, double m) {
-    const gyre_encoding *e = angles->encoding;
-    if (!e->angles || !angles->uses_stored || angles->far || angles->factor != e->attention_factor) return NULL;
-    return m >= 0 && m <= (double)GYRE_MAX_POSITION ? gyre_angle_table_row(e, (int64_t)m) : NULL;
-}
-
-/* Text, where all axes agree. */
-static int same_on_all_axes(const gyre_angles *angles, const double *position) {
-    for (int64_t a = 1; a < gyre_axes_of(angles->encoding); a++)
-        if (position[a] != position[0]) return 0;
-    return 1;
-}
-
-/* Axes that do not: each pair from the row of its own.  1 = done. */
-static int gather_table_rows(const gyre_angles *angles, int64_t first, int64_t count, const double *position,
-                             float *buffer) {
-    const gyre_encoding *e = angles->encoding;
-    const float *row[GYRE_MAX_AXES];
-    for (int64_t a = 0; a < gyre_axes_of(e); a++)
-        if (!(row[a] = table_row(angles, position[a]))) return 0;
-    for (int64_t j = 0; j < count; j++) {
-        const float *own = row[e->axis[first + j]] + first + j;
-        buffer[j] = own[0];
-        buffer[count + j] = own[e->config.rope.dim / 2];
-    }
-    return 1;
-}
-
-gyre_cos_sin_view gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                                  const double *position, float *buffer) {
-    const int one = same_on_all_axes(angles, position), negate_sine = angles->direction != GYRE_DIRECTION_FORWARD;
-    const float *row = one ? table_row(angles, position[0]) : NULL;
-    if (row) return (gyre_cos_sin_view){row + first, row + angles->encoding->config.rope.dim / 2 + first, negate_sine};
-    if (!one && gather_table_rows(angles, first, count, position, buffer))
-        return (gyre_cos_sin_view){buffer, buffer + count, negate_sine};
-    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
-    gyre_angles_f64(angles, frequency, first, count, position, c, s);
-    for (int64_t j = 0; j < count; j++) {
-        buffer[j] = (float)c[j];
-        buffer[count + j] = (float)s[j];
-    }
-    return (gyre_cos_sin_view){buffer, buffer + count, 0};
-}
-
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position) {
     const struct gyre_rope_config *rope = &encoding->config.rope;
     const double m = (double)position, w = (double)rope->far_window, by = rope->far_factor;
     switch (rope->far) {
     case GYRE_FAR_CLAMPED:
         return role == GYRE_ROLE_QUERY ? w : 0;
-    case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies have the division */
+    case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies include the division */
         return role == GYRE_ROLE_QUERY ? m + w * (by - 1) : m;
     case GYRE_FAR_GROUPED:
         return floor(m / by) + (role == GYRE_ROLE_QUERY ? w - floor(w / by) : 0);
     default:
         return m;
     }
-}
-
-void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
-                              int64_t count, double *out) {
-    const int64_t axes = gyre_axes_of(encoding);
-    for (int64_t a = 0; a < axes; a++)
-        for (int64_t i = 0; i < count; i++)
-            out[i * axes + a] = (double)gyre_position_at(positions, batch, first + i, a);
 }

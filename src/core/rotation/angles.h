@@ -1,52 +1,39 @@
-/* angles.h: from a position to the cos and sin that turn each pair. */
+/* angles.h: from a position to the cos and sin of each pair. */
 #ifndef GYRE_CORE_ANGLES_H
 #define GYRE_CORE_ANGLES_H
-#include "core/encoding.h"
+#include "core/rotation/frequency.h"
+#include "gyre/gyre.h"
+#include "kernels/kernels.h"
 
-/* Pairs worked on at a time: bounds the stack, whatever the dimension. */
+/* Pairs processed at a time, so that stack memory does not depend on the dimension. */
 enum { GYRE_PAIR_CHUNK = GYRE_ROTATE_MAX_PAIRS };
 
-/* cos and sin of position * (high + low), within an ulp or so of double for |position| <= 2^31. */
+/* *cosine, *sine of position * (high + low), within about an ulp of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);
 
-/* How the rows of one call turn.  Positions below are position[axis], one number an axis of the encoding (gyre_axes_of), in
- * double: the far ones may be fractions. */
+/* The rotation of one call.  Positions below are position[axis], one number for each axis of the encoding (gyre_axes_of), in
+ * double, because far positions may be fractions. */
 typedef struct gyre_angles {
     const gyre_encoding *encoding;
     gyre_direction direction;
-    int uses_stored; /* the frequencies stored in the encoding are those of `length` */
-    int far; /* turn as pairs of query and key at a distance of rope.far_window or more do: far positions in, far angles
-              * out */
+    int uses_stored; /* encoding->frequency is right for `length` */
+    int far;         /* 1: the rotation for pairs of query and key at a distance of rope.far_window or more.  Positions are
+                      * then far positions (gyre_far_position) */
     int64_t length;
     double factor; /* multiplies cos and sin */
 } gyre_angles;
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length);
-/* 1 if `position` leaves a row as it is, to the last bit. */
+/* 1 if the rotation at `position` is the identity, exactly. */
 int gyre_angles_identity(const gyre_angles *angles, const double *position);
-/* Frequencies of pairs first .. first + count - 1, stored ones or computed into buffer[count]. */
+/* out = the frequencies of pairs first .. first + count - 1: the stored ones, or computed into buffer[count]. */
 const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t first, int64_t count,
                                               gyre_frequency *buffer);
-/* cosine[j], sine[j] of pair first + j, of frequency[j], at `position`, direction, sense and factor included, in double. */
+/* cosine[j], sine[j] of pair first + j with frequency[j] at `position`, j < count; direction, sense of rotation and factor
+ * included. */
 void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                      const double *position, double *cosine, double *sine);
 
-/* The same rounded once to float: pointers into the encoding's table where it reaches, else into buffer[2 * count].  back: 1
- * = sine is that of the forward turn, and this one goes the other way. */
-typedef struct gyre_cos_sin_view {
-    const float *cosine, *sine;
-    int negate_sine;
-} gyre_cos_sin_view;
-gyre_cos_sin_view gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                                  const double *position, float *buffer);
-
-/* out = where a query (key) at `position` is placed for keys (queries) at a distance of rope.far_window or more. */
+/* out = the position that a query or key at `position` has in far pairs: those at a distance of rope.far_window or more. */
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position);
-/* out = axes the encoding reads, at least 1. */
-static inline int64_t gyre_axes_of(const gyre_encoding *encoding) {
-    return encoding->axis ? encoding->config.rope.axes : 1;
-}
-/* out[i * axes + a] = axis a of the position of token first + i. */
-void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
-                              int64_t count, double *out);
 
 #endif

@@ -1,9 +1,14 @@
-/* cos_sin.c: cos and sin of positions for who rotates by himself. */
+/* cos_sin.c: cos and sin of positions, for callers with a rotation of their own. */
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
+#include "core/scheme.h"
 #include "core/view.h"
+#include "util/error.h"
 
-enum { TOKENS_PER_ITEM = 256 }; /* of a work item */
+enum { TOKENS_PER_ITEM = 256 }; /* tokens of one call of the parallel loop */
 
 typedef struct angle_call {
     gyre_angles angles;
@@ -34,7 +39,7 @@ static void compute_token(const angle_call *call, int64_t b, int64_t t) {
     }
 }
 
-/* 1: the rows of consecutive positions are done. */
+/* Consecutive positions into contiguous floats, by steps.  out = 1 if done. */
 static int compute_run(const angle_call *call, int64_t b, int64_t first, int64_t count) {
     const gyre_view *c = call->cosine, *s = call->sine;
     if (call->positions->data || !call->angles.uses_stored || c->dtype != GYRE_DTYPE_F32 || c->stride[3] != 1 ||
@@ -53,28 +58,47 @@ static void compute_block(void *arg, int64_t block) {
         compute_token(call, b, first + t);
 }
 
+static gyre_status check_views(const gyre_encoding *encoding, const gyre_view *cosine, const gyre_view *sine,
+                               gyre_error *err) {
+    if (cosine->dtype != GYRE_DTYPE_F32 && cosine->dtype != GYRE_DTYPE_F64)
+        return gyre_fail(err, GYRE_EDTYPE, "cosine: is %s, neither F32 nor F64 (gyre_cos_sin)",
+                         gyre_dtype_text(cosine->dtype));
+    if (cosine->dtype != sine->dtype)
+        return gyre_fail(err, GYRE_EDTYPE, "sine: is %s, but cosine is %s (gyre_cos_sin)", gyre_dtype_text(sine->dtype),
+                         gyre_dtype_text(cosine->dtype));
+    gyre_status status = gyre_output_check(cosine, "cosine", "gyre_cos_sin", err);
+    if (status == GYRE_OK) status = gyre_output_check(sine, "sine", "gyre_cos_sin", err);
+    if (status != GYRE_OK) return status;
+    if (!gyre_same_shape(cosine->shape, sine->shape))
+        return gyre_fail(err, GYRE_ESHAPE,
+                         "sine: " GYRE_SHAPE_FORMAT " is not the shape of cosine, " GYRE_SHAPE_FORMAT " (gyre_cos_sin)",
+                         GYRE_SHAPE_ARGS(sine->shape), GYRE_SHAPE_ARGS(cosine->shape));
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    if (cosine->shape[2] != 1 || cosine->shape[3] != pairs)
+        return gyre_fail(err, GYRE_ESHAPE,
+                         "cosine: " GYRE_SHAPE_FORMAT " is not [batch, tokens, 1, rope.dim / 2 = %" PRId64
+                         "] (gyre_cos_sin)",
+                         GYRE_SHAPE_ARGS(cosine->shape), pairs);
+    return GYRE_OK;
+}
+
 gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_view *cosine,
                          const gyre_view *sine, const gyre_exec *exec, gyre_error *err) {
-    (void)err;
-    if (!encoding || !positions || !cosine || !sine) return GYRE_EINVAL;
-    if (!encoding->frequency || encoding->config.kind != GYRE_KIND_ROPE) return GYRE_EUNSUPPORTED;
-    if (cosine->dtype != sine->dtype || (cosine->dtype != GYRE_DTYPE_F32 && cosine->dtype != GYRE_DTYPE_F64))
-        return GYRE_EDTYPE;
-    gyre_status status = gyre_output_check(cosine);
-    if (status == GYRE_OK) status = gyre_output_check(sine);
-    if (status != GYRE_OK) return status;
-    const int64_t pairs = encoding->config.rope.dim / 2;
-    if (!gyre_same_shape(cosine->shape, sine->shape) || cosine->shape[2] != 1 || cosine->shape[3] != pairs)
-        return GYRE_ESHAPE;
-    if (gyre_view_elements(cosine->shape) == 0) return GYRE_OK;
-    status = gyre_positions_check(encoding, positions, cosine->shape[0], cosine->shape[1]);
+    if (!encoding || !positions)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_cos_sin)", encoding ? "positions" : "encoding");
+    if (!cosine || !sine) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_cos_sin)", cosine ? "sine" : "cosine");
+    if (!encoding->frequency || encoding->config.kind != GYRE_KIND_ROPE)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_cos_sin)", encoding->scheme->name);
+    gyre_status status = check_views(encoding, cosine, sine, err);
+    if (status != GYRE_OK || gyre_view_elements(cosine->shape) == 0) return status;
+    status = gyre_positions_check(encoding, positions, cosine->shape[0], cosine->shape[1], "positions", "gyre_cos_sin", err);
     if (status != GYRE_OK) return status;
     angle_call call = {.angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, positions->context_length),
                        .positions = positions,
                        .cosine = cosine,
                        .sine = sine,
                        .blocks = (cosine->shape[1] + TOKENS_PER_ITEM - 1) / TOKENS_PER_ITEM,
-                       .pairs = pairs};
+                       .pairs = cosine->shape[3]};
     gyre_parallel(exec, compute_block, &call, call.blocks * cosine->shape[0]);
     return GYRE_OK;
 }

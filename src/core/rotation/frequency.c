@@ -1,7 +1,7 @@
-/* frequency.c: every scaling of a rotation's frequencies, as one pure function of the config and the length in use.
+/* frequency.c: every scaling of a rotation's frequencies, as one pure function of the config and the context length.
  *
- * Formulas are those of the papers and of transformers 5, evaluated in long double: with the 64 bits it has on x86, the
- * angle of position 2^31 was never found off by more than 7e-11 rad.  Where long double is double, `low` is 0 and that error
+ * Formulas are those of the papers and of transformers 5, evaluated in long double.  With its 64 bits on x86, the angle at
+ * position 2^31 was never found off by more than 7e-11 rad.  Where long double is double, `low` is 0 and the error is
  * 2e-7. */
 #include "core/rotation/frequency.h"
 
@@ -11,7 +11,7 @@
 
 static const long double two_pi = 6.283185307179586476925286766559005768L;
 
-/* As trained.  Along several axes that each count their own frequencies, pair j of an axis with n pairs is that of a
+/* The unscaled frequency of a pair.  With axial axes, pair j of an axis with n pairs has the frequency of pair j in a
  * rotation of 2 n channels. */
 static long double theta_of(const struct gyre_rope_config *rope, long double base, int64_t pair) {
     int64_t pairs = rope->dim / 2;
@@ -24,13 +24,13 @@ static long double theta_of(const struct gyre_rope_config *rope, long double bas
     return powl(base, -(long double)pair / (long double)pairs);
 }
 
-/* What does not change from pair to pair. */
+/* Parameters of the scaling that all pairs share. */
 typedef struct scaling_params {
     const gyre_config *config;
     long double base;      /* after the NTK change of base */
     long double factor;    /* s at this length */
-    long double low, high; /* ends of the ramp: pair indices */
-    const double *divisor; /* LongRoPE */
+    long double low, high; /* YaRN and by-parts: ends of the ramp, as pair indices */
+    const double *divisor; /* LongRoPE: [rope.dim / 2] */
 } scaling_params;
 
 static gyre_frequency split_double(long double value) {
@@ -48,7 +48,7 @@ static int64_t length_in_use(const gyre_config *config, int64_t length) {
     return config->rope.context_length > 0 ? config->rope.context_length : config->trained_length;
 }
 
-/* s grows with the context: s n / L - (s - 1), which is 1 at n = L. */
+/* Dynamic NTK: s grows with the context, s n / L - (s - 1), which is 1 at n = L. */
 static long double dynamic_factor(const gyre_config *config, int64_t length) {
     const long double trained = (long double)config->trained_length;
     long double n = (long double)length_in_use(config, length);
@@ -56,28 +56,28 @@ static long double dynamic_factor(const gyre_config *config, int64_t length) {
     return (long double)config->rope.factor * n / trained - ((long double)config->rope.factor - 1.0L);
 }
 
-/* How many times what it was trained for the context is, 1 within that. */
+/* max(1, n / L). */
 static long double extension_ratio(const gyre_config *config, int64_t length) {
     const int64_t n = length_in_use(config, length);
     return n > config->trained_length ? (long double)n / (long double)config->trained_length : 1.0L;
 }
 
-/* The base that leaves pair 0 alone and divides the last pair by the factor. */
+/* The base that leaves pair 0 unchanged and divides the last pair by the factor. */
 static long double ntk_base(const gyre_config *config, long double factor) {
     const long double dim = (long double)config->rope.dim;
     return (long double)config->rope.base * powl(factor, dim / (dim - 2.0L));
 }
 
-/* The fractional pair index that makes `turns` turns over the trained length. */
+/* The fractional index of the pair that makes `revolutions` full circles over the trained length. */
 static long double pair_of_revolutions(const gyre_config *config, double revolutions) {
     const long double length = (long double)config->trained_length;
     return (long double)config->rope.dim * logl(length / (two_pi * (long double)revolutions)) /
            (2.0L * logl((long double)config->rope.base));
 }
 
-/* The ends are clamped to 0 and dim - 1, not dim / 2 - 1, and only the lower one from below and the upper one from above, as
- * in the released code: models were trained that way.  Where even the slowest pair makes more than beta_fast turns, low may
- * end above high, and the ramp divides the pairs it should keep (base 2, dim 64, L 2048: all of them). */
+/* As in the released code, with which models were trained: the upper end is clamped to dim - 1, not dim / 2 - 1, and each
+ * end is clamped on one side only.  If even the slowest pair makes more than beta_fast revolutions, low may end above high,
+ * and the ramp divides the pairs that it should keep (base 2, dim 64, L 2048: all of them). */
 static void yarn_ramp(scaling_params *r) {
     const struct gyre_rope_config *rope = &r->config->rope;
     r->low = pair_of_revolutions(r->config, rope->beta_fast);
@@ -123,7 +123,7 @@ static long double unit_ramp(long double x) {
     return x < 0.0L ? 0.0L : x > 1.0L ? 1.0L : x;
 }
 
-/* keep = 1: theta as trained; 0: divided. */
+/* keep = 1: theta unchanged; 0: theta divided by the factor. */
 static long double blend(long double theta, long double factor, long double keep) {
     return keep * theta + (1.0L - keep) * (theta / factor);
 }
@@ -132,14 +132,14 @@ static long double revolutions_over_trained(const scaling_params *r, long double
     return (long double)r->config->trained_length * theta / two_pi;
 }
 
-/* Share kept of a pair that makes `turns` turns: 0 below `slow`, 1 above `fast`.  The ends may coincide. */
+/* `keep` of a pair that makes so many revolutions: 0 up to `slow`, 1 from `fast` on, linear between.  slow may equal fast. */
 static long double kept_fraction(long double revolutions, double slow, double fast) {
     if (revolutions >= (long double)fast) return 1.0L;
     if (revolutions <= (long double)slow) return 0.0L;
     return (revolutions - (long double)slow) / ((long double)fast - (long double)slow);
 }
 
-/* exp(a (i + 1)^b) with a (dim / 2)^b = ln s: the last pair is divided by s itself, the others by less. */
+/* NTK-mixed: exp(a (i + 1)^b) with a (dim / 2)^b = ln s.  The last pair is divided by s itself, the others by less. */
 static long double mixed_divisor(const scaling_params *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
     const long double place = 2.0L * (long double)(pair + 1) / (long double)rope->dim;
@@ -171,7 +171,7 @@ static long double scaled_frequency(const scaling_params *r, int64_t pair) {
     }
 }
 
-/* With the wavelength a whole number, a pair meets no angle past its first turn that it has not met before. */
+/* Rounds the wavelength to a whole number of positions: after its first revolution a pair repeats the same angles. */
 static long double resonance_frequency(long double frequency) {
     if (frequency == 0.0L) return 0.0L;
     const long double wavelength = roundl(two_pi / frequency);
@@ -197,7 +197,7 @@ static double yarn_magnitude(double factor, double mscale) {
     return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
-/* One of mscale and mscale_all_dim alone is ignored, as transformers does. */
+/* mscale and mscale_all_dim count only together, as in transformers. */
 static double yarn_attention_factor(const struct gyre_rope_config *rope, double factor) {
     if (rope->mscale != 0.0 && rope->mscale_all_dim != 0.0)
         return yarn_magnitude(factor, rope->mscale) / yarn_magnitude(factor, rope->mscale_all_dim);
@@ -228,7 +228,7 @@ int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_
     }
 }
 
-/* By what the scaling does: rounding the wavelengths after it moves every pair a little, and is not counted. */
+/* Counts what the scaling itself does.  Resonance moves every pair a little and is not counted. */
 gyre_scaling_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
     const scaling_params r = scaling_params_of(config, length);
     const long double tolerance = 1e-9L;

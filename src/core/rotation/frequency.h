@@ -1,9 +1,9 @@
-/* frequency.h: from a config to radians per position.  The only place that knows what YaRN is. */
+/* frequency.h: from a config to radians per position.  Only this file and frequency_torch know the scalings' formulas. */
 #ifndef GYRE_CORE_FREQUENCY_H
 #define GYRE_CORE_FREQUENCY_H
 #include "gyre/gyre.h"
 
-/* Radians per position as the unevaluated sum high + low: with one double the angle at position 2^31 would be off by up to
+/* Radians per position as the unevaluated sum high + low.  With one double the angle at position 2^31 would be off by up to
  * 1e-7. */
 typedef struct gyre_frequency {
     double high, low;
@@ -12,13 +12,14 @@ typedef struct gyre_frequency {
 /* base^(-numerator / denominator). */
 gyre_frequency gyre_frequency_power(double base, int64_t numerator, int64_t denominator);
 
-/* out[j] = frequency of pair first + j, j < count, at context `length` (0 = config's own).  config is complete. */
+/* out[j] = frequency of pair first + j, j < count, at context length `length` (0 = config's own).  config has its defaults
+ * filled in. */
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out);
-/* What multiplies cos and sin at context `length` (0 = config's own). */
+/* out = the attention factor, which multiplies cos and sin, at context length `length` (0 = config's own). */
 double gyre_rope_attention_factor(const gyre_config *config, int64_t length);
 /* 1 if two context lengths (0 = config's own) give the same rotations: frequencies and attention factor. */
 int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other);
-/* How many pairs are kept, blended and divided at `length`. */
+/* out = how many pairs the scaling keeps, blends and divides at `length`. */
 gyre_scaling_parts gyre_rope_parts(const gyre_config *config, int64_t length);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { PAIR_BLOCK = 64 }; /* pairs at a time */
+enum { PAIR_BLOCK = 64 }; /* pairs processed at a time */
 
 int gyre_torch_supports(const gyre_config *config) {
     const struct gyre_rope_config *rope = &config->rope;
@@ -15,7 +15,7 @@ int gyre_torch_supports(const gyre_config *config) {
            rope->scaling != GYRE_SCALING_DYNAMIC_YARN;
 }
 
-/* What Python computes in double before tensors come in. */
+/* The base, which Python computes in double before it becomes a tensor. */
 static float base_of(const gyre_config *config, int64_t length) {
     const struct gyre_rope_config *rope = &config->rope;
     const double dim = (double)rope->dim, trained = (double)config->trained_length;
@@ -38,7 +38,7 @@ static double correction_dim(const gyre_config *config, double revolutions) {
            (2 * log(config->rope.base));
 }
 
-/* power = base^(2 i / dim): 1 / (s power) (1 - e) + 1 / power e, e = 1 - the ramp. */
+/* power = base^(2 i / dim).  out = (1 - e) / (s power) + e / power, e = 1 - ramp(i). */
 static float by_parts_frequency(const gyre_config *config, float power, int64_t pair) {
     const struct gyre_rope_config *rope = &config->rope;
     double low = correction_dim(config, rope->beta_fast), high = correction_dim(config, rope->beta_slow);

@@ -1,14 +1,16 @@
-/* permute.c: channels of pairs, and the rows of projections that make them, from one layout to the other. */
+/* permute.c: moves channels, or the rows of a projection, between the half and the interleaved layout. */
 #include "core/rotation/permute.h"
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/scheme.h"
 #include "core/view.h"
+#include "util/error.h"
 
 #include <string.h>
 
 /* -- in place -- */
 
-/* Pairs that are moved through a buffer; more are split, so that the stack does not grow with the row. */
+/* Up to so many pairs are moved through a buffer on the stack; longer rows are split in two. */
 enum { BUFFERED_PAIRS = 256 };
 
 typedef struct row {
@@ -25,14 +27,14 @@ static row row_at(const row *r, int64_t first) {
 static void reverse(const row *r, int64_t count) {
     char *low = r->data, *high = r->data + (count - 1) * r->stride;
     for (int64_t i = 0; i < count / 2; i++, low += r->stride, high -= r->stride) {
-        char kept[sizeof(double)];
-        memcpy(kept, low, (size_t)r->size);
+        char saved[sizeof(double)];
+        memcpy(saved, low, (size_t)r->size);
         memcpy(low, high, (size_t)r->size);
-        memcpy(high, kept, (size_t)r->size);
+        memcpy(high, saved, (size_t)r->size);
     }
 }
 
-/* [left][right] to [right][left]. */
+/* [left][right] becomes [right][left], by three reversals. */
 static void swap_blocks(const row *r, int64_t left, int64_t right) {
     const row rest = row_at(r, left);
     reverse(r, left);
@@ -50,7 +52,11 @@ static void move_buffered(const row *r, int64_t pairs, gyre_layout from, gyre_la
     gyre_copy_row(buffer, 1, r->data, stride, r->dtype, 2 * pairs);
 }
 
-/* Each half of the pairs apart makes [low][high][low][high], and the middle two change places. */
+/* Splits the row in two halves of the pairs.  For 4 pairs with members c and s:
+ *
+ *     c s c s . c s c s
+ *     c c s s . c c s s     each half deinterleaved
+ *     c c c c . s s s s     the two blocks in the middle swapped */
 static void deinterleave(const row *r, int64_t pairs) {
     const int64_t left = pairs / 2, right = pairs - left;
     const row middle = row_at(r, left), rest = row_at(r, 2 * left);
@@ -63,6 +69,7 @@ static void deinterleave(const row *r, int64_t pairs) {
     swap_blocks(&middle, left, right);
 }
 
+/* The steps of deinterleave in reverse. */
 static void interleave(const row *r, int64_t pairs) {
     const int64_t left = pairs / 2, right = pairs - left;
     const row middle = row_at(r, left), rest = row_at(r, 2 * left);
@@ -104,22 +111,41 @@ static void permute_head(const struct gyre_rope_config *rope, gyre_layout from, 
                       rope->first_channel + gyre_member_channel(to, rope->dim, i, m), head);
 }
 
+static int is_pair_layout(gyre_layout layout) {
+    return layout == GYRE_LAYOUT_HALF || layout == GYRE_LAYOUT_INTERLEAVED;
+}
+
+static gyre_status check_views(const gyre_encoding *encoding, const gyre_cview *in, const gyre_view *out, gyre_error *err) {
+    static const char where[] = "gyre_permute_rows";
+    if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype)
+        return gyre_fail(err, GYRE_EDTYPE, "out: is %s, but in is %s (%s)", gyre_dtype_text(out->dtype),
+                         gyre_dtype_text(in->dtype), where);
+    if (!gyre_same_shape(in->shape, out->shape))
+        return gyre_fail(err, GYRE_ESHAPE, "out: " GYRE_SHAPE_FORMAT " is not the shape of in, " GYRE_SHAPE_FORMAT " (%s)",
+                         GYRE_SHAPE_ARGS(out->shape), GYRE_SHAPE_ARGS(in->shape), where);
+    gyre_status status = gyre_cview_check(in, "in", where, err);
+    if (status == GYRE_OK) status = gyre_output_check(out, "out", where, err);
+    if (status != GYRE_OK) return status;
+    if (in->shape[0] != 1 || in->shape[2] != encoding->config.head_dim)
+        return gyre_fail(err, GYRE_ESHAPE,
+                         "in: " GYRE_SHAPE_FORMAT " is not [1, heads, head_dim = %" PRId64 ", inputs] (%s)",
+                         GYRE_SHAPE_ARGS(in->shape), encoding->config.head_dim, where);
+    if (in->data == out->data && gyre_view_elements(in->shape) > 0)
+        return gyre_fail(err, GYRE_EINVAL, "out: is the memory of in; rows cannot be moved in place (%s)", where);
+    return GYRE_OK;
+}
+
 gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to, const gyre_cview *in,
                               const gyre_view *out, gyre_error *err) {
-    (void)err;
-    if (!encoding || !in || !out) return GYRE_EINVAL;
-    if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return GYRE_EUNSUPPORTED;
-    if ((from != GYRE_LAYOUT_HALF && from != GYRE_LAYOUT_INTERLEAVED) ||
-        (to != GYRE_LAYOUT_HALF && to != GYRE_LAYOUT_INTERLEAVED))
-        return GYRE_EINVAL;
-    if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype) return GYRE_EDTYPE;
-    if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
-    gyre_status status = gyre_cview_check(in);
-    if (status == GYRE_OK) status = gyre_output_check(out);
-    if (status != GYRE_OK) return status;
-    if (in->shape[0] != 1 || in->shape[2] != encoding->config.head_dim) return GYRE_ESHAPE;
-    if (gyre_view_elements(in->shape) == 0) return GYRE_OK;
-    if (in->data == out->data) return GYRE_EINVAL;
+    if (!encoding || !in || !out)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_permute_rows)", !encoding ? "encoding" : !in ? "in" : "out");
+    if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_permute_rows)", encoding->scheme->name);
+    if (!is_pair_layout(from) || !is_pair_layout(to))
+        return gyre_fail(err, GYRE_EINVAL, "%s: %d is neither HALF nor INTERLEAVED (gyre_permute_rows)",
+                         is_pair_layout(from) ? "to" : "from", (int)(is_pair_layout(from) ? to : from));
+    const gyre_status status = check_views(encoding, in, out, err);
+    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
     for (int64_t head = 0; head < in->shape[1]; head++)
         permute_head(&encoding->config.rope, from, to, in, out, head);
     return GYRE_OK;

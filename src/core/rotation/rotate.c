@@ -1,20 +1,27 @@
-/* rotate.c: queries and keys turned by their positions.
+/* rotate.c: gyre_rotate: rotates queries and keys by their positions.
  *
  * Work goes by blocks of tokens and, inside, by chunks of pairs, so that stack memory is bounded for any dimension.
- * Channels side by side go to the kernels as they lie; others are gathered into the half layout first. */
+ * Contiguous rows go straight to the kernels; others are gathered into the half layout first. */
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
+#include "core/rotation/cached_angles.h"
 #include "core/rotation/permute.h"
+#include "core/rotation/temperature.h"
+#include "core/scheme.h"
 #include "core/view.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
-static const int64_t MIN_PARALLEL_BYTES = 1 << 20; /* bytes below which waking another thread takes longer than the work */
+static const int64_t MIN_PARALLEL_BYTES = 1 << 20; /* below, waking another thread takes longer than the work */
 
-/* Past 2^100 either way a magnitude is refused: its product with a channel would soon leave the range of float. */
+/* Magnitudes outside 2^-100 .. 2^100 are refused: their product with a channel would soon leave the range of float. */
 static const double MAX_LOG2_MAGNITUDE = 100;
 
 typedef struct rotate_call {
@@ -26,14 +33,14 @@ typedef struct rotate_call {
     int64_t first, dim;      /* the rotated channels; dim 0 where the scheme rotates nothing */
     gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
     int64_t elements;
-    int64_t blocks; /* of tokens, per batch row */
+    int64_t blocks; /* blocks of tokens per batch row */
     int in_place;
-    int uses_table;      /* angles come from the encoding's table, where it has them, and go to the kernel with the row */
-    gyre_rotate_job job; /* what such rows have in common */
-    int permutes_separately; /* in place, and moved between the layouts before or after the turn, not by it */
+    int uses_table;          /* rows of the encoding's angle table go to the kernel directly */
+    gyre_rotate_job job;     /* what the kernel calls for such rows have in common */
+    int permutes_separately; /* in place between two layouts: channels move before or after the rotation, not with it */
 } rotate_call;
 
-/* Pairs first .. first + count - 1, of frequencies `frequency`. */
+/* Pairs first .. first + count - 1 and their frequencies. */
 typedef struct chunk {
     int64_t first, count;
     const gyre_frequency *frequency;
@@ -42,10 +49,10 @@ typedef struct chunk {
 typedef struct token {
     int64_t b, t;
     const double *position;
-    double scale;         /* of the whole row: the temperature, or what undoes it */
-    double xpos_distance; /* xPos: positions from the centre, negative where magnitudes are divided by */
-    gyre_angles angles;   /* scale included */
-    int unchanged;        /* no channel changes its value */
+    double scale;         /* multiplies all channels: the temperature, or its inverse */
+    double xpos_distance; /* xPos: positions from the centre; negated where the magnitude divides */
+    gyre_angles angles;   /* their factor includes scale */
+    int unchanged;        /* 1: no channel changes its value */
 } token;
 
 static double temperature_of(const rotate_call *r, int64_t position) {
@@ -71,9 +78,9 @@ static token token_of(const rotate_call *r, int64_t b, int64_t t, const double *
     return k;
 }
 
-/* -- channels that turn -- */
+/* -- rotated channels -- */
 
-/* A chunk that is the whole row, its channels side by side. */
+/* The chunk is the whole row, and its channels are contiguous. */
 static int is_contiguous_row(const rotate_call *r, const chunk *c) {
     return r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
 }
@@ -108,7 +115,7 @@ static void rotate_contiguous(const rotate_call *r, const token *k, const void *
     run_rotate_kernel(r, &job);
 }
 
-/* Member 0 or 1 of the chunk's first pair, and the elements from pair to pair. */
+/* Address of member 0 or 1 of a pair, and the distance in elements between neighbouring pairs. */
 static const void *member_in(const rotate_call *r, const token *k, int64_t h, int64_t pair, int member) {
     return gyre_cview_at(r->in, k->b, k->t, h, r->first + gyre_member_channel(r->read, r->dim, pair, member));
 }
@@ -122,7 +129,7 @@ static int64_t step_out(const rotate_call *r) {
     return gyre_member_stride(r->write) * r->out->stride[3];
 }
 
-/* Channels that lie apart, or more of them than a chunk: through rows on the stack, in the type they have. */
+/* Strided channels, or more pairs than a chunk: gathers a row on the stack in its own type, rotates it, scatters it. */
 static void rotate_gathered(const rotate_call *r, const chunk *c, const token *k, const void *cosine, const void *sine,
                             int negate_sine) {
     const int64_t n = c->count, size = (int64_t)gyre_dtype_size(r->in->dtype);
@@ -178,9 +185,9 @@ static void rotate_token_f64(const rotate_call *r, const chunk *c, const token *
         rotate_gathered(r, c, k, cosine, sine, 0);
 }
 
-/* -- channels that do not -- */
+/* -- unrotated channels -- */
 
-/* In double, rounded once. */
+/* Multiplies by the token's scale in double, rounded once. */
 static void scale_channels(const rotate_call *r, const token *k, int64_t h, int64_t first, int64_t count) {
     double x[CHANNEL_CHUNK];
     for (int64_t done = 0, n; done < count; done += n) {
@@ -192,7 +199,7 @@ static void scale_channels(const rotate_call *r, const token *k, int64_t h, int6
     }
 }
 
-/* Channels first .. first + count - 1 of a token: scaled, or bit for bit. */
+/* Channels first .. first + count - 1 of a token: scaled, or copied bit for bit. */
 static void copy_channels(const rotate_call *r, const token *k, int64_t first, int64_t count) {
     if (count == 0 || (r->in_place && k->scale == 1)) return;
     for (int64_t h = 0; h < r->in->shape[2]; h++)
@@ -203,7 +210,7 @@ static void copy_channels(const rotate_call *r, const token *k, int64_t first, i
                           gyre_view_at(r->out, k->b, k->t, h, first), r->out->stride[3], r->in->dtype, count);
 }
 
-/* The rotated channels of a token that is still: bit for bit, from layout to layout. */
+/* The pairs of an unchanged token: copied bit for bit from layout to layout. */
 static void copy_pairs(const rotate_call *r, const token *k) {
     for (int64_t h = 0; h < r->in->shape[2]; h++)
         for (int m = 0; m < 2; m++)
@@ -211,7 +218,7 @@ static void copy_pairs(const rotate_call *r, const token *k) {
                           r->dim / 2);
 }
 
-/* In place and between two layouts. */
+/* Moves the pairs of a token in place between the two layouts. */
 static void permute_token(const rotate_call *r, const token *k) {
     for (int64_t h = 0; h < r->out->shape[2]; h++) {
         void *row = gyre_view_at(r->out, k->b, k->t, h, r->first);
@@ -250,8 +257,8 @@ static void rotate_chunks(const rotate_call *r, const token *tokens, int64_t cou
     }
 }
 
-/* -- tokens whose angles are kept -- */
-/* One axis, nothing but the attention factor on it, channels side by side: the row of the table is all that is needed. */
+/* -- tokens whose angles are in the table -- */
+/* One axis, no factor except the attention factor, contiguous channels: the table row is all that the kernel needs. */
 static int can_use_table(const rotate_call *r) {
     const gyre_encoding *e = r->angles.encoding;
     return r->dim > 0 && e->angles && !e->axis && !e->xpos_log2_decay && r->angles.uses_stored &&
@@ -264,15 +271,15 @@ static int can_use_table(const rotate_call *r) {
 static int rotate_from_table(const rotate_call *r, int64_t b, int64_t t) {
     const gyre_encoding *e = r->angles.encoding;
     const int64_t m = gyre_position_at(r->positions, b, t, 0), size = (int64_t)gyre_dtype_size(r->in->dtype);
-    if (m == 0 && r->angles.factor == 1) return 0; /* stays bit for bit */
-    const int wide = r->in->dtype == GYRE_DTYPE_F64;
-    const void *row = wide ? (const void *)gyre_angle_table_row_f64(e, m) : gyre_angle_table_row(e, m);
+    if (m == 0 && r->angles.factor == 1) return 0; /* the identity: copied bit for bit */
+    const int is_f64 = r->in->dtype == GYRE_DTYPE_F64;
+    const void *row = is_f64 ? (const void *)gyre_angle_table_row_f64(e, m) : gyre_angle_table_row(e, m);
     if (!row) return 0;
     gyre_rotate_job job = r->job;
     job.in = (const char *)job.in + (b * r->in->stride[0] + t * r->in->stride[1]) * size;
     job.out = (char *)job.out + (b * r->out->stride[0] + t * r->out->stride[1]) * size;
     job.cosine = row;
-    job.sine = (const char *)row + (size_t)job.pairs * (wide ? sizeof(double) : sizeof(float));
+    job.sine = (const char *)row + (size_t)job.pairs * (is_f64 ? sizeof(double) : sizeof(float));
     if (!r->in_place && r->dim < r->in->shape[3]) {
         const token k = {.b = b, .t = t, .scale = 1};
         copy_channels(r, &k, 0, r->first);
@@ -289,23 +296,24 @@ static void rotate_token_block(void *arg, int64_t block) {
     const int64_t axes = gyre_axes_of(r->angles.encoding);
     double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
     token tokens[TOKEN_BLOCK];
-    int64_t others = 0;
+    int64_t count_general = 0;
     for (int64_t t = 0; t < count; t++) {
         if (r->uses_table && rotate_from_table(r, b, first + t)) continue;
-        double *position = positions + others * axes;
+        double *position = positions + count_general * axes;
         gyre_positions_read_axes(r->angles.encoding, r->positions, b, first + t, 1, position);
-        token *k = &tokens[others++];
+        token *k = &tokens[count_general++];
         *k = token_of(r, b, first + t, position);
         copy_unrotated(r, k);
         if (r->permutes_separately && r->angles.direction != GYRE_DIRECTION_FORWARD) permute_token(r, k);
     }
-    if (others > 0) rotate_chunks(r, tokens, others);
-    for (int64_t t = 0; r->permutes_separately && r->angles.direction == GYRE_DIRECTION_FORWARD && t < others; t++)
+    if (count_general > 0) rotate_chunks(r, tokens, count_general);
+    for (int64_t t = 0; r->permutes_separately && r->angles.direction == GYRE_DIRECTION_FORWARD && t < count_general; t++)
         permute_token(r, &tokens[t]);
 }
 
-/* ERANGE where xPos and the factors beside it together leave the range; the fastest and the slowest pair are the ends. */
-static gyre_status check_magnitudes(const rotate_call *r) {
+/* ERANGE if the magnitude of xPos times the other factors leaves the range.  Its extremes are the first and the last
+ * pair. */
+static gyre_status check_magnitudes(const rotate_call *r, gyre_error *err) {
     const double *xpos_log2_decay = r->angles.encoding->xpos_log2_decay;
     for (int64_t b = 0; xpos_log2_decay && b < r->in->shape[0]; b++)
         for (int64_t t = 0; t < r->in->shape[1]; t++) {
@@ -313,13 +321,18 @@ static gyre_status check_magnitudes(const rotate_call *r) {
             const token k = token_of(r, b, t, &position);
             const double fixed = log2(k.angles.factor), fast = fixed + k.xpos_distance * xpos_log2_decay[0],
                          slow = fixed + k.xpos_distance * xpos_log2_decay[r->dim / 2 - 1];
-            if (!(fabs(fast) <= MAX_LOG2_MAGNITUDE && fabs(slow) <= MAX_LOG2_MAGNITUDE)) return GYRE_ERANGE;
+            if (!(fabs(fast) <= MAX_LOG2_MAGNITUDE && fabs(slow) <= MAX_LOG2_MAGNITUDE))
+                return gyre_fail(err, GYRE_ERANGE,
+                                 "positions: %.0f of token %" PRId64 " in row %" PRId64
+                                 " is too far from rope.xpos_center %" PRId64
+                                 "; the magnitude of a pair leaves 2^-100 .. 2^100 (gyre_rotate)",
+                                 position, t, b, r->angles.encoding->config.rope.xpos_center);
         }
     return GYRE_OK;
 }
 
-/* A chunk of pairs goes straight from one layout to the other.  In place it would run over channels that are still to be
- * read, but where the chunk is the whole row: that is read before it is written. */
+/* The kernel can read one layout and write the other.  In place that overwrites channels that are still unread, unless the
+ * chunk is the whole row, which is read before it is written. */
 static void choose_layouts(rotate_call *r, gyre_layout layout) {
     r->read = r->write = layout == GYRE_LAYOUT_HALF ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
     if (layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF) return;
@@ -331,7 +344,7 @@ static void choose_layouts(rotate_call *r, gyre_layout layout) {
         r->read = GYRE_LAYOUT_HALF;
 }
 
-static gyre_status run(rotate_call *r, const gyre_exec *exec) {
+static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
     r->in_place = gyre_same_memory(r->in, r->out);
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
     r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
@@ -348,15 +361,15 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec) {
                               .to_half = r->write == GYRE_LAYOUT_HALF,
                               .negate_sine = r->angles.direction != GYRE_DIRECTION_FORWARD,
                               .exceeds_cache = r->elements >= MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
-    const gyre_status status = check_magnitudes(r);
+    const gyre_status status = check_magnitudes(r, err);
     if (status == GYRE_OK)
         gyre_parallel(r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec,
                       rotate_token_block, r, r->blocks * r->in->shape[0]);
     return status;
 }
 
-/* A token of a model that generates, whose angles are kept: what the general way spends on it would be a fifth of the time.
- * 1 = it is done. */
+/* Fast path for decoding: one token whose angles are in the table.  The general path would add a fifth to its time.
+ * out = 1 if done. */
 static int rotate_single_token(const gyre_encoding *e, gyre_direction direction, gyre_role role,
                                const gyre_positions *positions, const gyre_cview *in, const gyre_view *out) {
     const struct gyre_rope_config *rope = &e->config.rope;
@@ -368,7 +381,7 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
         (positions->context_length != 0 && !gyre_rope_same_frequencies(&e->config, positions->context_length, 0)))
         return 0;
     const int64_t m = gyre_position_at(positions, 0, 0, 0), pairs = rope->dim / 2;
-    const float *row = m == 0 && e->attention_factor == 1 ? NULL : gyre_angle_table_row(e, m); /* at 0 it stays as it is */
+    const float *row = m == 0 && e->attention_factor == 1 ? NULL : gyre_angle_table_row(e, m); /* at 0: the identity */
     if (!row) return 0;
     const int half = rope->layout == GYRE_LAYOUT_HALF, negate_sine = direction != GYRE_DIRECTION_FORWARD;
     const gyre_rotate_job job = {in->data, out->data, in->shape[2], pairs, in->stride[2], out->stride[2],
@@ -377,21 +390,30 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
     return 1;
 }
 
+static gyre_status check_choices(gyre_direction direction, gyre_role role, gyre_error *err) {
+    if (direction != GYRE_DIRECTION_FORWARD && direction != GYRE_DIRECTION_INVERSE && direction != GYRE_DIRECTION_ADJOINT)
+        return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (gyre_rotate)", (int)direction);
+    if (role != GYRE_ROLE_QUERY && role != GYRE_ROLE_KEY)
+        return gyre_fail(err, GYRE_EINVAL, "role: %d is neither QUERY nor KEY (gyre_rotate)", (int)role);
+    return GYRE_OK;
+}
+
 gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
                         const gyre_positions *positions, const gyre_cview *in, const gyre_view *out, const gyre_exec *exec,
                         gyre_error *err) {
-    (void)err;
-    if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
-    if (direction != GYRE_DIRECTION_FORWARD && direction != GYRE_DIRECTION_INVERSE && direction != GYRE_DIRECTION_ADJOINT)
-        return GYRE_EINVAL;
-    if (role != GYRE_ROLE_QUERY && role != GYRE_ROLE_KEY) return GYRE_EINVAL;
+    if (!encoding || !positions)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", encoding ? "positions" : "encoding");
+    if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", in ? "out" : "in");
     const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    gyre_status status = gyre_in_out_check(in, out);
+    gyre_status status = check_choices(direction, role, err);
+    if (status == GYRE_OK) status = gyre_in_out_check(in, out, "gyre_rotate", err);
     if (status != GYRE_OK) return status;
-    if (rotates && in->shape[3] != encoding->config.head_dim) return GYRE_ESHAPE;
+    if (rotates && in->shape[3] != encoding->config.head_dim)
+        return gyre_fail(err, GYRE_ESHAPE, "in: %" PRId64 " channels a head, the encoding has %" PRId64 " (gyre_rotate)",
+                         in->shape[3], encoding->config.head_dim);
     const int64_t elements = gyre_view_elements(in->shape);
     if (elements == 0) return GYRE_OK;
-    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
+    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", "gyre_rotate", err);
     if (status != GYRE_OK) return status;
     if (rotates && rotate_single_token(encoding, direction, role, positions, in, out)) return GYRE_OK;
 
@@ -406,5 +428,5 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
         r.first = encoding->config.rope.first_channel;
         r.dim = encoding->config.rope.dim;
     }
-    return run(&r, exec);
+    return run(&r, exec, err);
 }

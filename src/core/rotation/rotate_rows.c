@@ -1,11 +1,15 @@
-/* rotate_rows.c: rows of queries and keys turned in place, for attention: angles once a call, turns once a row. */
+/* rotate_rows.c: attention's rotation of rows in place. */
+#include "core/rotation/rotate_rows.h"
+#include "core/encoding.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
+#include "core/rotation/cached_angles.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Pairs first .. first + count - 1 of one row. */
+/* Pairs first .. first + count - 1 of one angle row. */
 static void fill_row(const gyre_angles *angles, const gyre_rotation_spec *spec, const gyre_frequency *frequency,
                      int64_t first, int64_t count, const double *position, float *row) {
     const gyre_encoding *encoding = angles->encoding;
@@ -23,7 +27,7 @@ static void fill_row(const gyre_angles *angles, const gyre_rotation_spec *spec, 
     }
 }
 
-/* How many from the first on are consecutive. */
+/* out = length of the run of consecutive positions at the start. */
 static int64_t consecutive_run(const double *positions, int64_t n) {
     int64_t run = 1;
     while (run < n && positions[run] == positions[0] + (double)run)
@@ -31,11 +35,11 @@ static int64_t consecutive_run(const double *positions, int64_t n) {
     return run;
 }
 
-/* Consecutive positions by steps, where they are longer than what an anchor costs; out = tokens done, from the first on. */
+/* Fills the leading run of consecutive positions by steps, if it is long enough to pay for the anchor.  out = rows filled. */
 static int64_t fill_row_by_steps(const gyre_rotation_spec *spec, const double *positions, int64_t n, float *rows) {
-    enum { WORTH_IT = 8 };
+    enum { MIN_RUN = 8 };
     const int64_t pairs = spec->steps ? spec->steps->pairs : 0, run = pairs > 0 ? consecutive_run(positions, n) : 0;
-    if (run < WORTH_IT) return 0;
+    if (run < MIN_RUN) return 0;
     const gyre_cos_sin_rows out = {rows, rows + pairs, 2 * pairs};
     gyre_angle_steps_fill_rows(spec->steps, (int64_t)positions[0], run, &out);
     return run;
@@ -46,13 +50,13 @@ size_t gyre_rotation_steps_bytes(const gyre_encoding *encoding) {
 }
 
 int gyre_rotation_steps_worthwhile(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens) {
-    enum { WORTH_IT = 256 };
+    enum { MIN_TOKENS = 256 };
     const struct gyre_rope_config *rope = &encoding->config.rope;
     if (encoding->axis || encoding->xpos_log2_decay || rope->far != GYRE_FAR_AS_NEAR ||
         rope->angles == GYRE_ANGLE_PATH_TORCH)
         return 0;
     const int own = gyre_rope_same_frequencies(&encoding->config, length, 0);
-    return tokens >= WORTH_IT && !(own && highest < gyre_angle_table_length(encoding));
+    return tokens >= MIN_TOKENS && !(own && highest < gyre_angle_table_length(encoding));
 }
 
 const float *gyre_rotation_cached_rows(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t count) {
@@ -79,7 +83,7 @@ void gyre_rotation_angles(const gyre_encoding *encoding, const gyre_rotation_spe
         for (int64_t i = 0; spec->far && i < n; i++)
             positions[i] = gyre_far_position(encoding, spec->role, (int64_t)positions[i]);
         const int64_t filled = fill_row_by_steps(spec, positions, n, rows);
-        /* frequencies of a length are powers, which cost more than the rows that steps have filled */
+        /* Skipped if the steps filled all rows: the powers in the frequencies cost more than the rows. */
         for (int64_t pair = 0; filled < n && pair < pairs; pair += GYRE_PAIR_CHUNK) {
             const int64_t some = pairs - pair < GYRE_PAIR_CHUNK ? pairs - pair : GYRE_PAIR_CHUNK;
             const gyre_frequency *frequency = gyre_angles_frequencies(&angles, pair, some, buffer);
@@ -89,8 +93,8 @@ void gyre_rotation_angles(const gyre_encoding *encoding, const gyre_rotation_spe
     }
 }
 
-/* The kernels pair (i, i + pairs) or (2i, 2i + 1).  Where the layout moves channels on the way out, a product of two rows
- * turned alike does not notice that they stay. */
+/* The kernels pair (i, i + pairs) or (2i, 2i + 1).  INTERLEAVED_TO_HALF is rotated as interleaved: scores are products of
+ * two rows in the same order, so the order does not matter. */
 void gyre_rotate_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride,
                       int negate_sine) {
     const gyre_rotate_rows_job job = {.rows = rows,
@@ -103,7 +107,7 @@ void gyre_rotate_rows(const gyre_encoding *encoding, const float *angles, int64_
     encoding->kernels->rotate_rows_f32(&job);
 }
 
-/* Pairs first .. first + count - 1 of every row, by one angle each. */
+/* Rotates pairs first .. first + count - 1 of every row; c and s hold one angle per pair. */
 static void rotate_strided_pairs(const gyre_encoding *encoding, int64_t first, int64_t count, const double *c,
                                  const double *s, const gyre_strided_rows *to) {
     const int64_t pairs = encoding->config.rope.dim / 2;
@@ -125,7 +129,7 @@ void gyre_rotate_rows_by_shift(const gyre_encoding *encoding, int64_t length, co
     const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
     double position[GYRE_MAX_AXES], cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
-    angles.factor = 1; /* a pure rotation: the rows have the factor already */
+    angles.factor = 1; /* the rows have the attention factor already */
     for (int64_t a = 0; a < axes; a++)
         position[a] = (double)shift[a] * sign;
     for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK) {
@@ -137,7 +141,7 @@ void gyre_rotate_rows_by_shift(const gyre_encoding *encoding, int64_t length, co
 }
 
 void gyre_xpos_decay_factors(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor) {
-    enum { MAX_LOG2 = 120 }; /* of either sign: a product with 0 or infinity would be a NaN */
+    enum { MAX_LOG2 = 120 }; /* keeps the factor finite: infinity times a channel of 0 would be a NaN */
     const struct gyre_rope_config *rope = &encoding->config.rope;
     const int64_t pairs = rope->dim / 2, half = rope->layout == GYRE_LAYOUT_HALF;
     for (int64_t c = 0; c < channels; c++)

@@ -1,5 +1,7 @@
-/* temperature.c: what queries are multiplied by, so that attention stays as sharp over many keys as over few. */
+/* temperature.c: a factor on queries that keeps attention as sharp over many keys as over few. */
 #include "core/rotation/temperature.h"
+#include "core/encoding.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +13,7 @@ gyre_status gyre_temperature_check(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "query.temperature: %d names no temperature (gyre_config)",
                          (int)query->temperature);
     if (query->reference_length == 0) query->reference_length = encoding->config.trained_length;
-    const int64_t minimum = query->temperature == GYRE_TEMPERATURE_LOG ? 2 : 1; /* ln(1) is no divisor */
+    const int64_t minimum = query->temperature == GYRE_TEMPERATURE_LOG ? 2 : 1; /* ln(1) = 0 cannot divide */
     if (query->reference_length < minimum)
         return gyre_fail(err, GYRE_EINVAL,
                          "query.reference_length: %" PRId64 "; the temperature needs at least %" PRId64
@@ -25,7 +27,7 @@ gyre_status gyre_temperature_check(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* ln(1 + floor(x / length)), 0 for positions before the first. */
+/* ln(1 + floor(x / length)); 0 for x below length, negative x included. */
 static double log_steps(int64_t x, int64_t length) {
     const int64_t steps = x < length ? 0 : x / length;
     return log1p((double)steps);

@@ -1,6 +1,6 @@
-/* torch_math.c: SLEEF's functions of 1.0 ulp, as PyTorch calls them: eight floats at a time where the processor has AVX2 and
- * FMA, else four.  How many matters: lanes of one vector share the way their angles are reduced, so neighbours of a large
- * one may differ in the last bit. */
+/* torch_math.c: SLEEF's 1.0-ulp functions, called as PyTorch calls them: eight floats at a time with AVX2 and FMA, else four.
+ * The number matters: lanes of a vector share one argument reduction, so the neighbours of a large angle may differ in the
+ * last bit. */
 #include "core/rotation/torch_math.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static int has_avx2(void) {
 #endif
 }
 
-/* The last few stand before zeros. */
+/* The first n floats, padded with zeros. */
 static vec4 load_padded(const float *x, int64_t n) {
     float padded[4] = {0};
     vec4 out;

@@ -1,4 +1,4 @@
-/* torch_math_avx2.c: SLEEF by eight floats. */
+/* torch_math_avx2.c: SLEEF's functions, eight floats at a time. */
 #include "core/rotation/torch_math.h"
 
 #if defined(GYRE_HAVE_SLEEF) && defined(__AVX2__) && defined(__FMA__)
@@ -6,7 +6,7 @@
 #include <sleef.h>
 #include <string.h>
 
-/* The last few stand before zeros. */
+/* The first n floats, padded with zeros. */
 static __m256 load_padded(const float *x, int64_t n) {
     float padded[8] = {0};
     memcpy(padded, x, (size_t)(n < 8 ? n : 8) * sizeof *x);

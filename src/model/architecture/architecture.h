@@ -1,45 +1,41 @@
-/* architecture.h: what a decoder computes, read off its config.json or the keys of its GGUF; where its tensors are.
+/* architecture.h: what a decoder computes and how its tensors are named, from its config.json or the keys of its GGUF.
  *
- * A family is a row of architecture_families.c: what its class computes where the config is silent, and how its files name
- * things.  Positions are not here: they are gyre_reading's. */
+ * A family is a row of architecture_families.c: what its class computes by default, and how its files name things.
+ * Positions are not described here.  gyre_reading reads them. */
 #ifndef GYRE_MODEL_ARCHITECTURE_H
 #define GYRE_MODEL_ARCHITECTURE_H
 #include "files/tensor_store.h"
 #include "gyre/gyre_model.h"
+#include "model/ops/activation.h"
+#include "model/ops/norm.h"
+#include "reading/config_document.h"
 
-typedef enum gyre_norm_kind { GYRE_NORM_RMS, GYRE_NORM_LAYER } gyre_norm_kind;
-typedef enum gyre_activation {
-    GYRE_ACTIVATION_SILU,
-    GYRE_ACTIVATION_GELU /* exact */,
-    GYRE_ACTIVATION_GELU_TANH,
-    GYRE_ACTIVATION_RELU
-} gyre_activation;
-/* How the rows of a fused matrix of queries, keys and values lie. */
+/* Order of the rows of a fused matrix of queries, keys and values. */
 typedef enum gyre_qkv_layout {
     GYRE_QKV_CONCAT,     /* all query heads, then key heads, then value heads: phi3, gpt2, mpt, every GGUF */
-    GYRE_QKV_INTERLEAVED /* head by head its query, key and value: gpt_neox, bloom */
+    GYRE_QKV_INTERLEAVED /* query, key and value of head 0, then of head 1, ...: gpt_neox, bloom */
 } gyre_qkv_layout;
 
-/* What a tensor is for.  A linear map and a norm may have a bias under the same name. */
+/* What a tensor is for.  The bias of a linear map or a norm has the role of its weight. */
 typedef enum gyre_tensor_role {
     GYRE_TENSOR_EMBEDDING,
     GYRE_TENSOR_POSITION_EMBEDDING, /* a learned table added at the input */
     GYRE_TENSOR_EMBED_NORM,         /* of embedded tokens: bloom */
     GYRE_TENSOR_FINAL_NORM,
-    GYRE_TENSOR_LM_HEAD, /* to the vocabulary; absent = the embedding is it */
+    GYRE_TENSOR_LM_HEAD, /* logits; absent = the embedding is used (tied) */
     GYRE_TENSOR_FIRST_OF_LAYER,
     GYRE_TENSOR_ATTN_NORM = GYRE_TENSOR_FIRST_OF_LAYER, /* before attention */
-    GYRE_TENSOR_MLP_NORM,       /* before the perceptron; absent in a parallel block = it reads norm1's */
-    GYRE_TENSOR_POST_ATTN_NORM, /* of what attention gives: gemma2 */
-    GYRE_TENSOR_POST_MLP_NORM,  /* of what the perceptron gives */
-    GYRE_TENSOR_QUERY_NORM,     /* of each head: qwen3, gemma3; of all at once: olmo2 */
+    GYRE_TENSOR_MLP_NORM,       /* before the mlp; absent with a parallel residual = the mlp reads ATTN_NORM */
+    GYRE_TENSOR_POST_ATTN_NORM, /* of the attention block's output: gemma2 */
+    GYRE_TENSOR_POST_MLP_NORM,  /* of the mlp's output */
+    GYRE_TENSOR_QUERY_NORM,     /* of each head: qwen3, gemma3; of all heads at once: olmo2 */
     GYRE_TENSOR_KEY_NORM,
-    GYRE_TENSOR_QKV, /* fused, or the three */
+    GYRE_TENSOR_QKV, /* fused; otherwise Q, K and V */
     GYRE_TENSOR_Q,
     GYRE_TENSOR_K,
     GYRE_TENSOR_V,
     GYRE_TENSOR_O,
-    GYRE_TENSOR_GATE_UP, /* fused, gate first, or the two; up alone where nothing is gated */
+    GYRE_TENSOR_GATE_UP, /* fused, gate first; otherwise GATE and UP, or UP alone if the mlp is not gated */
     GYRE_TENSOR_GATE,
     GYRE_TENSOR_UP,
     GYRE_TENSOR_DOWN,
@@ -49,34 +45,34 @@ typedef enum gyre_tensor_role {
 typedef struct gyre_architecture {
     char family[48]; /* model_type, or general.architecture */
     const char *const
-        *names;         /* [GYRE_TENSOR_ROLES] "model.layers.%d.self_attn.q_proj", without .weight and .bias; NULL = never */
-    const char *prefix; /* that names may begin with, or not: "transformer."; "" = none */
-    int vision_tower;   /* 1: files hold a tower for images beside the decoder, which is passed over */
+        *names; /* [GYRE_TENSOR_ROLES] "model.layers.%d.self_attn.q_proj", without .weight or .bias; NULL = no such role */
+    const char *prefix; /* optional prefix of all names: "transformer."; "" = none */
+    int vision_tower;   /* 1: the files also hold an image encoder, which is ignored */
     int64_t vocab, model_dim, layers, heads, kv_heads, head_dim, mlp_dim;
     gyre_norm_kind norm;
     double norm_epsilon;
-    double gain_offset; /* added to every gain of a norm: 1 in gemma's safetensors */
+    double gain_offset; /* added to the gains of norms: 1 in gemma's safetensors */
     gyre_activation activation;
     int gated, parallel_residual;
-    int post_norms; /* 1: POST1 and POST2 must be there */
+    int post_norms; /* 1: POST_ATTN_NORM and POST_MLP_NORM are required */
     gyre_qkv_layout qkv_layout;
-    int transposed;                                  /* 1: matrices of layers are stored [in, out] (gpt2's safetensors) */
-    uint32_t required_biases;                        /* bits 1 << role: there must be a bias */
-    int optional_biases;                             /* 1: any other role may have one (a GGUF's); 0: one is refused */
-    int qk_norm;                                     /* 1: QUERY_NORM and KEY_NORM must be there; 0: they are refused */
-    int parallel_mlp_norm;                           /* 1: parallel blocks have a NORM2 as others; 0: they share NORM1 */
-    int tied;                                        /* 1: the head is the embedding, if no file holds one */
+    int transposed;           /* 1: matrices of layers are stored [in, out] (gpt2's safetensors) */
+    uint32_t required_biases; /* bit 1 << role: the role must have a bias */
+    int optional_biases;      /* 1: any other role may have a bias (GGUF); 0: it is refused */
+    int qk_norm;              /* 1: QUERY_NORM and KEY_NORM are required; 0: they are refused */
+    int parallel_mlp_norm;    /* with parallel_residual: 1 = MLP_NORM is required; 0 = the mlp reads ATTN_NORM */
+    int tied;                 /* 1: lm_head is the embedding, unless a file holds an lm_head */
     double embed_scale, residual_scale, logit_scale; /* 1 = none */
     double attn_softcap, logit_softcap;              /* 0 = none */
     double clip_qkv;                                 /* 0 = none; mpt */
-    /* GGUFs of llama have rows of query and key permuted for interleaved pairs: nothing to undo, the reading says so. */
+    /* A llama's GGUF has the rows of query and key permuted for interleaved pairs.  Nothing is undone: the reading says
+     * so. */
 } gyre_architecture;
 
-/* *out = what config.json (bytes of it, `path` for messages) describes.  Every key that changes what is computed is looked
- * at; one that asks for what is not done here is EUNSUPPORTED, named with its line. */
-gyre_status gyre_architecture_from_config(gyre_architecture *out, const char *json, size_t bytes, const char *path,
-                                          gyre_error *err);
-/* The same of the keys of a GGUF. */
+/* *out = what a config.json describes.  Looks at every key that changes what is computed.  One that asks for
+ * something Gyre does not compute is EUNSUPPORTED, named with its line. */
+gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_config_document *config, gyre_error *err);
+/* *out = what the keys of a GGUF describe. */
 gyre_status gyre_architecture_from_gguf(gyre_architecture *out, const gyre_gguf *file, const char *path, gyre_error *err);
 
 #endif

@@ -1,7 +1,6 @@
-/* architecture_config.c: what the decoder of a config.json computes. */
+/* architecture_config.c: the architecture that a config.json describes. */
 #include "model/architecture/architecture_families.h"
 
-#include "core/encoding.h"
 #include "files/json_load.h"
 #include "reading/family.h"
 
@@ -24,16 +23,16 @@ static const char *const mlp_dim_keys[] = {"intermediate_size", "n_inner", "ffn_
 static const char *const epsilon_keys[] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", NULL};
 static const char *const activation_keys[] = {"hidden_activation", "hidden_act", "activation_function", NULL};
 
-static int64_t read_dim(const gyre_scope *s, const char *const *names, int64_t most, int64_t fallback) {
+static int64_t read_dim(const gyre_scope *s, const char *const *names, int64_t max, int64_t fallback) {
     const char *key = gyre_scope_first(s, names);
     const int64_t size = key ? gyre_scope_integer(s, key, 1, fallback) : fallback;
     if (size < 1) gyre_scope_fail(s, GYRE_EFORMAT, names[0], "missing");
-    if (size > most) gyre_scope_fail(s, GYRE_EFORMAT, key, "%lld is past %lld", (long long)size, (long long)most);
+    if (size > max) gyre_scope_fail(s, GYRE_EFORMAT, key, "%lld is past %lld", (long long)size, (long long)max);
     return size;
 }
 
-static int64_t read_kv_heads(const gyre_scope *s, const gyre_architecture *a, int64_t of_class) {
-    const int64_t given = gyre_scope_integer(s, "num_key_value_heads", 1, of_class);
+static int64_t read_kv_heads(const gyre_scope *s, const gyre_architecture *a, int64_t fallback) {
+    const int64_t given = gyre_scope_integer(s, "num_key_value_heads", 1, fallback);
     if (given < 1 || given > a->heads || a->heads % given != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, "num_key_value_heads", "%lld does not divide the %lld heads", (long long)given,
                         (long long)a->heads);
@@ -46,15 +45,15 @@ static int64_t read_kv_heads(const gyre_scope *s, const gyre_architecture *a, in
 
 static int64_t read_head_dim(const gyre_scope *s, const gyre_architecture *a) {
     const gyre_family *family = gyre_family_of(a->family);
-    const int64_t of_class = family ? family->head_dim : 0;
-    const int64_t dim = gyre_scope_integer(s, "head_dim", 1, of_class ? of_class : a->model_dim / a->heads);
-    if (!gyre_scope_value(s, "head_dim") && !of_class && a->model_dim % a->heads != 0)
+    const int64_t family_dim = family ? family->head_dim : 0;
+    const int64_t dim = gyre_scope_integer(s, "head_dim", 1, family_dim ? family_dim : a->model_dim / a->heads);
+    if (!gyre_scope_value(s, "head_dim") && !family_dim && a->model_dim % a->heads != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and the width is no multiple of the heads");
     if (dim < 1 || dim > MAX_DIM / a->heads) gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "%lld", (long long)dim);
     return dim;
 }
 
-/* What a class has where its config is silent: of families whose published files rely on it. */
+/* Sizes that a class has by default, for families whose published configs leave them out. */
 typedef struct default_sizes {
     int64_t vocab, model_dim, layers, heads, kv_heads, mlp_dim;
 } default_sizes;
@@ -65,19 +64,19 @@ static default_sizes family_default_sizes(const gyre_architecture *a) {
 }
 
 static void read_sizes(const gyre_scope *s, gyre_architecture *a) {
-    const default_sizes class = family_default_sizes(a);
-    a->vocab = read_dim(s, vocab_keys, MAX_DIM, class.vocab);
-    a->model_dim = read_dim(s, model_dim_keys, MAX_DIM, class.model_dim);
-    a->layers = read_dim(s, layers_keys, MAX_LAYERS, class.layers);
-    a->heads = read_dim(s, heads_keys, MAX_DIM, class.heads);
+    const default_sizes defaults = family_default_sizes(a);
+    a->vocab = read_dim(s, vocab_keys, MAX_DIM, defaults.vocab);
+    a->model_dim = read_dim(s, model_dim_keys, MAX_DIM, defaults.model_dim);
+    a->layers = read_dim(s, layers_keys, MAX_LAYERS, defaults.layers);
+    a->heads = read_dim(s, heads_keys, MAX_DIM, defaults.heads);
     if (!is_ok(s) || a->heads < 1) return;
-    const int64_t four = a->model_dim <= MAX_DIM / 4 ? 4 * a->model_dim : MAX_DIM;
-    a->mlp_dim = read_dim(s, mlp_dim_keys, MAX_DIM, a->gated ? class.mlp_dim : four);
-    a->kv_heads = read_kv_heads(s, a, class.kv_heads ? class.kv_heads : a->heads);
+    const int64_t four_dims = a->model_dim <= MAX_DIM / 4 ? 4 * a->model_dim : MAX_DIM;
+    a->mlp_dim = read_dim(s, mlp_dim_keys, MAX_DIM, a->gated ? defaults.mlp_dim : four_dims);
+    a->kv_heads = read_kv_heads(s, a, defaults.kv_heads ? defaults.kv_heads : a->heads);
     a->head_dim = is_ok(s) ? read_head_dim(s, a) : 1;
 }
 
-/* -- what is computed -- */
+/* -- activation, scales, biases -- */
 static void read_activation(const gyre_scope *s, gyre_architecture *a) {
     static const struct {
         const char *name;
@@ -89,7 +88,7 @@ static void read_activation(const gyre_scope *s, gyre_architecture *a) {
                  {"gelu_fast", GYRE_ACTIVATION_GELU_TANH},
                  {"gelu_pytorch_tanh", GYRE_ACTIVATION_GELU_TANH},
                  {"relu", GYRE_ACTIVATION_RELU}};
-    /* Gemma's hidden_act speaks of the exact GELU, which its class has never computed. */
+    /* Gemma's hidden_act says exact GELU, which its class has never computed.  hidden_activation counts. */
     const int is_gemma = strncmp(a->family, "gemma", 5) == 0;
     const char *key = gyre_scope_first(s, activation_keys);
     if (!key || (is_gemma && strcmp(key, "hidden_activation") != 0)) return;
@@ -108,8 +107,8 @@ static double read_positive_number(const gyre_scope *s, const char *key, double 
     return x;
 }
 
-static double read_softcap(const gyre_scope *s, const char *key, double of_class) {
-    if (!gyre_scope_value(s, key)) return gyre_scope_has(s, key) ? 0 : of_class;
+static double read_softcap(const gyre_scope *s, const char *key, double fallback) {
+    if (!gyre_scope_value(s, key)) return gyre_scope_has(s, key) ? 0 : fallback;
     return read_positive_number(s, key, 1);
 }
 
@@ -142,7 +141,7 @@ static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_ar
         a->required_biases |= 1u << GYRE_TENSOR_QKV | 1u << GYRE_TENSOR_O;
 }
 
-/* What its authors' code (llm-foundry) can be told, and transformers' class passes over. */
+/* Options of llm-foundry, the authors' code, that transformers' class ignores. */
 static void reject_unsupported_mpt(const gyre_scope *s, const gyre_scope *attention) {
     const char *type = gyre_scope_string(attention, "attn_type", "multihead_attention");
     if (strcmp(type, "multihead_attention") != 0 && strcmp(type, "grouped_query_attention") != 0)
@@ -164,7 +163,7 @@ static void reject_unsupported_mpt(const gyre_scope *s, const gyre_scope *attent
     if (strcmp(ffn, "mptmlp") != 0) gyre_scope_fail(&mlp, GYRE_EUNSUPPORTED, "ffn_type", "\"%.60s\" is not computed", ffn);
 }
 
-/* MPT keeps what concerns attention in an object of its own. */
+/* MPT has the options of attention in an object of their own. */
 static void read_mpt(const gyre_scope *s, gyre_architecture *a) {
     const gyre_scope attention = gyre_scope_child(s, "attn_config");
     reject_unsupported_mpt(s, &attention);
@@ -185,7 +184,7 @@ static void read_mpt(const gyre_scope *s, gyre_architecture *a) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "logit_scale", "scaled logits are not computed for mpt");
 }
 
-/* Keys that ask for something else than what the decoder computes. */
+/* Refuses keys that ask for something the decoder does not compute. */
 static void reject_unsupported(const gyre_scope *s) {
     static const struct {
         const char *key, *why;
@@ -241,7 +240,7 @@ void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row
     snprintf(a->family, sizeof a->family, "%s", row->type);
 }
 
-/* A decoder beside a tower for images: the texts of gemma3 are read by gemma3_text. */
+/* gemma3 is a gemma3_text decoder beside an image encoder. */
 static void read_gemma3(const gyre_scope *s, gyre_architecture *a) {
     const gyre_scope text = gyre_scope_child(s, "text_config");
     if (!text.object) {
@@ -271,24 +270,13 @@ static void read_root(const gyre_scope *s, gyre_architecture *a) {
                         gyre_family_list(0));
 }
 
-gyre_status gyre_architecture_from_config(gyre_architecture *out, const char *json, size_t bytes, const char *path,
-                                          gyre_error *err) {
-    json_error_t error;
+gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_config_document *config, gyre_error *err) {
     gyre_architecture a;
-    gyre_build *build = gyre_build_begin(path, "config.json", GYRE_PROFILE_HF_5, 0, err);
+    gyre_build *build = gyre_build_begin(config->path, "config.json", GYRE_PROFILE_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
-    json_t *root = gyre_json_load(json, bytes, &error);
-    const gyre_json_source source = {build, json, bytes};
-    const gyre_scope s = {&source, root, ""};
-    if (!root) { /* also without memory: jansson does not tell */
-        const gyre_place place = {NULL, error.line > 0 ? error.line : 1, error.position > 0 ? (uint64_t)error.position : 0};
-        gyre_build_fail(build, GYRE_EFORMAT, &place, "config: %.200s", error.text);
-    } else if (json_is_object(root)) {
-        read_root(&s, &a);
-    } else {
-        gyre_build_fail(build, GYRE_EFORMAT, NULL, "config: not an object");
-    }
-    json_decref(root);
+    const gyre_json_source source = {build, config->text, config->bytes};
+    const gyre_scope s = {&source, config->root, ""};
+    read_root(&s, &a);
     const gyre_status status = gyre_build_status(build);
     if (status == GYRE_OK) *out = a;
     gyre_build_discard(build);

@@ -1,5 +1,3 @@
-/* architecture_families.c: the families that are run, what their classes compute where a config is silent, and their
- * tensors' names. */
 #include "model/architecture/architecture_families.h"
 
 #include <string.h>
@@ -64,7 +62,7 @@ static const char *const neox_names[GYRE_TENSOR_ROLES] = {[GYRE_TENSOR_EMBEDDING
                                                           [GYRE_TENSOR_O] = NEOX_LAYER "attention.dense",
                                                           [GYRE_TENSOR_UP] = NEOX_LAYER "mlp.dense_h_to_4h",
                                                           [GYRE_TENSOR_DOWN] = NEOX_LAYER "mlp.dense_4h_to_h"};
-/* "transformer." may stand before all of these. */
+/* Files may put "transformer." before all of these. */
 static const char *const gpt2_names[GYRE_TENSOR_ROLES] = {
     [GYRE_TENSOR_EMBEDDING] = "wte",        [GYRE_TENSOR_POSITION_EMBEDDING] = "wpe", [GYRE_TENSOR_FINAL_NORM] = "ln_f",
     [GYRE_TENSOR_LM_HEAD] = "lm_head",      [GYRE_TENSOR_ATTN_NORM] = "h.%d.ln_1",    [GYRE_TENSOR_MLP_NORM] = "h.%d.ln_2",
@@ -107,13 +105,14 @@ static const char *const mpt_names[GYRE_TENSOR_ROLES] = {[GYRE_TENSOR_EMBEDDING]
     [GYRE_TENSOR_O] = GGUF_LAYER "attn_output", [GYRE_TENSOR_DOWN] = GGUF_LAYER "ffn_down"
 static const char *const gguf_names[GYRE_TENSOR_ROLES] = {
     GGUF_SHARED, [GYRE_TENSOR_GATE] = GGUF_LAYER "ffn_gate", [GYRE_TENSOR_UP] = GGUF_LAYER "ffn_up"};
-/* phi3: gate and up are one tensor, under the name of the second. */
+/* phi3: gate and up are one tensor, called ffn_up. */
 static const char *const gguf_fused_names[GYRE_TENSOR_ROLES] = {GGUF_SHARED, [GYRE_TENSOR_GATE_UP] = GGUF_LAYER "ffn_up"};
 
 /* -- families -- */
 /* clang-format off */
 static const gyre_family_row hf_rows[] = {
-    /* type, names, prefix, norm, activation, gain offset, epsilon, traits, biases, gated, parallel, post norms, transposed, tied, fused */
+    /* type, names, prefix, norm, activation, gain offset, epsilon, traits, biases, gated, parallel, post norms,
+     * transposed, tied, fused */
     {"llama", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_BIAS_FLAGS, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"mistral", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen2", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
@@ -126,8 +125,8 @@ static const gyre_family_row hf_rows[] = {
     {"gemma2", gemma2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING | GYRE_TRAIT_SOFTCAPS, 0, 1, 0, 1, 0, 1, GYRE_QKV_CONCAT},
     {"gemma3_text", gemma2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING | GYRE_TRAIT_SOFTCAPS | GYRE_TRAIT_QK_NORM, 0, 1, 0, 1, 0, 1, GYRE_QKV_CONCAT},
     {"cohere", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_LOGIT_SCALE, 0, 1, 1, 0, 0, 1, GYRE_QKV_CONCAT},
-    {"stablelm", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG | GYRE_TRAIT_USE_BIAS, NORM_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
-    {"starcoder2", starcoder2_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, GYRE_TRAIT_USE_BIAS, NORM_BIASES, 0, 0, 0, 0, 1, GYRE_QKV_CONCAT},
+    {"stablelm", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG, NORM_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"starcoder2", starcoder2_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, NORM_BIASES, 0, 0, 0, 0, 1, GYRE_QKV_CONCAT},
     {"phi", phi_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES | BIT(LM_HEAD), 0, 1, 0, 0, 0, GYRE_QKV_CONCAT},
     {"gpt_neox", neox_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG | GYRE_TRAIT_PARALLEL_MLP_NORM, NORM_BIASES | MLP_BIASES, 0, 1, 0, 0, 0, GYRE_QKV_INTERLEAVED},
     {"gpt2", gpt2_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES, 0, 0, 0, 1, 1, GYRE_QKV_CONCAT},
@@ -135,8 +134,8 @@ static const gyre_family_row hf_rows[] = {
     {"bloom", bloom_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES | BIT(EMBED_NORM), 0, 0, 0, 0, 1, GYRE_QKV_INTERLEAVED},
     {"mpt", mpt_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU, 0, 1e-5, GYRE_TRAIT_MPT_KEYS, 0, 0, 0, 0, 0, 1, GYRE_QKV_CONCAT},
 };
-/* The engine knows a tied head by its absence; gains are stored as they are used.  Where it takes a cheaper GELU than the one
- * a family was trained with, that one is computed here. */
+/* In a GGUF a missing output matrix means tied, and gains are stored as they are used.  llama.cpp runs some families
+ * with a cheaper GELU than they were trained with.  Gyre computes the one of the training. */
 static const gyre_family_row gguf_rows[] = {
     {"llama", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen2", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},

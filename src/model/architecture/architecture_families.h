@@ -1,20 +1,19 @@
-/* architecture_families.h: how each way to name tensors calls them, and the families that use it. */
+/* architecture_families.h: one row per family of models: what its class computes by default, and its tensor names. */
 #ifndef GYRE_MODEL_ARCHITECTURE_FAMILIES_H
 #define GYRE_MODEL_ARCHITECTURE_FAMILIES_H
 #include "model/architecture/architecture.h"
 
-/* What is peculiar to a family's config.json. */
+/* What is special about a family or its config. */
 enum {
-    GYRE_TRAIT_BIAS_FLAGS = 1,         /* attention_bias and mlp_bias say whether there are any */
+    GYRE_TRAIT_BIAS_FLAGS = 1,         /* attention_bias and mlp_bias say whether there are biases */
     GYRE_TRAIT_SOFTCAPS = 2,           /* attn_logit_softcapping, final_logit_softcapping */
-    GYRE_TRAIT_SCALED_EMBEDDING = 4,   /* by the root of the width */
+    GYRE_TRAIT_SCALED_EMBEDDING = 4,   /* embeddings are multiplied by sqrt(model_dim) */
     GYRE_TRAIT_GRANITE_SCALES = 8,     /* embedding_multiplier, residual_multiplier, logits_scaling */
     GYRE_TRAIT_PARALLEL_FLAG = 16,     /* use_parallel_residual */
     GYRE_TRAIT_MPT_KEYS = 32,          /* attn_config, expansion_ratio */
     GYRE_TRAIT_LOGIT_SCALE = 64,       /* logit_scale: cohere */
-    GYRE_TRAIT_USE_BIAS = 128,         /* use_bias: starcoder2; use_qkv_bias: stablelm */
-    GYRE_TRAIT_QK_NORM = 256,          /* of queries and keys */
-    GYRE_TRAIT_PARALLEL_MLP_NORM = 512 /* also where the blocks are parallel */
+    GYRE_TRAIT_QK_NORM = 128,          /* queries and keys are normalized */
+    GYRE_TRAIT_PARALLEL_MLP_NORM = 256 /* the mlp has a norm of its own with a parallel residual too */
 };
 
 typedef struct gyre_family_row {
@@ -26,13 +25,13 @@ typedef struct gyre_family_row {
     double gain_offset;
     double epsilon;
     unsigned traits;
-    unsigned required_biases; /* bits of the roles that always have one */
+    unsigned required_biases; /* GYRE_TENSOR_BIT of the roles that always have a bias */
     int gated, parallel_residual, post_norms, transposed, tied;
     gyre_qkv_layout qkv_layout;
 } gyre_family_row;
 
-/* Of every map and norm that layers have. */
 #define GYRE_TENSOR_BIT(role) (1u << GYRE_TENSOR_##role)
+/* Every linear map and norm of the layers, and the final norm. */
 #define GYRE_ALL_BIASES                                                                                                     \
     (GYRE_TENSOR_BIT(QKV) | GYRE_TENSOR_BIT(Q) | GYRE_TENSOR_BIT(K) | GYRE_TENSOR_BIT(V) | GYRE_TENSOR_BIT(O) |             \
      GYRE_TENSOR_BIT(FINAL_NORM) | GYRE_TENSOR_BIT(ATTN_NORM) | GYRE_TENSOR_BIT(MLP_NORM) | GYRE_TENSOR_BIT(UP) |           \
@@ -42,9 +41,9 @@ typedef struct gyre_family_row {
 const gyre_family_row *gyre_family_row_of(const char *model_type);
 /* out = the row of a general.architecture, or NULL. */
 const gyre_family_row *gyre_family_row_of_gguf(const char *architecture);
-/* *a = what the row says, sizes unset. */
+/* *a = the architecture of the row, without sizes. */
 void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row);
-/* out = "llama, mistral, ...": for messages. */
+/* out = "llama, mistral, ...", for messages. */
 const char *gyre_family_list(int of_gguf);
 
 #endif

@@ -1,9 +1,9 @@
-/* architecture_gguf.c: what the decoder of a GGUF computes, by the keys that llama.cpp's loaders read. */
+/* architecture_gguf.c: the architecture that a GGUF describes, by the keys that llama.cpp's loaders read. */
 #include "model/architecture/architecture_families.h"
 
-#include "core/encoding.h"
 #include "files/printable_name.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,13 +15,13 @@ static int is_ok(const gyre_gguf_source *s) {
     return gyre_build_status(s->build) == GYRE_OK;
 }
 
-static int64_t read_dim(const gyre_gguf_source *s, const char *suffix, int64_t most, int64_t fallback) {
+static int64_t read_dim(const gyre_gguf_source *s, const char *suffix, int64_t max, int64_t fallback) {
     const int64_t size = gyre_gguf_read_size(s, suffix, 1, fallback);
-    if (size > most) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%lld is past %lld", (long long)size, (long long)most);
+    if (size > max) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%lld is past %lld", (long long)size, (long long)max);
     return size;
 }
 
-/* The tokens are the vocabulary; a key may say it too. */
+/* The vocabulary is the number of rows of the embedding.  A key may give it too, and is not read. */
 static int64_t read_vocab(const gyre_gguf_source *s) {
     const gyre_gguf_tensor *embedding = gyre_gguf_find_tensor(s->file, "token_embd.weight");
     if (embedding && embedding->rank == 2 && embedding->dims[1] <= MAX_DIM && embedding->dims[1] > 0)
@@ -83,10 +83,10 @@ static gyre_status read_architecture(gyre_architecture *out, const gyre_gguf *fi
     gyre_gguf_source s = {.build = build, .file = file};
     snprintf(s.name, sizeof s.name, "%s", name);
     gyre_architecture_from_row(&a, row);
-    a.optional_biases = 1; /* no key tells of them: the engine takes those that are there */
+    a.optional_biases = 1; /* no key says so: llama.cpp uses the biases that it finds */
     read_sizes(&s, &a);
     if (is_ok(&s)) read_options(&s, row, &a);
-    /* One whose head is left out has it from the embedding. */
+    /* Without an output matrix, the embedding is used. */
     a.tied = gyre_gguf_find_tensor(file, "output.weight") == NULL;
     const gyre_status status = gyre_build_status(build);
     if (status == GYRE_OK) *out = a;

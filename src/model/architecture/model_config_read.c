@@ -1,8 +1,7 @@
-/* model_config_read.c: the config.json of a model that Gyre runs.  Its positions are those that the reading of the file
- * tells of, as transformers 5 has them: what is explained is what runs. */
+/* model_config_read.c: reads the config.json of a model to be trained.  Positions come from the same reader that `gyre
+ * explain` uses, with the profile of transformers 5, so what is explained is what runs. */
 #include "model/architecture/model_config_json.h"
 
-#include "files/json_load.h"
 #include "model/model.h"
 #include "reading/family.h"
 
@@ -45,7 +44,7 @@ static void read_sizes(const gyre_scope *s, gyre_model_config *c) {
         gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and hidden_size is no multiple of num_attention_heads");
 }
 
-/* What a decoder of Gyre's does not compute.  Each default is that of transformers' Llama. */
+/* Refuses what a model made here cannot compute.  Defaults are those of transformers' Llama. */
 static void check_architecture(const gyre_scope *s) {
     static const char *const biases[] = {"attention_bias", "mlp_bias"};
     if (!gyre_scope_bool(s, "tie_word_embeddings", 0))
@@ -60,8 +59,8 @@ static void check_architecture(const gyre_scope *s) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "quantization_config", "quantized weights are not read");
 }
 
-/* -- its positions -- */
-/* One list, in memory that the caller frees. */
+/* -- positions -- */
+/* *out = a copy of the list, which the caller frees. */
 static const double *copy_array(const gyre_scope *s, const double *list, int64_t count, double **out) {
     if (!list || !is_ok(s)) return NULL;
     *out = malloc((size_t)count * sizeof **out);
@@ -82,7 +81,7 @@ static void read_position(const gyre_scope *s, const gyre_family *family, gyre_m
     }
     if (!is_ok(s)) return;
     c->position = all->config;
-    /* How long a context is by default: Gyre's own word, in a Llama's file too. */
+    /* The default context length.  rope_length is Gyre's own key, in a Llama's file too. */
     c->position.rope.context_length = c->position.kind == GYRE_KIND_ROPE ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
     c->position.head_dim = c->head_dim;
     c->position.heads = c->heads;
@@ -104,32 +103,32 @@ static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_ar
     if (family && is_ok(s)) read_position(s, family, c, arrays);
 }
 
-gyre_status gyre_model_config_parse(const char *json, size_t bytes, const char *path, gyre_model_config *out,
-                                    gyre_config_arrays *arrays, gyre_error *err) {
-    json_error_t error;
-    gyre_build *build = gyre_build_begin(path, "config.json", GYRE_PROFILE_HF_5, 0, err);
+gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_model_config *out, gyre_config_arrays *arrays,
+                                   gyre_error *err) {
+    gyre_build *build = gyre_build_begin(config->path, "config.json", GYRE_PROFILE_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
-    json_t *root = gyre_json_load(json, bytes, &error);
-    gyre_model_config config = gyre_model_config_default();
+    gyre_model_config read = gyre_model_config_default();
     gyre_config_arrays lists = {NULL, NULL, NULL, NULL};
-    const gyre_json_source source = {build, json, bytes};
-    const gyre_scope s = {&source, root, ""};
-    if (!root) { /* also without memory: jansson does not tell */
-        const gyre_place place = {NULL, error.line > 0 ? error.line : 1, error.position > 0 ? (uint64_t)error.position : 0};
-        gyre_build_fail(build, GYRE_EFORMAT, &place, "config: %.200s", error.text);
-    } else if (json_is_object(root)) {
-        read_model(&s, &config, &lists);
-    } else {
-        gyre_build_fail(build, GYRE_EFORMAT, NULL, "config: not an object");
-    }
-    json_decref(root);
+    const gyre_json_source source = {build, config->text, config->bytes};
+    const gyre_scope s = {&source, config->root, ""};
+    read_model(&s, &read, &lists);
     const gyre_status status = gyre_build_status(build);
     if (status == GYRE_OK) {
-        *out = config;
+        *out = read;
         *arrays = lists;
     } else {
         gyre_config_arrays_free(&lists);
     }
     gyre_build_discard(build);
+    return status;
+}
+
+gyre_status gyre_model_config_parse(const char *json, size_t bytes, const char *path, gyre_model_config *out,
+                                    gyre_config_arrays *arrays, gyre_error *err) {
+    gyre_config_document document;
+    gyre_status status = gyre_config_document_parse(&document, json, bytes, path, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_model_config_read(&document, out, arrays, err);
+    gyre_config_document_free(&document);
     return status;
 }

@@ -1,18 +1,18 @@
-/* weight_layout.c: the tensors of a decoder, in order. */
 #include "model/architecture/weight_layout.h"
+#include "util/error.h"
 
 #include <stdio.h>
 
-/* Sizes come from files: 2^31 - 1 each and 2^40 weights in all keep every product of two of them within int64. */
+/* Sizes come from files.  With at most 2^31 - 1 each and 2^40 weights in all, no product of two overflows int64. */
 static const int64_t max_weights = (int64_t)1 << 40;
 
-/* -- the parts -- */
+/* -- tensors of a layer -- */
 static gyre_tensor_spec matrix(const char *name, int64_t rows, int64_t columns) {
     return (gyre_tensor_spec){name, {rows, columns}, 0, 2, -1};
 }
 
-static gyre_tensor_spec norm(const char *name, int64_t width) {
-    return (gyre_tensor_spec){name, {width, 1}, 0, 1, -1};
+static gyre_tensor_spec norm(const char *name, int64_t dim) {
+    return (gyre_tensor_spec){name, {dim, 1}, 0, 1, -1};
 }
 
 static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
@@ -32,7 +32,7 @@ static int has_vectors(gyre_table which) {
     return which == GYRE_TABLE_QUERY || which == GYRE_TABLE_KEY || which == GYRE_TABLE_VALUE;
 }
 
-/* How a table is stored in each layer; name NULL where there is none, or another one is it. */
+/* out = how a table is stored in each layer.  name NULL: the encoding has no such table, or it shares another one. */
 static gyre_tensor_spec table_spec(const gyre_model_config *c, const gyre_encoding *encoding, gyre_table which) {
     static const char *const names[GYRE_TABLE_COUNT] = {[GYRE_TABLE_QUERY] = "self_attn.position_query",
                                                         [GYRE_TABLE_KEY] = "self_attn.position_key",
@@ -49,7 +49,7 @@ static gyre_tensor_spec table_spec(const gyre_model_config *c, const gyre_encodi
     return (gyre_tensor_spec){names[which], {t->heads * t->rows, t->channels}, 0, 2, which};
 }
 
-/* Rows of the trained embedding of positions, 0 where there is none. */
+/* out = rows of the trained embedding of positions, or 0. */
 static int64_t position_rows(const gyre_encoding *encoding) {
     int64_t rows = 0;
     if (gyre_encoding_row_source(encoding) != GYRE_ROW_SOURCE_PROJECTED) return 0;
@@ -69,9 +69,9 @@ static void position_specs(const gyre_model_config *c, const gyre_encoding *enco
         l->layer[GYRE_WEIGHT_FIRST_TABLE + which - GYRE_TABLE_QUERY] = table_spec(c, encoding, (gyre_table)which);
 }
 
-static int64_t set_offset(gyre_tensor_spec *part, int64_t offset) {
-    part->offset = offset;
-    return part->name ? offset + part->shape[0] * part->shape[1] : offset;
+static int64_t set_offset(gyre_tensor_spec *spec, int64_t offset) {
+    spec->offset = offset;
+    return spec->name ? offset + spec->shape[0] * spec->shape[1] : offset;
 }
 
 gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const gyre_encoding *encoding) {
@@ -90,22 +90,22 @@ gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const 
 }
 
 /* -- sizes -- */
-static gyre_status check_product(const char *what, int64_t a, int64_t b, int64_t most, gyre_error *err) {
-    if (a <= most / b) return GYRE_OK;
+static gyre_status check_product(const char *what, int64_t a, int64_t b, int64_t max, gyre_error *err) {
+    if (a <= max / b) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "%s: %lld x %lld is too large (at most %lld)", what, (long long)a, (long long)b,
-                     (long long)most);
+                     (long long)max);
 }
 
-/* heads x channels is bounded by what was checked before, rows by the encoding. */
+/* heads x channels was bounded before.  The encoding bounds rows. */
 static gyre_status check_tables(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int which = 0; which < GYRE_TABLE_COUNT && status == GYRE_OK; which++) {
         const gyre_table_size *t = &encoding->table[which];
-        const int64_t wide = t->channels > c->model_dim ? t->channels : c->model_dim;
+        const int64_t row_dim = t->channels > c->model_dim ? t->channels : c->model_dim;
         if (t->rows == 0) continue;
         status = check_product("heads x channels of a position table", t->heads, t->channels, INT32_MAX, err);
         if (status == GYRE_OK)
-            status = check_product("rows x channels of a position table", t->rows, t->heads * wide, max_weights / 8, err);
+            status = check_product("rows x channels of a position table", t->rows, t->heads * row_dim, max_weights / 8, err);
     }
     return status;
 }
@@ -134,15 +134,15 @@ int64_t gyre_tensor_count(const gyre_weight_layout *l) {
     return 2 + (l->input.name != NULL) + (l->relative_embedding.name != NULL) + l->layers * l->tensors_per_layer;
 }
 
-/* A number added to scores means the same whatever its size; so do u, v and a factor. */
-static int has_decay(const gyre_tensor_spec *part) {
-    const int numbers = part->table >= GYRE_TABLE_BIAS || (part->table == GYRE_TABLE_INPUT && part->shape[1] == 1);
-    return part->rank > 1 && !numbers;
+/* Weight decay skips numbers with an absolute meaning: those added to scores, u and v, and a factor. */
+static int has_decay(const gyre_tensor_spec *spec) {
+    const int numbers = spec->table >= GYRE_TABLE_BIAS || (spec->table == GYRE_TABLE_INPUT && spec->shape[1] == 1);
+    return spec->rank > 1 && !numbers;
 }
 
-static gyre_tensor tensor_from_spec(const gyre_tensor_spec *part, int64_t offset) {
-    gyre_tensor out = {"", {part->shape[0], part->shape[1]}, part->rank, offset, part->table, has_decay(part)};
-    snprintf(out.name, sizeof out.name, "%s.weight", part->name);
+static gyre_tensor tensor_from_spec(const gyre_tensor_spec *spec, int64_t offset) {
+    gyre_tensor out = {"", {spec->shape[0], spec->shape[1]}, spec->rank, offset, spec->table, has_decay(spec)};
+    snprintf(out.name, sizeof out.name, "%s.weight", spec->name);
     return out;
 }
 

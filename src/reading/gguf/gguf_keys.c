@@ -1,4 +1,4 @@
-/* gguf_keys.c: typed values by key, each failing with its key and byte. */
+/* gguf_keys.c: typed values by key.  Errors name the key and its byte. */
 #include "reading/gguf/gguf_source.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *f
     gyre_build_warn(s->build, &place, "%s: %s", place.key, text);
 }
 
-/* Only heads are counted layer by layer; no other array of sizes is one that anybody reads. */
+/* Only head counts may differ from layer to layer.  No reader uses any other array of sizes. */
 static void check_array(const gyre_gguf_source *s, const char *suffix, const gyre_gguf_value *array) {
     int64_t first, x;
     if (array->count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of nothing");
@@ -61,21 +61,21 @@ static void check_array(const gyre_gguf_source *s, const char *suffix, const gyr
         }
 }
 
-int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback) {
+int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t minimum, int64_t fallback) {
     const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, suffix);
-    int64_t largest = least, x;
+    int64_t largest = minimum, x;
     if (!pair && fallback < 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "missing");
-    if (!pair) return fallback < 0 ? least : fallback;
+    if (!pair) return fallback < 0 ? minimum : fallback;
     if (pair->value.type == GYRE_GGUF_ARRAY) check_array(s, suffix, &pair->value);
     if (pair->value.type == GYRE_GGUF_STRING) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
     for (uint64_t i = 0; i < pair->value.count && gyre_build_status(s->build) == GYRE_OK; i++) {
         if (!gyre_gguf_integer(&pair->value, i, &x)) {
             gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
-            return least;
+            return minimum;
         }
         if (x > largest) largest = x;
-        if (x < least || x > (int64_t)1 << 53)
-            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%" PRId64 " is not from %" PRId64 " to 2^53", x, least);
+        if (x < minimum || x > (int64_t)1 << 53)
+            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%" PRId64 " is not from %" PRId64 " to 2^53", x, minimum);
     }
     return largest;
 }
@@ -100,7 +100,7 @@ int gyre_gguf_read_flag(const gyre_gguf_source *s, const char *suffix, int fallb
     return x == 1;
 }
 
-/* A float in the digits that tell it from other floats: 0.1, where as a double it is 0.10000000149011612. */
+/* Prints a float in the digits that distinguish it from other floats: 0.1, where the double is 0.10000000149011612. */
 static void print_float(double x, char out[40]) {
     int digits = 1;
     do

@@ -1,9 +1,10 @@
-/* gguf_rewrite_positions.c: a position encoding in the keys that llama.cpp reads. */
-#include "core/encoding.h"
+/* gguf_rewrite_positions.c: writes a rotation as the keys that llama.cpp reads. */
+#include "reading/gguf/gguf_rewrite_positions.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
 #include "reading/config_fields.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,9 +13,9 @@
 #include <string.h>
 
 enum { MAX_EDITS = 12, MAX_KEY_BYTES = 200, MAX_PATH_BYTES = 4200 };
-static const double TOLERANCE = 1e-6; /* keys are floats: a base rounded to 2^-24 moves the slowest pair by as much */
+static const double TOLERANCE = 1e-6; /* keys are floats: rounding a base by 2^-24 moves the slowest pair by about as much */
 
-/* Being written: the edits and the keys' names, which they point to. */
+/* The edits so far, and the names of their keys, which they point to. */
 typedef struct edit_plan {
     const gyre_gguf *file;
     const gyre_gguf_architecture *architecture;
@@ -33,7 +34,7 @@ static const gyre_gguf_value *value_of(const edit_plan *p, const char *suffix) {
     return pair ? &pair->value : NULL;
 }
 
-/* fallback where the key is missing or no number. */
+/* out = a number; fallback if the key is missing or not a number. */
 static double number_of(const edit_plan *p, const char *suffix, double fallback) {
     const gyre_gguf_value *value = value_of(p, suffix);
     double x;
@@ -52,7 +53,7 @@ static void remove_key(edit_plan *p, const char *suffix) {
     if (value_of(p, suffix)) add_edit(p, suffix, GYRE_GGUF_BOOL)->remove = 1;
 }
 
-/* Nothing is edited that says so already; a missing key says `missing`. */
+/* Sets a key unless it has this value already.  A missing key counts as `missing`. */
 static void set_real(edit_plan *p, const char *suffix, double x, double missing) {
     const double is = number_of(p, suffix, missing);
     if ((float)is == (float)x) return;
@@ -65,9 +66,9 @@ static void set_size(edit_plan *p, const char *suffix, int64_t x, double missing
     add_edit(p, suffix, value && value->type == GYRE_GGUF_U64 ? GYRE_GGUF_U64 : GYRE_GGUF_U32)->integer = x;
 }
 
-static void set_string(edit_plan *p, const char *suffix, const char *word) {
+static void set_string(edit_plan *p, const char *suffix, const char *text) {
     const gyre_gguf_value *value = value_of(p, suffix);
-    if (!value || !gyre_gguf_equals(value, word)) add_edit(p, suffix, GYRE_GGUF_STRING)->text = word;
+    if (!value || !gyre_gguf_equals(value, text)) add_edit(p, suffix, GYRE_GGUF_STRING)->text = text;
 }
 
 /* -- which keys -- */
@@ -88,7 +89,7 @@ static gyre_status check_rope(const edit_plan *p, const gyre_config *c) {
     return what ? unsupported(p, what, "llama.cpp has no key for it") : GYRE_OK;
 }
 
-/* What the engine multiplies cos and sin by when nothing is said by hand. */
+/* out = the factor of cos and sin that the engine computes if no attention factor is given. */
 static double default_attention_factor(const edit_plan *p, const gyre_config *c) {
     const double s = c->rope.factor, ln = s > 1 ? 0.1 * log(s) : 0;
     double m = number_of(p, "rope.scaling.yarn_log_multiplier", 0);
@@ -116,7 +117,7 @@ static gyre_status set_scaling(edit_plan *p, const gyre_config *c) {
     const double dim = (double)rope->dim, base = rope->base;
     switch (rope->scaling) {
     case GYRE_SCALING_NONE:
-    case GYRE_SCALING_NTK: /* a base like any other */
+    case GYRE_SCALING_NTK: /* written as the base it amounts to */
         set_real(p, "rope.freq_base", rope->scaling == GYRE_SCALING_NTK ? base * pow(rope->factor, dim / (dim - 2)) : base,
                  10000);
         if (value_of(p, "rope.scaling.type")) set_string(p, "rope.scaling.type", "none");
@@ -150,7 +151,7 @@ static gyre_status check_tensors(const edit_plan *p) {
     return GYRE_OK;
 }
 
-/* position: complete, as an encoding has it. */
+/* position: complete, as in an encoding. */
 static gyre_status make_edits(edit_plan *p, const gyre_config *position, double attention, int64_t length) {
     gyre_status status = check_rope(p, position);
     if (status == GYRE_OK) status = check_tensors(p);
@@ -165,7 +166,7 @@ static gyre_status make_edits(edit_plan *p, const gyre_config *position, double 
     return GYRE_OK;
 }
 
-/* -- what was written, read back -- */
+/* -- reading the copy back -- */
 typedef struct expected_rotation {
     const char *path;
     const double *frequencies;
@@ -173,33 +174,32 @@ typedef struct expected_rotation {
     int64_t pairs, length;
 } expected_rotation;
 
-/* 1: the layers turn as wanted. */
-static int rotation_matches(const gyre_layer_reading *group, const expected_rotation *w, double *room) {
-    gyre_encoding *encoding = NULL;
+/* out = 1 if the layers have the expected frequencies and attention factor. */
+static int rotation_matches(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w,
+                            double *scratch) {
     double attention = 0;
     if (group->config.kind != GYRE_KIND_ROPE || group->config.rope.dim != 2 * w->pairs) return 0;
-    int same = gyre_encoding_create(&encoding, &group->config, NULL, NULL) == GYRE_OK &&
-               gyre_encoding_frequencies(encoding, w->length, room, &attention) == GYRE_OK &&
+    const gyre_encoding *encoding = gyre_reading_encoding(reading, group);
+    int same = gyre_encoding_frequencies(encoding, w->length, scratch, &attention) == GYRE_OK &&
                fabs(attention - w->attention) <= TOLERANCE * w->attention;
-    gyre_encoding_free(encoding);
     for (int64_t i = 0; i < w->pairs && same; i++)
-        same = fabs(room[i] - w->frequencies[i]) <= TOLERANCE * fabs(w->frequencies[i]);
+        same = fabs(scratch[i] - w->frequencies[i]) <= TOLERANCE * fabs(w->frequencies[i]);
     return same;
 }
 
-/* Layers with a window may have a rotation of their own; those without must turn as wanted, and some must. */
-static int all_rotations_match(const gyre_reading *reading, const expected_rotation *w, double *room) {
+/* Layers with a window may have a rotation of their own.  All others must match, and at least one group must. */
+static int all_rotations_match(const gyre_reading *reading, const expected_rotation *w, double *scratch) {
     int some = 0;
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const gyre_layer_reading *group = &reading->groups[i];
-        const int same = rotation_matches(group, w, room);
+        const int same = rotation_matches(reading, group, w, scratch);
         if (!same && group->config.kind == GYRE_KIND_ROPE && (group->window == 0 || reading->groups_count == 1)) return 0;
         some |= same;
     }
     return some;
 }
 
-/* An error names the model: the file that was written, whose name is not its last, will be gone. */
+/* An error names the model: the file under its temporary name will be gone. */
 static gyre_status read_back(gyre_reading **out, const char *written, const expected_rotation *w, gyre_error *err) {
     char name[MAX_PATH_BYTES];
     gyre_mapping map = {NULL, 0};
@@ -216,19 +216,19 @@ static gyre_status check_written(void *context, const char *written, gyre_error 
     gyre_reading *reading = NULL;
     gyre_status status = read_back(&reading, written, w, err);
     if (status != GYRE_OK) return status;
-    double *room = malloc((size_t)w->pairs * sizeof *room);
-    if (!room)
+    double *scratch = malloc((size_t)w->pairs * sizeof *scratch);
+    if (!scratch)
         status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", w->path);
-    else if (!all_rotations_match(reading, w, room))
+    else if (!all_rotations_match(reading, w, scratch))
         status = gyre_fail(err, GYRE_EUNSUPPORTED,
                            "rotation: llama.cpp would not read from the keys what they are to say (%s)", w->path);
-    free(room);
+    free(scratch);
     gyre_reading_free(reading);
     return status;
 }
 
-/* -- all of it -- */
-static gyre_status take_architecture(edit_plan *p) {
+/* -- everything together -- */
+static gyre_status read_architecture(edit_plan *p) {
     const gyre_gguf_kv *pair = gyre_gguf_find_key(p->file, "general.architecture");
     if (!pair || pair->value.type != GYRE_GGUF_STRING || pair->value.count == 0 || pair->value.count >= sizeof p->name)
         return gyre_fail(p->err, GYRE_EFORMAT, "general.architecture: missing, or no word of up to 63 characters (%s)",
@@ -249,9 +249,10 @@ static gyre_status rewrite(const gyre_gguf *file, const gyre_encoding *encoding,
     p->file = file;
     p->path = w->path;
     p->err = err;
-    gyre_status status = take_architecture(p);
+    gyre_status status = read_architecture(p);
     if (status == GYRE_OK) status = make_edits(p, gyre_encoding_get_config(encoding), w->attention, w->length);
-    if (status == GYRE_OK) status = gyre_gguf_rewrite(w->path, p->edits, p->count, target, check_written, w, err);
+    const gyre_gguf_edits edits = {p->edits, p->count};
+    if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, w->path, &edits, target, check_written, w, err);
     free(p);
     return status;
 }
@@ -261,17 +262,11 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
-    gyre_error why = {0, ""};
     double *frequencies = malloc((size_t)pairs * sizeof *frequencies);
     expected_rotation w = {path, frequencies, 0, pairs, length};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
-    if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
-    if (status == GYRE_OK) {
-        status = gyre_gguf_open_mapped(&file, map.bytes, map.size, &why);
-        if (status != GYRE_OK) (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
-        if (status != GYRE_OK && err) err->offset = why.offset;
-    }
+    if (status == GYRE_OK) status = gyre_gguf_open_path(&file, &map, path, err);
     if (status == GYRE_OK) status = rewrite(file, encoding, &w, target, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);

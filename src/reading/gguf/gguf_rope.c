@@ -1,5 +1,5 @@
-/* gguf_rope.c: the rotation that a GGUF file's keys and small tensors describe, as llama.cpp computes it or as the papers
- * mean it.  Angles are llama.cpp's formulas without the roundings of its float recurrence. */
+/* gguf_rope.c: the rotation that the keys and small tensors of a GGUF file describe, as llama.cpp computes it or as the
+ * papers define it.  Angles follow llama.cpp's formulas, without the rounding errors of its float recurrence. */
 #include "reading/gguf/gguf_source.h"
 
 #include <inttypes.h>
@@ -7,27 +7,28 @@
 #include <string.h>
 
 enum { MAX_CHANNEL_COUNT = 1 << 20, CONTEXT_PADDING = 256 };
-static const double ZERO_FREQUENCY_DIVISOR = 1e30; /* divides a frequency until nothing of it is left */
-static const double MIN_DIVISOR = 0x1p-10;         /* gyre_config's bound */
+static const double ZERO_FREQUENCY_DIVISOR = 1e30; /* large enough that nothing remains of a frequency */
+static const double MIN_DIVISOR = 0x1p-10;         /* gyre_config's lower bound */
 static const double pi = 3.14159265358979323846;
 
 typedef enum scaling { NONE, LINEAR, YARN, LONGROPE } scaling;
 static const char *const scaling_names[] = {"none", "linear", "yarn", "longrope"};
 
-/* How some layers turn. */
+/* The rotation of a kind of layer. */
 typedef struct layer_rotation {
     int sliding;
     int64_t dim;
     scaling type;
-    double base, model_factor, factor; /* model's own; of these layers */
-    double ext_factor;                 /* how much of YaRN's ramp: 1 all, 0 none */
+    double base, model_factor, factor; /* model_factor: of the model; base, factor: of these layers */
+    double ext_factor;                 /* how much of YaRN's ramp applies: 1 all, 0 none */
     double yarn_beta_fast, yarn_beta_slow;
-    double attn_factor; /* attn_factor, and what else multiplies by hand */
+    double attn_factor; /* attn_factor, and other explicit multipliers */
     double log_multiplier;
-    double total_attention_factor;          /* of cos and sin, all told */
-    const double *divisors, *long_divisors; /* of frequencies; after: of contexts past L, where the reader switches */
-    const char *divisors_tensor;            /* the tensor */
-    int fourth_axis;                        /* 1: the divisors hold back pairs of an axis that nobody counts */
+    double total_attention_factor; /* the product of everything that multiplies cos and sin */
+    const double *divisors,
+        *long_divisors;          /* of frequencies; long_divisors: in contexts longer than L, if the reader switches */
+    const char *divisors_tensor; /* name of the tensor */
+    int fourth_axis;             /* 1: some divisors stop pairs of an uncounted axis */
 } layer_rotation;
 
 static int has_trait(const gyre_gguf_source *s, unsigned trait) {
@@ -42,7 +43,7 @@ static const char *first_key(const gyre_gguf_source *s, const char *a, const cha
     return a && gyre_gguf_find_arch_key(s, a) ? a : b;
 }
 
-static void take_head_dim(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
+static void read_head_dim(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
     gyre_config *config = config_of(group);
     const int64_t shared = s->heads > 0 ? s->embedding / s->heads : 0;
     const char *key = first_key(s, t->sliding ? "attention.key_length_swa" : NULL, "attention.key_length");
@@ -56,7 +57,7 @@ static void take_head_dim(const gyre_gguf_source *s, gyre_layer_group *group, co
                           gyre_gguf_find_arch_key(s, key) ? NULL : "embedding_length / attention.head_count");
 }
 
-static void take_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
+static void read_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
     gyre_config *config = config_of(group);
     const char *key = first_key(s, t->sliding ? "rope.dimension_count_swa" : NULL, "rope.dimension_count");
     const int64_t head = config->head_dim;
@@ -75,7 +76,7 @@ static void take_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_r
                               (double)config->rope.first_channel);
 }
 
-static void take_base(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
+static void read_base(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
     const int own = t->sliding && has_trait(s, GYRE_GGUF_SLIDING_BASE);
     const int of_sliding = t->sliding && gyre_gguf_find_arch_key(s, "rope.freq_base_swa");
     const char *key = of_sliding ? "rope.freq_base_swa" : own ? NULL : "rope.freq_base";
@@ -87,7 +88,7 @@ static void take_base(const gyre_gguf_source *s, gyre_layer_group *group, layer_
 }
 
 /* -- scaling -- */
-static scaling take_type(const gyre_gguf_source *s) {
+static scaling read_type(const gyre_gguf_source *s) {
     const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, "rope.scaling.type");
     if (!pair) return LINEAR;
     for (int i = NONE; i <= LONGROPE; i++)
@@ -104,13 +105,13 @@ static const char *factor_key(const gyre_gguf_source *s) {
     return first_key(s, "rope.scaling.factor", "rope.scale_linear");
 }
 
-static double take_factor(const gyre_gguf_source *s, scaling type) {
+static double read_factor(const gyre_gguf_source *s, scaling type) {
     const double factor = gyre_gguf_read_real(s, factor_key(s), 0);
     if (factor < 0) gyre_gguf_fail(s, GYRE_EFORMAT, factor_key(s), "%g is below 0", factor);
     return factor == 0 || type == NONE ? 1 : factor;
 }
 
-static void take_ramp(const gyre_gguf_source *s, layer_rotation *t) {
+static void read_ramp(const gyre_gguf_source *s, layer_rotation *t) {
     const int betas = has_trait(s, GYRE_GGUF_READS_BETAS) || s->reference,
               ext = has_trait(s, GYRE_GGUF_READS_EXT) || s->reference;
     t->ext_factor = t->type == YARN ? 1 : 0;
@@ -128,10 +129,10 @@ static void take_ramp(const gyre_gguf_source *s, layer_rotation *t) {
     }
 }
 
-/* What multiplies the attention factor by hand. */
-static void take_attn_factor(const gyre_gguf_source *s, layer_rotation *t) {
+/* Reads the explicit multipliers of the attention factor. */
+static void read_attn_factor(const gyre_gguf_source *s, layer_rotation *t) {
     t->attn_factor = gyre_gguf_read_real(s, "rope.scaling.attn_factor", 1);
-    /* With YaRN on, llama.cpp writes over the second one before it is used. */
+    /* With YaRN on, llama.cpp overwrites the second one before using it. */
     if (s->reference || (has_trait(s, GYRE_GGUF_READS_EXT) && t->ext_factor == 0))
         t->attn_factor *= gyre_gguf_read_real(s, "rope.scaling.yarn_attn_factor", 1);
     if (has_trait(s, GYRE_GGUF_READS_LOG_MULTIPLIER) || s->reference)
@@ -143,14 +144,14 @@ static double yarn_mscale(double factor, double k) {
     return factor <= 1 ? 1 : 0.1 * k * log(factor) + 1;
 }
 
-/* YaRN's factor of cos and sin over the model's factor: g(s, 1), or a ratio where a multiplier is given. */
+/* out = YaRN's factor of cos and sin for the model's factor: g(s, 1), or a ratio if a multiplier is given. */
 static double yarn_factor(const gyre_gguf_source *s, const layer_rotation *t) {
     const double m = t->log_multiplier;
     if (m == 0) return yarn_mscale(t->model_factor, 1);
     return yarn_mscale(t->model_factor, has_trait(s, GYRE_GGUF_MSCALE_IS_ALL_DIM) ? m : 1) / yarn_mscale(t->model_factor, m);
 }
 
-/* 0, or past all bounds: gyre_config would take it for one that is not given, or for none. */
+/* Refuses 0 and absurd values.  In gyre_config 0 would mean "not given". */
 static void check_attention(const gyre_gguf_source *s, double attention, double scores) {
     const char *key = first_key(s, "rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor");
     key = first_key(s, key, first_key(s, "rope.scaling.yarn_log_multiplier", factor_key(s)));
@@ -159,7 +160,8 @@ static void check_attention(const gyre_gguf_source *s, double attention, double 
     if (!(scores >= 0x1p-64 && scores <= 0x1p64)) gyre_gguf_fail(s, GYRE_EFORMAT, key, "multiplies scores by %g", scores);
 }
 
-/* llama.cpp hands its kernel the factor over 1 + 0.1 ln s; the kernel multiplies by it again, with the layer's own s. */
+/* llama.cpp passes its kernel the factor divided by 1 + 0.1 ln s; the kernel multiplies by that again, with the layer's
+ * own s. */
 static void set_attention(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
     const double whole = 1 + 0.1 * log(t->model_factor);
     const double handed = t->ext_factor != 0 ? yarn_factor(s, t) / whole * t->attn_factor : t->attn_factor;
@@ -176,18 +178,18 @@ static void set_attention(const gyre_gguf_source *s, gyre_layer_group *group, la
                           "latent attention multiplies scores by the square of YaRN's factor", group->softmax_multiplier);
 }
 
-static void take_scaling(const gyre_gguf_source *s, layer_rotation *t) {
-    t->type = take_type(s);
-    t->model_factor = t->factor = take_factor(s, t->type);
-    take_ramp(s, t);
-    take_attn_factor(s, t);
+static void read_scaling(const gyre_gguf_source *s, layer_rotation *t) {
+    t->type = read_type(s);
+    t->model_factor = t->factor = read_factor(s, t->type);
+    read_ramp(s, t);
+    read_attn_factor(s, t);
     if (!t->sliding) return;
     if (has_trait(s, GYRE_GGUF_SLIDING_BASE) || has_trait(s, GYRE_GGUF_SLIDING_UNSCALED)) t->factor = 1;
     if (has_trait(s, GYRE_GGUF_SLIDING_UNSCALED)) t->ext_factor = 0;
 }
 
 /* -- divisors: the small tensors -- */
-/* Fails at the tensor. */
+/* Fails, naming the tensor. */
 static void fail_tensor(const gyre_gguf_source *s, const gyre_gguf_tensor *tensor, const char *name, const char *why) {
     const gyre_place place = {name, 0, tensor->info_offset};
     gyre_build_fail(s->build, GYRE_EFORMAT, &place, "%s: %s", name, why);
@@ -214,7 +216,7 @@ static const double *read_divisors(const gyre_gguf_source *s, const char *name, 
 static const char long_name[] = "rope_factors_long.weight", short_name[] = "rope_factors_short.weight",
                   freqs_name[] = "rope_freqs.weight";
 
-/* llama.cpp allocates whole blocks of tokens and then chooses one list for good. */
+/* llama.cpp allocates whole blocks of tokens and then chooses one of the lists for good. */
 static int allocates_past_original(const gyre_gguf_source *s) {
     const int64_t length = gyre_build_length(s->build), asked = length > 0 ? length : s->context;
     if (asked > s->original_length) return 1;
@@ -245,8 +247,8 @@ static void take_divisors(const gyre_gguf_source *s, layer_rotation *t) {
 /* -- axes -- */
 static const char sections_key[] = "rope.dimension_sections";
 
-/* out = how many pairs have an axis by the sections. */
-static int64_t take_sections(const gyre_gguf_source *s, int64_t section[4]) {
+/* out = the number of pairs that the sections assign to axes. */
+static int64_t read_sections(const gyre_gguf_source *s, int64_t section[4]) {
     const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, sections_key);
     int64_t sum = 0;
     if (!pair) return 0;
@@ -261,14 +263,14 @@ static int64_t take_sections(const gyre_gguf_source *s, int64_t section[4]) {
     return sum;
 }
 
-/* Where the sections deal out in turn and one ends early, llama.cpp counts its pairs to a fourth axis, whose position is
+/* With interleaved sections, if one ends early, llama.cpp assigns its pairs to a fourth axis, whose position is always
  * 0. */
 static void zero_fourth_axis(const gyre_gguf_source *s, layer_rotation *t, const int64_t section[4]) {
     const int64_t pairs = t->dim / 2;
-    int64_t held = 0;
+    int64_t stopped = 0;
     for (int64_t i = 0; i < pairs; i++)
-        held += i >= 3 * section[i % 3];
-    double *divisors = held && !s->reference ? gyre_build_alloc_numbers(s->build, pairs) : NULL;
+        stopped += i >= 3 * section[i % 3];
+    double *divisors = stopped && !s->reference ? gyre_build_alloc_numbers(s->build, pairs) : NULL;
     if (!divisors) return;
     for (int64_t i = 0; i < pairs; i++)
         divisors[i] = (t->divisors ? t->divisors[i] : 1) * (i >= 3 * section[i % 3] ? ZERO_FREQUENCY_DIVISOR : 1);
@@ -277,15 +279,15 @@ static void zero_fourth_axis(const gyre_gguf_source *s, layer_rotation *t, const
     gyre_gguf_warn(s, sections_key,
                    "%" PRId64 " of %" PRId64 " pairs stand still: llama.cpp counts them to a fourth axis, whose position is "
                    "always 0, where the model was trained with them on the first",
-                   held, pairs);
+                   stopped, pairs);
 }
 
-static void take_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
+static void read_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
     gyre_config *config = config_of(group);
     int64_t section[4] = {0, 0, 0, 0};
     const gyre_gguf_position_type pairs = s->architecture.pairs;
     const int several = pairs == GYRE_GGUF_MROPE || pairs == GYRE_GGUF_IMROPE;
-    const int64_t sum = several || has_trait(s, GYRE_GGUF_OPTIONAL_SECTIONS) ? take_sections(s, section) : 0;
+    const int64_t sum = several || has_trait(s, GYRE_GGUF_OPTIONAL_SECTIONS) ? read_sections(s, section) : 0;
     config->rope.layout = pairs == GYRE_GGUF_NORM && sum == 0 ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
     gyre_build_set_field(s->build, group, "layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
                          config->rope.layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "half");
@@ -313,9 +315,9 @@ static void take_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_
     if (pairs == GYRE_GGUF_IMROPE) zero_fourth_axis(s, t, section);
 }
 
-/* -- from all of it a config -- */
-static double yarn_corr_dim(const gyre_gguf_source *s, const layer_rotation *t, double turns) {
-    return (double)t->dim * log((double)s->original_length / (2 * pi * turns)) / (2 * log(t->base));
+/* -- config -- */
+static double yarn_corr_dim(const gyre_gguf_source *s, const layer_rotation *t, double revolutions) {
+    return (double)t->dim * log((double)s->original_length / (2 * pi * revolutions)) / (2 * log(t->base));
 }
 
 static void yarn_corr_dims(const gyre_gguf_source *s, const layer_rotation *t, double *low, double *high) {
@@ -323,13 +325,13 @@ static void yarn_corr_dims(const gyre_gguf_source *s, const layer_rotation *t, d
     *high = fmin((double)(t->dim - 1), ceil(yarn_corr_dim(s, t, t->yarn_beta_slow)));
 }
 
-/* 1: what a gyre_scaling computes by itself. */
+/* out = 1 if a gyre_scaling computes this rotation. */
 static int is_standard_scaling(const gyre_gguf_source *s, const layer_rotation *t) {
     double low, high;
     if (t->divisors || t->factor < 1 || (t->ext_factor != 0 && t->ext_factor != 1)) return 0;
     if (t->ext_factor == 0 || s->reference) return 1;
     yarn_corr_dims(s, t, &low, &high);
-    return low <= high; /* past each other: llama.cpp makes a step of it, others a ramp that runs backwards */
+    return low <= high; /* if the ends cross, llama.cpp uses a step, others a ramp that runs backwards */
 }
 
 static void set_standard_scaling(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
@@ -346,8 +348,7 @@ static void set_standard_scaling(const gyre_gguf_source *s, gyre_layer_group *gr
     rope->fractional_bounds = s->reference && has_trait(s, GYRE_GGUF_TRUNCATE_FALSE);
 }
 
-/* What no gyre_scaling says becomes a list of its own: the frequency without scaling over the one that llama.cpp turns
- * by. */
+/* What no gyre_scaling computes becomes a list of divisors: the unscaled frequency over the one that llama.cpp uses. */
 static const double *make_divisors(const gyre_gguf_source *s, const layer_rotation *t, const double *divisors) {
     const int64_t pairs = t->dim / 2;
     double *out = gyre_build_alloc_numbers(s->build, pairs), low = 0, high = 0;
@@ -375,18 +376,18 @@ static void set_divisor_list(const gyre_gguf_source *s, gyre_layer_group *group,
     rope->short_factor = make_divisors(s, t, t->divisors);
     rope->long_factor = t->long_divisors ? make_divisors(s, t, t->long_divisors) : rope->short_factor;
     if (!t->long_divisors || gyre_gguf_find_arch_key(s, "rope.scaling.attn_factor")) return;
-    /* The paper's own factor, of how far the context was stretched. */
+    /* 0: the paper's own factor, a function of how far the context was extended. */
     rope->attention_factor = 0;
     rope->factor = s->context > s->original_length ? (double)s->context / (double)s->original_length : 1;
 }
 
-/* -- what is said of it -- */
+/* -- fields -- */
 static void note_scaling(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
     const char *key = "rope.scaling.type";
     const gyre_place place = gyre_gguf_place(s, key);
-    const char *word = t->ext_factor != 0 ? "yarn" : t->factor != 1 ? "linear" : "default";
-    if (t->divisors_tensor == freqs_name) word = "rope_freqs";
-    if (t->divisors_tensor == long_name || t->divisors_tensor == short_name) word = "longrope";
+    const char *type = t->ext_factor != 0 ? "yarn" : t->factor != 1 ? "linear" : "default";
+    if (t->divisors_tensor == freqs_name) type = "rope_freqs";
+    if (t->divisors_tensor == long_name || t->divisors_tensor == short_name) type = "longrope";
     if (t->divisors_tensor) {
         const gyre_place tensor = {t->divisors_tensor, 0, gyre_gguf_find_tensor(s->file, t->divisors_tensor)->info_offset};
         gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_FILE, &tensor,
@@ -395,12 +396,12 @@ static void note_scaling(const gyre_gguf_source *s, gyre_layer_group *group, con
                              : t->divisors_tensor == long_name
                                  ? "the long list at every position, by the context allocated"
                                  : "the short list at every position, by the context allocated",
-                             "%s", word);
+                             "%s", type);
     } else if (gyre_gguf_find_arch_key(s, key)) {
-        gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_FILE, &place, NULL, "%s", word);
+        gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_FILE, &place, NULL, "%s", type);
     } else {
         gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_READER, NULL, "a missing rope.scaling.type is linear",
-                             "%s", word);
+                             "%s", type);
     }
 }
 
@@ -419,7 +420,7 @@ static void note_ramp(const gyre_gguf_source *s, gyre_layer_group *group, const 
 }
 
 static void note_fields(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
-    const int own = t->factor != t->model_factor; /* the file's factor is for other layers */
+    const int own = t->factor != t->model_factor; /* the file's factor applies to other layers */
     const char *given = "rope.scaling.attn_factor";
     note_scaling(s, group, t);
     gyre_gguf_note_number(s, group, "factor", own || t->type == NONE ? NULL : factor_key(s),
@@ -446,7 +447,7 @@ static void note_fields(const gyre_gguf_source *s, gyre_layer_group *group, cons
 }
 
 /* -- temperature and scale -- */
-static void take_temperature(const gyre_gguf_source *s, gyre_layer_group *group) {
+static void read_temperature(const gyre_gguf_source *s, gyre_layer_group *group) {
     struct gyre_query_config *query = &config_of(group)->query;
     const int of_keys = has_trait(s, GYRE_GGUF_TEMPERATURE_KEYS) || s->reference;
     const double slope = gyre_gguf_read_real(s, "attention.temperature_scale", 0);
@@ -463,10 +464,10 @@ static void take_temperature(const gyre_gguf_source *s, gyre_layer_group *group)
     gyre_gguf_note_number(s, group, "temperature_slope", "attention.temperature_scale", GYRE_ORIGIN_READER, slope, NULL);
 }
 
-static void take_scale(const gyre_gguf_source *s, gyre_layer_group *group) {
+static void read_scale(const gyre_gguf_source *s, gyre_layer_group *group) {
     const char *key = "attention.scale";
     const double head = sqrt((double)config_of(group)->head_dim);
-    const int largest = s->architecture.period == 2 ? 46 : 62; /* layers of Gemma 2 27B, of Gemma 3 27B */
+    const int largest = s->architecture.period == 2 ? 46 : 62; /* number of layers of Gemma 2 27B, of Gemma 3 27B */
     if (has_trait(s, GYRE_GGUF_SCALE_ONE)) group->scale = 1;
     const int64_t width = s->heads > 0 ? s->embedding / s->heads : 0;
     if (has_trait(s, GYRE_GGUF_GEMMA_SCALE) && s->blocks == largest && width > 0) group->scale = 1 / sqrt((double)width);
@@ -480,10 +481,10 @@ static void take_scale(const gyre_gguf_source *s, gyre_layer_group *group) {
 }
 
 /* -- warnings -- */
-/* Where llama.cpp is known to do what nobody wants of it. */
+/* Warns where llama.cpp is known to compute something that nobody intends. */
 static void warn_known_bugs(const gyre_gguf_source *s, const layer_rotation *t) {
     if (s->reference) return;
-    if (fabs(t->total_attention_factor - 1) > 1e-6) /* keys are floats: what makes up for YaRN's factor leaves 1.00000001 */
+    if (fabs(t->total_attention_factor - 1) > 1e-6) /* keys are floats: compensating YaRN's factor leaves 1.00000001 */
         gyre_gguf_warn(s, t->ext_factor != 0 ? "rope.scaling.type" : "rope.scaling.attn_factor",
                        "every context shift multiplies all cached keys by the attention factor, %.6g, again: do not shift",
                        t->total_attention_factor);
@@ -498,7 +499,7 @@ static void warn_known_bugs(const gyre_gguf_source *s, const layer_rotation *t) 
             "the model was trained with a ramp whose ends are not rounded (truncate false); llama.cpp rounds them");
 }
 
-/* The converter writes these for every model. */
+/* The converter writes these keys for every model. */
 static void warn_unread_key(const gyre_gguf_source *s, const char *suffix, int is_read, double without) {
     const double x = gyre_gguf_read_real(s, suffix, without);
     if (!is_read && x != without)
@@ -508,7 +509,7 @@ static void warn_unread_key(const gyre_gguf_source *s, const char *suffix, int i
 void gyre_gguf_warn_rotation(const gyre_gguf_source *s) {
     const int betas = has_trait(s, GYRE_GGUF_READS_BETAS) || s->reference,
               ext = has_trait(s, GYRE_GGUF_READS_EXT) || s->reference;
-    const scaling type = take_type(s);
+    const scaling type = read_type(s);
     const double factor = gyre_gguf_read_real(s, factor_key(s), 0);
     warn_unread_key(s, "rope.scaling.yarn_beta_fast", betas, 32);
     warn_unread_key(s, "rope.scaling.yarn_beta_slow", betas, 1);
@@ -529,7 +530,7 @@ void gyre_gguf_warn_rotation(const gyre_gguf_source *s) {
         gyre_gguf_warn(s, "rope.scaling.alpha", "informative: the base is taken to have it in it already");
 }
 
-/* -- all of it -- */
+/* -- everything together -- */
 void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group, int sliding) {
     layer_rotation t = {.sliding = sliding, .factor = 1, .model_factor = 1};
     gyre_config *config = config_of(group);
@@ -538,13 +539,13 @@ void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group,
     config->trained_length = s->context;
     config->rope.context_length = gyre_build_length(s->build);
     gyre_build_set_field(s->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "rope");
-    take_head_dim(s, group, &t);
-    take_dim(s, group, &t);
+    read_head_dim(s, group, &t);
+    read_dim(s, group, &t);
     if (gyre_build_status(s->build) != GYRE_OK) return;
-    take_base(s, group, &t);
-    take_scaling(s, &t);
+    read_base(s, group, &t);
+    read_scaling(s, &t);
     take_divisors(s, &t);
-    take_axes(s, group, &t);
+    read_axes(s, group, &t);
     if (gyre_build_status(s->build) != GYRE_OK) return;
     set_attention(s, group, &t);
     if (is_standard_scaling(s, &t))
@@ -555,7 +556,7 @@ void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group,
     const char *counted = config->trained_length == s->context ? "context_length" : "rope.scaling.original_context_length";
     gyre_gguf_note_number(s, group, "trained_length", counted, GYRE_ORIGIN_DERIVED, (double)config->trained_length, NULL);
     note_fields(s, group, &t);
-    take_temperature(s, group);
-    take_scale(s, group);
+    read_temperature(s, group);
+    read_scale(s, group);
     warn_known_bugs(s, &t);
 }

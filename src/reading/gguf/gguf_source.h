@@ -1,11 +1,11 @@
-/* gguf_source.h: a GGUF file being read: its keys by what follows the architecture's name, and what the engine's code
- * adds. */
+/* gguf_source.h: a GGUF file being read.  Keys are named by what follows the architecture's name; traits of the
+ * architecture supply what the engine's code adds. */
 #ifndef GYRE_READING_GGUF_SOURCE_H
 #define GYRE_READING_GGUF_SOURCE_H
 #include "files/gguf.h"
 #include "reading/reading_build.h"
 
-/* gguf_architectures.def says which has what. */
+/* gguf_architectures.def lists the type of each architecture. */
 typedef enum gyre_gguf_position_type {
     GYRE_GGUF_NORM,
     GYRE_GGUF_NEOX,
@@ -17,37 +17,38 @@ typedef enum gyre_gguf_position_type {
     GYRE_GGUF_NONE
 } gyre_gguf_position_type;
 enum {
-    GYRE_GGUF_WHOLE_HEAD = 1 << 0,        /* refuses rope.dimension_count below the head's size */
-    GYRE_GGUF_CHUNKED = 1 << 1,           /* the window does not slide: positions of one multiple of it see each other */
-    GYRE_GGUF_NOPE_EVERY_FOURTH = 1 << 2, /* layers 3, 7, 11, ... do not turn */
-    GYRE_GGUF_SLIDING_ROPE = 1 << 3,      /* only layers with a window turn, where there are any */
+    GYRE_GGUF_WHOLE_HEAD = 1 << 0, /* refuses rope.dimension_count below the head's size */
+    GYRE_GGUF_CHUNKED =
+        1 << 1, /* chunks instead of a sliding window: only positions in the same multiple of it see each other */
+    GYRE_GGUF_NOPE_EVERY_FOURTH = 1 << 2, /* layers 3, 7, 11, ... do not rotate */
+    GYRE_GGUF_SLIDING_ROPE = 1 << 3,      /* if any layers have a window, only those rotate */
     GYRE_GGUF_DENSE_FIRST = 1 << 4,       /* the first layer of a period is the one without a window */
     GYRE_GGUF_SLIDING_BASE = 1 << 5,      /* layers with a window: base 10000 if not given, no factor */
     GYRE_GGUF_SLIDING_UNSCALED = 1 << 6,  /* ... the same base, no factor, no attention factor */
-    GYRE_GGUF_WINDOW_4096 = 1 << 7,       /* where no window is given */
-    GYRE_GGUF_WINDOW_AT_64 = 1 << 8,      /* only with 64 layers has it a window */
+    GYRE_GGUF_WINDOW_4096 = 1 << 7,       /* default window */
+    GYRE_GGUF_WINDOW_AT_64 = 1 << 8,      /* has a window only with 64 layers */
     GYRE_GGUF_READS_BETAS = 1 << 9,       /* rope.scaling.yarn_beta_fast, _slow */
     GYRE_GGUF_READS_EXT = 1 << 10,        /* rope.scaling.yarn_ext_factor, yarn_attn_factor */
-    GYRE_GGUF_BETA_FAST_8 = 1 << 11,      /* where it is not given */
+    GYRE_GGUF_BETA_FAST_8 = 1 << 11,      /* default beta_fast */
     GYRE_GGUF_READS_LOG_MULTIPLIER = 1 << 12,
     GYRE_GGUF_LOG_MULTIPLIER_TENTH = 1 << 13,        /* stored as a tenth of mscale_all_dim */
     GYRE_GGUF_MSCALE_IS_ALL_DIM = 1 << 14,           /* mscale is taken for mscale_all_dim, so their ratio is 1 */
-    GYRE_GGUF_SCALES_SOFTMAX = 1 << 15,              /* the square of YaRN's factor multiplies the scores too */
-    GYRE_GGUF_ROTARY_LAST = 1 << 16,                 /* the head's last channels turn: latent attention */
+    GYRE_GGUF_SCALES_SOFTMAX = 1 << 15,              /* scores are also multiplied by the square of YaRN's factor */
+    GYRE_GGUF_ROTARY_LAST = 1 << 16,                 /* the last channels of the head rotate: latent attention */
     GYRE_GGUF_TEMPERATURE_ORIGINAL_LENGTH = 1 << 17, /* temperature_scale, over the original length */
     GYRE_GGUF_TEMPERATURE_KEYS = 1 << 18,            /* temperature_scale and temperature_length */
-    GYRE_GGUF_READS_FINETUNED = 1 << 19,             /* rope.scaling.finetuned false: nothing turns */
-    GYRE_GGUF_ALIBI_AT_40 = 1 << 20,                 /* with 40 layers it has ALiBi instead */
-    GYRE_GGUF_OPTIONAL_SECTIONS = 1 << 21,           /* several axes where there are sections */
-    GYRE_GGUF_GEMMA_SCALE = 1 << 22,                 /* the largest model's scores are divided by sqrt(embedding / heads) */
+    GYRE_GGUF_READS_FINETUNED = 1 << 19,             /* rope.scaling.finetuned false: nothing rotates */
+    GYRE_GGUF_ALIBI_AT_40 = 1 << 20,                 /* ALiBi if it has 40 layers */
+    GYRE_GGUF_OPTIONAL_SECTIONS = 1 << 21,           /* several axes if there are sections */
+    GYRE_GGUF_GEMMA_SCALE = 1 << 22,                 /* scores of the largest model are divided by sqrt(embedding / heads) */
     GYRE_GGUF_SCALE_ONE = 1 << 23,                   /* scores are not divided */
-    GYRE_GGUF_DIVISORS_FULL_ONLY = 1 << 24,          /* rope_freqs.weight is for layers without a window */
+    GYRE_GGUF_DIVISORS_FULL_ONLY = 1 << 24,          /* rope_freqs.weight applies to layers without a window */
     GYRE_GGUF_TRUNCATE_FALSE = 1 << 25,              /* trained with a ramp whose ends are not rounded */
     GYRE_GGUF_READS_MAX_BIAS = 1 << 26,              /* attention.max_alibi_bias, else 8 */
     GYRE_GGUF_ENCODER_DECODER = 1 << 27,
     GYRE_GGUF_ATTENTION_EVERY_FOURTH = 1 << 28, /* layers 3, 7, 11, ... attend, the others are recurrent */
     GYRE_GGUF_MLA_YARN = GYRE_GGUF_ROTARY_LAST | GYRE_GGUF_SCALES_SOFTMAX | GYRE_GGUF_READS_LOG_MULTIPLIER |
-                         GYRE_GGUF_LOG_MULTIPLIER_TENTH /* DeepSeek-V2 and after */
+                         GYRE_GGUF_LOG_MULTIPLIER_TENTH /* DeepSeek-V2 and later */
 };
 typedef struct gyre_gguf_architecture {
     const char *name;
@@ -56,45 +57,46 @@ typedef struct gyre_gguf_architecture {
     unsigned traits;
 } gyre_gguf_architecture;
 
-/* read_gguf.c.  out = NULL where it is not known. */
+/* read_gguf.c.  out = NULL for an unknown architecture. */
 const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name);
 
 typedef struct gyre_gguf_source {
     gyre_build *build;
     const gyre_gguf *file;
     gyre_gguf_architecture architecture;
-    char name[64];           /* the file's own word for it */
-    int reference;           /* 1 = as the papers have it, 0 = as llama.cpp */
-    int64_t blocks;          /* layers; 0 = the file does not say */
+    char name[64];           /* as the file spells it */
+    int reference;           /* 1 = as in the papers, 0 = as llama.cpp */
+    int64_t blocks;          /* layers; 0 = not given */
     int64_t context;         /* context_length */
     int64_t original_length; /* rope.scaling.original_context_length, else context */
     int64_t embedding, heads;
 } gyre_gguf_source;
 
 /* -- gguf_keys.c: suffix = what follows "ARCHITECTURE." -- */
-/* out = NULL where there is none. */
+/* out = the key, or NULL. */
 const gyre_gguf_kv *gyre_gguf_find_arch_key(const gyre_gguf_source *s, const char *suffix);
-/* out = where it is, or would be. */
+/* out = where the key is, or would be. */
 gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix);
-/* A whole number from `least` to 2^53, or the largest of an array of them, one for each layer: the counts of heads may
- * differ, all else must agree.  fallback: where there is none; -1 = it must be there. */
-int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback);
-/* A finite number. */
+/* out = an integer from `minimum` to 2^53, or the largest of an array with one per layer: head counts may differ,
+ * everything else must agree.  fallback: if there is none; -1 = required. */
+int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t minimum, int64_t fallback);
+/* out = a finite number; fallback if there is none. */
 double gyre_gguf_read_real(const gyre_gguf_source *s, const char *suffix, double fallback);
 int gyre_gguf_read_flag(const gyre_gguf_source *s, const char *suffix, int fallback);
 void gyre_gguf_fail(const gyre_gguf_source *s, gyre_status status, const char *suffix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Notes a number under the field's name: of the file where the key is there (with a float's own digits), else of
- * `origin`. */
+/* Records a number as a field of the group: read from the file if the key exists (printed with a float's own digits),
+ * else of `origin`. */
 void gyre_gguf_note_number(const gyre_gguf_source *s, gyre_layer_group *group, const char *field, const char *suffix,
                            gyre_origin origin, double value, const char *why);
 
 /* -- gguf_rope.c -- */
-/* Sets the group's config to the rotation of layers with a window (sliding), or of those without, and notes its fields. */
+/* Sets the group's config to the rotation of layers with a window (sliding = 1) or of the others, and records its
+ * fields. */
 void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group, int sliding);
-/* Warns of keys that say how to turn and that nobody reads. */
+/* Warns about rotation keys that nothing reads. */
 void gyre_gguf_warn_rotation(const gyre_gguf_source *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* read_gguf.c: which positions the layers of a GGUF file have. */
+/* read_gguf.c: the positions of the layers of a GGUF file. */
 #include "reading/family.h"
 #include "reading/gguf/gguf_source.h"
 
@@ -28,7 +28,7 @@ const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name) {
     return NULL;
 }
 
-/* 1: some key says how it turns. */
+/* out = 1 if some key describes a rotation. */
 static int has_rope_keys(const gyre_gguf_source *s) {
     char prefix[80];
     const size_t bytes = (size_t)snprintf(prefix, sizeof prefix, "%s.rope.", s->name);
@@ -50,7 +50,7 @@ static void use_unknown_architecture(gyre_gguf_source *s, const gyre_place *plac
                     s->name);
 }
 
-static void take_architecture(gyre_gguf_source *s) {
+static void read_architecture(gyre_gguf_source *s) {
     const gyre_gguf_kv *pair = gyre_gguf_find_key(s->file, "general.architecture");
     const gyre_place place = {"general.architecture", 0, pair ? pair->offset : 0};
     if (!pair || pair->value.type != GYRE_GGUF_STRING || pair->value.count == 0 || pair->value.count >= sizeof s->name) {
@@ -73,7 +73,7 @@ static void take_architecture(gyre_gguf_source *s) {
         use_unknown_architecture(s, &place);
 }
 
-/* -- fields that any kind may have -- */
+/* -- fields of any kind -- */
 static void note_kind(const gyre_gguf_source *s, gyre_layer_group *group, gyre_kind kind) {
     group->config.kind = kind;
     group->config.heads = s->heads;
@@ -99,7 +99,7 @@ static void add_all_layers(const gyre_gguf_source *s, gyre_layer_group *group, i
         gyre_build_add_layer(s->build, group, i);
 }
 
-/* -- kinds that do not turn -- */
+/* -- kinds without rotation -- */
 static void read_nope(const gyre_gguf_source *s, const char *name) {
     gyre_layer_group *group = gyre_build_add_group(s->build, name);
     note_kind(s, group, GYRE_KIND_NOPE);
@@ -131,17 +131,17 @@ static void read_learned_table(const gyre_gguf_source *s) {
 
 static void read_alibi(const gyre_gguf_source *s) {
     const char *key = has_trait(s, GYRE_GGUF_READS_MAX_BIAS) ? "attention.max_alibi_bias" : NULL;
-    const double most = key ? gyre_gguf_read_real(s, key, 0) : 8;
-    if (most == 0 && !failed(s)) { /* MPT without ALiBi has a table */
+    const double max_bias = key ? gyre_gguf_read_real(s, key, 0) : 8;
+    if (max_bias == 0 && !failed(s)) { /* MPT without ALiBi has a table */
         read_learned_table(s);
         return;
     }
     gyre_layer_group *group = gyre_build_add_group(s->build, "all");
     note_kind(s, group, GYRE_KIND_ALIBI);
-    if (key && !(most > 0)) gyre_gguf_fail(s, GYRE_EFORMAT, key, "%g is below 0", most);
+    if (key && !(max_bias > 0)) gyre_gguf_fail(s, GYRE_EFORMAT, key, "%g is below 0", max_bias);
     if (s->heads == 0) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "missing");
-    group->config.score.max_bias = most;
-    gyre_gguf_note_number(s, group, "max_bias", key, GYRE_ORIGIN_FAMILY, most, NULL);
+    group->config.score.max_bias = max_bias;
+    gyre_gguf_note_number(s, group, "max_bias", key, GYRE_ORIGIN_FAMILY, max_bias, NULL);
     gyre_gguf_note_number(s, group, "heads", "attention.head_count", GYRE_ORIGIN_READER, (double)s->heads, NULL);
     add_all_layers(s, group, s->blocks);
     note_softcaps(s, group);
@@ -174,16 +174,16 @@ static void read_t5_buckets(const gyre_gguf_source *s) {
     if (!failed(s)) read_t5_stack(s, "decoder", 0, blocks);
 }
 
-/* -- which layers see a window, and which turn -- */
+/* -- which layers have a window, and which rotate -- */
 static const char window_key[] = "attention.sliding_window", pattern_key[] = "attention.sliding_window_pattern";
 
 typedef struct swa_pattern {
     int64_t window; /* 0 = none */
     int64_t period;
-    const gyre_gguf_value *per_layer; /* an array: nonzero where the layer sees the window; NULL = the period says */
+    const gyre_gguf_value *per_layer; /* array, nonzero for layers with the window; NULL = see the period */
 } swa_pattern;
 
-static swa_pattern take_swa_pattern(const gyre_gguf_source *s) {
+static swa_pattern read_swa_pattern(const gyre_gguf_source *s) {
     const int64_t usual = has_trait(s, GYRE_GGUF_WINDOW_4096) ? 4096 : has_trait(s, GYRE_GGUF_CHUNKED) ? LLAMA4_WINDOW : 0;
     swa_pattern l = {gyre_gguf_read_size(s, window_key, 0, usual), s->architecture.period, NULL};
     const gyre_gguf_kv *pattern = gyre_gguf_find_arch_key(s, pattern_key);
@@ -191,7 +191,7 @@ static swa_pattern take_swa_pattern(const gyre_gguf_source *s) {
         if (l.window > 0 && !s->reference)
             gyre_gguf_warn(s, window_key, "%" PRId64 " is not read: llama.cpp lets every layer of a %s see all", l.window,
                            s->name);
-        if (l.period == 0 && s->reference) return l; /* all layers see it */
+        if (l.period == 0 && s->reference) return l; /* all layers have the window */
         l.window = 0;
     }
     if (l.window == 0) l.period = 0;
@@ -219,7 +219,7 @@ static int is_sliding_layer(const gyre_gguf_source *s, const swa_pattern *l, int
     return has_trait(s, GYRE_GGUF_DENSE_FIRST) ? layer % l->period != 0 : layer % l->period < l->period - 1;
 }
 
-/* Recurrent layers have no positions: they are listed nowhere. */
+/* Recurrent layers have no positions and are listed nowhere. */
 static int is_attention_layer(const gyre_gguf_source *s, int64_t every, int64_t layer) {
     const gyre_gguf_kv *heads = gyre_gguf_find_arch_key(s, "attention.head_count_kv");
     int64_t x = 1;
@@ -228,25 +228,25 @@ static int is_attention_layer(const gyre_gguf_source *s, int64_t every, int64_t 
     return layer % every == every - 1;
 }
 
-/* Every so many layers, one attends. */
-static int64_t take_attention_interval(const gyre_gguf_source *s) {
+/* Every how many layers one attends. */
+static int64_t read_attention_interval(const gyre_gguf_source *s) {
     static const char key[] = "full_attention_interval";
     const int64_t every = gyre_gguf_read_size(s, key, 1, has_trait(s, GYRE_GGUF_ATTENTION_EVERY_FOURTH) ? 4 : 1);
     if (every > MAX_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, key, "more than %d layers", MAX_LAYERS);
     return every;
 }
 
-/* Four kinds of layers at most; the index says which. */
+/* At most four kinds of layers, numbered by the sum of these. */
 enum { SLIDING = 1, NO_ROPE = 2, LAYER_KINDS = 4 };
 
 static int layer_kind_of(const gyre_gguf_source *s, const swa_pattern *l, int64_t layer) {
     const int slides = is_sliding_layer(s, l, layer);
-    int still = 0;
-    if (has_trait(s, GYRE_GGUF_SLIDING_ROPE)) still = l->window > 0 && !slides;
-    /* Llama 4 without a window turns everywhere. */
+    int no_rope = 0;
+    if (has_trait(s, GYRE_GGUF_SLIDING_ROPE)) no_rope = l->window > 0 && !slides;
+    /* Llama 4 without a window rotates in all layers. */
     if (has_trait(s, GYRE_GGUF_NOPE_EVERY_FOURTH))
-        still = layer % 4 == 3 && !(has_trait(s, GYRE_GGUF_CHUNKED) && l->window == 0);
-    return (slides ? SLIDING : 0) | (still ? NO_ROPE : 0);
+        no_rope = layer % 4 == 3 && !(has_trait(s, GYRE_GGUF_CHUNKED) && l->window == 0);
+    return (slides ? SLIDING : 0) | (no_rope ? NO_ROPE : 0);
 }
 
 static const char *name_of(const gyre_gguf_source *s, const swa_pattern *l, int kind) {
@@ -264,7 +264,7 @@ static void set_window(const gyre_gguf_source *s, gyre_layer_group *group, const
         has_trait(s, GYRE_GGUF_CHUNKED) ? "it does not slide: it is a chunk that begins at a multiple of this" : NULL);
 }
 
-/* Llama 4's layers that do not turn sharpen their queries with the position instead. */
+/* Llama 4's layers without rotation scale their queries by position instead. */
 static void set_llama4_temperature(const gyre_gguf_source *s, gyre_layer_group *group) {
     group->config.query = (struct gyre_query_config){GYRE_TEMPERATURE_LLAMA4, LLAMA4_WINDOW, 0.1};
     gyre_build_set_field(s->build, group, "query_temperature", GYRE_ORIGIN_FAMILY, NULL, NULL, "llama4");
@@ -287,10 +287,11 @@ static gyre_layer_group *add_group(const gyre_gguf_source *s, const swa_pattern 
 
 static void read_rope_layers(const gyre_gguf_source *s) {
     gyre_layer_group *groups[LAYER_KINDS] = {NULL};
-    const swa_pattern l = take_swa_pattern(s);
+    const swa_pattern l = read_swa_pattern(s);
     if (failed(s)) return;
-    const int64_t every = take_attention_interval(s), least = l.period > every ? l.period : every;
-    const int64_t sampled_layers = s->blocks ? s->blocks : 2 * (least > 4 ? least : 4); /* some of each kind */
+    const int64_t every = read_attention_interval(s), period = l.period > every ? l.period : every;
+    const int64_t sampled_layers =
+        s->blocks ? s->blocks : 2 * (period > 4 ? period : 4); /* enough to have some of each kind */
     int kinds = 0, seen[LAYER_KINDS] = {0};
     for (int64_t i = 0; i < sampled_layers && !failed(s); i++)
         if (is_attention_layer(s, every, i)) seen[layer_kind_of(s, &l, i)] = 1;
@@ -310,7 +311,7 @@ static void read_rope_layers(const gyre_gguf_source *s) {
 }
 
 /* -- the file -- */
-static void take_sizes(gyre_gguf_source *s) {
+static void read_sizes(gyre_gguf_source *s) {
     s->context = gyre_gguf_read_size(s, "context_length", 1, s->architecture.pairs == GYRE_GGUF_NONE ? 0 : -1);
     s->blocks = gyre_gguf_read_size(s, "block_count", 0, 0);
     s->embedding = gyre_gguf_read_size(s, "embedding_length", 1, 0);
@@ -366,8 +367,8 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, 
         return;
     }
     gyre_gguf_source s = {.build = build, .file = file, .reference = profile == GYRE_PROFILE_REFERENCE};
-    take_architecture(&s);
-    if (!failed(&s)) take_sizes(&s);
+    read_architecture(&s);
+    if (!failed(&s)) read_sizes(&s);
     if (!failed(&s)) read_positions(&s);
     gyre_gguf_free(file);
 }

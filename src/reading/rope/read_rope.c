@@ -1,4 +1,4 @@
-/* read_rope.c: rotations: what all programs agree on, for each kind of layers, and who goes on from there. */
+/* read_rope.c: rotations: what all programs agree on, for each kind of layer, and dispatch to the profile's reader. */
 #include "reading/rope/read_rope.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ static gyre_rope_provenance found_at(const gyre_scope *s, const char *key) {
 }
 
 /* -- the size of a head -- */
-/* Families whose sliding or full layers have heads of their own size. */
+/* Families whose sliding or full layers have their own head size. */
 static const char *head_dim_key(const gyre_rope_source *source, int sliding) {
     static const char *const names[] = {"head_dim", "kv_channels", "attention_head_dim", NULL};
     const char *special = sliding ? "swa_head_dim" : "global_head_dim";
@@ -20,7 +20,7 @@ static const char *head_dim_key(const gyre_rope_source *source, int sliding) {
     return gyre_scope_first(&source->root, names);
 }
 
-/* Width over heads of the class, for files that have neither: LLaVA's text_config, for one. */
+/* The class's model_dim over heads, for files that state neither, such as LLaVA's text_config. */
 static int64_t class_head_dim(const gyre_family *family) {
     static const struct {
         const char *family;
@@ -29,7 +29,7 @@ static int64_t class_head_dim(const gyre_family *family) {
                  {"phi3", 96},     {"phi", 64},      {"gpt_neox", 96}, {"gptj", 256},       {"codegen", 256},
                  {"cohere", 128},  {"stablelm", 80}, {"olmo2", 128},   {"starcoder2", 128}, {"qwen2_5_vl", 128},
                  {"roformer", 64}, {"granite", 128}};
-    /* Of what is only read as a llama, no class is known. */
+    /* A model that is only assumed to be a llama has no known class. */
     if (family != gyre_family_of(family->model_type)) return 0;
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         if (strcmp(heads[i].family, family->model_type) == 0) return heads[i].head;
@@ -59,14 +59,14 @@ static int64_t derived_head_dim(const gyre_rope_source *source, gyre_rope_proven
     return 2;
 }
 
-/* Until 4.45 Llama's class divided the width by the heads, whatever head_dim says.  out = 0 where that is not so. */
+/* Until 4.45, Llama's class divided model_dim by heads and ignored head_dim.  out = 0 if this does not apply. */
 static int64_t old_llama_head_dim(const gyre_rope_source *source, const char *key, gyre_rope_provenance *found) {
     const gyre_scope *root = &source->root;
     const int is_llama = strcmp(source->family->model_type, "llama") == 0 && (source->family->traits & GYRE_WHOLE_HEAD);
     if (gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_HF_4_43 || !is_llama) return 0;
     if (!gyre_rope_model_dim_key(root) || !gyre_rope_heads_key(root)) return 0;
-    const int64_t said = gyre_rope_read_channels(root, key, 1, 1), head = derived_head_dim(source, found);
-    if (said != head)
+    const int64_t stated = gyre_rope_read_channels(root, key, 1, 1), head = derived_head_dim(source, found);
+    if (stated != head)
         gyre_scope_warn(root, key,
                         "%s: transformers before 4.45 does not read it for a llama, and takes %" PRId64
                         ", the width over the heads",
@@ -98,7 +98,7 @@ static void note_count(const gyre_rope_source *source, gyre_layer_group *group, 
     gyre_build_set_number(gyre_rope_build_of(source), group, name, found->origin, &found->place, why, (double)value);
 }
 
-/* Latent attention: a part of each head has no positions, and comes before the one that turns. */
+/* Latent attention: the first part of each head has no positions, the second part rotates. */
 static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *turned = "qk_rope_head_dim", *still = "qk_nope_head_dim";
     const gyre_scope *root = &source->root;
@@ -118,29 +118,29 @@ static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group
     note_count(source, group, "rotary_dim", &found, first > 0 ? "the last channels of each head" : NULL, dim);
 }
 
-/* transformers' classes that are written like Llama's turn whole heads, whatever the file says: version 5 where nothing is
- * scaled; the others make too few angles for a head and stop. */
+/* Classes of transformers modelled on Llama rotate whole heads and ignore the factor: version 5 if nothing is scaled.
+ * The others compute too few angles for a head and stop. */
 static double effective_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found, const char **why) {
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
-    const double share = gyre_rope_read_partial_factor(source, found);
+    const double fraction = gyre_rope_read_partial_factor(source, found);
     const char *family = source->family->model_type;
-    if (profile == GYRE_PROFILE_HF_5 && share != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
+    if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
         *why = "transformers 5 turns the whole head, which its own version 4 did not, nor do the weights expect it";
         gyre_build_warn(gyre_rope_build_of(source), &found->place, "partial_rotary_factor: %s", *why);
         return 1.0;
     }
-    if (profile == GYRE_PROFILE_HF_5 && share != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
+    if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
         gyre_build_fail(gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
-                        "%s: %g, with which this class stops in transformers 5", found->place.key, share);
+                        "%s: %g, with which this class stops in transformers 5", found->place.key, fraction);
     const int ignores = (gyre_profile_is_hf(profile) || profile == GYRE_PROFILE_LLAMA_CPP) &&
-                        (source->family->traits & GYRE_WHOLE_HEAD) && share != 1.0;
-    if (!ignores) return share;
+                        (source->family->traits & GYRE_WHOLE_HEAD) && fraction != 1.0;
+    if (!ignores) return fraction;
     if (gyre_profile_is_hf_4(profile) || (profile == GYRE_PROFILE_HF_5 && strcmp(source->type, "default") != 0)) {
         gyre_build_fail(
             gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
             "%s: %g, where %s makes angles for a share of the head that its %s class turns as a whole, and stops",
-            found->place.key, share, gyre_profile_program(profile), source->family->model_type);
-        return share;
+            found->place.key, fraction, gyre_profile_program(profile), source->family->model_type);
+        return fraction;
     }
     *why = gyre_build_format(gyre_rope_build_of(source), "%s turns whole heads of a %s, and does not look at it",
                              gyre_profile_program(profile), source->family->model_type);
@@ -148,7 +148,7 @@ static double effective_partial_factor(const gyre_rope_source *source, gyre_rope
     return 1.0;
 }
 
-/* GPT-J's classes say how many channels turn, not which share. */
+/* GPT-J's classes state how many channels rotate, not which fraction. */
 static int64_t class_rotary_dim(const gyre_rope_source *source, int64_t head) {
     static const char *const families[] = {"gptj", "codegen", "minimax", "minimax_m2", NULL};
     if (gyre_scope_has(&source->root, "rotary_dim") || gyre_scope_value(&source->root, "partial_rotary_factor")) return 0;
@@ -170,10 +170,10 @@ static void set_rotary_dim(const gyre_rope_source *source, const gyre_rope_prove
         found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
         dim = class_rotary_dim(source, head);
     } else {
-        const double share = effective_partial_factor(source, &found, &why);
-        /* Truncated, as Python's int does; any other share has failed. */
-        dim = share > 0.0 && share <= 1.0 ? (int64_t)((double)head * share) : head;
-        gyre_build_set_number(gyre_rope_build_of(source), group, "partial", found.origin, &found.place, why, share);
+        const double fraction = effective_partial_factor(source, &found, &why);
+        /* Truncated, as by Python's int.  Other values have failed already. */
+        dim = fraction > 0.0 && fraction <= 1.0 ? (int64_t)((double)head * fraction) : head;
+        gyre_build_set_number(gyre_rope_build_of(source), group, "partial", found.origin, &found.place, why, fraction);
         found.origin = GYRE_ORIGIN_DERIVED;
     }
     const char *width = gyre_rope_model_dim_key(&source->root);
@@ -246,8 +246,8 @@ static void set_max_positions(gyre_rope_source *source, gyre_layer_group *group)
     if (source->max_positions > 0) note_count(source, group, "max_length", &found, NULL, source->max_positions);
 }
 
-/* -- one kind of layers -- */
-/* Programs of other files: each adds its line. */
+/* -- one kind of layer -- */
+/* Readers of other profiles are added here. */
 static gyre_rope_profile_reader *profile_reader(gyre_profile profile) {
     if (profile == GYRE_PROFILE_REFERENCE) return gyre_rope_as_reference;
     if (profile == GYRE_PROFILE_VLLM) return gyre_rope_as_vllm;
@@ -255,7 +255,7 @@ static gyre_rope_profile_reader *profile_reader(gyre_profile profile) {
     return gyre_profile_is_hf(profile) ? gyre_rope_as_hf : NULL;
 }
 
-/* What the object says of these layers. */
+/* out = the part of the dict that applies to these layers. */
 static gyre_scope dict_for_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                                 const gyre_layer_kind *kind) {
     const gyre_profile profile = gyre_build_profile(root->source->build);
@@ -337,7 +337,7 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_build_sort_groups(build);
 }
 
-/* Attention without positions, though some of their files have the keys of a rotation. */
+/* Attention without positions, although some of these files have rotation keys. */
 void gyre_read_nope(const gyre_family *family, const gyre_scope *root) {
     static const char *const keys[] = {"rope_theta", "rope_scaling", "rope_parameters", NULL};
     gyre_build *build = root->source->build;

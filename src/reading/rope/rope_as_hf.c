@@ -20,7 +20,7 @@ static void set_trained_to_max_positions(const gyre_rope_source *source, gyre_la
     gyre_rope_set_trained_length(source, group, source->max_positions, &found, why);
 }
 
-/* The same where no formula needs it. */
+/* L = L', for formulas that do not use it. */
 static void set_trained_if_known(const gyre_rope_source *source, gyre_layer_group *group) {
     if (source->max_positions > 0) set_trained_to_max_positions(source, group, NULL);
 }
@@ -29,7 +29,7 @@ static double length_ratio(const gyre_rope_source *source, int64_t length) {
     return length > 0 ? (double)source->max_positions / (double)length : 0.0;
 }
 
-/* -- those that every version computes alike -- */
+/* -- scalings that are the same in every version -- */
 static void read_default(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_read_qwen_dynamic_ntk(source, group);
     set_trained_if_known(source, group);
@@ -42,7 +42,7 @@ static void read_linear(const gyre_rope_source *source, gyre_layer_group *group)
 
 static void read_dynamic(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *why = NULL;
-    /* HunYuan begins with a base for good, and forgets it past the length it serves. */
+    /* HunYuan starts with a fixed base, and drops it beyond the length it serves. */
     const int is_long = gyre_build_length(gyre_rope_build_of(source)) > source->max_positions;
     if (!is_long && gyre_rope_read_alpha(source, group)) {
         set_trained_if_known(source, group);
@@ -62,7 +62,7 @@ static void read_dynamic(const gyre_rope_source *source, gyre_layer_group *group
 }
 
 /* -- the original length -- */
-/* Of Phi-3's class the attribute is there even where the file has no such key. */
+/* Phi-3's class has this attribute even if the file does not. */
 static int64_t original_in_root(const gyre_rope_source *source, gyre_rope_provenance *found) {
     const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
     if (gyre_scope_value(&source->root, original_length_key)) {
@@ -73,7 +73,7 @@ static int64_t original_in_root(const gyre_rope_source *source, gyre_rope_proven
     return is_phi ? 4096 : 0;
 }
 
-/* transformers 5: the key beside the object wins over the one in it, unless there is an object for each type of layers. */
+/* transformers 5: the key beside the dict overrides the one in it, unless there is a dict for each layer type. */
 static void read_original_hf_5(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_provenance found;
     int64_t length = original_in_root(source, &found);
@@ -88,7 +88,7 @@ static void read_original_hf_5(const gyre_rope_source *source, gyre_layer_group 
     }
     if (length == 0) {
         set_trained_to_max_positions(source, group, "no original length is given");
-        if (strcmp(source->type, "llama3") != 0) /* which tells more of it */
+        if (strcmp(source->type, "llama3") != 0) /* llama3 has a message of its own */
             gyre_scope_warn(&source->dict, source->type_key,
                             "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model "
                             "was trained with");
@@ -99,7 +99,7 @@ static void read_original_hf_5(const gyre_rope_source *source, gyre_layer_group 
                           (double)length);
 }
 
-/* transformers 4: of YaRN and Llama 3 the key in the object alone. */
+/* transformers 4: YaRN and Llama 3 read only the key in the dict. */
 static void read_original_in_dict(const gyre_rope_source *source, gyre_layer_group *group) {
     const int64_t length = gyre_rope_read_length(&source->dict, original_length_key, 0);
     if (length == 0) {
@@ -116,7 +116,7 @@ static void read_original_in_dict(const gyre_rope_source *source, gyre_layer_gro
 }
 
 /* -- YaRN -- */
-/* 4.43 lays the ramp over what the model serves.  Later versions over the original length where there is one. */
+/* 4.43 computes the ramp for the length served.  Later versions use the original length if there is one. */
 static void read_yarn_length(const gyre_rope_source *source, gyre_layer_group *group) {
     if (version(source) == GYRE_PROFILE_HF_5) {
         read_original_hf_5(source, group);
@@ -134,7 +134,7 @@ static void read_yarn_length(const gyre_rope_source *source, gyre_layer_group *g
     }
 }
 
-/* The ratio of the lengths in the place of a factor. */
+/* Uses the ratio of the lengths as the factor. */
 static void set_factor_to_length_ratio(const gyre_rope_source *source, gyre_layer_group *group, const char *why) {
     const double ratio = length_ratio(source, group->config.trained_length);
     const int given = gyre_scope_value(&source->dict, "factor") != NULL;
@@ -146,7 +146,7 @@ static void set_factor_to_length_ratio(const gyre_rope_source *source, gyre_laye
     gyre_build_set_number(gyre_rope_build_of(source), group, "factor", GYRE_ORIGIN_DERIVED, &place, why, ratio);
 }
 
-/* 4.51 to 4.55 take the ratio of the lengths even where a factor is given. */
+/* 4.51 to 4.55 use the ratio of the lengths even if a factor is given. */
 static void read_yarn_factor(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *dict = &source->dict;
     const int has_original =
@@ -200,8 +200,8 @@ static void yarn_attention(const gyre_rope_source *source, gyre_layer_group *gro
     if (knows && given && mscale != 0.0) gyre_scope_warn(dict, "mscale", "mscale: attention_factor takes its place");
 }
 
-/* Which versions of the classes with latent attention multiply the softmax: DeepSeek-V3's always did, by the factor that the
- * file says; V2's and Mistral 4's only since the middle of 2026. */
+/* Classes with latent attention that scale the softmax.  DeepSeek-V3's always did, by the factor in the file.  V2's and
+ * Mistral 4's do since mid-2026. */
 static void yarn_softmax(const gyre_rope_source *source, gyre_layer_group *group) {
     const double all = gyre_scope_number(&source->dict, "mscale_all_dim", 0.0);
     const char *type = source->family->model_type;
@@ -220,9 +220,9 @@ static void yarn_softmax(const gyre_rope_source *source, gyre_layer_group *group
     gyre_rope_scale_softmax(source, group, g * g, "mscale_all_dim");
 }
 
-/* Models with latent attention came with code of their own before transformers had classes for them: L and the factor as the
- * file says them, g(s, mscale) / g(s, mscale_all_dim) on the angles, where a missing mscale is 1, and the square of the
- * latter on the softmax. */
+/* Before transformers had classes with latent attention, the models came with their own code.  It takes L and the factor
+ * from the file, multiplies cos and sin by g(s, mscale) / g(s, mscale_all_dim), where a missing mscale is 1, and the
+ * softmax by the square of the latter. */
 static void read_remote_code_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *dict = &source->dict;
     gyre_scope_warn(dict, source->type_key, "%s: %s has no class for a %s; this is the code that came with the model",
@@ -244,7 +244,7 @@ static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
         read_remote_code_yarn(source, group);
         return;
     }
-    /* transformers 5 looks for truncate in the outer object, where there is one for each type of layers. */
+    /* With a dict for each layer type, transformers 5 looks for truncate in the outer object. */
     const int is_nested = version(source) == GYRE_PROFILE_HF_5 && source->nested;
     read_yarn_length(source, group);
     read_yarn_factor(source, group);
@@ -256,7 +256,7 @@ static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
 /* -- LongRoPE -- */
 static void read_longrope_hf_4(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_provenance found;
-    /* MiniCPM came with code of its own, which takes the ratio of the lengths too, and finds L in the object. */
+    /* MiniCPM's own code also uses the ratio of the lengths, and finds L in the dict. */
     if (strncmp(source->family->model_type, "minicpm", 7) == 0 && gyre_scope_value(&source->dict, original_length_key)) {
         read_original_in_dict(source, group);
         set_factor_to_length_ratio(source, group, NULL);
@@ -289,7 +289,7 @@ static void read_longrope_hf_5(const gyre_rope_source *source, gyre_layer_group 
     else if (source->max_positions >= group->config.trained_length)
         set_factor_to_length_ratio(source, group, NULL);
     else
-        gyre_rope_read_factor(source, group, 1.0); /* a ratio below 1 makes an attention factor of 1, no less */
+        gyre_rope_read_factor(source, group, 1.0); /* a ratio below 1 gives an attention factor of 1 */
 }
 
 static void read_longrope(const gyre_rope_source *source, gyre_layer_group *group) {
@@ -341,7 +341,7 @@ static void read_native_scaling(const gyre_rope_source *source, gyre_layer_group
     }
 }
 
-/* -- which -- */
+/* -- dispatch -- */
 #define LENGTHS "factor", "original_max_position_embeddings"
 static const char *const default_keys[] = {NULL};
 static const char *const linear_keys[] = {"factor", NULL};
@@ -372,7 +372,7 @@ static const struct {
              {"by-parts", GYRE_SCALING_BY_PARTS, 1, 1, read_native_scaling, yarn_keys},
              {"by-parts-paper", GYRE_SCALING_BY_PARTS_PAPER, 1, 1, read_native_scaling, yarn_keys}};
 
-/* The other types have none: the key is there, and nothing comes of it. */
+/* The other types have no attention factor: the key is ignored. */
 static void note_ignored_attention(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *key = "attention_factor";
     const gyre_scaling scaling = group->config.rope.scaling;
@@ -383,7 +383,7 @@ static void note_ignored_attention(const gyre_rope_source *source, gyre_layer_gr
     gyre_build_set_number(gyre_rope_build_of(source), group, key, GYRE_ORIGIN_READER, &place, why, 1.0);
 }
 
-/* Classes that check the type themselves. */
+/* Some classes check the type themselves. */
 static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
     const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) && scaling != GYRE_SCALING_LONGROPE;
     const int is_ernie = (source->family->traits & GYRE_MROPE_ERNIE) != 0;
@@ -393,7 +393,7 @@ static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
                     source->family->model_type, is_phi ? " and longrope" : "");
 }
 
-/* Qwen2-VL's classes compute their frequencies once, for no length, and keep them at every length. */
+/* Qwen2-VL's classes compute their frequencies once, without a length, and use them at every length. */
 static void freeze_frequencies(const gyre_rope_source *source, gyre_layer_group *group) {
     struct gyre_rope_config *rope = &group->config.rope;
     const char *type = source->family->model_type, *list = "long_factor";

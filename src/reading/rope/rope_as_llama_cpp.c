@@ -1,9 +1,9 @@
-/* rope_as_llama_cpp.c: what becomes of the scaling of a config.json that llama.cpp's converter turns into a GGUF, and what
- * its engine then computes (August 2026).
+/* rope_as_llama_cpp.c: the scaling that remains when llama.cpp's converter turns a config.json into a GGUF, and what the
+ * engine then computes (August 2026).
  *
- * The converter has a class for each architecture.  Most take base, linear and YaRN from one common place; llama3 factors
- * and LongRoPE's lists are written by some classes alone, and what a class does not write is lost without a word.  The file
- * comes to it through transformers 5. */
+ * The converter has a class for each architecture.  Most take base, linear and YaRN from shared code.  Only some classes
+ * write llama3 factors and LongRoPE's lists.  What a class does not write is lost silently.  The converter reads the
+ * file through transformers 5. */
 #include "reading/config_fields.h"
 #include "reading/rope/rope_engine.h"
 
@@ -14,17 +14,17 @@
 enum {
     PERMUTED = 1,                   /* rows of q and k are reordered for interleaved pairs */
     LLAMA3_BAKED = 2,               /* llama3 becomes a tensor of divisors */
-    LONGROPE_LISTS = 4,             /* LongRoPE's lists, its original length and its attention factor; no other scaling */
-    LONGROPE_LISTS_ONLY = 8,        /* the lists and nothing else; a scaling without lists stops the converter */
-    ALPHA_50 = 16,                  /* dynamic becomes a fixed base, alpha 50 without the key */
+    LONGROPE_LISTS = 4,             /* LongRoPE's lists, original length and attention factor; no other scaling */
+    LONGROPE_LISTS_ONLY = 8,        /* only the lists; a scaling without lists stops the converter */
+    ALPHA_50 = 16,                  /* dynamic becomes a fixed base, with alpha 50 if the key is missing */
     ALPHA_1000 = 32,                /* ... 1000 */
-    NO_ROPE_KEYS = 64,              /* neither base nor scaling */
-    NO_BASE = 128,                  /* not the base */
-    READS_BETAS = 256,              /* the engine reads the ramp's turns, and mscale_all_dim goes to cos and sin */
-    MSCALE_IS_ALL_DIM = 512,        /* DeepSeek 2's architecture: mscale is taken to be mscale_all_dim */
+    NO_ROPE_KEYS = 64,              /* writes neither base nor scaling */
+    NO_BASE = 128,                  /* does not write the base */
+    READS_BETAS = 256,              /* the engine reads the ends of the ramp and applies mscale_all_dim to cos and sin */
+    MSCALE_IS_ALL_DIM = 512,        /* DeepSeek 2's architecture: mscale is taken for mscale_all_dim */
     PROPORTIONAL = 1024,            /* proportional becomes a tensor of divisors */
-    LENGTH_IN_DICT = 2048,          /* with LLAMA3_BAKED: the original length is the one that transformers reads */
-    UNKNOWN_ATTENTION_FACTOR = 4096 /* what the engine multiplies by is not known here */
+    LENGTH_IN_DICT = 2048,          /* with LLAMA3_BAKED: the original length is the one transformers reads */
+    UNKNOWN_ATTENTION_FACTOR = 4096 /* what the engine multiplies cos and sin by is not known here */
 };
 typedef struct converter {
     const char *model_type;
@@ -78,7 +78,7 @@ static const converter converters[] = {{"llama", PERMUTED | LLAMA3_BAKED},
                                        {"kimi_k2", MSCALE_IS_ALL_DIM},
                                        {"glm4_moe_lite", MSCALE_IS_ALL_DIM}};
 
-/* Whom the converter has no class for; read as if it took the file for one made like Llama's. */
+/* The converter has no class for these.  They are read as if it treated them like Llama. */
 static const char *const unsupported_types[] = {"ministral",
                                                 "cwm",
                                                 "jetmoe",
@@ -113,7 +113,7 @@ static const char *const unsupported_types[] = {"ministral",
                                                 "phi3_v",
                                                 "t5gemma_module"};
 
-/* gemma3_text is gemma3's decoder. */
+/* gemma3_text is the decoder of gemma3. */
 static int is_model_type(const char *model_type, const char *entry) {
     const size_t length = strlen(entry);
     return strncmp(model_type, entry, length) == 0 && (!model_type[length] || strcmp(model_type + length, "_text") == 0);
@@ -147,7 +147,7 @@ static int is_mla(const gyre_rope_engine *e) {
 }
 
 /* -- what is lost -- */
-/* Pairs turn as trained: a scaling that does not arrive. */
+/* The scaling does not arrive: pairs rotate as trained. */
 static void drop_scaling(const gyre_rope_engine *e, const char *why) {
     gyre_engine_set_scaling(e, GYRE_SCALING_NONE, why);
     gyre_scope_warn(&e->source->dict, e->source->type_key,
@@ -172,7 +172,7 @@ static void note_permuted_layout(const gyre_rope_engine *e) {
         "half");
 }
 
-/* The class of DeepSeek 2, by which Mistral 4 is converted, does not write it. */
+/* Mistral 4 is converted by DeepSeek 2's class, which does not write it. */
 static void drop_temperature(const gyre_rope_engine *e, unsigned converter_traits) {
     static const char key[] = "llama_4_scaling_beta";
     if (e->group->config.query.temperature != GYRE_TEMPERATURE_MINISTRAL || converter_traits & READS_BETAS ||
@@ -185,7 +185,7 @@ static void drop_temperature(const gyre_rope_engine *e, unsigned converter_trait
     gyre_build_warn(e->build, &place, "%s: llama.cpp's converter does not write it for this architecture", place.key);
 }
 
-/* The engine's code for a context shift hands the kernel the factor that the keys have been multiplied by before. */
+/* On a context shift, the engine's code multiplies keys by this factor a second time. */
 static void warn_context_shift(const gyre_rope_engine *e, double attention) {
     if (!failed(e) && attention != 1.0)
         gyre_scope_warn(
@@ -195,7 +195,7 @@ static void warn_context_shift(const gyre_rope_engine *e, double attention) {
             attention);
 }
 
-/* -- one by one -- */
+/* -- types -- */
 static void linear(const gyre_rope_engine *e) {
     if (!has_key(e, "factor")) {
         drop_scaling(e, "the converter takes linear for unknown where factor is missing");
@@ -205,7 +205,7 @@ static void linear(const gyre_rope_engine *e) {
     (void)gyre_engine_read_factor(e);
 }
 
-/* The converter looks for the original length beside the dict alone, and for 8192 where it is not there. */
+/* The converter looks for the original length only beside the dict, and otherwise assumes 8192. */
 static int64_t llama3_original_length(const gyre_rope_engine *e) {
     static const char key[] = "original_max_position_embeddings";
     const gyre_rope_source *s = e->source;
@@ -274,7 +274,7 @@ static void proportional(const gyre_rope_engine *e, unsigned converter_traits) {
 static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
     static const char *const unread[] = {"factor", "attention_factor", "short_mscale", "long_mscale", NULL};
     gyre_config *config = &e->group->config;
-    const int64_t most = e->source->max_positions, asked = gyre_build_length(e->build);
+    const int64_t max_positions = e->source->max_positions, asked = gyre_build_length(e->build);
     gyre_place place;
     if (!(converter_traits & (LONGROPE_LISTS | LONGROPE_LISTS_ONLY))) {
         drop_scaling(e, "the converter writes the lists for Phi-3 and MiniCPM alone");
@@ -282,14 +282,14 @@ static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
     }
     gyre_engine_set_scaling(e, GYRE_SCALING_LONGROPE, NULL);
     const int64_t original = gyre_engine_read_original_length(e);
-    if (most <= 0) gyre_scope_fail(&e->source->root, GYRE_EFORMAT, "max_position_embeddings", "missing");
+    if (max_positions <= 0) gyre_scope_fail(&e->source->root, GYRE_EFORMAT, "max_position_embeddings", "missing");
     if (original == 1)
         gyre_scope_fail(&e->source->dict, GYRE_EFORMAT, "original_max_position_embeddings",
                         "1 has logarithm 0, which longrope divides by");
     if (failed(e)) return;
-    /* Where no original length is written the engine takes that of the model, and no attention factor. */
-    const int64_t switched = converter_traits & LONGROPE_LISTS ? original : most;
-    const double ratio = converter_traits & LONGROPE_LISTS ? (double)most / (double)original : 1.0;
+    /* If no original length is written, the engine uses the model's length, and no attention factor. */
+    const int64_t switched = converter_traits & LONGROPE_LISTS ? original : max_positions;
+    const double ratio = converter_traits & LONGROPE_LISTS ? (double)max_positions / (double)original : 1.0;
     if (switched != original) {
         config->trained_length = switched;
         gyre_engine_note_number(e, "trained_length", "original_max_position_embeddings",
@@ -300,7 +300,7 @@ static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
                             converter_traits & LONGROPE_LISTS ? "max_position_embeddings / original_max_position_embeddings"
                                                               : "no attention factor is written for this architecture",
                             config->rope.factor);
-    gyre_engine_choose_longrope_list(e, asked ? asked : most, switched);
+    gyre_engine_choose_longrope_list(e, asked ? asked : max_positions, switched);
     const char *why = gyre_engine_ignored_keys(e, unread, &place);
     if (failed(e)) return;
     const double attention = gyre_rope_longrope_attention_factor(ratio, original);
@@ -309,24 +309,24 @@ static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
 }
 
 /* -- YaRN -- */
-/* Written into the GGUF for every architecture, and read from it for few. */
+/* Written into the GGUF for every architecture, but read by few. */
 static void ramp(const gyre_rope_engine *e, unsigned converter_traits) {
     static const char *const keys[] = {"beta_fast", "beta_slow"};
     struct gyre_rope_config *rope = &e->group->config.rope;
-    double *const turns[] = {&rope->beta_fast, &rope->beta_slow};
+    double *const revolutions[] = {&rope->beta_fast, &rope->beta_slow};
     static const double usual[] = {32.0, 1.0};
     gyre_rope_read_ramp(e->source, e->group, 1);
     for (int i = 0; i < 2 && !(converter_traits & READS_BETAS); i++) {
         const char *const unread[] = {keys[i], NULL};
         gyre_place place;
-        if (*turns[i] != usual[i])
+        if (*revolutions[i] != usual[i])
             gyre_engine_note_number(e, keys[i], keys[i], gyre_engine_ignored_keys(e, unread, &place), usual[i]);
-        *turns[i] = usual[i];
+        *revolutions[i] = usual[i];
     }
 }
 
-/* g(s, 1), or over g(s, m) where the converter writes m = mscale_all_dim; with latent attention (that times g(s, m))^2 on
- * all scores too, so that without m the factor counts on both. */
+/* g(s, 1), or g(s, 1) / g(s, m) if the converter writes m = mscale_all_dim.  With latent attention all scores are also
+ * multiplied by (that times g(s, m))^2, so that without m the factor counts twice. */
 static void yarn_attention(const gyre_rope_engine *e, unsigned converter_traits, double s) {
     if (converter_traits & UNKNOWN_ATTENTION_FACTOR) {
         gyre_scope_warn(
@@ -378,8 +378,8 @@ static void yarn(const gyre_rope_engine *e, unsigned converter_traits) {
     }
 }
 
-/* -- axes that take turns -- */
-/* As divisors of each pair, whatever scaling they come from. */
+/* -- interleaved axes -- */
+/* out = the scaling as a divisor for each pair, whatever its type. */
 static double *scaling_divisors(const gyre_rope_engine *e) {
     struct gyre_rope_config *rope = &e->group->config.rope;
     if (rope->scaling == GYRE_SCALING_YARN) gyre_engine_apply_extrapolation_factor(e, 1.0);
@@ -391,34 +391,34 @@ static double *scaling_divisors(const gyre_rope_engine *e) {
     return out;
 }
 
-/* Where an axis has had its share, llama.cpp counts its further pairs to a fourth axis, whose position in text is 0, and
- * transformers to the first. */
+/* When an axis has all its pairs, llama.cpp assigns the following ones to a fourth axis, whose position in text is 0.
+ * transformers assigns them to the first. */
 static void zero_fourth_axis(const gyre_rope_engine *e) {
     gyre_config *config = &e->group->config;
     struct gyre_rope_config *rope = &config->rope;
     const int64_t pairs = rope->dim / 2;
-    int64_t held = 0;
+    int64_t stopped = 0;
     if (rope->axes != 3 || rope->axes_layout != GYRE_AXES_INTERLEAVED) return;
     for (int64_t i = 0; i < pairs; i++)
-        held += i >= 3 * rope->axis_pairs[i % 3];
-    double *divisors = held > 0 && !failed(e) ? scaling_divisors(e) : NULL;
+        stopped += i >= 3 * rope->axis_pairs[i % 3];
+    double *divisors = stopped > 0 && !failed(e) ? scaling_divisors(e) : NULL;
     if (!divisors) return;
     for (int64_t i = 0; i < pairs; i++)
-        if (i >= 3 * rope->axis_pairs[i % 3]) divisors[i] = 1e30; /* until nothing is left of it */
+        if (i >= 3 * rope->axis_pairs[i % 3]) divisors[i] = 1e30; /* so that nothing of the frequency remains */
     gyre_engine_set_divisors(config, divisors);
     const gyre_place place = gyre_scope_place(&e->source->dict, "mrope_section");
     const char *why =
         gyre_build_format(e->build,
                           "%" PRId64 " of %" PRId64 " pairs stand still: llama.cpp counts them to a fourth axis, whose "
                           "position is 0, where transformers has them on the first",
-                          held, pairs);
+                          stopped, pairs);
     gyre_build_set_field(e->build, e->group, "sections", GYRE_ORIGIN_FILE, &place, why, "%" PRId64 " %" PRId64 " %" PRId64,
                          rope->axis_pairs[0], rope->axis_pairs[1], rope->axis_pairs[2]);
     gyre_build_warn(e->build, &place, "%s", why);
 }
 
-/* -- all together -- */
-/* Of the layers of a window the converter takes the base alone. */
+/* -- everything together -- */
+/* For layers with a window, the converter takes only the base. */
 static int drop_sliding_scaling(const gyre_rope_engine *e) {
     const char *layers = e->source->layer_type;
     if (!layers || strcmp(layers, "sliding_attention") != 0 || !has_key(e, e->source->type_key)) return 0;
@@ -450,7 +450,7 @@ static void read_by_type(const gyre_rope_engine *e, unsigned converter_traits) {
 }
 
 #define LENGTHS "factor", "original_max_position_embeddings"
-/* What is read, or told of beside the field that it would have set. */
+/* Keys that are read, or that the note of another field mentions. */
 static const char *const *keys_read(const gyre_rope_engine *e) {
     static const char *const none[] = {NULL}, *const factor[] = {"factor", NULL}, *const alpha[] = {"factor", "alpha", NULL};
     static const char *const ramp_keys[] = {
@@ -459,7 +459,7 @@ static const char *const *keys_read(const gyre_rope_engine *e) {
     static const char *const bands[] = {LENGTHS, "low_freq_factor", "high_freq_factor", NULL};
     static const char *const lists[] = {
         LENGTHS, "attention_factor", "short_factor", "long_factor", "long_mscale", "short_mscale", NULL};
-    if (strcmp(e->source->type, "yarn") == 0) return ramp_keys; /* the config may say it by divisors */
+    if (strcmp(e->source->type, "yarn") == 0) return ramp_keys; /* the config may express it by divisors */
     switch (e->group->config.rope.scaling) {
     case GYRE_SCALING_LINEAR:
     case GYRE_SCALING_PROPORTIONAL:

@@ -1,4 +1,4 @@
-/* rope_as_reference.c: scalings as the papers and their authors' code have them, on every key that is there. */
+/* rope_as_reference.c: scalings as defined by the papers and their authors' code, reading every key that is present. */
 #include "reading/rope/read_rope.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 static const char original_length_key[] = "original_max_position_embeddings";
 
-/* L: the key in the object, which is nearer, then the one beside it, then what the model serves. */
+/* L: the key in the dict, else the one beside it, else the length served. */
 static void read_original(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *scope = gyre_scope_value(&source->dict, original_length_key) ? &source->dict : &source->root;
     gyre_rope_provenance found = {GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
@@ -43,8 +43,8 @@ static double read_mscale(const gyre_rope_source *source, gyre_layer_group *grou
     return value;
 }
 
-/* DeepSeek's own inference code has no factor on the angles: all of it, g(s, mscale)^2, goes to the softmax; and neither
- * that nor the ramp where the model serves no more than it was trained with. */
+/* DeepSeek's inference code does not scale cos and sin: all of g(s, mscale)^2 goes to the softmax.  If the model serves
+ * no more than its trained length, neither that nor the ramp applies. */
 static void read_deepseek_attention(const gyre_rope_source *source, gyre_layer_group *group) {
     const double mscale = read_mscale(source, group, "mscale", 1.0);
     const double g = gyre_rope_yarn_mscale(group->config.rope.factor, mscale);
@@ -68,14 +68,14 @@ static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
         read_deepseek_attention(source, group);
         return;
     }
-    /* One of the two alone counts, as in the code that introduced them: a missing mscale is 1, a missing other 0. */
+    /* One key alone counts, as in the code that introduced them: mscale defaults to 1, mscale_all_dim to 0. */
     const double s = group->config.rope.factor, mscale = read_mscale(source, group, "mscale", 1.0);
     const double over = gyre_rope_yarn_mscale(s, read_mscale(source, group, "mscale_all_dim", 0.0));
     gyre_rope_derive_attention_factor(source, group, gyre_rope_yarn_mscale(s, mscale) / over, 1);
 }
 
-/* Dynamic scaling (YaRN, section 3.3): s is the ratio of the length in use, whatever factor says.  The code released with it
- * (jquesnelle/yarn) does so past max_position_embeddings alone. */
+/* Dynamic scaling (YaRN, section 3.3): s is the ratio of the length in use, whatever factor says.  The released code
+ * (jquesnelle/yarn) does this beyond max_position_embeddings only. */
 static void read_dynamic_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
     read_original(source, group);
     gyre_rope_read_factor(source, group, 1.0);
@@ -90,8 +90,8 @@ static void read_dynamic_yarn(const gyre_rope_source *source, gyre_layer_group *
     gyre_rope_derive_attention_factor(source, group, gyre_rope_yarn_mscale(s, 1.0), 0);
 }
 
-/* The paper's factor is the ratio of the lengths; a key that says another is taken at its word.  Microsoft's code takes the
- * magnitudes from short_mscale and long_mscale where they are. */
+/* The paper's factor is the ratio of the lengths; a key with another value overrides it.  Microsoft's code takes the
+ * magnitudes from short_mscale and long_mscale if present. */
 static void read_longrope(const gyre_rope_source *source, gyre_layer_group *group) {
     read_original(source, group);
     read_factor(source, group);
@@ -145,7 +145,7 @@ static const struct {
              {"longrope", GYRE_SCALING_LONGROPE, read_longrope, longrope_keys},
              {"proportional", GYRE_SCALING_PROPORTIONAL, read_simple_scaling, factor_keys}};
 
-/* L, until a scaling says otherwise. */
+/* Records L, until a scaling sets another. */
 static void note_trained_length(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *key = gyre_rope_length_key(&source->root);
     const gyre_rope_provenance found = {key ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,

@@ -1,7 +1,7 @@
-/* rope_as_vllm.c: how vLLM reads the scaling of a rotation (May 2026).
+/* rope_as_vllm.c: scalings as vLLM reads them (May 2026).
  *
- * It builds one table of angles when it starts, so nothing here follows the length of a sequence: dynamic NTK has one base,
- * LongRoPE one list.  The length that a reading is asked for stands for max_model_len. */
+ * vLLM builds one table of angles at the start, so nothing depends on the length of a sequence: dynamic NTK has one
+ * base, LongRoPE one list.  The length that a reading is asked for stands for max_model_len. */
 #include "reading/config_fields.h"
 #include "reading/rope/rope_engine.h"
 
@@ -23,25 +23,25 @@ static int has_key(const gyre_rope_engine *e, const char *key) {
     return gyre_scope_value(dict_of(e), key) != NULL;
 }
 
-/* -- which type -- */
+/* -- the type -- */
 static int same_type(const char *modern, const char *legacy) {
     return strcmp(modern, legacy) == 0 || (strcmp(legacy, "su") == 0 && strcmp(modern, "longrope") == 0) ||
            (strcmp(legacy, "mrope") == 0 && strcmp(modern, "default") == 0);
 }
 
-/* A dict that speaks of a scaling has to name it; one with a base alone needs no name. */
+/* A dict with a scaling must name its type; a dict with only a base need not. */
 static int describes_scaling(const gyre_rope_engine *e) {
     static const char *const keys[] = {"factor", "alpha", "short_factor", "long_factor", "low_freq_factor", "mixed_b", NULL};
     return gyre_scope_first(dict_of(e), keys) != NULL;
 }
 
-/* Of latent attention, the model class makes every scaling DeepSeek's; MiniCPM3 is written otherwise. */
+/* With latent attention, the model class turns every scaling into DeepSeek's, except in MiniCPM3. */
 static int is_deepseek(const gyre_rope_engine *e) {
     const gyre_family *family = e->source->family;
     return (family->traits & GYRE_MLA) && strcmp(family->model_type, "minicpm3") != 0;
 }
 
-/* NULL = the build has failed. */
+/* out = the type; NULL if the build has failed. */
 static const char *type_of(const gyre_rope_engine *e) {
     const gyre_scope *dict = dict_of(e);
     const char *modern = gyre_scope_string(dict, "rope_type", ""), *legacy = gyre_scope_string(dict, "type", "");
@@ -58,7 +58,7 @@ static const char *type_of(const gyre_rope_engine *e) {
     return strcmp(raw, "su") == 0 ? "longrope" : e->source->type;
 }
 
-/* -- one by one -- */
+/* -- types -- */
 static void as_default(const gyre_rope_engine *e) {
     gyre_engine_set_scaling(e, GYRE_SCALING_NONE, NULL);
     if (gyre_scope_bool(dict_of(e), "use_fope", 0))
@@ -84,7 +84,7 @@ static void set_ntk_base(const gyre_rope_engine *e, const char *key, double grow
     if (growth < 1.0) gyre_scope_fail(dict_of(e), GYRE_EFORMAT, key, "gives %g times the base's growth, below 1", growth);
 }
 
-/* base alpha^(d / (d - 2)), at every length. */
+/* Base alpha^(d / (d - 2)) at every length. */
 static void as_alpha(const gyre_rope_engine *e) {
     const double alpha = gyre_scope_number(dict_of(e), "alpha", NAN);
     if (failed(e)) return;
@@ -92,7 +92,7 @@ static void as_alpha(const gyre_rope_engine *e) {
                  "alpha: the base grows by alpha^(d / (d - 2))");
 }
 
-/* transformers' dynamic base at n = s L', for every n. */
+/* transformers' dynamic base for n = s L', at every n. */
 static void as_dynamic(const gyre_rope_engine *e) {
     if (has_key(e, "alpha")) {
         as_alpha(e);
@@ -135,7 +135,7 @@ static void as_llama3(const gyre_rope_engine *e) {
     gyre_rope_read_freq_factors(e->source, e->group);
 }
 
-/* The factor is not looked at. */
+/* Ignores the factor. */
 static void as_proportional(const gyre_rope_engine *e) {
     static const char *const unread[] = {"factor", NULL};
     gyre_place place;
@@ -147,7 +147,7 @@ static void as_proportional(const gyre_rope_engine *e) {
 }
 
 /* -- YaRN -- */
-/* The factor that multiplies cos and sin: g from the factor alone, times a key of vLLM's own. */
+/* The factor of cos and sin: g of the factor, times a key of vLLM's own. */
 static void yarn_attention(const gyre_rope_engine *e, double magnitude, const char *const *unread) {
     gyre_place place;
     const char *why = gyre_engine_ignored_keys(e, unread, &place);
@@ -172,7 +172,7 @@ static void weaken_ramp(const gyre_rope_engine *e) {
         "yarn whose ramp keeps only extrapolation_factor of what it would keep: written as divisors of each pair", "yarn");
 }
 
-/* transformers takes 0 turns, and null, for the default; here they would be divided by. */
+/* In transformers, 0 revolutions or null mean the default.  vLLM would divide by them. */
 static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
     static const char *const keys[] = {"beta_fast", "beta_slow"};
     for (int i = 0; i < 2; i++) {
@@ -184,7 +184,7 @@ static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
     gyre_rope_read_ramp(e->source, e->group, !truncate_honoured);
 }
 
-/* With several axes the table is made for 4 L tokens, and the turns are counted over those too. */
+/* With several axes, the table is built for 4 L tokens, and revolutions are counted over that length too. */
 static void set_table_length(const gyre_rope_engine *e, int64_t original) {
     e->group->config.trained_length = 4 * original;
     gyre_engine_note_number(e, "trained_length", "original_max_position_embeddings",
@@ -206,7 +206,7 @@ static void as_yarn(const gyre_rope_engine *e) {
     weaken_ramp(e);
 }
 
-/* 0.07 ln s + 1, with s the ratio of the lengths. */
+/* 0.07 ln s + 1, where s is the ratio of the lengths. */
 static void as_telechat3(const gyre_rope_engine *e) {
     static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
     struct gyre_rope_config *rope = &e->group->config.rope;
@@ -246,7 +246,7 @@ static void set_deepseek_yarn(const gyre_rope_engine *e, int multiplies_scores) 
     weaken_ramp(e);
 }
 
-/* Every type but default: the class renames it without looking. */
+/* The class renames every type except default without looking at it. */
 static void as_deepseek(const gyre_rope_engine *e) {
     const char *type = e->source->type;
     if (strcmp(type, "yarn") != 0 && strcmp(type, "deepseek_yarn") != 0 && strcmp(type, "deepseek_llama_scaling") != 0)
@@ -285,9 +285,9 @@ static void as_longrope(const gyre_rope_engine *e) {
     if (!failed(e)) gyre_engine_set_attention_factor(e, value, &place, why);
 }
 
-/* -- beside the scaling -- */
-/* rope_dim goes before the share, and the share counts in every class: those of transformers that are written like Llama's
- * do not look at it. */
+/* -- other keys -- */
+/* rope_dim overrides the fraction.  The fraction counts in every class, while transformers' classes modelled on Llama
+ * ignore it. */
 static void read_rope_dim(const gyre_rope_engine *e) {
     static const char key[] = "rope_dim";
     gyre_config *config = &e->group->config;
@@ -308,7 +308,7 @@ static void read_rope_dim(const gyre_rope_engine *e) {
     }
 }
 
-/* A warning tells of the key already; the field says so to who lays two readings side by side. */
+/* A warning mentions the key already.  The field is for comparing two readings. */
 static void temperature(const gyre_rope_engine *e) {
     static const char key[] = "llama_4_scaling_beta";
     const int is_hot = e->group->config.query.temperature != GYRE_TEMPERATURE_NONE;
@@ -318,7 +318,7 @@ static void temperature(const gyre_rope_engine *e) {
                          "vLLM looks for it under llama_4_scaling, beside the rotation's keys, alone", "none");
 }
 
-/* max_model_len where the user gives none.  Gemma 3's max_position_embeddings has the factor in it already. */
+/* max_model_len if the user gives none.  Gemma 3's max_position_embeddings includes the factor already. */
 static void note_max_model_len(const gyre_rope_engine *e, const char *type) {
     const int yarn = strstr(type, "yarn") != NULL, longrope = strcmp(type, "longrope") == 0;
     double factor = has_key(e, "factor") ? gyre_scope_number(dict_of(e), "factor", 1.0) : 1.0;
@@ -336,7 +336,7 @@ static void note_max_model_len(const gyre_rope_engine *e, const char *type) {
     gyre_build_set_number(e->build, e->group, "max_length", GYRE_ORIGIN_DERIVED, &place, why, floor(length));
 }
 
-/* Chunks of the context, each counted from 0: what lies outside the chunk is turned by a clamped distance. */
+/* The context is split into chunks that count from 0; pairs across chunks rotate by a clamped distance. */
 static int uses_dual_chunk(const gyre_rope_engine *e) {
     static const char key[] = "dual_chunk_attention_config";
     if (!gyre_scope_value(&e->source->root, key)) return 0;
@@ -351,7 +351,7 @@ static int uses_dual_chunk(const gyre_rope_engine *e) {
     "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", \
         "attn_factor", "extrapolation_factor", "apply_yarn_scaling", "truncate"
 #define AXES_KEYS "mrope_section", "mrope_interleaved", "rope_dim"
-/* What is read, or told of beside the field that it would have set. */
+/* Keys that are read, or that the note of another field mentions. */
 static const char *const plain_keys[] = {AXES_KEYS, "use_fope", NULL};
 static const char *const factor_keys[] = {AXES_KEYS, "factor", NULL};
 static const char *const ntk_keys[] = {AXES_KEYS, "factor", "mixed_b", NULL};

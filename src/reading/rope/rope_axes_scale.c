@@ -1,4 +1,4 @@
-/* rope_axes_scale.c: what is around a rotation: several axes, the scale of scores, a temperature of queries. */
+/* rope_axes_scale.c: what surrounds a rotation: several axes, the scale of scores, a temperature of queries. */
 #include "reading/rope/read_rope.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* -- axes -- */
-/* Where the sections stand: in the object, under either name. */
+/* out = the key of the sections in the dict, which has two names. */
 static const char *sections_key(const gyre_rope_source *source) {
     static const char *const names[] = {"mrope_section", "xdrope_section", NULL};
     return gyre_scope_first(&source->dict, names);
@@ -65,14 +65,14 @@ void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group
         return;
     }
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
-    const int said = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
+    const int stated = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
     const int is_known = (traits & (GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED)) != 0;
     if (!is_known && profile != GYRE_PROFILE_REFERENCE && profile != GYRE_PROFILE_VLLM)
-        return; /* told of as a key nobody reads */
+        return; /* reported as an unread key */
     if (!read_sections(source, key, &group->config.rope)) return;
-    const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : said;
+    const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : stated;
     group->config.rope.axes_layout = interleaved ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
-    if (is_known && gyre_scope_value(&source->dict, "mrope_interleaved") && said != interleaved)
+    if (is_known && gyre_scope_value(&source->dict, "mrope_interleaved") && stated != interleaved)
         gyre_scope_warn(&source->dict, "mrope_interleaved", "mrope_interleaved: a %s deals out pairs %s whatever this says",
                         source->family->model_type, interleaved ? "in turn" : "in blocks");
     note_axes(source, key, group);
@@ -87,7 +87,8 @@ static void set_scale(const gyre_rope_source *source, gyre_layer_group *group, c
                           &place, NULL, scale);
 }
 
-/* Its classes multiply scores by 1 where nothing is said; llama.cpp, which is then told nothing, as others do. */
+/* Granite's classes multiply scores by 1 if no key is given.  llama.cpp, which is then told nothing, uses the usual
+ * scale. */
 static int granite_says(const gyre_rope_source *source) {
     return gyre_scope_value(&source->root, "attention_multiplier") ||
            gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_LLAMA_CPP;
@@ -112,7 +113,7 @@ void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layer_group *grou
 }
 
 /* -- temperature -- */
-/* Each field from a place of its own: key NULL = the class's default. */
+/* Records each field with its own place; key NULL = the class default. */
 static void note_temperature(const gyre_rope_source *source, gyre_layer_group *group, const char *name,
                              const gyre_rope_provenance *where, const gyre_rope_provenance *length,
                              const gyre_rope_provenance *slope) {
@@ -125,13 +126,13 @@ static void note_temperature(const gyre_rope_source *source, gyre_layer_group *g
                               group->config.query.slope);
 }
 
-/* Where a key stands, or the class's default. */
+/* out = where a key is, or the class default as origin. */
 static gyre_rope_provenance found_or_class(const gyre_rope_source *source, const gyre_scope *scope, const char *key) {
     if (key && gyre_scope_value(scope, key)) return gyre_rope_provenance_of(source, scope, key);
     return (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
 }
 
-/* Llama 4, where nothing turns: on by default, and 4 in some files. */
+/* Llama 4, in layers that do not rotate: on by default, and 4 in some files. */
 static void read_tuning(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *root = &source->root;
     const char *key = "attn_temperature_tuning";
@@ -164,7 +165,7 @@ static void read_beta(const gyre_rope_source *source, const gyre_scope *scope, c
     note_temperature(source, group, "ministral", &where, &from, &where);
 }
 
-/* Qwen's first class, on what is longer than it was trained with. */
+/* Qwen's first class, for sequences longer than it was trained with. */
 static void read_logn(const gyre_rope_source *source, gyre_layer_group *group) {
     if (!gyre_scope_bool(&source->root, "use_logn_attn", 1) || source->max_positions < 2) return;
     group->config.query.temperature = GYRE_TEMPERATURE_LOG;

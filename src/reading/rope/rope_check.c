@@ -1,9 +1,9 @@
-/* rope_check.c: keys that nobody reads, and types that nobody knows. */
+/* rope_check.c: unread keys and unknown types. */
 #include "reading/rope/read_rope.h"
 
 #include <string.h>
 
-enum { MAX_UNKNOWN_KEYS = 20 }; /* warned of, one by one */
+enum { MAX_UNKNOWN_KEYS = 20 }; /* each with a warning of its own */
 
 static int is_in(const char *const *names, const char *name) {
     for (; *names; names++)
@@ -11,7 +11,7 @@ static int is_in(const char *const *names, const char *name) {
     return 0;
 }
 
-/* What any type may have beside its own keys. */
+/* out = 1 for keys that any type may have beside its own. */
 static int is_common(const gyre_rope_source *source, const char *key) {
     static const char *const always[] = {"rope_type", "type", NULL};
     static const char *const since_5[] = {"rope_theta", "partial_rotary_factor", NULL};
@@ -22,11 +22,11 @@ static int is_common(const gyre_rope_source *source, const char *key) {
     if (is_in(since_5, key)) return !gyre_profile_is_hf_4(profile);
     if (is_in(axes, key)) return (source->family->traits & with_axes) || profile == GYRE_PROFILE_REFERENCE;
     if (strcmp(key, "llama_4_scaling_beta") == 0) return (source->family->traits & GYRE_LLAMA4_SCALING_BETA) != 0;
-    /* It says how the layers differ, and no more: of gpt-oss, Gemma 3, ... */
+    /* These keys only say how layers differ: gpt-oss, Gemma 3, ... */
     return strcmp(key, "xdrope_section") == 0 && (source->family->traits & GYRE_XDROPE);
 }
 
-/* `attention_factor` and what else moves numbers has been told of already. */
+/* `attention_factor` and other keys that change numbers were reported before. */
 void gyre_rope_warn_unread_keys(const gyre_rope_source *source, const char *const *keys) {
     const char *program = gyre_profile_program(gyre_build_profile(source->root.source->build));
     int unknown = 0;

@@ -1,4 +1,4 @@
-/* rope_engine.c: what the readers for vLLM and llama.cpp share. */
+/* rope_engine.c: shared by the readers for vLLM and llama.cpp. */
 #include "reading/rope/rope_engine.h"
 
 #include "reading/config_fields.h"
@@ -26,14 +26,14 @@ gyre_rope_engine gyre_engine_begin(const gyre_rope_source *source, gyre_layer_gr
     return e;
 }
 
-/* Where a key of the dict stands; nowhere, by that origin, where the dict has no such key. */
+/* out = where a key of the dict is; nowhere, with this origin, if the dict does not have it. */
 static gyre_rope_provenance found_in_dict(const gyre_rope_engine *e, const char *key, gyre_origin otherwise) {
     const gyre_rope_source *s = e->source;
     if (key && gyre_scope_value(&s->dict, key)) return gyre_rope_provenance_of(s, &s->dict, key);
     return (gyre_rope_provenance){otherwise, nowhere};
 }
 
-/* -- notes -- */
+/* -- recording fields -- */
 void gyre_engine_set_scaling(const gyre_rope_engine *e, gyre_scaling scaling, const char *why) {
     const gyre_rope_provenance found = found_in_dict(e, e->source->type_key, GYRE_ORIGIN_READER);
     e->group->config.rope.scaling = scaling;
@@ -65,7 +65,7 @@ double gyre_engine_read_factor(const gyre_rope_engine *e) {
     return e->group->config.rope.factor;
 }
 
-/* Where the original length stands; NULL = nowhere. */
+/* out = the object that has the original length; NULL = none. */
 static const gyre_scope *original_length_scope(const gyre_rope_source *s, const char *key) {
     if (!s->nested && gyre_scope_value(&s->root, key)) return &s->root;
     return gyre_scope_value(&s->dict, key) ? &s->dict : NULL;
@@ -94,7 +94,7 @@ int64_t gyre_engine_read_original_length(const gyre_rope_engine *e) {
     return length;
 }
 
-/* -- keys that go unread -- */
+/* -- unread keys -- */
 const char *gyre_engine_ignored_keys(const gyre_rope_engine *e, const char *const *keys, gyre_place *first) {
     const char *text = NULL;
     *first = nowhere;
@@ -135,7 +135,7 @@ void gyre_engine_set_softmax(const gyre_rope_engine *e, double multiplier, const
 }
 
 /* -- lists -- */
-/* Notes the list again, with what becomes of it. */
+/* Records the list again, with what becomes of it. */
 static void note_list(const gyre_rope_engine *e, const char *key, const char *why) {
     const gyre_place place = gyre_scope_place(&e->source->dict, key);
     const gyre_layer_group *group = e->group;
@@ -161,7 +161,8 @@ void gyre_engine_choose_longrope_list(const gyre_rope_engine *e, int64_t served,
     note_list(e, "long_factor", is_long ? chosen : rest);
 }
 
-/* The end of the ramp where a pair makes `turns` turns, as the released code has it: clamped by all channels, not pairs. */
+/* out = the end of the ramp, where a pair makes this number of revolutions.  As in the released code, it is clamped by
+ * channels, not pairs. */
 static double yarn_corr_dim(const gyre_config *config, double channels, double revolutions) {
     const double two_pi = 6.283185307179586;
     return channels * log((double)config->trained_length / (two_pi * revolutions)) / (2.0 * log(config->rope.base));
@@ -177,7 +178,7 @@ void gyre_engine_set_divisors(gyre_config *config, const double *divisors) {
     if (rope->attention_factor == 0.0) rope->attention_factor = derived_attention_factor(config);
     rope->scaling = GYRE_SCALING_LONGROPE;
     rope->short_factor = rope->long_factor = divisors;
-    /* Both lists are one, so that it does not matter; but LongRoPE has no use for fewer. */
+    /* With two equal lists L does not matter, but LongRoPE requires at least 2. */
     if (config->trained_length < 2) config->trained_length = 2;
 }
 

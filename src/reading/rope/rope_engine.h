@@ -1,50 +1,50 @@
-/* rope_engine.h: what the readers for vLLM and llama.cpp share: how they note what they make of a key, and rules that both
- * have from transformers, through whose configuration classes both read the file. */
+/* rope_engine.h: shared by the readers for vLLM and llama.cpp: recording fields, and rules that both inherit from
+ * transformers, whose configuration classes they use. */
 #ifndef GYRE_READING_ROPE_ENGINE_H
 #define GYRE_READING_ROPE_ENGINE_H
 #include "reading/rope/read_rope.h"
 
 typedef struct gyre_rope_engine {
-    const char *program; /* in messages */
+    const char *program; /* for messages */
     const gyre_rope_source *source;
     gyre_layer_group *group;
     gyre_build *build;
 } gyre_rope_engine;
 
-/* Begins by noting that turns are counted over L', until a scaling says otherwise. */
+/* Begins by recording L' as the length over which revolutions are counted, until a scaling says otherwise. */
 gyre_rope_engine gyre_engine_begin(const gyre_rope_source *source, gyre_layer_group *group);
 
-/* Sets the scaling and notes it under the key that names the type.  why: NULL = nothing to tell. */
+/* Sets the scaling and records it under the key that names the type.  why NULL = no note. */
 void gyre_engine_set_scaling(const gyre_rope_engine *e, gyre_scaling scaling, const char *why);
-/* Notes a number under a key of the dict, or as computed where the dict has no such key (key may be NULL). */
+/* Records a number under a key of the dict, or as computed if the dict does not have the key.  key may be NULL. */
 void gyre_engine_note_number(const gyre_rope_engine *e, const char *name, const char *key, const char *why, double value);
-/* out = the number under `key` of the dict, noted as `name`; fallback: the program's default, NAN = it must be there. */
+/* out = the number under `key` of the dict, recorded as `name`.  fallback: the program's default; NAN = required. */
 double gyre_engine_read_number(const gyre_rope_engine *e, const char *name, const char *key, double fallback);
-/* The same; fails unless it is above 0. */
+/* gyre_engine_read_number that fails unless the number is above 0. */
 double gyre_engine_read_positive(const gyre_rope_engine *e, const char *name, const char *key, double fallback);
-/* out = "factor", which must be there and at least 1; put into the config too. */
+/* out = "factor", required and at least 1.  Also sets it in the config. */
 double gyre_engine_read_factor(const gyre_rope_engine *e);
-/* out = L as transformers 5 hands it on: a key beside the dict goes before the one in it, where all layers have one dict;
- * without either, 4096 of Phi-3's classes, else L'.  Becomes
- * the trained length. */
+/* out = L as transformers 5 passes it on.  If all layers share a dict, a key beside the dict overrides the one in it.
+ * Without either it is 4096 for Phi-3's classes, else L'.  Also sets the trained length. */
 int64_t gyre_engine_read_original_length(const gyre_rope_engine *e);
 
-/* out = "PROGRAM does not read KEY (line N: VALUE), ..." for those of the keys, NULL at their end, that the dict has; NULL
- * where it has none.  *first = where the first of them stands (key NULL = nowhere). */
+/* out = "PROGRAM does not read KEY (line N: VALUE), ..." for those of the keys (ended by NULL) that the dict has; NULL
+ * if it has none.  *first = where the first of them is (key NULL = nowhere). */
 const char *gyre_engine_ignored_keys(const gyre_rope_engine *e, const char *const *keys, gyre_place *first);
-/* Sets and notes what multiplies cos and sin, after scaling, factor and trained length.  Left to be derived where that gives
- * the same.  place: of the key it comes from, or of one that was not read; key NULL = nowhere. */
+/* Sets and records what multiplies cos and sin.  Call it after scaling, factor and trained length are set: if
+ * gyre_config derives the same value, it is left unset.  place: the key that gave it, or one that was not read; key NULL
+ * = nowhere. */
 void gyre_engine_set_attention_factor(const gyre_rope_engine *e, double value, const gyre_place *place, const char *why);
-/* Sets and notes what a scaling multiplies all scores with, beside the usual 1 / sqrt of the head. */
+/* Sets and records what a scaling multiplies all scores by, beside the usual 1 / sqrt(head_dim). */
 void gyre_engine_set_softmax(const gyre_rope_engine *e, double multiplier, const char *key, const char *why);
 
-/* LongRoPE by a program that chooses one list when it starts, for `served` tokens: long where that is above `switched`.
- * Whatever length is asked for later, the chosen list holds.  Scaling, factor and trained length are set before. */
+/* LongRoPE in a program that chooses one list at the start: the long list if `served` is above `switched`.  The chosen
+ * list applies at every length.  Scaling, factor and trained length are set before. */
 void gyre_engine_choose_longrope_list(const gyre_rope_engine *e, int64_t served, int64_t switch_length);
-/* Says the frequencies by a divisor of each pair, which config->scaling divided them by until now. */
+/* Replaces config->scaling by a list with a divisor for each pair. */
 void gyre_engine_set_divisors(gyre_config *config, const double *divisors);
-/* A YaRN config whose ramp keeps only a share of what it would keep (extrapolation_factor): omega = (1 - share k) theta / s
- * + share k theta, k = 1 .. 0 along the ramp.  Such frequencies are written as a list of divisors. */
+/* A YaRN config whose ramp applies only in part (extrapolation_factor): omega = (1 - e k) theta / s + e k theta, with e
+ * the extrapolation factor and k = 1 .. 0 along the ramp.  Such frequencies become a list of divisors. */
 void gyre_engine_apply_extrapolation_factor(const gyre_rope_engine *e, double extrapolation_factor);
 
 #endif

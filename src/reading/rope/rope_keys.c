@@ -1,4 +1,4 @@
-/* rope_keys.c: which keys a program looks at for the base, the share of the head and the scaling. */
+/* rope_keys.c: the keys from which programs read the base, the rotating fraction of the head and the scaling. */
 #include "reading/rope/read_rope.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ const char *gyre_profile_program(gyre_profile profile) {
     }
 }
 
-/* -- names that sizes have had -- */
+/* -- names of sizes -- */
 const char *gyre_rope_heads_key(const gyre_scope *root) {
     static const char *const names[] = {"num_attention_heads", "n_head", "n_heads", "num_heads", NULL};
     return gyre_scope_first(root, names);
@@ -51,11 +51,11 @@ const char *gyre_rope_length_key(const gyre_scope *root) {
     return gyre_scope_first(root, names);
 }
 
-int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
-    const int64_t most = 65536, channels = gyre_scope_integer(s, key, least, fallback);
-    if (channels <= most) return channels;
-    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; a head has %" PRId64 " at most", channels, most);
-    return least > 0 ? least : 1;
+int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t minimum, int64_t fallback) {
+    const int64_t maximum = 65536, channels = gyre_scope_integer(s, key, minimum, fallback);
+    if (channels <= maximum) return channels;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; a head has %" PRId64 " at most", channels, maximum);
+    return minimum > 0 ? minimum : 1;
 }
 
 /* -- which object -- */
@@ -83,8 +83,8 @@ static int is_listed_type(const gyre_scope *root, const char *name) {
     return 0;
 }
 
-/* transformers takes an object for one with an entry for each type of layers where all of its keys are such types.  One that
- * has both would be read as flat, and what it holds for the types be dropped without a word. */
+/* transformers takes a dict as one per layer type if all of its keys are layer types.  A dict that also has other keys
+ * is read as flat, and its entries for layer types are silently ignored. */
 static int is_nested(const gyre_scope *root, const gyre_scope *dict) {
     const char *key, *object_key = NULL;
     json_t *value;
@@ -104,8 +104,7 @@ static int is_nested(const gyre_scope *root, const gyre_scope *dict) {
     return 0;
 }
 
-/* A rope_scaling that holds anything takes the place of rope_parameters as a whole; llama.cpp's converter looks at them the
- * other way round. */
+/* A rope_scaling with contents replaces rope_parameters entirely.  llama.cpp's converter prefers rope_parameters. */
 static const char *dict_key(const gyre_scope *root, gyre_profile profile) {
     const json_t *old = gyre_scope_value(root, "rope_scaling"), *new = gyre_scope_value(root, "rope_parameters");
     const int has_old = old && (!json_is_object(old) || json_object_size(old) > 0);
@@ -128,7 +127,7 @@ static const char *dict_key(const gyre_scope *root, gyre_profile profile) {
     return has_old ? "rope_scaling" : has_new ? "rope_parameters" : NULL;
 }
 
-/* What the classes of some families have where the file has neither object. */
+/* Dicts that classes use if the file has neither. */
 typedef struct class_dict {
     const char *family;
     gyre_profile since; /* of transformers */
@@ -156,7 +155,7 @@ static const class_dict class_dicts[] = {
      "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
      "\"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"}};
 
-/* transformers 4 takes a null for what it says.  llama.cpp's converter knows of no classes. */
+/* transformers 4 takes a null literally.  llama.cpp's converter does not know classes. */
 static const class_dict *class_dict_of(const gyre_family *family, const gyre_scope *root, gyre_profile profile) {
     const int is_4 = gyre_profile_is_hf_4(profile);
     if (profile == GYRE_PROFILE_LLAMA_CPP || (is_4 && gyre_scope_has(root, "rope_scaling"))) return NULL;
@@ -170,7 +169,7 @@ static const class_dict *class_dict_of(const gyre_family *family, const gyre_sco
     return NULL;
 }
 
-static void take_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
+static void read_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
     gyre_build *build = root->source->build;
     const class_dict *own = class_dict_of(family, root, gyre_build_profile(build));
     if (!own || gyre_build_status(build) != GYRE_OK) return;
@@ -189,7 +188,7 @@ void gyre_rope_free_dict(gyre_rope_dict *dict) {
     dict->class_default = NULL;
 }
 
-/* DeepSeek-V4 has two names for more types of layers. */
+/* DeepSeek-V4 has two names for further layer types. */
 const char *gyre_rope_entry_of(const gyre_rope_dict *dict, const char *type) {
     if (!gyre_scope_has(&dict->scope, "main") && !gyre_scope_has(&dict->scope, "compress")) return type;
     return strcmp(type, "sliding_attention") == 0 || strcmp(type, "main") == 0 ? "main" : "compress";
@@ -198,7 +197,7 @@ const char *gyre_rope_entry_of(const gyre_rope_dict *dict, const char *type) {
 gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root) {
     const gyre_profile profile = gyre_build_profile(root->source->build);
     gyre_rope_dict out = {{root->source, NULL, ""}, dict_key(root, profile), 0, NULL};
-    if (!out.key) take_class_dict(family, root, &out);
+    if (!out.key) read_class_dict(family, root, &out);
     if (!out.key || out.class_default) return out;
     out.scope = gyre_scope_child(root, out.key);
     out.nested = is_nested(root, &out.scope);
@@ -209,14 +208,14 @@ gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *
 }
 
 /* -- the type -- */
-/* Two names of one thing, which some files have beside each other. */
+/* Synonyms, which some files use side by side. */
 static int is_same_type(const char *a, const char *b) {
     static const char *const pairs[][2] = {{"su", "longrope"}, {"yarn", "longrope"}, {"mrope", "default"}};
     if (strcmp(a, b) == 0) return 1;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if ((strcmp(a, pairs[i][0]) == 0 && strcmp(b, pairs[i][1]) == 0) ||
             (strcmp(b, pairs[i][0]) == 0 && strcmp(a, pairs[i][1]) == 0))
-            return i != 1; /* of yarn and longrope each is a scaling of its own, but to Phi-3 */
+            return i != 1; /* yarn and longrope are different scalings, except in Phi-3 */
     return 0;
 }
 
@@ -255,7 +254,7 @@ void gyre_rope_find_type(gyre_rope_source *source) {
 }
 
 /* -- the base -- */
-/* Families whose sliding layers have a base of their own. */
+/* Families whose sliding layers have their own base. */
 typedef struct dual_base {
     const char *family, *full_key, *sliding_key;
     double full, sliding;
@@ -279,14 +278,14 @@ gyre_rope_provenance gyre_rope_provenance_of(const gyre_rope_source *source, con
     return (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(scope, key)};
 }
 
-/* Two names of one thing that say different numbers: the first counts. */
-static void warn_conflicting_key(const gyre_scope *taken, const char *key, const gyre_scope *scope, const char *other) {
-    if (!gyre_scope_value(scope, other) || (taken->object == scope->object && strcmp(key, other) == 0)) return;
-    if (gyre_scope_number(taken, key, 0.0) != gyre_scope_number(scope, other, 0.0))
-        gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, taken->prefix, key);
+/* Warns if two names of one value disagree.  The first counts. */
+static void warn_conflicting_key(const gyre_scope *used, const char *key, const gyre_scope *scope, const char *other) {
+    if (!gyre_scope_value(scope, other) || (used->object == scope->object && strcmp(key, other) == 0)) return;
+    if (gyre_scope_number(used, key, 0.0) != gyre_scope_number(scope, other, 0.0))
+        gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, used->prefix, key);
 }
 
-/* Beside the object, or the class's own. */
+/* out = the base beside the dict, or the class default. */
 static double read_file_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
     static const char *const names[] = {"rope_theta", "rotary_emb_base", NULL};
     const dual_base *two = dual_base_of(source->family);
@@ -297,7 +296,7 @@ static double read_file_base(const gyre_rope_source *source, int sliding, gyre_r
         *found = gyre_rope_provenance_of(source, &source->root, key);
         return gyre_scope_number(&source->root, key, 0.0);
     }
-    /* dbrx keeps it with what else its attention needs. */
+    /* dbrx has it in attn_config. */
     if (!two && json_is_object(gyre_scope_value(&source->root, "attn_config"))) {
         const gyre_scope attention = gyre_scope_child(&source->root, "attn_config");
         *found = gyre_rope_provenance_of(source, &attention, names[0]);
@@ -312,7 +311,7 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *key = "rope_theta";
     double base;
-    /* A class's base is no more than a default. */
+    /* The base of a class is only a default. */
     const int is_default = source->from_class && !source->nested && gyre_scope_value(&source->root, key);
     if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
         *found = gyre_rope_provenance_of(source, &source->dict, key);
@@ -323,7 +322,7 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
     } else {
         base = read_file_base(source, sliding, found);
     }
-    /* ChatGLM's way to say the base. */
+    /* ChatGLM states its base as a ratio. */
     if (strcmp(source->family->model_type, "chatglm") == 0 && gyre_scope_value(&source->root, "rope_ratio")) {
         *found = gyre_rope_provenance_of(source, &source->root, "rope_ratio");
         base *= gyre_scope_number(&source->root, "rope_ratio", 1.0);
@@ -334,24 +333,24 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
     return base;
 }
 
-/* -- the share of the head -- */
+/* -- the rotating fraction of the head -- */
 static double checked_partial_factor(const gyre_scope *s, const char *key) {
-    const double share = gyre_scope_number(s, key, 1.0);
-    if (share > 0.0 && share <= 1.0) return share;
-    gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
+    const double fraction = gyre_scope_number(s, key, 1.0);
+    if (fraction > 0.0 && fraction <= 1.0) return fraction;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", fraction);
     return 1.0;
 }
 
 double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found) {
     static const char *const names[] = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", NULL};
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
-    const char *beside = gyre_scope_first(&source->root, names);
-    if (beside && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
-        *found = gyre_rope_provenance_of(source, &source->root, beside);
+    const char *root_key = gyre_scope_first(&source->root, names);
+    if (root_key && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
+        *found = gyre_rope_provenance_of(source, &source->root, root_key);
         for (int i = 0; names[i]; i++)
-            warn_conflicting_key(&source->root, beside, &source->root, names[i]);
-        warn_conflicting_key(&source->root, beside, &source->dict, names[0]);
-        return checked_partial_factor(&source->root, beside);
+            warn_conflicting_key(&source->root, root_key, &source->root, names[i]);
+        warn_conflicting_key(&source->root, root_key, &source->dict, names[0]);
+        return checked_partial_factor(&source->root, root_key);
     }
     if (gyre_scope_value(&source->dict, names[0])) {
         *found = gyre_rope_provenance_of(source, &source->dict, names[0]);

@@ -1,4 +1,4 @@
-/* rope_layers.c: which layers of a decoder are alike: by what the file lists, or by the rule of the family. */
+/* rope_layers.c: groups the layers of a decoder, by the lists in the file or by the family's rule. */
 #include "reading/rope/read_rope.h"
 
 #include <inttypes.h>
@@ -9,22 +9,22 @@ enum { MAX_LAYERS = 65536 };
 static const char full[] = "full_attention", sliding[] = "sliding_attention", chunked[] = "chunked_attention",
                   linear[] = "linear_attention";
 
-/* How a family arranges layers where the file does not list them. */
+/* How a family arranges its layers if the file does not list them. */
 typedef enum rule {
     NO_RULE,
-    ALL_SLIDING,        /* where there is a window, every layer has it */
-    FULL_EVERY_NTH,     /* layer i is full where (i + 1) % n is 0, the others slide */
-    FULL_FIRST_OF_N,    /* layer i is full where i % n is 0 */
-    SLIDING_FROM_LAYER, /* layers from max_window_layers on slide, if use_sliding_window says so */
-    NOPE_SLIDING,       /* layers that do not turn slide, if use_sliding_window says so */
-    NOPE_EVERY_NTH,     /* layer i is full, and does not turn, where (i + 1) % n is 0; the others see chunks */
-    LINEAR_EXCEPT_NTH   /* layer i is full where (i + 1) % n is 0, the others are linear attention */
+    ALL_SLIDING,        /* if there is a window, every layer has it */
+    FULL_EVERY_NTH,     /* layer i is full if (i + 1) % n == 0; the others slide */
+    FULL_FIRST_OF_N,    /* layer i is full if i % n == 0 */
+    SLIDING_FROM_LAYER, /* layers from max_window_layers on slide if use_sliding_window is set */
+    NOPE_SLIDING,       /* layers that do not rotate slide if use_sliding_window is set */
+    NOPE_EVERY_NTH,     /* layer i is full and does not rotate if (i + 1) % n == 0; the others see chunks */
+    LINEAR_EXCEPT_NTH   /* layer i is full if (i + 1) % n == 0; the others are linear attention */
 } rule;
 typedef struct layer_pattern {
-    const char *family; /* the beginning of its name; a * at the end of ours stands for more */
+    const char *family; /* model_type; a * at its end matches anything */
     rule rule;
-    const char *count_key; /* that says n */
-    int64_t count, window; /* where no key says so; window 0 = none */
+    const char *count_key; /* the key that gives n */
+    int64_t count, window; /* defaults; window 0 = none */
 } layer_pattern;
 static const layer_pattern layer_patterns[] = {{"mistral", ALL_SLIDING, NULL, 0, 4096},
                                                {"mixtral", ALL_SLIDING, NULL, 0, 0},
@@ -67,7 +67,7 @@ static const layer_pattern *layer_pattern_of(const gyre_family *family) {
     return &none;
 }
 
-/* Everything that tells of one layer. */
+/* Everything that determines the kind of a layer. */
 typedef struct layer_rules {
     const gyre_family *family;
     const gyre_scope *root;
@@ -75,12 +75,12 @@ typedef struct layer_rules {
     const layer_pattern *layer_pattern;
     const json_t *types;          /* layer_types */
     const json_t *hybrid_pattern; /* hybrid_layer_pattern: 1 = slides */
-    const json_t *no_rope;        /* 1 = the layer turns: the name says the opposite */
+    const json_t *no_rope;        /* 1 = the layer rotates: the opposite of the key's name */
     int64_t layers, full_interval, nope_interval, window, first_sliding;
     gyre_rope_provenance window_from;
 } layer_rules;
 
-/* -- what the file says -- */
+/* -- lists in the file -- */
 static const json_t *list_at(const gyre_scope *root, const char *key, int64_t count) {
     const json_t *list = gyre_scope_value(root, key);
     if (!list) return NULL;
@@ -97,7 +97,7 @@ static const json_t *list_at(const gyre_scope *root, const char *key, int64_t co
     return list;
 }
 
-/* The same of 0 and 1, true and false. */
+/* list_at for flags: 0 and 1, true and false. */
 static const json_t *flags_at(const gyre_scope *root, const char *key, int64_t count) {
     const json_t *list = list_at(root, key, count), *flag;
     size_t i;
@@ -114,7 +114,7 @@ static int needs_use_sliding_window(rule is) {
     return is == SLIDING_FROM_LAYER || is == NOPE_SLIDING;
 }
 
-/* The window; 0 = none.  Of the families whose window is off unless it is asked for, only then. */
+/* Finds the window; 0 = none.  Some families have a window only if a key asks for it. */
 static void find_window(layer_rules *p) {
     static const char *const keys[] = {"sliding_window", "local_attention", "sliding_window_size", "attention_window_size",
                                        NULL};
@@ -129,7 +129,7 @@ static void find_window(layer_rules *p) {
     if (!key || !gyre_scope_value(p->root, key)) return;
     p->window = gyre_scope_integer(p->root, key, 0, 0);
     p->window_from = (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(p->root, key)};
-    if (strcmp(key, "local_attention") == 0) p->window = p->window / 2 + 1; /* so many to either side */
+    if (strcmp(key, "local_attention") == 0) p->window = p->window / 2 + 1; /* this many to either side */
 }
 
 static int64_t interval_of(const layer_rules *p) {
@@ -151,7 +151,7 @@ static layer_rules read_layer_rules(const gyre_family *family, const gyre_scope 
     find_window(&p);
     p.nope_interval = interval_of(&p);
     p.full_interval = p.layer_pattern->count;
-    /* EXAONE 4 says the pattern in letters too, L for a sliding layer. */
+    /* EXAONE 4 may also give the pattern in letters, with L for a sliding layer. */
     const char *count_key = p.layer_pattern->count_key;
     if (count_key && json_is_string(gyre_scope_value(root, count_key)))
         p.full_interval = (int64_t)strlen(gyre_scope_string(root, count_key, ""));
@@ -183,13 +183,13 @@ static const char *type_by_rule(const layer_rules *p, int64_t layer) {
 static int has_rope_by_rule(const layer_rules *p, int64_t layer) {
     if (!(p->family->traits & GYRE_NO_ROPE_LAYERS)) return 1;
     if (!p->no_rope) return (layer + 1) % p->nope_interval != 0;
-    const json_t *said = json_array_get(p->no_rope, (size_t)layer);
-    return json_is_true(said) || json_integer_value(said) != 0;
+    const json_t *entry = json_array_get(p->no_rope, (size_t)layer);
+    return json_is_true(entry) || json_integer_value(entry) != 0;
 }
 
 static const char *type_of(const layer_rules *p, int64_t layer) {
     const json_t *listed = json_array_get(p->types, (size_t)layer);
-    /* Gemma 4's last layer sees everything, whatever is listed. */
+    /* Gemma 4's last layer is always full, whatever is listed. */
     if (p->layers > 0 && layer == p->layers - 1 && strncmp(p->family->model_type, "gemma4", 6) == 0) return full;
     if (p->types && json_is_string(listed)) return json_string_value(listed);
     if (p->types) {
@@ -197,8 +197,8 @@ static const char *type_of(const layer_rules *p, int64_t layer) {
         return full;
     }
     if (p->hybrid_pattern) {
-        const json_t *said = json_array_get(p->hybrid_pattern, (size_t)layer);
-        return json_is_true(said) || json_integer_value(said) != 0 ? sliding : full;
+        const json_t *entry = json_array_get(p->hybrid_pattern, (size_t)layer);
+        return json_is_true(entry) || json_integer_value(entry) != 0 ? sliding : full;
     }
     if (p->layer_pattern->rule == NOPE_EVERY_NTH) return has_rope_by_rule(p, layer) ? chunked : full;
     if (p->layer_pattern->rule == NOPE_SLIDING) return p->window > 0 && !has_rope_by_rule(p, layer) ? sliding : full;
@@ -209,7 +209,7 @@ static int is_sliding(const char *type) {
     return strcmp(type, sliding) == 0 || strcmp(type, chunked) == 0 || strcmp(type, "local_attention") == 0;
 }
 
-/* Convolutions, state spaces and linear attention have no use for positions. */
+/* Convolutions, state space layers and linear attention do not use positions. */
 static int is_attention(const char *type) {
     static const char *const others[] = {"linear_attention", "conv", "mamba", "mamba2", "recurrent", "mlp", "moe", NULL};
     for (int i = 0; others[i]; i++)
@@ -232,7 +232,7 @@ static gyre_layer_kind kind_of(const layer_rules *p, int64_t layer) {
     return kind;
 }
 
-/* -- all of them -- */
+/* -- all layers -- */
 static const char *group_name(gyre_build *build, const gyre_layer_kind *kind) {
     if (kind->has_rope || !is_attention(kind->type)) return kind->type;
     return gyre_build_find_group(build, "nope") ? gyre_build_format(build, "nope_%s", kind->type) : "nope";
@@ -251,7 +251,7 @@ static gyre_layer_kind *add_layer_kind(gyre_build *build, gyre_layer_kinds *out,
     return fresh;
 }
 
-/* Without a number of layers: one of each that the object names, or that the rule brings about first. */
+/* If the number of layers is unknown: one of each kind that the dict names, or that the rule produces first. */
 static void add_unlisted_kinds(const layer_rules *p, gyre_layer_kinds *out) {
     gyre_build *build = p->root->source->build;
     const char *type;

@@ -1,8 +1,9 @@
-/* rope_parameters.c: from a rotation to the keys of a config.json. */
+/* rope_parameters.c: expresses a rotation as keys of a config.json. */
 #include "reading/rope/rope_parameters.h"
 
-#include "core/encoding.h"
+#include "core/rotation/frequency.h"
 #include "reading/config_fields.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ int gyre_rope_key_is_not_scaling(const char *key) {
 }
 
 /* -- values -- */
-/* json_object_set_new refuses a NULL, so that one look at `failed` is enough. */
+/* json_object_set_new refuses NULL, so checking `failed` once is enough. */
 typedef struct json_keys {
     json_t *values;
     int failed;
@@ -44,7 +45,7 @@ static void add_original_length(json_keys *p, const gyre_config *c) {
     add_key(p, "original_max_position_embeddings", json_integer(c->trained_length));
 }
 
-/* What is as the type has it by itself is not said. */
+/* Values that are the type's default are left out. */
 static void add_ramp_keys(json_keys *p, const rope_config *rope) {
     if (rope->beta_fast != 32.0) add_number(p, "beta_fast", rope->beta_fast);
     if (rope->beta_slow != 1.0) add_number(p, "beta_slow", rope->beta_slow);
@@ -54,7 +55,7 @@ static void add_ramp_keys(json_keys *p, const rope_config *rope) {
 }
 
 /* -- lists -- */
-/* out[i] = theta_i / omega_i at a length; a pair that stands still has no such number. */
+/* out[i] = theta_i / omega_i at a length.  Fails for a pair that does not rotate, which has no such number. */
 static gyre_status divisors(const gyre_encoding *encoding, int64_t length, double *out, gyre_error *err) {
     const gyre_config *c = gyre_encoding_get_config(encoding);
     const int64_t pairs = c->rope.dim / 2;
@@ -79,7 +80,7 @@ static gyre_status divisors(const gyre_encoding *encoding, int64_t length, doubl
     return status;
 }
 
-/* The short list holds up to L, the long one past it. */
+/* The short list is for lengths up to L, the long one beyond. */
 static gyre_status add_longrope_factors(json_keys *p, const gyre_encoding *encoding, int64_t length, gyre_error *err) {
     const gyre_config *c = gyre_encoding_get_config(encoding);
     const int64_t pairs = c->rope.dim / 2;
@@ -95,12 +96,12 @@ static gyre_status add_longrope_factors(json_keys *p, const gyre_encoding *encod
     return status;
 }
 
-/* -- which words -- */
+/* -- which type -- */
 static int is_one_of_parts(gyre_scaling scaling) {
     return scaling == GYRE_SCALING_BY_PARTS || scaling == GYRE_SCALING_YARN || scaling == GYRE_SCALING_DYNAMIC_YARN;
 }
 
-/* 1 where the type that bears its name says all of it. */
+/* out = 1 if the type of the scaling's own name expresses all of it. */
 static int name_suffices(const gyre_config *c, gyre_rope_dialect dialect) {
     const rope_config *rope = &c->rope;
     const double factor = gyre_rope_attention_factor(c, 0);
@@ -131,7 +132,7 @@ static const char *type_name(const gyre_config *c, gyre_rope_dialect dialect) {
     return gyre_config_enum_text(gyre_rope_types, (int)c->rope.scaling);
 }
 
-/* 1 where the file must give the attention factor, for it is not what the type makes of its other keys. */
+/* out = 1 if the file must give the attention factor, because the type computes another from its other keys. */
 static int needs_attention_factor(const gyre_config *c, gyre_rope_dialect dialect) {
     if (c->rope.scaling == GYRE_SCALING_BY_PARTS && dialect != GYRE_DIALECT_NATIVE) return 1;
     if (gyre_scaling_has_attention_factor(c->rope.scaling)) return c->rope.attention_factor != 0.0;

@@ -1,4 +1,4 @@
-/* rope_scalings.c: the keys of each scaling, on which transformers and the papers agree. */
+/* rope_scalings.c: the keys of each scaling, as far as transformers and the papers agree. */
 #include "reading/config_fields.h"
 #include "reading/rope/read_rope.h"
 
@@ -38,7 +38,7 @@ void gyre_rope_read_factor(const gyre_rope_source *source, gyre_layer_group *gro
     const gyre_scope *dict = &source->dict;
     const double factor = gyre_scope_number(dict, "factor", fallback);
     if (factor < 1.0) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is below 1", factor);
-    /* Far beyond, s n / L - (s - 1) has no digit left of its 1. */
+    /* Far beyond this, the 1 in s n / L - (s - 1) is lost to rounding. */
     if (factor > 0x1p32) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is above 2^32", factor);
     if (gyre_profile_is_hf_4(gyre_build_profile(gyre_rope_build_of(source))) &&
         json_is_integer(gyre_scope_value(dict, "factor")))
@@ -66,7 +66,7 @@ void gyre_rope_set_trained_length(const gyre_rope_source *source, gyre_layer_gro
 }
 
 /* -- the parts of YaRN and Llama 3 -- */
-/* 0, like nothing, means the default. */
+/* 0 means the default, as a missing key does. */
 static double read_ramp_beta(const gyre_rope_source *source, gyre_layer_group *group, const char *key, double usual) {
     const double given = gyre_scope_number(&source->dict, key, 0.0);
     if (given < 0.0) gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%g is below 0", given);
@@ -79,11 +79,11 @@ static double read_ramp_beta(const gyre_rope_source *source, gyre_layer_group *g
 static void read_truncate(const gyre_rope_source *source, gyre_layer_group *group, int whole) {
     const char *key = "truncate";
     const int given = gyre_scope_value(&source->dict, key) != NULL;
-    const int wanted = gyre_scope_bool(&source->dict, key, 1), used = wanted || whole;
+    const int expected = gyre_scope_bool(&source->dict, key, 1), used = expected || whole;
     gyre_rope_provenance found = {GYRE_ORIGIN_READER, {NULL, 0, 0}};
     const char *why = NULL;
     if (given) found = gyre_rope_provenance_of(source, &source->dict, key);
-    if (used != wanted) {
+    if (used != expected) {
         const char *program = gyre_profile_program(gyre_build_profile(gyre_rope_build_of(source)));
         why = gyre_build_format(gyre_rope_build_of(source), "%s rounds the ramp's ends whatever the file says", program);
         gyre_scope_warn(&source->dict, key, "truncate: %s does not read it%s", program,
@@ -123,17 +123,17 @@ static const double *read_list(const gyre_rope_source *source, gyre_layer_group 
     const int64_t pairs = group->config.rope.dim / 2;
     const double *list = gyre_scope_numbers(&source->dict, key, pairs);
     if (!list) return NULL;
-    double least = list[0], most = list[0];
+    double minimum = list[0], maximum = list[0];
     for (int64_t i = 0; i < pairs; i++) {
         if (!(list[i] >= 0x1p-10 && isfinite(list[i])))
             gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "entry %" PRId64 ", %g, is not a number from 2^-10 up", i,
                             list[i]);
-        least = fmin(least, list[i]);
-        most = fmax(most, list[i]);
+        minimum = fmin(minimum, list[i]);
+        maximum = fmax(maximum, list[i]);
     }
     const gyre_place place = gyre_scope_place(&source->dict, key);
     gyre_build_set_field(gyre_rope_build_of(source), group, key, GYRE_ORIGIN_FILE, &place, NULL,
-                         "%" PRId64 " numbers, %.6g to %.6g", pairs, least, most);
+                         "%" PRId64 " numbers, %.6g to %.6g", pairs, minimum, maximum);
     return list;
 }
 
@@ -143,20 +143,20 @@ void gyre_rope_read_longrope_factors(const gyre_rope_source *source, gyre_layer_
 }
 
 /* -- proportional -- */
-/* Its share is one of the pairs, not of the channels: all of the head is paired, and some pairs stand still. */
+/* The fraction is one of pairs, not of channels: the whole head is paired, and some pairs do not rotate. */
 void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_provenance found;
-    const double share = gyre_rope_read_partial_factor(source, &found);
+    const double fraction = gyre_rope_read_partial_factor(source, &found);
     struct gyre_rope_config *rope = &group->config.rope;
     if (found.origin != GYRE_ORIGIN_FILE && !source->from_class)
         gyre_scope_warn(&source->dict, source->type_key,
-                        "partial_rotary_factor: missing; a proportional rotation takes %g for it", share);
-    rope->proportion = share;
-    if (!(share * (double)rope->dim / 2.0 >= 1.0))
+                        "partial_rotary_factor: missing; a proportional rotation takes %g for it", fraction);
+    rope->proportion = fraction;
+    if (!(fraction * (double)rope->dim / 2.0 >= 1.0))
         gyre_build_fail(gyre_rope_build_of(source), GYRE_EFORMAT, &found.place,
-                        "partial_rotary_factor: %g leaves no pair to turn", share);
+                        "partial_rotary_factor: %g leaves no pair to turn", fraction);
     gyre_build_set_number(gyre_rope_build_of(source), group, "partial", found.origin, &found.place,
-                          "the share of the pairs that turn", share);
+                          "the share of the pairs that turn", fraction);
 }
 
 /* -- attention -- */
@@ -194,7 +194,7 @@ void gyre_rope_scale_softmax(const gyre_rope_source *source, gyre_layer_group *g
     gyre_build_set_number(gyre_rope_build_of(source), group, "score_scale", GYRE_ORIGIN_DERIVED, NULL, NULL, group->scale);
 }
 
-/* -- families with a way of their own -- */
+/* -- families with their own rules -- */
 int gyre_rope_read_short_long_mscale(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char *const keys[] = {"short_mscale", "long_mscale"};
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
@@ -234,7 +234,7 @@ void gyre_rope_read_qwen_dynamic_ntk(const gyre_rope_source *source, gyre_layer_
             "use_dynamic_ntk: the base grows in steps past what the model was trained with");
 }
 
-/* YaRN with 0.07 ln s + 1 for 0.1 ln s + 1, s the ratio of the lengths, whatever factor says. */
+/* YaRN with 0.07 ln s + 1 instead of 0.1 ln s + 1, where s is the ratio of the lengths, whatever factor says. */
 int gyre_rope_read_telechat3(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char *const keys[] = {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "truncate",
                                        NULL};

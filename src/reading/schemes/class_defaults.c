@@ -1,4 +1,4 @@
-/* class_defaults.c: what the classes have where config.json says nothing, and what all readers of tables share. */
+/* class_defaults.c: defaults of the classes, and what all readers of tables share. */
 #include "reading/schemes/class_defaults.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ const char *const gyre_max_positions_keys[] = {"max_position_embeddings", "n_pos
 
 enum { MAX_HEADS = 65536 };
 
-/* The table's own shorthand. */
+/* Shorthand for class_defaults.def. */
 enum {
     VLLM = GYRE_IN_VLLM,
     LLAMA_CPP = GYRE_IN_LLAMA_CPP,
@@ -35,7 +35,7 @@ static const gyre_class_defaults *class_defaults_of(const char *model_type) {
     return &unknown_class;
 }
 
-/* -- who runs it -- */
+/* -- which programs run the model -- */
 static int is_hf(gyre_profile profile) {
     return profile == GYRE_PROFILE_HF_5 || profile == GYRE_PROFILE_HF_4_56 || profile == GYRE_PROFILE_HF_4_51 ||
            profile == GYRE_PROFILE_HF_4_43;
@@ -64,7 +64,7 @@ gyre_config_reader gyre_reader_begin(const gyre_family *family, const gyre_scope
     return r;
 }
 
-/* A rotation that somebody described for a model that has none. */
+/* Warns about keys of a rotation in a model that has none. */
 static void warn_of_rotation(const gyre_config_reader *r) {
     static const char *const keys[] = {"rope_scaling", "rope_parameters", "partial_rotary_factor", NULL};
     for (int i = 0; keys[i]; i++)
@@ -84,7 +84,7 @@ void gyre_reader_add_group(gyre_config_reader *r, const char *name, gyre_kind ki
 
 /* -- values -- */
 int64_t gyre_reader_read_size(const gyre_config_reader *r, const char *field, const char *const *names, int64_t of_class) {
-    enum { MAX_SIZE = INT32_MAX - 2 }; /* what gyre_config counts, with two rows of padding */
+    enum { MAX_SIZE = INT32_MAX - 2 }; /* what gyre_config can count, less two rows of padding */
     const char *key = gyre_scope_first(r->root, names);
     const int64_t value = key ? gyre_scope_integer(r->root, key, 1, 0) : of_class;
     if (value > MAX_SIZE) gyre_scope_fail(r->root, GYRE_EFORMAT, key, "%" PRId64 " is past %d", value, MAX_SIZE);
@@ -125,11 +125,19 @@ int64_t gyre_reader_read_heads(const gyre_config_reader *r, const char *const *n
     return r->group->config.heads = heads;
 }
 
-void gyre_reader_set_max_distance(const gyre_config_reader *r, const char *key, int64_t distance) {
+static int64_t limited_distance(const gyre_config_reader *r, const char *key, int64_t distance) {
     if (distance > GYRE_MAX_TABLE_DISTANCE && gyre_build_status(r->build) == GYRE_OK)
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : "model_type", "distances to %" PRId64 " are past %d", distance,
                         GYRE_MAX_TABLE_DISTANCE);
-    r->group->config.score.max_distance = distance < GYRE_MAX_TABLE_DISTANCE ? distance : GYRE_MAX_TABLE_DISTANCE;
+    return distance < GYRE_MAX_TABLE_DISTANCE ? distance : GYRE_MAX_TABLE_DISTANCE;
+}
+
+void gyre_reader_set_max_distance(const gyre_config_reader *r, const char *key, int64_t distance) {
+    r->group->config.score.max_distance = limited_distance(r, key, distance);
+}
+
+void gyre_reader_set_max_positions(const gyre_config_reader *r, const char *key, int64_t positions) {
+    r->group->config.score.max_positions = limited_distance(r, key, positions);
 }
 
 void gyre_reader_read_head_sizes(const gyre_config_reader *r, const char *const *names_of_heads) {
@@ -183,7 +191,7 @@ int64_t gyre_reader_first_row(const gyre_config_reader *r, gyre_first_row_rule r
     return offset;
 }
 
-/* Rows of the table and the first token's, noted; fails where no row is left for a token. */
+/* Sets and records the rows of the table and the first token's row.  Fails if no row is left for a token. */
 static void read_table_rows(const gyre_config_reader *r, const char *const *names, gyre_first_row_rule rule,
                             struct gyre_input_config *out) {
     const int64_t positions = gyre_reader_read_size(r, "max_length", names, r->family->positions);

@@ -1,4 +1,4 @@
-/* read_alibi.c: models whose scores fall with distance by a slope of each head, and Falcon, which may rotate instead. */
+/* read_alibi.c: models with ALiBi: a slope per head lowers scores with distance.  Also Falcon, which may rotate instead. */
 #include "reading/schemes/class_defaults.h"
 
 #include <math.h>
@@ -49,21 +49,21 @@ static int is_hf(gyre_profile profile) {
 static void mpt_alibi(gyre_config_reader *r, const gyre_scope *attention) {
     const char *key = "alibi_bias_max", *why = NULL;
     add_alibi_group(r);
-    double most = gyre_scope_number(attention, key, 8.0);
-    if (!(most > 0.0)) gyre_scope_fail(attention, GYRE_EFORMAT, key, "not above 0");
+    double max_bias = gyre_scope_number(attention, key, 8.0);
+    if (!(max_bias > 0.0)) gyre_scope_fail(attention, GYRE_EFORMAT, key, "not above 0");
     const int given = gyre_scope_value(attention, key) != NULL;
-    if (is_hf(r->profile) && most != 8.0) {
+    if (is_hf(r->profile) && max_bias != 8.0) {
         why = "transformers does not hand alibi_bias_max on: slopes are those of 8";
-        gyre_scope_warn(attention, key, "%g is not looked at: transformers always computes slopes for 8", most);
-        most = 8.0;
+        gyre_scope_warn(attention, key, "%g is not looked at: transformers always computes slopes for 8", max_bias);
+        max_bias = 8.0;
     }
     const gyre_place place = gyre_scope_place(attention, key);
-    r->group->config.score.max_bias = most;
+    r->group->config.score.max_bias = max_bias;
     gyre_build_set_number(r->build, r->group, "max_bias", given ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,
-                          given ? &place : NULL, why, most);
+                          given ? &place : NULL, why, max_bias);
 }
 
-/* Without ALiBi: what the program makes of it.  out = 1 where it has slopes all the same. */
+/* Handles attention without ALiBi, which programs treat differently.  out = 1 if the program uses slopes anyway. */
 static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention) {
     if (is_hf(r->profile)) {
         gyre_scope_warn(attention, "alibi", "false, but transformers has slopes in every MPT, and no table");
@@ -94,7 +94,7 @@ static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention)
     return 0;
 }
 
-/* llm-foundry's own default is a learned table, that of transformers' class is ALiBi. */
+/* llm-foundry's own default is a learned table.  The default of transformers' class is ALiBi. */
 void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
     gyre_config_reader r = gyre_reader_begin(family, root);
     const gyre_scope attention = gyre_scope_child(root, "attn_config");

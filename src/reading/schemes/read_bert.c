@@ -1,4 +1,4 @@
-/* read_bert.c: BERT and its kin, whose position_embedding_type says where positions act. */
+/* read_bert.c: BERT and its relatives, whose position_embedding_type selects the scheme. */
 #include "reading/schemes/class_defaults.h"
 
 #include <string.h>
@@ -20,17 +20,17 @@ static void read_absolute(const gyre_config_reader *r) {
 static void read_relative(const gyre_config_reader *r, int on_keys_too) {
     struct gyre_score_config *score = &r->group->config.score;
     r->group->config.kind = GYRE_KIND_BERT;
-    gyre_reader_set_max_distance(r, gyre_scope_first(r->root, gyre_max_positions_keys),
-                                 gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions));
+    gyre_reader_set_max_positions(r, gyre_scope_first(r->root, gyre_max_positions_keys),
+                                  gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions));
     score->terms = on_keys_too ? GYRE_TERM_QUERY | GYRE_TERM_KEY : GYRE_TERM_QUERY;
-    r->group->config.trained_length = score->max_distance;
+    r->group->config.trained_length = score->max_positions;
     gyre_build_set_number(r->build, r->group, "max_distance", GYRE_ORIGIN_DERIVED, NULL,
-                          "distances are not clipped: a longer text has no row", (double)score->max_distance - 1.0);
+                          "distances are not clipped: a longer text has no row", (double)score->max_positions - 1.0);
     gyre_build_set_field(r->build, r->group, "terms", GYRE_ORIGIN_DERIVED, NULL, NULL,
                          on_keys_too ? "query and key" : "query");
 }
 
-/* Jina's BERT: code of its own, and its distances have no direction. */
+/* Jina's BERT brings its own code, and its distances have no direction. */
 static void read_jina_alibi(const gyre_config_reader *r) {
     r->group->config.kind = GYRE_KIND_ALIBI;
     r->group->config.score.max_bias = 8.0;
@@ -41,7 +41,7 @@ static void read_jina_alibi(const gyre_config_reader *r) {
                         "\"alibi\" is known to the code that comes with the model alone, and is read as that does");
 }
 
-/* What a program makes of the type in the file. */
+/* out = what a program makes of the type in the file. */
 static const char *effective_type(const gyre_config_reader *r, const char *type, const char **why) {
     const int plain = strcmp(type, "absolute") == 0 || strcmp(type, "rotary") == 0 || strcmp(type, "alibi") == 0;
     *why = NULL;
@@ -88,7 +88,7 @@ void gyre_read_bert(const gyre_family *family, const gyre_scope *root) {
         gyre_scope_fail(root, GYRE_EFORMAT, key,
                         "\"%.60s\" is none of absolute, relative_key, relative_key_query, rotary, alibi", type);
     const gyre_place place = gyre_scope_place(root, key);
-    const int said = gyre_scope_value(root, key) != NULL;
-    gyre_build_set_field(r.build, r.group, "encoding", said ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY, said ? &place : NULL,
-                         why, "%s", gyre_kind_name(r.group->config.kind));
+    const int in_file = gyre_scope_value(root, key) != NULL;
+    gyre_build_set_field(r.build, r.group, "encoding", in_file ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,
+                         in_file ? &place : NULL, why, "%s", gyre_kind_name(r.group->config.kind));
 }

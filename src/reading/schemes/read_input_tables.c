@@ -1,10 +1,10 @@
-/* read_input_tables.c: models that add something to the embedding of each token: learned tables and sinusoids. */
+/* read_input_tables.c: models that add a learned table or a sinusoid to the token embeddings. */
 #include "reading/schemes/class_defaults.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* An encoder, a decoder, or a model that is one of them, and the names of its own sizes. */
+/* An encoder, a decoder, or a model that is one of them, with the names of its sizes. */
 typedef struct stack {
     const char *name;
     const char *heads[6], *positions[6];
@@ -21,13 +21,13 @@ static const stack stacks[2] = {
      {"decoder_attention_heads", "num_attention_heads", NULL},
      {"max_decoder_position_embeddings", "max_target_positions", "max_position_embeddings", NULL}}};
 
-/* The object that describes the text side: that of CLIP and SigLIP stands inside. */
+/* out = the object that describes the text model: CLIP and SigLIP nest it. */
 static gyre_scope text_scope(const gyre_scope *root) {
     return gyre_scope_value(root, "text_config") ? gyre_scope_child(root, "text_config") : *root;
 }
 
 /* -- learned -- */
-/* GPT-2 and its kin may leave the scale out. */
+/* The configs of GPT-2 and its relatives may switch the scaling of scores off. */
 static void gpt2_scale(const gyre_config_reader *r) {
     if (!gyre_scope_bool(r->root, "scale_attn_weights", 1))
         gyre_reader_set_scale(r, "scale_attn_weights", GYRE_ORIGIN_FILE, "false: scores are not scaled", 1.0);
@@ -36,7 +36,7 @@ static void gpt2_scale(const gyre_config_reader *r) {
                         "layer i also divides its scores by i + 1, which one group cannot say");
 }
 
-/* Classes beside BERT's have a table whatever this says. */
+/* Classes other than BERT's have a table whatever this key says. */
 static void warn_of_type(const gyre_config_reader *r) {
     const char *key = "position_embedding_type", *type = gyre_scope_string(r->root, key, "absolute");
     if (strcmp(type, "absolute") != 0 && strcmp(type, "learned") != 0)
@@ -66,8 +66,8 @@ void gyre_read_learned(const gyre_family *family, const gyre_scope *root) {
         learned_stack(&r, &stacks[i]);
 }
 
-/* -- GPT-Neo: layers that see all alternate with those that see a window -- */
-/* One list of names, so many times over, as in [[["global", "local"], 12]]. */
+/* -- GPT-Neo: layers with full attention alternate with layers with a window -- */
+/* Assigns layers by a list of names with a repeat count, as in [[["global", "local"], 12]]. */
 static void assign_layers(gyre_config_reader *r, const json_t *types, gyre_layer_group *const groups[2], int64_t *layer) {
     const json_t *names = json_array_get(types, 0), *times = json_array_get(types, 1);
     enum { MAX_LAYERS = 65536 };
@@ -128,7 +128,7 @@ static void sinusoidal_stack(gyre_config_reader *r, const stack *s, gyre_sinusoi
     input->layout = layout;
     input->base = 10000.0;
     input->offset = gyre_reader_first_row(r, r->defaults->first_row);
-    /* The row of pad_token_id is zeros, and padding has it: with tokens from row 2 that is position -1 where the id is 1. */
+    /* The row of pad_token_id is zero and belongs to padding.  With tokens from row 2 on and id 1, that is position -1. */
     input->zero_padding = r->defaults->first_row == GYRE_ROW_AFTER_PADDING ||
                           (r->defaults->first_row == GYRE_ROW_2 && gyre_scope_integer(r->root, "pad_token_id", 0, 1) == 1);
     gyre_build_set_field(r->build, r->group, "sinusoid", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", layout_names[layout]);
@@ -146,7 +146,7 @@ void gyre_read_sinusoidal(const gyre_family *family, const gyre_scope *root) {
         sinusoidal_stack(&r, &stacks[i], r.defaults->sinusoid);
 }
 
-/* XLM, Flaubert and DistilBERT have either. */
+/* XLM, Flaubert and DistilBERT may have either. */
 void gyre_read_learned_or_sinusoidal(const gyre_family *family, const gyre_scope *root) {
     gyre_config_reader r = gyre_reader_begin(family, root);
     static const char *const names[] = {"sinusoidal_embeddings", "sinusoidal_pos_embds", NULL};
@@ -171,7 +171,7 @@ void gyre_read_whisper(const gyre_family *family, const gyre_scope *root) {
     learned_stack(&r, &stacks[1]);
 }
 
-/* -- MusicGen: a T5 reads, a decoder of its own writes -- */
+/* -- MusicGen: a T5 encoder, and a decoder of its own -- */
 void gyre_read_musicgen(const gyre_family *family, const gyre_scope *root) {
     gyre_config_reader r = gyre_reader_begin(family, root);
     const gyre_scope inside = gyre_scope_value(root, "decoder") ? gyre_scope_child(root, "decoder") : *root;

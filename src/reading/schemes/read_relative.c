@@ -1,4 +1,4 @@
-/* read_relative.c: models whose scores know the distance of a query and a key, by tables of numbers or of vectors. */
+/* read_relative.c: models whose scores depend on the distance of query and key, through tables of numbers or of vectors. */
 #include "reading/schemes/class_defaults.h"
 
 #include <inttypes.h>
@@ -12,18 +12,18 @@ static const char *const buckets_key[] = {"relative_attention_num_buckets", NULL
 static const char *const distance_key[] = {"relative_attention_max_distance", NULL};
 
 static void check_buckets(const gyre_config_reader *r, const struct gyre_score_config *score) {
-    const int64_t least = score->bidirectional ? 4 : 2, exact = score->buckets / least;
+    const int64_t minimum = score->bidirectional ? 4 : 2, exact = score->buckets / minimum;
     if (gyre_build_status(r->build) != GYRE_OK) return;
-    if (score->buckets < least || score->buckets % 2 != 0)
+    if (score->buckets < minimum || score->buckets % 2 != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, buckets_key[0], "%" PRId64 " is not an even number from %" PRId64 " up",
-                        score->buckets, least);
+                        score->buckets, minimum);
     else if (score->max_distance <= exact)
         gyre_scope_fail(r->root, GYRE_EFORMAT, gyre_scope_first(r->root, distance_key) ? distance_key[0] : buckets_key[0],
                         "%" PRId64 " is not past the %" PRId64 " distances that have a bucket each", score->max_distance,
                         exact);
 }
 
-/* llama.cpp writes the number of buckets down, and the distance nowhere. */
+/* llama.cpp stores the number of buckets, but not the distance. */
 static int64_t bucket_distance(const gyre_config_reader *r) {
     const int64_t given = gyre_reader_read_size(r, "max_distance", distance_key, 128);
     if (r->profile != GYRE_PROFILE_LLAMA_CPP || given == 128) return given;
@@ -85,7 +85,7 @@ static unsigned term_of(const gyre_config_reader *r, const char *name, size_t le
     return 0;
 }
 
-/* "c2p|p2c", in letters of any case, or a list of them. */
+/* "c2p|p2c" in any case, or a list. */
 static unsigned terms_of(const gyre_config_reader *r) {
     const json_t *value = gyre_scope_value(r->root, "pos_att_type");
     unsigned terms = 0;
@@ -104,7 +104,7 @@ static unsigned terms_of(const gyre_config_reader *r) {
     return terms;
 }
 
-/* A whole number that is "none" where it is below 1. */
+/* out = an integer; 0 for values below 1, which mean "none". */
 static int64_t positive_or_zero(const gyre_config_reader *r, const char *key) {
     const double value = gyre_scope_number(r->root, key, -1.0);
     if (value < 1.0) return 0;
@@ -126,15 +126,15 @@ static void deberta_distances(const gyre_config_reader *r) {
                               (double)score->max_distance);
     }
     if (strcmp(r->family->model_type, "deberta-v2") != 0) return;
-    score->buckets = positive_or_zero(r, "position_buckets");
-    gyre_reader_note_number(r, "buckets", "position_buckets", (double)score->buckets);
-    if (score->buckets == 2 || score->buckets % 2 != 0)
+    score->position_buckets = positive_or_zero(r, "position_buckets");
+    gyre_reader_note_number(r, "buckets", "position_buckets", (double)score->position_buckets);
+    if (score->position_buckets == 2 || score->position_buckets % 2 != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, "position_buckets", "%" PRId64 " is not an even number from 4 up",
-                        score->buckets);
-    else if (score->buckets > 0 && score->max_distance <= score->buckets / 2 + 1)
+                        score->position_buckets);
+    else if (score->position_buckets > 0 && score->max_distance <= score->position_buckets / 2 + 1)
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : "max_relative_positions",
                         "a largest distance of %" PRId64 " leaves none for the logarithmic buckets of %" PRId64,
-                        score->max_distance, score->buckets);
+                        score->max_distance, score->position_buckets);
 }
 
 static void deberta_relative(gyre_config_reader *r, unsigned terms) {
@@ -189,7 +189,7 @@ void gyre_read_nezha(const gyre_family *family, const gyre_scope *root) {
 }
 
 /* -- Transformer-XL, XLNet -- */
-/* Both compute the sinusoid of any distance; Gyre's table ends somewhere, so without a clamp it ends at the context in
+/* Both compute the sinusoid of any distance.  Gyre's table is finite: without a clamp it ends at the context length in
  * use. */
 static void set_clamp_length(const gyre_config_reader *r, int64_t of_class, int64_t context) {
     struct gyre_score_config *score = &r->group->config.score;

@@ -1,12 +1,12 @@
-/* read_vision.c: the positions of an image tower.  What it cannot say it warns of; the text model's reading never fails for
- * it. */
+/* read_vision.c: the positions of an image tower.  What it cannot describe it warns about; the reading of the text model
+ * never fails because of it. */
 #include "reading/family.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* -- values that may be wrong -- */
+/* -- values that may be malformed -- */
 static const json_t *value_of(const gyre_scope *s, const char *const *names, const char **key) {
     const json_t *value = NULL;
     for (*key = NULL; *names && !value; names++) {
@@ -17,7 +17,7 @@ static const json_t *value_of(const gyre_scope *s, const char *const *names, con
     return value;
 }
 
-/* A whole number from 1 to 2^20, of_class where there is none, 0 where it is something else. */
+/* out = an integer from 1 to 2^20; of_class if there is none; 0 if the value is something else. */
 static int64_t size_of(const gyre_scope *s, const char *const *names, int64_t of_class, const char **key) {
     const json_t *value = value_of(s, names, key);
     if (!value) return of_class;
@@ -41,7 +41,7 @@ typedef struct tower {
     const char *model_dim_key, *heads_key;
 } tower;
 
-/* Width and heads; out = 0, and a warning, where they make no sense. */
+/* Reads model_dim and heads.  out = 0, with a warning, if they are inconsistent. */
 static int read_tower_sizes(tower *t, const char *const *names_of_width, int64_t width_of_class, int64_t heads_of_class) {
     const int64_t width = size_of(t->scope, names_of_width, width_of_class, &t->model_dim_key);
     const int64_t heads = size_of(t->scope, heads_keys, heads_of_class, &t->heads_key);
@@ -57,7 +57,7 @@ static int read_tower_sizes(tower *t, const char *const *names_of_width, int64_t
     return 1;
 }
 
-/* The group, if an encoding can be made of it. */
+/* Adds the group if an encoding can be created from it. */
 static gyre_layer_group *add_vision_group(tower *t) {
     gyre_encoding *encoding = NULL;
     gyre_error why = {0, ""};
@@ -102,13 +102,13 @@ static void axial_rope(tower *t, gyre_layout layout, double base, const char *ke
     gyre_build_set_field(t->build, group, "sections", GYRE_ORIGIN_DERIVED, NULL, NULL, "%" PRId64 " %" PRId64, each, each);
 }
 
-/* Qwen2-VL's tower, which many took over: rows, then columns. */
+/* Qwen2-VL's tower, which many models adopted: rows, then columns. */
 static void qwen_tower(tower *t) {
     static const char *const embed[] = {"embed_dim", "hidden_size", "vt_hidden_size", NULL};
     const int is_first = strcmp(t->type, "qwen2_vl") == 0;
     const int is_second = strcmp(t->type, "qwen2_5_vl") == 0, is_third = strncmp(t->type, "qwen3", 5) == 0;
     const int64_t width = is_first || is_second ? 1280 : is_third ? 1152 : strncmp(t->type, "glm", 3) == 0 ? 1536 : 0;
-    /* hidden_size of Qwen2-VL is that of the language model. */
+    /* In Qwen2-VL hidden_size is that of the language model. */
     if (!read_tower_sizes(t, is_first ? embed : model_dim_keys, width,
                           is_first || is_second || is_third ? 16
                           : width                           ? 12
@@ -155,8 +155,8 @@ static void patch_table(tower *t, int64_t width, int64_t heads, int64_t image, i
                               (double)t->config.input.positions);
 }
 
-/* -- which -- */
-/* Why some towers are not described: what they do. */
+/* -- dispatch -- */
+/* Towers that are not described, and what they do instead. */
 static const struct {
     const char *prefix, *what;
 } undescribed_towers[] = {
@@ -174,7 +174,7 @@ static int has_prefix(const char *type, const char *prefix) {
     return strncmp(type, prefix, strlen(prefix)) == 0;
 }
 
-/* Files of the first Qwen2-VL models do not name their tower's type. */
+/* Configs of the first Qwen2-VL models do not name the type of their tower. */
 static const char *type_of(const gyre_scope *vision) {
     const char *type = text_of(vision, "model_type");
     if (*type || !json_object_get(vision->object, "spatial_merge_size")) return type;

@@ -1,0 +1,101 @@
+/* attention.c: gyre_attention, gyre_attention_gradient and their scratch.  Each checks its arguments once, plans each segment
+ * once, and computes the segments one after the other. */
+#include "attention/attention.h"
+#include "attention/attention_planner.h"
+#include "attention/forward/attention_weights.h"
+#include "attention/forward/forward.h"
+#include "attention/segments.h"
+#include "core/sized.h"
+
+gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_attention_request *request, const gyre_exec *exec,
+                                    gyre_error *err) {
+    run->request = request;
+    gyre_segments_largest(request->args, request->source, &run->segment);
+    const gyre_status status = gyre_attention_plan_make(&run->plan, &run->segment, request->gradient != NULL, exec);
+    return status ? gyre_fail(err, status, "scratch: more bytes than can be counted (%s)", request->name) : GYRE_OK;
+}
+
+size_t gyre_attention_run_bytes(const gyre_attention_run *run) {
+    return run->plan.bytes > 0 ? run->plan.bytes : ALIGNMENT;
+}
+
+gyre_status gyre_attention_scratch_check(const char *name, const void *scratch, size_t bytes, size_t needed,
+                                         gyre_error *err) {
+    if (bytes < needed)
+        return gyre_fail(err, GYRE_ENOMEM, "scratch: %zu bytes, but the call needs %zu (%s)", bytes, needed, name);
+    if (!scratch) return gyre_fail(err, GYRE_EINVAL, "scratch: is NULL (%s)", name);
+    if ((uintptr_t)scratch % ALIGNMENT != 0)
+        return gyre_fail(err, GYRE_EINVAL, "scratch: %p is not aligned to 64 bytes (%s)", scratch, name);
+    return GYRE_OK;
+}
+
+static void run_segment(const gyre_attention_request *request, gyre_attention_plan *plan, char *scratch,
+                        const gyre_exec *exec) {
+    if (request->gradient)
+        gyre_gradient_run(plan, request->args, request->gradient, scratch, exec);
+    else if (plan->queries > 0)
+        gyre_forward_run(plan, scratch, exec);
+}
+
+void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gyre_exec *exec) {
+    const gyre_attention_request *request = run->request;
+    const gyre_attention_args *args = request->args;
+    gyre_segments segments;
+    if (!request->gradient) gyre_weights_clear(args, exec);
+    if (request->gradient && (args->k_first || args->k_end)) gyre_gradient_clear_padding(request->gradient);
+    gyre_segments_begin(&segments, args, request->source);
+    if (!segments.split) { /* the largest segment is the call */
+        run_segment(request, &run->plan, scratch, exec);
+        return;
+    }
+    while (gyre_segments_next(&segments, &run->segment)) {
+        /* Cannot fail: the plan of the largest segment did not. */
+        const gyre_status status = gyre_attention_plan_make(&run->plan, &run->segment, request->gradient != NULL, exec);
+        if (!status) run_segment(request, &run->plan, scratch, exec);
+    }
+}
+
+/* -- the calls -- */
+
+static gyre_status run(const gyre_attention_request *request, void *scratch, size_t bytes, const gyre_exec *exec,
+                       gyre_error *err) {
+    gyre_attention_run run;
+    gyre_status status = gyre_attention_check(request, err);
+    if (status || gyre_attention_is_empty(request)) return status;
+    status = gyre_attention_run_plan(&run, request, exec, err);
+    if (!status) status = gyre_attention_scratch_check(request->name, scratch, bytes, gyre_attention_run_bytes(&run), err);
+    if (!status) gyre_attention_run_execute(&run, scratch, exec);
+    return status;
+}
+
+size_t gyre_attention_scratch(const gyre_attention_args *given, int gradient, const gyre_exec *exec) {
+    static const gyre_gradient_views no_views = {NULL, NULL, NULL};
+    gyre_attention_args args;
+    gyre_attention_run run;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", NULL)) return 0;
+    if (gradient) args.weights.data = NULL; /* not looked at */
+    const gyre_attention_request request = {"gyre_attention_scratch", &args, NULL, gradient ? &no_views : NULL};
+    if (gyre_attention_check_shapes(&request, NULL) || gyre_attention_run_plan(&run, &request, exec, NULL)) return 0;
+    return gyre_attention_run_bytes(&run);
+}
+
+gyre_status gyre_attention(const gyre_attention_args *given, void *scratch, size_t bytes, const gyre_exec *exec,
+                           gyre_error *err) {
+    gyre_attention_args args;
+    const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", err);
+    if (status) return status;
+    const gyre_attention_request request = {"gyre_attention", &args, NULL, NULL};
+    return run(&request, scratch, bytes, exec, err);
+}
+
+gyre_status gyre_attention_gradient(const gyre_attention_args *given, const gyre_cview *dout, const gyre_view dqkv[3],
+                                    const gyre_table_gradients *gradients, void *scratch, size_t bytes,
+                                    const gyre_exec *exec, gyre_error *err) {
+    const gyre_gradient_views views = {dout, dqkv, gradients};
+    gyre_attention_args args;
+    const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", err);
+    if (status) return status;
+    args.weights.data = NULL; /* not looked at */
+    const gyre_attention_request request = {"gyre_attention_gradient", &args, NULL, &views};
+    return run(&request, scratch, bytes, exec, err);
+}

@@ -1,0 +1,25 @@
+/* attention.h: gyre_attention with keys from any source, in steps, for calls that are made of several. */
+#ifndef GYRE_ATTENTION_ATTENTION_H
+#define GYRE_ATTENTION_ATTENTION_H
+#include "attention/attention_check.h"
+#include "attention/plan/attention_plan.h"
+
+/* A checked call and the plan of its largest segment.  plan points into segment: do not copy. */
+typedef struct gyre_attention_run {
+    const gyre_attention_request *request;
+    gyre_segment segment;
+    gyre_attention_plan plan;
+} gyre_attention_run;
+
+/* *run = the run of a checked call, which must outlive it.  Its only error is ENOMEM: the bytes do not fit a size_t. */
+gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_attention_request *request, const gyre_exec *exec,
+                                    gyre_error *err);
+/* out = bytes of scratch, not 0. */
+size_t gyre_attention_run_bytes(const gyre_attention_run *run);
+/* EINVAL: scratch is NULL or not aligned to 64 bytes.  ENOMEM: `bytes` are fewer than `needed`. */
+gyre_status gyre_attention_scratch_check(const char *name, const void *scratch, size_t bytes, size_t needed,
+                                         gyre_error *err);
+/* Writes the outputs.  scratch: gyre_attention_run_bytes, checked. */
+void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gyre_exec *exec);
+
+#endif

@@ -1,0 +1,455 @@
+/* attention_check.c: all that a call of attention must satisfy. */
+#include "attention/attention_check.h"
+#include "attention/segments.h"
+#include "attention/terms/table_buffers.h"
+#include "core/positions.h"
+#include "core/rotation/angles.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
+#include "core/view.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+enum { MAX_CHANNELS = 65536 };
+
+typedef gyre_attention_request request; /* short, for the many signatures below */
+
+/* -- types and shapes -- */
+
+static const char *dtype_name(gyre_dtype dtype) {
+    switch (dtype) {
+    case GYRE_DTYPE_F32:
+        return "F32";
+    case GYRE_DTYPE_F16:
+        return "F16";
+    case GYRE_DTYPE_BF16:
+        return "BF16";
+    case GYRE_DTYPE_F64:
+        return "F64";
+    case GYRE_DTYPE_I32:
+        return "I32";
+    case GYRE_DTYPE_I64:
+        return "I64";
+    case GYRE_DTYPE_Q8:
+        return "Q8";
+    }
+    return "unknown";
+}
+
+static int is_float_dtype(gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16;
+}
+
+static gyre_status fail_dtype(const request *c, gyre_error *err, const char *field, gyre_dtype dtype, const char *allowed) {
+    return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not %s (%s)", field, dtype_name(dtype), allowed, c->name);
+}
+
+static gyre_status check_float(const request *c, gyre_error *err, const char *field, gyre_dtype dtype) {
+    return is_float_dtype(dtype) ? GYRE_OK : fail_dtype(c, err, field, dtype, "F32, F16 or BF16");
+}
+
+static gyre_status check_f32(const request *c, gyre_error *err, const char *field, gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_F32 ? GYRE_OK : fail_dtype(c, err, field, dtype, "F32");
+}
+
+static gyre_status check_shape(const request *c, gyre_error *err, const char *field, const int64_t is[4],
+                               const int64_t wanted[4]) {
+    if (gyre_same_shape(is, wanted)) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE,
+                     "%s: shape [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] is not [%" PRId64 ", %" PRId64
+                     ", %" PRId64 ", %" PRId64 "] (%s)",
+                     field, is[0], is[1], is[2], is[3], wanted[0], wanted[1], wanted[2], wanted[3], c->name);
+}
+
+static gyre_status check_input(const request *c, gyre_error *err, const char *field, const gyre_cview *view) {
+    return gyre_cview_check(view, field, c->name, err);
+}
+
+static gyre_status check_output(const request *c, gyre_error *err, const char *field, const gyre_view *view) {
+    return gyre_output_check(view, field, c->name, err);
+}
+
+/* -- numbers -- */
+
+static gyre_status check_integers(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const struct {
+        const char *name;
+        int64_t value;
+    } fields[] = {{"window", args->window},
+                  {"q_pos.context_length", args->q_pos.context_length},
+                  {"sinks", args->sinks},
+                  {"sequences", args->sequences}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].value < 0)
+            return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is below 0 (%s)", fields[i].name, fields[i].value, c->name);
+    if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER)
+        return gyre_fail(err, GYRE_EINVAL, "causal: %d is no gyre_causal (%s)", (int)args->causal, c->name);
+    return GYRE_OK;
+}
+
+/* A softcap below FLT_MIN would divide by 0 or by a denormal. */
+static gyre_status check_reals(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    if (!(fabs(args->scale) <= FLT_MAX))
+        return gyre_fail(err, GYRE_EINVAL, "scale: %g is not finite as a float (%s)", args->scale, c->name);
+    if (args->softcap != 0 && !((double)FLT_MIN <= args->softcap && args->softcap <= (double)FLT_MAX))
+        return gyre_fail(err, GYRE_EINVAL, "softcap: %g is neither 0 nor in %g .. %g (%s)", args->softcap, (double)FLT_MIN,
+                         (double)FLT_MAX, c->name);
+    if (!(args->dropout >= 0 && args->dropout < 1))
+        return gyre_fail(err, GYRE_EINVAL, "dropout: %g is not in [0, 1) (%s)", args->dropout, c->name);
+    return GYRE_OK;
+}
+
+/* -- q, k, v, out and lse -- */
+
+static gyre_status check_types(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    gyre_status status = check_float(c, err, "q", args->q.dtype);
+    if (!status) status = check_float(c, err, "out", args->out.dtype);
+    if (!status && args->lse.data) status = check_f32(c, err, "lse", args->lse.dtype);
+    if (!status && !c->source) status = check_float(c, err, "k", args->k.dtype);
+    if (!status && !c->source) status = check_float(c, err, "v", args->v.dtype);
+    return status;
+}
+
+/* No tokens are fine, no heads are not. */
+static gyre_status check_extents(const request *c, gyre_error *err, const char *field, const int64_t shape[4]) {
+    for (int i = 0; i < 4; i++) {
+        const int64_t least = i < 2 ? 0 : 1, most = i == 3 ? MAX_CHANNELS : INT32_MAX;
+        if (shape[i] < least || shape[i] > most)
+            return gyre_fail(err, GYRE_ESHAPE, "%s: shape[%d] = %" PRId64 " is not in %" PRId64 " .. %" PRId64 " (%s)",
+                             field, i, shape[i], least, most, c->name);
+    }
+    if (gyre_view_elements(shape) < 0)
+        return gyre_fail(err, GYRE_ESHAPE, "%s: more elements than can be counted (%s)", field, c->name);
+    return GYRE_OK;
+}
+
+static gyre_status check_key_shape(const request *c, gyre_error *err) {
+    const int64_t *q = c->args->q.shape, *k = c->args->k.shape;
+    if (k[0] != q[0])
+        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " batch rows, but q has %" PRId64 " (%s)", k[0], q[0], c->name);
+    if (k[3] != q[3])
+        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " channels, but q has %" PRId64 " (%s)", k[3], q[3], c->name);
+    if (q[2] % k[2] != 0)
+        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " heads, of which %" PRId64 " query heads are no multiple (%s)",
+                         k[2], q[2], c->name);
+    return GYRE_OK;
+}
+
+static gyre_status check_shapes(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const int64_t *q = args->q.shape, *k = args->k.shape, *v = args->v.shape;
+    const int64_t values[4] = {k[0], k[1], k[2], v[3]}, out[4] = {q[0], q[1], q[2], v[3]}, lse[4] = {q[0], q[1], q[2], 1};
+    gyre_status status = check_extents(c, err, "q", q);
+    if (!status) status = check_extents(c, err, "k", k);
+    if (!status) status = check_extents(c, err, "v", v);
+    if (!status) status = check_key_shape(c, err);
+    if (!status) status = check_shape(c, err, "v", v, values);
+    if (!status) status = check_shape(c, err, "out", args->out.shape, out);
+    if (!status && gyre_view_elements(out) < 0)
+        status = gyre_fail(err, GYRE_ESHAPE, "out: more elements than can be counted (%s)", c->name);
+    if (!status && args->lse.data) status = check_shape(c, err, "lse", args->lse.shape, lse);
+    return status;
+}
+
+/* -- the encoding -- */
+
+static gyre_status check_head_dim(const request *c, gyre_error *err, const char *field, int64_t channels) {
+    const int64_t head_dim = c->args->encoding->config.head_dim;
+    if (head_dim == channels) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: %" PRId64 " channels, but the encoding has head_dim %" PRId64 " (%s)", field,
+                     channels, head_dim, c->name);
+}
+
+static gyre_status check_rotation(const request *c, gyre_error *err) {
+    const gyre_encoding *encoding = c->args->encoding;
+    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
+    const gyre_status status = rotates ? check_head_dim(c, err, "q", c->args->q.shape[3]) : GYRE_OK;
+    if (status || c->args->causal == GYRE_CAUSAL_BY_POSITION) return status;
+    /* Both depend on the sign of the distance, which the order of tokens does not tell. */
+    if (encoding->xpos_log2_decay)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "causal: xPos needs GYRE_CAUSAL_BY_POSITION (%s)", c->name);
+    if (encoding->config.rope.far)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "causal: rope.far needs GYRE_CAUSAL_BY_POSITION (%s)", c->name);
+    return GYRE_OK;
+}
+
+static gyre_status check_table_shapes(const request *c, gyre_error *err) {
+    const gyre_encoding *encoding = c->args->encoding;
+    const int scores = gyre_has_vector_table(encoding, GYRE_TABLE_QUERY, GYRE_TERM_QUERY) ||
+                       gyre_has_vector_table(encoding, GYRE_TABLE_KEY, GYRE_TERM_KEY) ||
+                       gyre_has_vector_table(encoding, GYRE_TABLE_CONTENT_BIAS, 0) ||
+                       gyre_has_vector_table(encoding, GYRE_TABLE_POSITION_BIAS, 0);
+    gyre_status status = scores ? check_head_dim(c, err, "q", c->args->q.shape[3]) : GYRE_OK;
+    for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLE_COUNT && !status; which++) {
+        int64_t shape[4];
+        status = gyre_encoding_table_shape(encoding, (gyre_table)which, shape);
+        /* Rows are padded to 16 channels of up to 8 bytes, and the bytes must not overflow. */
+        const int64_t elements = status ? 0 : gyre_view_elements(shape);
+        if (elements < 0 || elements > INT64_MAX / 256)
+            return gyre_fail(err, GYRE_ENOMEM, "encoding: its tables have more elements than can be counted (%s)", c->name);
+    }
+    if (status) return status;
+    const int values = gyre_has_vector_table(encoding, GYRE_TABLE_VALUE, GYRE_TERM_VALUE);
+    return values ? check_head_dim(c, err, "v", c->args->v.shape[3]) : GYRE_OK;
+}
+
+static gyre_status check_encoding(const request *c, gyre_error *err) {
+    const gyre_encoding *encoding = c->args->encoding;
+    if (!encoding) return GYRE_OK;
+    const int64_t heads = encoding->config.heads, query_heads = c->args->q.shape[2]; /* heads 0: all share the tables */
+    if ((encoding->scheme->places & GYRE_PLACE_SCORE) && heads > 0 && heads != query_heads)
+        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " heads, but the encoding has %" PRId64 " (%s)", query_heads, heads,
+                         c->name);
+    const gyre_status status = check_rotation(c, err);
+    return status ? status : check_table_shapes(c, err);
+}
+
+/* -- packed batches and padding -- */
+
+static gyre_status check_starts(const request *c, gyre_error *err, const char *field, const int64_t *starts,
+                                int64_t tokens) {
+    const int64_t sequences = c->args->sequences;
+    if (starts[0] != 0) return gyre_fail(err, GYRE_EINVAL, "%s[0]: %" PRId64 " is not 0 (%s)", field, starts[0], c->name);
+    for (int64_t s = 0; s < sequences; s++)
+        if (starts[s] > starts[s + 1])
+            return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is below %" PRId64 " before it (%s)", field,
+                             s + 1, starts[s + 1], starts[s], c->name);
+    if (starts[sequences] != tokens)
+        return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is not the number of tokens, %" PRId64 " (%s)",
+                         field, sequences, starts[sequences], tokens, c->name);
+    return GYRE_OK;
+}
+
+static gyre_status check_packing(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    if (!args->q_starts != !args->k_starts)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but %s is not (%s)", args->q_starts ? "k_starts" : "q_starts",
+                         args->q_starts ? "q_starts" : "k_starts", c->name);
+    if (!args->q_starts) return GYRE_OK;
+    if (args->q.shape[0] != 1)
+        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows, but a packed batch has 1 (%s)", args->q.shape[0],
+                         c->name);
+    if (args->sequences < 1) return gyre_fail(err, GYRE_EINVAL, "sequences: 0, but q_starts is set (%s)", c->name);
+    const gyre_status status = check_starts(c, err, "q_starts", args->q_starts, args->q.shape[1]);
+    return status ? status : check_starts(c, err, "k_starts", args->k_starts, args->k.shape[1]);
+}
+
+static gyre_status check_padding(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const int64_t sequences = args->k_first || args->k_end ? gyre_sequence_count(args) : 0;
+    for (int64_t s = 0; s < sequences; s++) {
+        const int64_t keys = args->k_starts ? args->k_starts[s + 1] - args->k_starts[s] : args->k.shape[1];
+        const int64_t first = args->k_first ? args->k_first[s] : 0, end = args->k_end ? args->k_end[s] : keys;
+        if (first < 0 || first > end || end > keys)
+            return gyre_fail(err, GYRE_EINVAL,
+                             "k_first, k_end: keys %" PRId64 " .. %" PRId64 " of sequence %" PRId64 ", which has %" PRId64
+                             " keys (%s)",
+                             first, end, s, keys, c->name);
+    }
+    return GYRE_OK;
+}
+
+/* -- mask, sink logits and weights -- */
+
+/* out = keys in a row of the mask and of the weights: those of the view, or of the longest packed sequence. */
+static int64_t mask_keys(const gyre_attention_args *args) {
+    int64_t most = 0;
+    if (!args->k_starts) return args->k.shape[1];
+    for (int64_t s = 0; s < args->sequences; s++) {
+        const int64_t keys = args->k_starts[s + 1] - args->k_starts[s];
+        most = keys > most ? keys : most;
+    }
+    return most;
+}
+
+static gyre_status check_mask(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], mask_keys(args)};
+    if (!args->mask.data) return GYRE_OK;
+    gyre_status status = check_float(c, err, "mask", args->mask.dtype);
+    if (!status) status = check_shape(c, err, "mask", args->mask.shape, shape);
+    return status ? status : check_input(c, err, "mask", &args->mask);
+}
+
+static gyre_status check_sink_logits(const request *c, gyre_error *err) {
+    const gyre_cview *sinks = &c->args->sink_logits;
+    const int64_t shape[4] = {1, 1, c->args->q.shape[2], 1};
+    if (!sinks->data) return GYRE_OK;
+    gyre_status status = check_f32(c, err, "sink_logits", sinks->dtype);
+    if (!status) status = check_shape(c, err, "sink_logits", sinks->shape, shape);
+    return status ? status : check_input(c, err, "sink_logits", sinks);
+}
+
+static gyre_status check_weights(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const gyre_view *weights = &args->weights;
+    const int64_t queries = args->q.shape[1], n = weights->shape[1];
+    if (!weights->data) return GYRE_OK;
+    const int64_t shape[4] = {args->q.shape[0], n, args->q.shape[2], mask_keys(args)};
+    gyre_status status = check_f32(c, err, "weights", weights->dtype);
+    if (!status) status = check_shape(c, err, "weights", weights->shape, shape);
+    if (status) return status;
+    if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "weights_first: queries %" PRId64 " .. %" PRId64 " are wanted of %" PRId64 " (%s)",
+                         args->weights_first, args->weights_first + n - 1, queries, c->name);
+    return check_output(c, err, "weights", weights);
+}
+
+/* -- gradients -- */
+
+static gyre_status check_gradient_views(const request *c, gyre_error *err) {
+    static const char *const names[3] = {"dqkv[0]", "dqkv[1]", "dqkv[2]"};
+    const gyre_gradient_views *g = c->gradient;
+    const gyre_cview *like[3] = {&c->args->q, &c->args->k, &c->args->v};
+    if (!g->dout || !g->dqkv) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", g->dout ? "dqkv" : "dout", c->name);
+    gyre_status status = check_float(c, err, "dout", g->dout->dtype);
+    if (!status) status = check_shape(c, err, "dout", g->dout->shape, c->args->out.shape);
+    if (!status) status = check_input(c, err, "dout", g->dout);
+    for (int i = 0; i < 3 && !status; i++) {
+        if (g->dqkv[i].dtype != GYRE_DTYPE_F32 && g->dqkv[i].dtype != like[i]->dtype)
+            return fail_dtype(c, err, names[i], g->dqkv[i].dtype, "F32 or the type of its input");
+        status = check_shape(c, err, names[i], g->dqkv[i].shape, like[i]->shape);
+        if (!status) status = check_output(c, err, names[i], &g->dqkv[i]);
+    }
+    return status;
+}
+
+static gyre_status check_sink_gradient(const request *c, gyre_error *err) {
+    const gyre_table_gradients *gradients = c->gradient->gradients;
+    const int64_t shape[4] = {1, 1, c->args->q.shape[2], 1};
+    if (!gradients || !gradients->sink_logits.data || !c->args->sink_logits.data) return GYRE_OK;
+    const gyre_view *view = &gradients->sink_logits;
+    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
+        return fail_dtype(c, err, "gradients.sink_logits", view->dtype, "F32 or F64");
+    const gyre_status status = check_shape(c, err, "gradients.sink_logits", view->shape, shape);
+    return status ? status : check_output(c, err, "gradients.sink_logits", view);
+}
+
+/* -- tables -- */
+
+static gyre_status check_tables(const request *c, gyre_error *err) {
+    const gyre_encoding *encoding = c->args->encoding;
+    gyre_status status = GYRE_OK;
+    for (int i = GYRE_TABLE_QUERY; encoding && i < GYRE_TABLE_COUNT && !status; i++) {
+        const gyre_table which = (gyre_table)i;
+        status = gyre_table_check(encoding, which, c->args->tables, c->name, err);
+        if (!status && c->gradient)
+            status = gyre_table_gradient_check(encoding, which, c->gradient->gradients, c->name, err);
+    }
+    return status;
+}
+
+/* -- positions -- */
+
+static gyre_status check_positions(const request *c, gyre_error *err, const char *field, const gyre_encoding *encoding,
+                                   const gyre_positions *positions, const int64_t *shape) {
+    gyre_positions own = *positions;
+    own.context_length = 0; /* that of queries is checked, that of keys is ignored */
+    return gyre_positions_check(encoding, &own, shape[0], shape[1], field, c->name, err);
+}
+
+/* What segments are made from: bases, which they add to, and the positions that decide the context length.  What the encoding
+ * requires is checked for each segment, because padding may have any position. */
+static gyre_status check_segment_positions(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const int64_t key[2] = {1, args->k.shape[1] > 0}, query[2] = {1, args->q.shape[1] > 0};
+    if (!gyre_split_by_sequence(args)) return GYRE_OK;
+    gyre_status status = args->k_pos.data ? GYRE_OK : check_positions(c, err, "k_pos", NULL, &args->k_pos, key);
+    if (status) return status;
+    if (!args->q_pos.data) return check_positions(c, err, "q_pos", NULL, &args->q_pos, query);
+    return gyre_length_is_dynamic(args) ? check_positions(c, err, "q_pos", NULL, &args->q_pos, args->q.shape) : GYRE_OK;
+}
+
+/* What xPos leaves of the fastest pair across one tile must stay a float with room to spare. */
+static gyre_status check_xpos_range(const request *c, gyre_error *err, const char *field, const gyre_positions *positions,
+                                    const int64_t *shape, int64_t tile) {
+    enum { MOST_BITS = 100 };
+    const int64_t sets = positions->data && positions->stride_batch != 0 ? shape[0] : 1, tokens = shape[1];
+    for (int64_t b = 0; b < sets; b++)
+        for (int64_t first = 0; first < tokens; first += tile) {
+            int64_t low = INT64_MAX, high = INT64_MIN;
+            for (int64_t i = first; i < tokens && i < first + tile; i++) {
+                const int64_t position = gyre_position_at(positions, b, i, 0);
+                low = position < low ? position : low;
+                high = position > high ? position : high;
+            }
+            if (-c->args->encoding->xpos_log2_decay[0] * (double)(high - low) > MOST_BITS)
+                return gyre_fail(err, GYRE_ERANGE,
+                                 "%s: positions %" PRId64 " and %" PRId64 " of one tile of %" PRId64
+                                 " tokens are too far apart for xPos (%s)",
+                                 field, low, high, tile, c->name);
+        }
+    return GYRE_OK;
+}
+
+static gyre_status check_segment(const request *c, gyre_error *err, const gyre_segment *segment) {
+    const gyre_attention_args *args = &segment->args;
+    const int64_t *q = args->q.shape, *k = args->k.shape;
+    gyre_status status = check_positions(c, err, "q_pos", args->encoding, &args->q_pos, q);
+    if (!status) status = check_positions(c, err, "k_pos", args->encoding, &args->k_pos, k);
+    if (!status && args->encoding && args->encoding->xpos_log2_decay) {
+        status = check_xpos_range(c, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));
+        if (!status) status = check_xpos_range(c, err, "k_pos", &args->k_pos, k, KEY_TILE);
+    }
+    if (status || !c->gradient || !segment->accumulate_dkv) return status;
+    for (int i = 1; i < 3; i++) /* what is added to must not be rounded each time */
+        if (c->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
+            return gyre_fail(err, GYRE_EDTYPE, "dqkv[%d]: element type %s is not F32, but context lengths differ (%s)", i,
+                             dtype_name(c->gradient->dqkv[i].dtype), c->name);
+    return GYRE_OK;
+}
+
+/* -- the call -- */
+
+int gyre_attention_is_empty(const gyre_attention_request *c) {
+    const gyre_attention_args *args = c->args;
+    if (!c->gradient) return gyre_view_elements(args->out.shape) == 0;
+    return gyre_view_elements(args->q.shape) == 0 && gyre_view_elements(args->k.shape) == 0;
+}
+
+gyre_status gyre_attention_check_shapes(const gyre_attention_request *c, gyre_error *err) {
+    gyre_status status = check_integers(c, err);
+    if (!status) status = check_reals(c, err);
+    if (!status) status = check_types(c, err);
+    if (!status) status = check_shapes(c, err);
+    if (!status) status = check_encoding(c, err);
+    if (!status) status = check_packing(c, err);
+    if (!status) status = check_padding(c, err);
+    if (!status) status = check_mask(c, err);
+    if (!status) status = check_sink_logits(c, err);
+    return status ? status : check_weights(c, err);
+}
+
+static gyre_status check_memory(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    gyre_status status = check_input(c, err, "q", &args->q);
+    if (!status && !c->source) status = check_input(c, err, "k", &args->k);
+    if (!status && !c->source) status = check_input(c, err, "v", &args->v);
+    if (!status) status = check_output(c, err, "out", &args->out);
+    if (!status && args->lse.data) status = check_output(c, err, "lse", &args->lse);
+    return status;
+}
+
+gyre_status gyre_attention_check(const gyre_attention_request *c, gyre_error *err) {
+    gyre_segments segments;
+    gyre_segment segment;
+    gyre_status status = gyre_attention_check_shapes(c, err);
+    if (!status && c->gradient) status = check_gradient_views(c, err);
+    if (!status && (c->gradient || !gyre_attention_is_empty(c))) status = check_memory(c, err);
+    if (status || gyre_attention_is_empty(c)) return status;
+    if (c->gradient && !c->args->lse.data)
+        return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", c->name);
+    status = check_segment_positions(c, err);
+    if (!status) status = check_tables(c, err);
+    if (!status && c->gradient) status = check_sink_gradient(c, err);
+    gyre_segments_begin(&segments, c->args, c->source);
+    while (!status && gyre_segments_next(&segments, &segment))
+        status = check_segment(c, err, &segment);
+    return status;
+}

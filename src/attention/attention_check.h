@@ -1,0 +1,22 @@
+/* attention_check.h: all that a call of attention must satisfy, checked in one place and once for each call. */
+#ifndef GYRE_ATTENTION_ATTENTION_CHECK_H
+#define GYRE_ATTENTION_ATTENTION_CHECK_H
+#include "attention/gradient/gradient.h"
+#include "attention/plan/key_source.h"
+
+/* A call, or one batch row of a call of gyre_cache_attention. */
+typedef struct gyre_attention_request {
+    const char *name;                    /* of the function called, for messages */
+    const gyre_attention_args *args;     /* as gyre_sized_read leaves them */
+    const gyre_key_source *source;       /* NULL = args->k and args->v; otherwise these are shapes alone, and batch is 1 */
+    const gyre_gradient_views *gradient; /* NULL = forward */
+} gyre_attention_request;
+
+/* Numbers, types, shapes, starts and ends: all that the bytes of scratch depend on.  Reads no element and no position. */
+gyre_status gyre_attention_check_shapes(const gyre_attention_request *request, gyre_error *err);
+/* All of the above, and memory, tables and positions.  After GYRE_OK nothing but a lack of scratch can fail. */
+gyre_status gyre_attention_check(const gyre_attention_request *request, gyre_error *err);
+/* 1: the call has nothing to write. */
+int gyre_attention_is_empty(const gyre_attention_request *request);
+
+#endif

@@ -1,0 +1,120 @@
+/* attention_planner.c: decides how a segment is computed, and how much scratch that takes. */
+#include "attention/attention_planner.h"
+#include "attention/forward/decode.h"
+#include "attention/forward/forward.h"
+#include "attention/forward/partials.h"
+#include "attention/gradient/gradient_tiles.h"
+#include "attention/terms/attention_rotation.h"
+#include "attention/terms/table_buffers.h"
+#include "attention/tiles/scratch.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include <math.h>
+
+/* MAX_CONCURRENCY: limit on gyre_exec.concurrency.  More jobs are never useful, and task counts stay in range.
+ * MAX_JOB_QUERY_TILES: query tiles of a job, 64 KiB each at 128 channels.  With 64 of them, reading a tile of keys costs next
+ * to nothing for each.
+ * TASKS_PER_JOB: enough tasks to even out causal rows, the last of which have all the keys. */
+enum { MAX_CONCURRENCY = 65536, MAX_JOB_QUERY_TILES = 64, TASKS_PER_JOB = 4 };
+
+static int64_t round_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+/* -- measures -- */
+
+static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) {
+    const int64_t *q = args->q.shape, *k = args->k.shape;
+    plan->queries = q[1];
+    plan->keys = k[1];
+    plan->query_heads = q[2];
+    plan->key_heads = k[2];
+    plan->group = q[2] / k[2];
+    plan->head_dim = q[3];
+    plan->head_pad = round_up(q[3], 16);
+    plan->value_dim = args->v.shape[3];
+    plan->value_pad = round_up(plan->value_dim, 16);
+    plan->tile_rows = gyre_query_tile_rows(args);
+    plan->query_tiles = (plan->queries + plan->tile_rows - 1) / plan->tile_rows;
+    plan->key_tiles = (plan->keys + KEY_TILE - 1) / KEY_TILE;
+    plan->items = q[0] * k[2];
+    const double terms = args->encoding ? args->encoding->score_terms : 1;
+    plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim * terms));
+    plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
+    gyre_attention_rotation_measure(plan);
+    gyre_tables_measure(plan);
+    /* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window is none.  Sums with it stay in range. */
+    plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
+    plan->sinks = args->sinks;
+    plan->softcap = (float)args->softcap;
+}
+
+static int64_t min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t max_i64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Divides the work.  A row is computed the same way in any task, so the tasks may depend on the number of threads.  The
+ * memory must grow with queries, keys and heads (scratch.h), whichever way they are divided.  So it is counted by the
+ * smaller tiles, and there is room for partials and decoding for any number of queries. */
+static void schedule_forward(gyre_attention_plan *plan, int64_t concurrency) {
+    const int64_t tiles = (plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE;
+    plan->split_keys = plan->queries <= MAX_DECODE_QUERIES;
+    plan->heads_at_once = plan->uses_tables ? 1 : plan->group; /* table buffers hold one head */
+    plan->job_query_tiles = max_i64(plan->heads_at_once, min_i64(MAX_JOB_QUERY_TILES, plan->heads_at_once * tiles));
+    const int64_t most = plan->job_query_tiles / plan->heads_at_once;
+    const int64_t wanted =
+        plan->query_tiles * plan->items * plan->group / plan->heads_at_once / (TASKS_PER_JOB * concurrency);
+    plan->chunk_tiles = concurrency == 1 ? most : min_i64(most, max_i64(1, wanted));
+    plan->chunks = (plan->query_tiles + plan->chunk_tiles - 1) / plan->chunk_tiles;
+    plan->key_splits = max_i64(1, (plan->keys + KEYS_PER_SPLIT - 1) / KEYS_PER_SPLIT);
+    plan->heads_together = gyre_decode_heads_together(plan);
+    plan->partial_rows = plan->group * min_i64(plan->queries, MAX_DECODE_QUERIES);
+    plan->key_info_sets = plan->args->k_pos.data && plan->args->k_pos.stride_batch != 0 ? plan->args->q.shape[0] : 1;
+    plan->jobs = min_i64(concurrency, max_i64(plan->items * plan->group * tiles, plan->items * plan->key_splits));
+}
+
+static int add_product(size_t *sum, int64_t count, size_t bytes) {
+    size_t product;
+    return !__builtin_mul_overflow((size_t)count, bytes, &product) && !__builtin_add_overflow(*sum, product, sum);
+}
+
+static int size_forward(gyre_attention_plan *plan) {
+    gyre_arena info = {NULL, 0}, flags = {NULL, 0};
+    gyre_key_buffers keys = {0};
+    gyre_key_info_layout(plan, &info, &keys);
+    gyre_arena_alloc(&flags, plan->items, sizeof(atomic_int));
+    plan->partial_bytes = flags.used;
+    plan->job_bytes = gyre_forward_job_bytes(plan);
+    return add_product(&plan->info_bytes, plan->key_info_sets, info.used) &&
+           add_product(&plan->partial_bytes, plan->items * plan->key_splits, gyre_partials_layout(plan, NULL, 0, 0, NULL));
+}
+
+gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_segment *segment, int gradient,
+                                     const gyre_exec *exec) {
+    const int64_t concurrency = min_i64(gyre_exec_concurrency(exec), MAX_CONCURRENCY);
+    *plan = (gyre_attention_plan){.segment = segment,
+                                  .args = &segment->args,
+                                  .source = &segment->source,
+                                  .encoding = segment->args.encoding,
+                                  .gradient = gradient};
+    plan->kernels = plan->encoding ? plan->encoding->kernels : gyre_kernels_select();
+    measure(plan, &segment->args);
+    plan->angle_bytes = gyre_attention_rotation_layout(plan, NULL);
+    int counted = 1;
+    if (gradient) {
+        plan->jobs = min_i64(concurrency, plan->items);
+        plan->key_buffer_bytes = gyre_key_buffers_layout(plan, NULL, NULL);
+        plan->job_bytes = gyre_gradient_job_layout(plan, NULL, NULL);
+    } else {
+        schedule_forward(plan, concurrency);
+        counted = size_forward(plan);
+    }
+    plan->bytes = plan->angle_bytes;
+    counted &= add_product(&plan->bytes, 1, plan->info_bytes) && add_product(&plan->bytes, 1, plan->partial_bytes) &&
+               add_product(&plan->bytes, plan->jobs, plan->key_buffer_bytes) &&
+               add_product(&plan->bytes, plan->jobs, plan->job_bytes);
+    return counted ? GYRE_OK : GYRE_ENOMEM;
+}

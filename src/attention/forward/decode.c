@@ -1,0 +1,374 @@
+/* decode.c: few queries with keys and values read in place.
+ *
+ * All query heads of a key head and all their queries are rows of one block, so each key and each value is read and
+ * converted once for all of them.  Rotated keys are never rotated again.  If their positions have been shifted since, the
+ * queries are rotated the other way: <E(m) q, R(s) k> = <R(-s) E(m) q, k>. */
+#include "attention/forward/decode.h"
+#include "attention/terms/attention_rotation.h"
+#include "attention/terms/visibility.h"
+#include "attention/tiles/rows.h"
+#include "attention/tiles/scores.h"
+#include "attention/tiles/tiles.h"
+#include "core/rotation/rotate_rows.h"
+#include "core/scheme.h"
+#include <math.h>
+#include <string.h>
+
+/* STAGING_ROWS: rows copied into `staging` at a time, few enough to stay in the first-level cache.
+ * PIECE: keys that one head reads before the next head does, if the heads of a token are adjacent, as a model's projections
+ * leave them.  Memory is slowest at single rows far apart.  So the piece of all heads, which is contiguous, is prefetched in
+ * order while the piece before it is read from the cache, head by head.
+ *
+ *     memory:    token 0: head 0 1 2 ... | token 1: head 0 1 2 ... | ...
+ *     prefetch:  piece p + 1, all heads in memory order
+ *     compute:   piece p of head 0, piece p of head 1, ... */
+enum { STAGING_ROWS = 32, PIECE = 16, LINE = 64 };
+
+/* One item of a task. */
+typedef struct decode_state {
+    const gyre_attention_plan *plan;
+    const gyre_key_buffers *keys;
+    const gyre_partial *to;
+    int64_t batch, head, rows;         /* head: key head; rows: as in gyre_partial */
+    gyre_query_buffers *query_buffers; /* [heads of the item] */
+    float *q_rows;                     /* [rows][head_pad], rotated and scaled */
+    float *shifted_q_rows;             /* q_rows rotated back by `shift`; only if has_shift */
+    float *scores;                     /* [rows][KEY_TILE]; the softmax turns them into weights */
+    float *staging;                    /* [STAGING_ROWS][max(head_pad, value_pad)] */
+    int64_t shift[GYRE_MAX_AXES];      /* of the keys read last */
+    int has_shift;
+    int visible_to_any; /* 1: some query sees some key of the current tile */
+    gyre_tile_pair tile_pair;
+} decode_state;
+
+/* -- supported segments, and their memory -- */
+
+static int scheme_supported(const gyre_attention_plan *plan) {
+    const struct gyre_table_plan *table = &plan->table;
+    const int vectors = table->query || table->key || table->value || table->content || table->position;
+    return !plan->gradient && !plan->rotation.xpos && !plan->rotation.far && !vectors && plan->args->dropout == 0;
+}
+
+int gyre_decode_supported(const gyre_attention_plan *plan) {
+    return plan->queries <= MAX_DECODE_QUERIES && scheme_supported(plan);
+}
+
+/* out = bytes of one item, a multiple of ALIGNMENT. */
+static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decode_state *d) {
+    const int64_t rows = plan->partial_rows, pad = plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad;
+    gyre_arena a = {memory, 0};
+    d->query_buffers = gyre_arena_alloc(&a, plan->group, sizeof *d->query_buffers);
+    d->q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
+    d->shifted_q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
+    d->scores = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
+    d->staging = gyre_arena_alloc(&a, STAGING_ROWS * pad, sizeof(float));
+    return (a.used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* out = heads_together of any segment with the shapes of the plan. */
+static int64_t max_heads_together(const gyre_attention_plan *plan) {
+    const int64_t heads_together =
+        plan->source->heads_together < plan->key_heads ? plan->source->heads_together : plan->key_heads;
+    return !scheme_supported(plan) || plan->group > 1 || heads_together < 1 ? 1
+           : heads_together < MAX_HEADS_TOGETHER                            ? heads_together
+                                                                            : MAX_HEADS_TOGETHER;
+}
+
+/* Several queries for each key are enough work to hide the latency of memory.  Pieces would only cost time there. */
+int64_t gyre_decode_heads_together(const gyre_attention_plan *plan) {
+    return plan->queries == 1 ? max_heads_together(plan) : 1;
+}
+
+/* Counted for any number of queries: a segment with fewer queries may take this path where the largest does not. */
+size_t gyre_decode_bytes(const gyre_attention_plan *plan) {
+    decode_state d;
+    return scheme_supported(plan) ? (size_t)max_heads_together(plan) * layout_decode(plan, NULL, &d) : 0;
+}
+
+/* -- scores -- */
+
+/* out = the queries, rotated back by the shift of the keys. */
+static const float *queries_for(decode_state *d, const gyre_key_run *run) {
+    const gyre_attention_plan *plan = d->plan;
+    int64_t any = 0;
+    for (int a = 0; run->shift && a < GYRE_MAX_AXES; a++)
+        any |= run->shift[a];
+    if (any == 0 || plan->rotation.pairs == 0) return d->q_rows;
+    if (d->has_shift && memcmp(d->shift, run->shift, sizeof d->shift) == 0) return d->shifted_q_rows;
+    const gyre_strided_rows rows = {d->rows, plan->head_pad, d->shifted_q_rows};
+    memcpy(d->shifted_q_rows, d->q_rows, (size_t)(d->rows * plan->head_pad) * sizeof *d->q_rows);
+    gyre_rotate_rows_by_shift(plan->encoding, plan->args->q_pos.context_length, run->shift, -1, &rows);
+    memcpy(d->shift, run->shift, sizeof d->shift);
+    d->has_shift = 1;
+    return d->shifted_q_rows;
+}
+
+static void score_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_key_scores *job) {
+    if (dtype == GYRE_DTYPE_F16)
+        kernels->score_rows_f16(job);
+    else if (dtype == GYRE_DTYPE_BF16)
+        kernels->score_rows_bf16(job);
+    else if (dtype == GYRE_DTYPE_Q8)
+        kernels->score_rows_q8(job);
+    else
+        kernels->score_rows_f32(job);
+}
+
+/* Prefetches a row that may not exist.  (Kernels that read many rows prefetch themselves.) */
+static void prefetch_row(uintptr_t row, int64_t bytes) {
+    for (int64_t b = 0; b < bytes; b += LINE)
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it may be past the end */
+        __builtin_prefetch((const char *)(row + (uintptr_t)b), 0, 2);
+}
+
+/* staging = keys first .. first + n - 1 of a run, as rotated floats.  at: index of the first in the segment. */
+static void stage_keys(const decode_state *d, const gyre_key_run *run, int64_t first, int64_t n, int64_t at) {
+    const gyre_attention_plan *plan = d->plan;
+    const gyre_dtype dtype = plan->source->k_dtype;
+    const int64_t size = (int64_t)gyre_dtype_size(dtype), step = run->k_row_stride * size;
+    const gyre_row_range rows = {d->batch, d->head, at, n};
+    const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
+    for (int64_t j = 0; j < n; j++) {
+        const char *from = (const char *)run->k + (first + j) * step;
+        prefetch_row((uintptr_t)from + (uintptr_t)(STAGING_ROWS * step), plan->head_dim * run->k_step * size);
+        gyre_row_read(plan->kernels, from, dtype, run->k_step, plan->head_dim, d->staging + j * plan->head_pad);
+    }
+    if (!plan->source->rotated) gyre_attention_rotate(plan, &rows, &how, d->staging);
+}
+
+/* Scores of keys that must be rotated, or whose channels are not adjacent.  first: index of the run in the segment. */
+static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t first, const gyre_key_scores *all) {
+    for (int64_t done = 0; done < run->count; done += STAGING_ROWS) {
+        const int64_t left = run->count - done, n = left < STAGING_ROWS ? left : STAGING_ROWS;
+        gyre_key_scores job = *all;
+        stage_keys(d, run, done, n, first + done);
+        job.keys = n;
+        job.k = d->staging;
+        job.k_row_stride = d->plan->head_pad;
+        job.k_scale = all->k_scale ? all->k_scale + done : NULL;
+        job.scores = all->scores + done;
+        d->plan->kernels->score_rows_f32(&job);
+    }
+}
+
+/* scores = queries . keys, for `piece` keys of the tile pair from `from` on, run by run. */
+static void score_piece(decode_state *d, int64_t from, int64_t piece) {
+    const gyre_attention_plan *plan = d->plan;
+    const int rotates = plan->rotation.pairs > 0 && !plan->source->rotated;
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
+    const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
+    gyre_key_run run;
+    for (int64_t done = from; done < end; done += run.count) {
+        gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
+        const gyre_key_scores job = {.rows = d->rows,
+                                     .keys = run.count,
+                                     .channels = plan->head_dim,
+                                     .q = queries_for(d, &run),
+                                     .q_row_stride = plan->head_pad,
+                                     .k = run.k,
+                                     .k_row_stride = run.k_row_stride,
+                                     .k_scale = run.k_scale,
+                                     .scores = d->scores + done,
+                                     .score_row_stride = KEY_TILE,
+                                     .prefetched = piece < KEY_TILE};
+        if (rotates || run.k_step != 1)
+            score_staged(d, &run, first + done, &job);
+        else
+            score_rows(plan->kernels, plan->source->k_dtype, &job);
+    }
+}
+
+/* scores += the biases of a head, relative to those of the rows. */
+static void add_score_biases(const gyre_attention_plan *plan, gyre_query_buffers *q, const int64_t *positions,
+                             int64_t count) {
+    const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
+    double score_bias[KEY_TILE];
+    if (scheme && scheme->bias_tile) {
+        const gyre_bias_tile tile = {q->positions, positions, q->nearest, q->count, count, KEY_TILE, q->scores};
+        scheme->bias_tile(plan->encoding, plan->args->tables, q->head, &tile);
+    }
+    for (int64_t i = 0; scheme && plan->table.has_score_bias && i < q->count; i++) {
+        const gyre_bias_row row = {q->head, q->positions[i], positions, count};
+        scheme->bias_row(plan->encoding, plan->args->tables, &row, score_bias);
+        for (int64_t j = 0; j < count; j++)
+            q->scores[i * KEY_TILE + j] += (float)(score_bias[j] - q->bias[i]);
+    }
+}
+
+/* -- weights and values -- */
+
+static void weighted_sum_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_weighted_values *job) {
+    if (dtype == GYRE_DTYPE_F16)
+        kernels->weighted_sum_f16(job);
+    else if (dtype == GYRE_DTYPE_BF16)
+        kernels->weighted_sum_bf16(job);
+    else if (dtype == GYRE_DTYPE_Q8)
+        kernels->weighted_sum_q8(job);
+    else
+        kernels->weighted_sum_f32(job);
+}
+
+/* Values whose channels are not adjacent. */
+static void weighted_sum_staged(const decode_state *d, const gyre_key_run *run, const gyre_weighted_values *all) {
+    const gyre_attention_plan *plan = d->plan;
+    const gyre_dtype dtype = plan->source->v_dtype;
+    for (int64_t done = 0; done < run->count; done += STAGING_ROWS) {
+        const int64_t left = run->count - done, n = left < STAGING_ROWS ? left : STAGING_ROWS;
+        for (int64_t j = 0; j < n; j++)
+            gyre_row_read(plan->kernels,
+                          (const char *)run->v + (done + j) * run->v_row_stride * (int64_t)gyre_dtype_size(dtype), dtype,
+                          run->v_step, plan->value_dim, d->staging + j * plan->value_pad);
+        gyre_weighted_values job = *all;
+        job.keys = n;
+        job.v = d->staging;
+        job.v_row_stride = plan->value_pad;
+        job.weights = all->weights + done;
+        plan->kernels->weighted_sum_f32(&job);
+    }
+}
+
+static void scale_weights(float *restrict weights, const float *restrict scale, int64_t count) {
+    for (int64_t j = 0; j < count; j++)
+        weights[j] *= scale[j];
+}
+
+/* out += weights . values of a run that begins at key `done` of the tile pair. */
+static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int64_t done, int prefetched) {
+    const gyre_attention_plan *plan = d->plan;
+    for (int64_t r = 0; run->v_scale && r < d->rows; r++)
+        scale_weights(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
+    const gyre_weighted_values job = {.rows = d->rows,
+                                      .keys = run->count,
+                                      .channels = plan->value_dim,
+                                      .weights = d->scores + done,
+                                      .weight_row_stride = KEY_TILE,
+                                      .v = run->v,
+                                      .v_row_stride = run->v_row_stride,
+                                      .out = d->to->out,
+                                      .out_row_stride = plan->value_pad,
+                                      .prefetched = prefetched};
+    if (run->v_step == 1)
+        weighted_sum_rows(plan->kernels, plan->source->v_dtype, &job);
+    else
+        weighted_sum_staged(d, run, &job);
+}
+
+/* -- a split -- */
+
+static void begin_split(decode_state *d) {
+    const gyre_attention_plan *plan = d->plan;
+    const gyre_partial *to = d->to;
+    for (int64_t g = 0; g < plan->group; g++) {
+        const gyre_row_range rows = {d->batch, d->head * plan->group + g, 0, plan->queries};
+        gyre_query_buffers *q = &d->query_buffers[g];
+        memset(q, 0, sizeof *q);
+        q->q_rows[0] = q->table_rows = d->q_rows + g * plan->queries * plan->head_pad;
+        q->scores = d->scores + g * plan->queries * KEY_TILE;
+        gyre_query_buffers_fill(plan, d->keys, &rows, q);
+        memcpy(to->bias + g * plan->queries, q->bias, (size_t)plan->queries * sizeof *q->bias);
+    }
+    memset(to->out, 0, (size_t)(d->rows * plan->value_pad) * sizeof *to->out);
+    for (int64_t r = 0; r < d->rows; r++)
+        to->row_max[r] = -INFINITY, to->row_sum[r] = 0;
+}
+
+/* 1: *tile_pair = the part of the tile that some head sees.  Heads that see any of it see the same part. */
+static int visible_to_any(const decode_state *d, int64_t tile, gyre_tile_pair *tile_pair) {
+    for (int64_t g = 0; g < d->plan->group; g++)
+        if (gyre_tile_pair_visible(d->plan, d->keys, &d->query_buffers[g], tile, tile_pair)) return 1;
+    return 0;
+}
+
+static void softmax_tile(decode_state *d) {
+    const gyre_tile_pair *tile_pair = &d->tile_pair;
+    const int64_t first = tile_pair->tile * KEY_TILE + tile_pair->first;
+    for (int64_t g = 0; g < d->plan->group; g++) {
+        add_score_biases(d->plan, &d->query_buffers[g], d->keys->positions + first, tile_pair->count);
+        gyre_tile_pair_mask(d->plan, d->keys, &d->query_buffers[g], tile_pair);
+    }
+    const gyre_online_softmax rows = {d->rows, tile_pair->columns, d->scores, d->to->row_max, d->to->row_sum, d->to->out};
+    gyre_online_softmax_update(d->plan, &rows);
+}
+
+/* out += weights . values, for `piece` values of the tile pair from `from` on, run by run. */
+static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
+    const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
+    gyre_key_run run;
+    for (int64_t done = from; done < end; done += run.count) {
+        gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
+        weighted_sum_run(d, &run, done, piece < KEY_TILE);
+    }
+}
+
+/* Prefetches fraction h of `heads` of the piece at key `first`, of all adjacent heads, in memory order.  values: 1 = values,
+ * 0 = keys. */
+static void prefetch_fraction(const decode_state *d, int values, int64_t first, int64_t h, int64_t heads) {
+    const gyre_attention_plan *plan = d->plan;
+    if (first >= plan->keys) return;
+    gyre_key_run run;
+    gyre_key_run_at(plan->source, d->batch, d->head, first, PIECE, &run);
+    const int64_t size = (int64_t)gyre_dtype_size(values ? plan->source->v_dtype : plan->source->k_dtype);
+    const int64_t bytes = heads * size * (values ? plan->value_dim : plan->head_dim), lines = (bytes + LINE - 1) / LINE;
+    const int64_t step = size * (values ? run.v_row_stride : run.k_row_stride);
+    const int64_t begin = lines * run.count * h / heads, end = lines * run.count * (h + 1) / heads;
+    const char *row = (const char *)(values ? run.v : run.k) + begin / lines * step;
+    for (int64_t i = begin, line = begin % lines; i < end; i++) {
+        __builtin_prefetch(row + line * LINE, 0, 2);
+        if (++line == lines) line = 0, row += step;
+    }
+}
+
+/* Reads the keys or values of a tile, piece by piece, each piece for all heads.  Each head prefetches its fraction of the next
+ * piece.  After the keys come the values, after the values the keys of the next tile. */
+static void read_tile(decode_state *d, int64_t heads, int64_t tile, int values) {
+    const int64_t piece = heads > 1 ? PIECE : KEY_TILE;
+    for (int64_t from = 0; from < KEY_TILE; from += piece)
+        for (int64_t h = 0; h < heads; h++) {
+            const int last = from + piece == KEY_TILE;
+            const int64_t next = tile * KEY_TILE + (last ? (values ? KEY_TILE : 0) : from + piece);
+            if (heads > 1) prefetch_fraction(d, values != last, next, h, heads);
+            if (!d[h].visible_to_any || from >= d[h].tile_pair.count) continue;
+            if (values)
+                weighted_sum_piece(&d[h], from, piece);
+            else
+                score_piece(&d[h], from, piece);
+        }
+}
+
+static void attend_tile(decode_state *d, int64_t heads, int64_t tile) {
+    for (int64_t h = 0; h < heads; h++)
+        d[h].visible_to_any = visible_to_any(&d[h], tile, &d[h].tile_pair);
+    read_tile(d, heads, tile, 0);
+    for (int64_t h = 0; h < heads; h++)
+        if (d[h].visible_to_any) softmax_tile(&d[h]);
+    read_tile(d, heads, tile, 1);
+}
+
+static int all_finite(const decode_state *d) {
+    int finite;
+    d->plan->kernels->finite_row_f32(d->to->out, d->rows * d->plan->value_pad, &finite);
+    for (int64_t r = 0; r < d->rows; r++)
+        finite &= isfinite(d->to->row_sum[r]) != 0;
+    return finite;
+}
+
+void gyre_decode_split(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_decode_task *task,
+                       char *memory, const gyre_partial *out, int *nonfinite) {
+    decode_state d[MAX_HEADS_TOGETHER];
+    for (int64_t h = 0; h < task->items; h++) {
+        const int64_t item = task->item + h;
+        d[h] = (decode_state){.plan = plan,
+                              .keys = keys,
+                              .to = &out[h],
+                              .batch = item / plan->key_heads,
+                              .head = item % plan->key_heads,
+                              .rows = plan->group * plan->queries};
+        memory += layout_decode(plan, memory, &d[h]);
+        begin_split(&d[h]);
+    }
+    for (int64_t t = task->first / KEY_TILE; t * KEY_TILE < task->first + task->count; t++)
+        attend_tile(d, task->items, t);
+    for (int64_t h = 0; h < task->items; h++)
+        nonfinite[h] = !all_finite(&d[h]);
+}

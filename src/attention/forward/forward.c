@@ -1,0 +1,386 @@
+/* forward.c: attention of one segment, an online softmax over tiles of keys (Milakov and Gimelshein 2018, arXiv 1805.02867;
+ * Dao et al. 2022, arXiv 2205.14135).
+ *
+ * A job holds many tiles of queries and one tile of keys, which is laid out once and used by all of them, so memory does not
+ * grow with the number of keys. */
+#include "attention/forward/forward.h"
+#include "attention/forward/attention_weights.h"
+#include "attention/forward/decode.h"
+#include "attention/terms/attention_rotation.h"
+#include "attention/terms/dropout.h"
+#include "attention/terms/tables.h"
+#include "attention/terms/visibility.h"
+#include "attention/tiles/rows.h"
+#include "attention/tiles/scores.h"
+#include "attention/tiles/scratch.h"
+#include "attention/tiles/tiles.h"
+#include "core/exec.h"
+#include "core/view.h"
+#include <math.h>
+#include <string.h>
+
+/* The working memory of a job. */
+typedef struct worker {
+    const gyre_attention_plan *plan;
+    gyre_key_buffers keys;
+    gyre_query_buffers *query_buffers; /* [job_query_tiles] */
+    gyre_table_buffers tables;
+    char *decode;
+} worker;
+
+/* Some query tiles of some heads of an item, and the key tiles that they are computed with. */
+typedef struct tile_task {
+    int64_t item, head, heads, tile, tiles; /* head: query head; tile: of queries */
+    int64_t first, end;                     /* key tiles */
+} tile_task;
+
+size_t gyre_forward_job_bytes(const gyre_attention_plan *plan) {
+    gyre_arena a = {NULL, 0};
+    gyre_key_buffers keys = {0};
+    gyre_query_buffers buffers = {0};
+    gyre_key_tile_layout(plan, &a, &keys);
+    gyre_query_scratch_layout(plan, &a, &buffers, NULL);
+    gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(gyre_query_buffers));
+    for (int64_t i = 0; i < plan->job_query_tiles; i++)
+        gyre_query_rows_layout(plan, &a, &buffers);
+    return a.used + gyre_arena_round_up(gyre_decode_bytes(plan));
+}
+
+static void init_worker(const gyre_attention_call *call, int64_t job, worker *w) {
+    const gyre_attention_plan *plan = call->plan;
+    gyre_arena a = {gyre_job_memory(call, job), 0};
+    gyre_query_buffers buffers = {0};
+    *w = (worker){.plan = plan};
+    gyre_key_tile_layout(plan, &a, &w->keys);
+    gyre_query_scratch_layout(plan, &a, &buffers, &w->tables);
+    w->query_buffers = gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(gyre_query_buffers));
+    for (int64_t i = 0; i < plan->job_query_tiles; i++) {
+        gyre_query_rows_layout(plan, &a, &buffers);
+        w->query_buffers[i] = buffers;
+    }
+    w->decode = a.memory + a.used;
+}
+
+/* *keys = positions, order and tiles of the keys of a batch row, which all jobs share. */
+static void find_key_info(const gyre_attention_call *call, int64_t batch, gyre_key_buffers *keys) {
+    const gyre_attention_plan *plan = call->plan;
+    gyre_arena a = {call->scratch + plan->angle_bytes, 0};
+    for (int64_t b = 0; b <= (plan->key_info_sets > 1 ? batch : 0); b++)
+        gyre_key_info_layout(plan, &a, keys);
+}
+
+/* -- a tile pair -- */
+
+static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                       const gyre_tile_pair *tile_pair) {
+    const gyre_matmul product = {.m = q->count,
+                                 .n = plan->value_pad,
+                                 .k = tile_pair->count,
+                                 .a = q->scores,
+                                 .a_row_stride = KEY_TILE,
+                                 .a_col_stride = 1,
+                                 .b =
+                                     keys->v_rows + (tile_pair->buffer_tile * KEY_TILE + tile_pair->first) * plan->value_pad,
+                                 .b_row_stride = plan->value_pad,
+                                 .c = q->out_rows,
+                                 .c_row_stride = plan->value_pad,
+                                 .accumulate = 1};
+    gyre_weighted_sum(plan, &product, keys->v_finite);
+}
+
+static void attend_tile_pair(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                             const gyre_tile_pair *tile_pair) {
+    gyre_tile_pair_score(plan, keys, q, tile_pair);
+    const gyre_online_softmax rows = {q->count, tile_pair->columns, q->scores, q->row_max, q->row_sum, q->out_rows};
+    gyre_online_softmax_update(plan, &rows);
+    const gyre_dropout_rows drop = {0, q->count, q->scores, NULL}; /* row_sum is of all weights, dropped ones too */
+    gyre_dropout_tile_pair(plan, q, tile_pair, &drop);
+    add_values(plan, keys, q, tile_pair);
+    if (plan->table.value) gyre_tables_add_values(plan, q, tile_pair);
+}
+
+static void find_row_max(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                         const gyre_tile_pair *tile_pair) {
+    gyre_tile_pair_score(plan, keys, q, tile_pair);
+    gyre_row_max_update(plan, q, tile_pair);
+}
+
+/* -- a task -- */
+
+static void begin_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
+    memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
+    for (int64_t r = 0; r < q->count; r++)
+        q->row_max[r] = -INFINITY, q->row_sum[r] = 0;
+}
+
+static void read_queries(worker *w, const tile_task *s) {
+    const gyre_attention_plan *plan = w->plan;
+    for (int64_t i = 0; i < s->heads * s->tiles; i++) {
+        gyre_query_buffers *q = &w->query_buffers[i];
+        const int64_t first = (s->tile + i % s->tiles) * plan->tile_rows, left = plan->queries - first;
+        const gyre_row_range rows = {s->item / plan->key_heads, s->head + i / s->tiles, first,
+                                     left < plan->tile_rows ? left : plan->tile_rows};
+        gyre_query_buffers_fill(plan, &w->keys, &rows, q);
+        begin_rows(plan, q);
+    }
+}
+
+typedef void tile_pair_fn(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                          const gyre_tile_pair *tile_pair);
+
+/* Which tiles of queries: FINITE_TILES, those that have seen no infinite or NaN value, until they see one and become
+ * nonfinite; NONFINITE_TILES, the others; or all. */
+typedef enum tile_filter { FINITE_TILES, NONFINITE_TILES, ALL_TILES } tile_filter;
+
+/* Calls `what` for each tile pair of a task.  out = 1 if some tile of queries is nonfinite. */
+static int for_each_tile_pair(worker *w, const tile_task *s, tile_pair_fn *what, tile_filter which) {
+    const gyre_attention_plan *plan = w->plan;
+    int nonfinite = 0;
+    for (int64_t t = s->first; t < s->end; t++) {
+        gyre_tile_pair tile_pair;
+        int filled = 0;
+        w->keys.first_buffer_tile = t;
+        for (int64_t i = 0; i < s->heads * s->tiles; i++) {
+            gyre_query_buffers *q = &w->query_buffers[i];
+            nonfinite |= q->nonfinite;
+            if (which != ALL_TILES && q->nonfinite != (which == NONFINITE_TILES)) continue;
+            if (!gyre_tile_pair_visible(plan, &w->keys, q, t, &tile_pair)) continue;
+            if (!filled) gyre_key_tile_fill(plan, s->item, t, &w->keys, w->query_buffers[0].key_rows);
+            filled = 1;
+            q->nonfinite |= which == FINITE_TILES && !w->keys.v_finite;
+            nonfinite |= q->nonfinite;
+            if (which != FINITE_TILES || !q->nonfinite) what(plan, &w->keys, q, &tile_pair);
+        }
+    }
+    return nonfinite;
+}
+
+/* A weight that is 0 in the end must not be multiplied with an infinite or NaN value on the way.  So tiles that see such a
+ * value are computed again with their largest score known from the start, where no weight shrinks later.  That rounds
+ * differently, so each tile of queries decides for itself: which other tiles are in its task depends on the number of
+ * threads.  out = 1 if some tile saw such a value. */
+static int attend(worker *w, const tile_task *s) {
+    const gyre_attention_plan *plan = w->plan;
+    const int64_t count = s->heads * s->tiles;
+    read_queries(w, s);
+    for (int64_t i = 0; i < count; i++)
+        w->query_buffers[i].nonfinite = plan->table.value && !gyre_tables_values_finite(plan, &w->query_buffers[i]);
+    if (!for_each_tile_pair(w, s, attend_tile_pair, FINITE_TILES)) return 0;
+    for (int64_t i = 0; i < count; i++)
+        if (w->query_buffers[i].nonfinite) begin_rows(plan, &w->query_buffers[i]);
+    for_each_tile_pair(w, s, find_row_max, NONFINITE_TILES);
+    for_each_tile_pair(w, s, attend_tile_pair, NONFINITE_TILES);
+    return 1;
+}
+
+/* -- finished rows -- */
+
+/* Writes the log-sum-exp of a row; out = factor of its weighted sum of values. */
+static float finish_row(const gyre_attention_plan *plan, const gyre_row_range *row, const gyre_row_state *state) {
+    const gyre_view *lse = &plan->args->lse;
+    const gyre_row_normalizer sum = gyre_row_finish(plan, row->head, state);
+    if (lse->data) *(float *)gyre_view_at(lse, row->batch, row->first, row->head, 0) = sum.lse;
+    return sum.out_scale;
+}
+
+static void write_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
+    for (int64_t i = 0; i < q->count; i++) {
+        const gyre_row_range row = {q->batch, q->head, q->first + i, 1};
+        const gyre_row_state state = {q->row_max[i], q->row_sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
+        gyre_row_rescale(plan, state.out, finish_row(plan, &row, &state));
+    }
+    const gyre_row_range rows = {q->batch, q->head, q->first, q->count};
+    gyre_rows_write(plan, &plan->args->out, &rows, q->out_rows, plan->value_pad);
+}
+
+static void store_partial(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_partial *to) {
+    const int64_t at = q->head % plan->group * plan->queries + q->first;
+    memcpy(to->out + at * plan->value_pad, q->out_rows, (size_t)(q->count * plan->value_pad) * sizeof(float));
+    memcpy(to->row_max + at, q->row_max, (size_t)q->count * sizeof *q->row_max);
+    memcpy(to->row_sum + at, q->row_sum, (size_t)q->count * sizeof *q->row_sum);
+    memcpy(to->bias + at, q->bias, (size_t)q->count * sizeof *q->bias);
+}
+
+/* -- many queries: chunks of them with all keys -- */
+
+static void run_chunks(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t heads = plan->heads_at_once, groups = plan->items * plan->group / heads;
+    worker w;
+    init_worker(call, job, &w);
+    for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        const int64_t tile = (plan->chunks - 1 - task / groups) * plan->chunk_tiles; /* the longest causal rows first */
+        const int64_t left = plan->query_tiles - tile, at = task % groups * heads;   /* over all query heads */
+        const tile_task s = {.item = at / plan->group,
+                             .head = at % plan->query_heads,
+                             .heads = heads,
+                             .tile = tile,
+                             .tiles = left < plan->chunk_tiles ? left : plan->chunk_tiles,
+                             .end = plan->key_tiles};
+        find_key_info(call, s.item / plan->key_heads, &w.keys);
+        attend(&w, &s);
+        for (int64_t i = 0; i < s.heads * s.tiles; i++)
+            write_rows(plan, &w.query_buffers[i]);
+    }
+}
+
+/* -- few queries: splits of the keys, then their sum -- */
+
+/* out = [items]: 1 = a split of the item has seen an infinite or NaN value. */
+static atomic_int *nonfinite_items(const gyre_attention_call *call) {
+    const gyre_attention_plan *plan = call->plan;
+    gyre_arena a = {NULL, 0};
+    gyre_arena_alloc(&a, plan->items, sizeof(atomic_int));
+    return (atomic_int *)(void *)(gyre_partial_memory(call) + plan->partial_bytes - a.used);
+}
+
+/* *to = all heads of an item over key tiles first .. end - 1.  out = 1 if a value was infinite or NaN. */
+static int attend_item(worker *w, int64_t item, int64_t first, int64_t end, const gyre_partial *to) {
+    const gyre_attention_plan *plan = w->plan;
+    int nonfinite = 0;
+    for (int64_t h = 0; h < plan->group; h += plan->heads_at_once) {
+        const tile_task s = {.item = item,
+                             .head = item % plan->key_heads * plan->group + h,
+                             .heads = plan->heads_at_once,
+                             .tiles = plan->query_tiles,
+                             .first = first,
+                             .end = end};
+        nonfinite |= attend(w, &s);
+        for (int64_t i = 0; i < s.heads * s.tiles; i++)
+            store_partial(plan, &w->query_buffers[i], to);
+    }
+    return nonfinite;
+}
+
+/* out = decoding tasks for one split of one batch row: key heads are read several at a time. */
+static int64_t tasks_per_row(const gyre_attention_plan *plan) {
+    return (plan->key_heads + plan->heads_together - 1) / plan->heads_together;
+}
+
+static void run_decode_task(const gyre_attention_call *call, worker *w, const gyre_decode_task *task) {
+    const gyre_attention_plan *plan = call->plan;
+    gyre_partial to[MAX_HEADS_TOGETHER];
+    int nonfinite[MAX_HEADS_TOGETHER];
+    for (int64_t i = 0; i < task->items; i++)
+        gyre_partials_layout(plan, gyre_partial_memory(call), task->item + i, task->first / KEYS_PER_SPLIT, &to[i]);
+    gyre_decode_split(plan, &w->keys, task, w->decode, to, nonfinite);
+    for (int64_t i = 0; i < task->items; i++)
+        if (nonfinite[i]) atomic_store(&nonfinite_items(call)[task->item + i], 1);
+}
+
+static void run_tiled(const gyre_attention_call *call, worker *w, const gyre_decode_task *task) {
+    const int64_t first = task->first / KEY_TILE, end = (task->first + task->count + KEY_TILE - 1) / KEY_TILE;
+    for (int64_t i = task->item; i < task->item + task->items; i++) {
+        gyre_partial to;
+        gyre_partials_layout(call->plan, gyre_partial_memory(call), i, task->first / KEYS_PER_SPLIT, &to);
+        if (attend_item(w, i, first, end, &to)) atomic_store(&nonfinite_items(call)[i], 1);
+    }
+}
+
+static void run_key_splits(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t row_tasks = tasks_per_row(plan), split_tasks = plan->items / plan->key_heads * row_tasks;
+    worker w;
+    init_worker(call, job, &w);
+    for (int64_t i; (i = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        const int64_t batch = i % split_tasks / row_tasks, head = i % split_tasks % row_tasks * plan->heads_together;
+        const int64_t first = i / split_tasks * KEYS_PER_SPLIT, left = plan->key_heads - head;
+        const gyre_decode_task task = {.item = batch * plan->key_heads + head,
+                                       .items = left < plan->heads_together ? left : plan->heads_together,
+                                       .first = first,
+                                       .count = plan->keys - first < KEYS_PER_SPLIT ? plan->keys - first : KEYS_PER_SPLIT};
+        find_key_info(call, batch, &w.keys);
+        if (gyre_decode_supported(plan))
+            run_decode_task(call, &w, &task);
+        else
+            run_tiled(call, &w, &task);
+    }
+}
+
+/* Items with an infinite or NaN value are computed again over all keys at once, so that no weight shrinks to 0 later. */
+static void combine_key_splits(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    worker w;
+    init_worker(call, job, &w);
+    for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        gyre_partial all;
+        gyre_row_state state = {.out = w.query_buffers[0].out_rows};
+        const int nonfinite = atomic_load(&nonfinite_items(call)[item]);
+        gyre_partials_layout(plan, gyre_partial_memory(call), item, 0, &all);
+        find_key_info(call, item / plan->key_heads, &w.keys);
+        if (nonfinite) attend_item(&w, item, 0, plan->key_tiles, &all);
+        for (int64_t i = 0; i < plan->group * plan->queries; i++) {
+            gyre_partials_combine(plan, gyre_partial_memory(call), item, nonfinite ? 1 : plan->key_splits, i, &state);
+            const gyre_row_range row = {item / plan->key_heads, item % plan->key_heads * plan->group + i / plan->queries,
+                                        i % plan->queries, 1};
+            gyre_row_rescale(plan, state.out, finish_row(plan, &row, &state));
+            gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
+        }
+    }
+}
+
+/* -- gyre_attention_args.weights -- */
+
+static void run_weights(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t heads = plan->heads_at_once, groups = plan->items * plan->group / heads;
+    int64_t first;
+    worker w;
+    init_worker(call, job, &w);
+    gyre_weights_tiles(plan, &first);
+    for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        const int64_t at = task % groups * heads; /* over all query heads */
+        const tile_task s = {.item = at / plan->group,
+                             .head = at % plan->query_heads,
+                             .heads = heads,
+                             .tile = first + task / groups,
+                             .tiles = 1,
+                             .end = plan->key_tiles};
+        find_key_info(call, s.item / plan->key_heads, &w.keys);
+        read_queries(&w, &s);
+        for_each_tile_pair(&w, &s, gyre_weights_sum, ALL_TILES);
+        for_each_tile_pair(&w, &s, gyre_weights_write, ALL_TILES);
+    }
+}
+
+/* -- a segment -- */
+
+static void run_tasks(gyre_attention_call *call, const gyre_exec *exec, void (*job)(void *, int64_t), int64_t tasks) {
+    atomic_store(&call->next, 0);
+    call->tasks = tasks;
+    gyre_parallel(exec, job, call, call->plan->jobs < tasks ? call->plan->jobs : tasks);
+}
+
+static void fill_info(void *arg, int64_t set) {
+    gyre_attention_call *call = arg;
+    gyre_key_buffers keys = {0};
+    find_key_info(call, set, &keys);
+    for (int64_t t = 0; t < call->plan->key_tiles; t++)
+        gyre_key_info_fill(call->plan, set, t, &keys);
+}
+
+static void run_split_keys(gyre_attention_call *call, const gyre_exec *exec) {
+    const gyre_attention_plan *plan = call->plan;
+    for (int64_t i = 0; i < plan->items; i++)
+        atomic_init(&nonfinite_items(call)[i], 0);
+    run_tasks(call, exec, run_key_splits, plan->items / plan->key_heads * tasks_per_row(plan) * plan->key_splits);
+    run_tasks(call, exec, combine_key_splits, plan->items);
+}
+
+void gyre_forward_run(gyre_attention_plan *plan, char *scratch, const gyre_exec *exec) {
+    gyre_attention_call call = {.plan = plan, .scratch = scratch};
+    const int64_t groups = plan->items * plan->group / plan->heads_at_once;
+    int64_t first;
+    gyre_attention_rotation_layout(plan, scratch);
+    gyre_attention_rotation_prepare(plan, exec);
+    gyre_parallel(exec, fill_info, &call, plan->key_info_sets);
+    if (plan->split_keys)
+        run_split_keys(&call, exec);
+    else
+        run_tasks(&call, exec, run_chunks, plan->chunks * groups);
+    run_tasks(&call, exec, run_weights, gyre_weights_tiles(plan, &first) * groups);
+}

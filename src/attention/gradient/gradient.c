@@ -1,0 +1,105 @@
+/* gradient.c: the gradient of attention, one segment at a time. */
+#include "attention/gradient/gradient.h"
+#include "attention/gradient/gradient_sinks.h"
+#include "attention/gradient/gradient_tables.h"
+#include "attention/gradient/gradient_tiles.h"
+#include "attention/terms/attention_rotation.h"
+#include "core/exec.h"
+#include "core/view.h"
+#include <string.h>
+
+/* -- items -- */
+
+static void run_items(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    gyre_key_buffers keys;
+    gyre_gradient_job work;
+    gyre_key_buffers_layout(call->plan, gyre_key_buffers_memory(call, job), &keys);
+    gyre_gradient_job_layout(call->plan, gyre_job_memory(call, job), &work);
+    for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;)
+        gyre_gradient_of_item(call, item, &keys, &work);
+}
+
+/* One item for each job: then their parts of the table gradients lie side by side and can be added in the order of items. */
+static void run_wave(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    gyre_key_buffers keys;
+    gyre_gradient_job work;
+    if (call->wave + job >= call->tasks) return;
+    gyre_key_buffers_layout(call->plan, gyre_key_buffers_memory(call, job), &keys);
+    gyre_gradient_job_layout(call->plan, gyre_job_memory(call, job), &work);
+    gyre_gradient_of_item(call, call->wave + job, &keys, &work);
+}
+
+/* -- a segment -- */
+
+/* Narrows a view to tokens token .. token + shape[1] - 1 of shape[0] batch rows from `batch` on. */
+static void narrow(gyre_view *view, int64_t batch, int64_t token, const int64_t shape[4]) {
+    if (view->data) view->data = gyre_view_at(view, batch, token, 0, 0);
+    view->shape[0] = shape[0];
+    view->shape[1] = shape[1];
+}
+
+/* dout, dq, dk and dv of a segment. */
+typedef struct segment_views {
+    gyre_cview dout;
+    gyre_view dqkv[3];
+} segment_views;
+
+static segment_views narrow_views(const gyre_attention_args *args, const gyre_segment *segment,
+                                  const gyre_gradient_views *views) {
+    const gyre_cview *dout = views->dout;
+    segment_views out = {*dout, {views->dqkv[0], views->dqkv[1], views->dqkv[2]}};
+    const int64_t batch = args->q_starts ? 0 : segment->sequence;
+    const int64_t query = (args->q_starts ? args->q_starts[segment->sequence] : 0) + segment->query_first;
+    const int64_t key = segment->packed_key_first + segment->key_first;
+    if (dout->data) out.dout.data = gyre_cview_at(dout, batch, query, 0, 0);
+    out.dout.shape[0] = segment->args.q.shape[0];
+    out.dout.shape[1] = segment->args.q.shape[1];
+    narrow(&out.dqkv[0], batch, query, segment->args.q.shape);
+    narrow(&out.dqkv[1], batch, key, segment->args.k.shape);
+    narrow(&out.dqkv[2], batch, key, segment->args.k.shape);
+    return out;
+}
+
+static void run_call(gyre_attention_call *call, const gyre_exec *exec) {
+    const gyre_attention_plan *plan = call->plan;
+    atomic_init(&call->next, 0);
+    call->tasks = plan->items;
+    if (!plan->uses_tables || !call->gradients) {
+        gyre_parallel(exec, run_items, call, plan->jobs);
+    } else {
+        for (call->wave = 0; call->wave < call->tasks; call->wave += plan->jobs) {
+            gyre_parallel(exec, run_wave, call, plan->jobs);
+            gyre_tables_collect(call, exec);
+        }
+    }
+    gyre_sink_gradient(call, exec);
+}
+
+void gyre_gradient_run(gyre_attention_plan *plan, const gyre_attention_args *args, const gyre_gradient_views *views,
+                       char *scratch, const gyre_exec *exec) {
+    const segment_views own = narrow_views(args, plan->segment, views);
+    gyre_attention_call call = {
+        .plan = plan, .scratch = scratch, .dout = &own.dout, .dqkv = own.dqkv, .gradients = views->gradients};
+    gyre_attention_rotation_layout(plan, scratch);
+    gyre_attention_rotation_prepare(plan, exec);
+    run_call(&call, exec);
+}
+
+/* -- padding -- */
+
+static void clear(const gyre_view *view) {
+    const size_t size = gyre_dtype_size(view->dtype);
+    const int64_t *shape = view->shape, dense = view->stride[3] == 1, run = dense ? shape[3] : 1;
+    for (int64_t b = 0; b < shape[0]; b++)
+        for (int64_t t = 0; t < shape[1]; t++)
+            for (int64_t h = 0; h < shape[2]; h++)
+                for (int64_t c = 0; c < shape[3]; c += run)
+                    memset(gyre_view_at(view, b, t, h, c), 0, (size_t)run * size);
+}
+
+void gyre_gradient_clear_padding(const gyre_gradient_views *views) {
+    clear(&views->dqkv[1]);
+    clear(&views->dqkv[2]);
+}

@@ -1,0 +1,51 @@
+/* gradient_sinks.c: the gradient of gyre_attention_args.sink_logits. */
+#include "attention/gradient/gradient_sinks.h"
+#include "attention/terms/softmax.h"
+#include "core/convert.h"
+#include "core/exec.h"
+#include "core/view.h"
+#include <math.h>
+
+/* out = dout . out of one row, summed by parts. */
+static double delta_of(const gyre_attention_call *call, int64_t batch, int64_t token, int64_t head) {
+    enum { PART = 128 };
+    const gyre_attention_plan *plan = call->plan;
+    const gyre_cview out = gyre_const(plan->args->out);
+    double sum = 0;
+    for (int64_t first = 0; first < plan->value_dim; first += PART) {
+        const int64_t n = plan->value_dim - first < PART ? plan->value_dim - first : PART;
+        float a[PART], b[PART], part;
+        gyre_load_row(gyre_cview_at(call->dout, batch, token, head, first), call->dout->dtype, call->dout->stride[3], n, a);
+        gyre_load_row(gyre_cview_at(&out, batch, token, head, first), out.dtype, out.stride[3], n, b);
+        for (int64_t c = n; c < (n + 15) / 16 * 16; c++)
+            a[c] = b[c] = 0;
+        plan->kernels->dot_row_f32(a, b, (n + 15) / 16 * 16, &part);
+        sum += (double)part;
+    }
+    return sum;
+}
+
+/* The gradient of one head, whose rows are summed in order. */
+static void differentiate_sink(void *arg, int64_t head) {
+    const gyre_attention_call *call = arg;
+    const gyre_attention_args *args = call->plan->args;
+    const gyre_cview lse = gyre_const(args->lse);
+    const double sink = (double)gyre_sink_logit(call->plan, head);
+    double sum = 0;
+    for (int64_t b = 0; b < args->q.shape[0]; b++)
+        for (int64_t i = 0; i < call->plan->queries && sink != -INFINITY; i++) {
+            const double weight = exp(sink - (double)*(const float *)gyre_cview_at(&lse, b, i, head, 0));
+            if (weight != 0) sum -= weight * delta_of(call, b, i, head);
+        }
+    const gyre_view *to = &call->gradients->sink_logits;
+    void *at = gyre_view_at(to, 0, 0, head, 0);
+    double all;
+    gyre_load_row_f64(at, to->dtype, 1, 1, &all);
+    all += sum;
+    gyre_store_row_f64(&all, 1, at, to->dtype, 1);
+}
+
+void gyre_sink_gradient(gyre_attention_call *call, const gyre_exec *exec) {
+    if (!call->gradients || !call->gradients->sink_logits.data || !call->plan->args->sink_logits.data) return;
+    gyre_parallel(exec, differentiate_sink, call, call->plan->query_heads);
+}

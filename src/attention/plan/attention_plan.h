@@ -1,0 +1,87 @@
+/* attention_plan.h: all that is decided about a segment before any work.  attention_planner.h makes it; every later step
+ * reads it.
+ *
+ * Queries and keys are cut into tiles.  An item is one key head of one batch row with the query heads that share it (its
+ * group).  Its keys are rotated once and laid out by tiles, and each tile of keys is multiplied with the query tiles of all
+ * heads of the group.  At any time a job holds one tile of scores.
+ *
+ *                 keys of an item, KEY_TILE columns each
+ *               +---------+---------+---------+--
+ *     queries   |  pair   |         |  masked |      row max, row sum and the weighted sum of values
+ *     tile_rows | (0, 0)  | (0, 1)  | (0, 2)  |      are carried from tile to tile of a row
+ *               +---------+---------+---------+--
+ *               | (1, 0)  |         |         |      causal tiles above the diagonal are skipped */
+#ifndef GYRE_ATTENTION_ATTENTION_PLAN_H
+#define GYRE_ATTENTION_ATTENTION_PLAN_H
+#include "attention/plan/segment.h"
+#include "core/encoding.h"
+#include "core/rotation/angle_table.h"
+
+/* 64 queries share the cost of reading a tile of keys, and of products with table rows, which need little more for 64
+ * queries than for 32.  Short causal calls take tiles of 32, which keeps the half-empty tiles on the diagonal small.  The
+ * softmax gains nothing from more than 128 keys. */
+enum { QUERY_TILE = 64, SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512, KEY_TILE = 128 };
+
+/* The decoding path serves up to MAX_DECODE_QUERIES queries.  It splits the keys into parts of KEYS_PER_SPLIT, a multiple of
+ * KEY_TILE, and reads at most MAX_HEADS_TOGETHER key heads together. */
+enum { MAX_DECODE_QUERIES = 8, KEYS_PER_SPLIT = 1024, MAX_HEADS_TOGETHER = 32 };
+
+typedef struct gyre_rotation_plan {
+    int64_t pairs; /* 0 = nothing is rotated */
+    int64_t window;
+    int far, xpos;               /* far: pairs at distance >= window rotate by other angles.  xpos: magnitudes decay */
+    int shared;                  /* queries and keys have the same angles */
+    int64_t sets[2];             /* [gyre_role]: batch rows with angles of their own; 0: none are needed */
+    float *rows[2][2];           /* [gyre_role][far]: [sets][tokens][2][pairs], cos then sin */
+    const float *cached_rows[2]; /* [gyre_role]: the near rows in the encoding's own table, or NULL */
+    int use_angle_steps;         /* rows of consecutive positions are computed from `steps` */
+    gyre_angle_steps steps;
+    void *angle_step_memory;
+} gyre_rotation_plan;
+
+typedef struct gyre_table_plan {
+    int query, key, value, has_score_bias;  /* terms of the encoding; has_score_bias: b depends on distance alone */
+    int content, position;                  /* biases of the query: before the keys, before the query table */
+    int trains_pair_bias;                   /* a bias that depends on more than distance is trained */
+    int64_t rows, row_pad;                  /* of the vector tables; row_pad leaves room to read 15 past any row */
+    int64_t bias_rows;                      /* of the bias table */
+    int64_t first_distance, distance_count; /* of visible pairs; count 0: positions are not consecutive */
+    int64_t first_row, end_row;             /* rows of the vector tables that such distances use */
+} gyre_table_plan;
+
+typedef struct gyre_attention_plan {
+    const gyre_segment *segment;
+    const gyre_attention_args *args; /* of the segment */
+    const gyre_key_source *source;   /* of the segment */
+    const gyre_encoding *encoding;   /* NULL = none */
+    const gyre_kernels *kernels;
+    int64_t queries, keys, query_heads, key_heads, group; /* group: query heads for each key head */
+    int64_t head_dim, head_pad, value_dim, value_pad;     /* pad: rounded up to a multiple of 16 */
+    int64_t tile_rows, query_tiles, key_tiles, items;     /* tile_rows: at most QUERY_TILE */
+    int64_t window;                                       /* 0 = unlimited */
+    int64_t sinks;
+    float scale, softcap; /* softcap: 0 = none */
+    int gradient;
+    int by_order; /* visibility goes by the order of tokens, not by their positions */
+    /* Forward only. */
+    int split_keys;              /* few queries: the keys of an item are split among jobs */
+    int64_t heads_at_once;       /* query heads of an item multiplied with a tile of keys together */
+    int64_t chunk_tiles, chunks; /* query tiles of each of those heads in a task; such tasks for each set of heads */
+    int64_t job_query_tiles;     /* query buffers of a job, at most */
+    int64_t key_splits;          /* parts of KEYS_PER_SPLIT keys, at least 1 */
+    int64_t partial_rows;        /* rows of a partial, at most */
+    int64_t heads_together;      /* key heads that a decoding task reads together, at most */
+    int64_t key_info_sets;       /* batch rows whose keys have positions of their own */
+    gyre_rotation_plan rotation;
+    gyre_table_plan table;
+    int uses_tables; /* terms/tables.h has work */
+    int64_t jobs;
+    size_t angle_bytes, info_bytes, partial_bytes, key_buffer_bytes, job_bytes, bytes; /* scratch: tiles/scratch.h */
+} gyre_attention_plan;
+
+/* out = rows of a query tile. */
+static inline int64_t gyre_query_tile_rows(const gyre_attention_args *args) {
+    return args->causal && args->q.shape[1] <= SHORT_QUERIES ? SHORT_QUERY_TILE : QUERY_TILE;
+}
+
+#endif

@@ -1,0 +1,115 @@
+/* buffers.h: the working memory of a job.  tiles/scratch.h says where in the scratch it lies. */
+#ifndef GYRE_ATTENTION_BUFFERS_H
+#define GYRE_ATTENTION_BUFFERS_H
+#include "attention/plan/arena.h"
+#include "attention/plan/attention_plan.h"
+
+/* -- keys -- */
+typedef struct gyre_key_tile {
+    int64_t low, high;            /* of positions */
+    int64_t order_min, order_max; /* of gyre_key_buffers.order */
+    int64_t count;
+    int sorted, consecutive; /* sorted: `order` never falls.  consecutive: each position is the one before + 1 */
+    int k_finite, v_finite;  /* gradient */
+} gyre_key_tile;
+
+/* The keys and values of one item (gradient) or of one tile of it (forward).  Rows past the last key are zeros.
+ * k_columns, k_rows and dk_rows: [0] near, [1] far, which only encodings with rope.far have. */
+typedef struct gyre_key_buffers {
+    int64_t *positions; /* of all keys of the batch row, as are order and tiles */
+    int64_t *order;     /* what visibility is decided by: positions, or the index in the sequence */
+    gyre_key_tile *tiles;
+    int v_finite;              /* forward: of the tile in the buffers */
+    int64_t first_buffer_tile; /* the tile that comes first in the arrays below; forward: the only one */
+    float *k_columns[2];       /* [tile][head_pad][KEY_TILE]: rotated keys, transposed */
+    float *k_rows[2];          /* gradient: [tile][KEY_TILE][head_pad] */
+    float *dk_rows[2];         /* gradient: as k_rows */
+    float *v_rows;             /* forward: [tile][KEY_TILE][value_pad] */
+    float *v_columns;          /* gradient: [tile][value_pad][KEY_TILE] */
+    float *dv_rows;            /* gradient: [tile][KEY_TILE][value_pad] */
+} gyre_key_buffers;
+
+/* -- tables -- */
+/* A vector table of one head, in floats. */
+typedef struct gyre_packed_table {
+    int64_t head;       /* -1 = none yet */
+    int finite, shared; /* shared: all heads use this one */
+    float *rows;        /* [rows][pad] */
+    float *columns;     /* [pad][row_pad] */
+    float *gradient;    /* [heads of an item][rows][pad] */
+} gyre_packed_table;
+
+/* The distance of query i and key j of a tile pair is entry offset[i] + j of `distance`. */
+typedef struct gyre_table_buffers {
+    int64_t offset[QUERY_TILE], entries;
+    int distinct;      /* each distance is listed once, in order */
+    int row_steps;     /* distinct, and from one distance to the next the row changes by 0 or 1, always the same way */
+    int toeplitz;      /* distinct, and the positions of the queries are consecutive */
+    int64_t *distance; /* [QUERY_TILE * KEY_TILE], as are row, row_reversed, score_bias and dscore_bias */
+    int32_t *row, *row_reversed;  /* row_reversed: last distance first; only with a key table */
+    float *score_bias;            /* added to the score */
+    double *dscore_bias;          /* gradient */
+    double *cached_bias;          /* [queries + keys]: biases of head cached_bias_head, from table.first_distance on */
+    int64_t cached_bias_head;     /* -1 = none yet */
+    float *query_products;        /* [QUERY_TILE][ROW_BLOCK]: queries times a block of table rows */
+    float *key_products;          /* [ROW_BLOCK][KEY_BLOCK]: a block of table rows times keys */
+    double *dbias;                /* gradient: [bias_rows][heads of an item] */
+    int q_finite;                 /* gradient: of table_rows of the query tile */
+    float *dq_rows;               /* gradient: of table_rows */
+    double *dcontent, *dposition; /* gradient: [heads of an item][head_pad], of the two query biases */
+    gyre_packed_table query, key, value;
+} gyre_table_buffers;
+
+/* -- queries -- */
+/* A tile of queries and a tile of scores. */
+typedef struct gyre_query_buffers {
+    int64_t positions[QUERY_TILE], order[QUERY_TILE]; /* order: as in gyre_key_buffers */
+    int64_t batch, head, first, count;
+    int64_t low, high, order_min, order_max; /* of positions; of order */
+    int64_t nearest[QUERY_TILE];   /* decaying biases: position of the nearest visible key; the query's own if none is */
+    double bias[QUERY_TILE];       /* b(head, row, nearest): scores are relative to it; 0 if biases do not decay */
+    float row_max[QUERY_TILE];     /* largest score so far; gradient: log-sum-exp of the row */
+    double row_sum[QUERY_TILE];    /* of exp(score - row_max) */
+    float delta[QUERY_TILE];       /* gradient: dout . out */
+    float scale[QUERY_TILE];       /* of the call, times the temperature of the row */
+    int nonfinite;                 /* forward: a visible value is infinite or NaN */
+    int q_finite, dout_finite;     /* gradient */
+    float *q_rows[2];              /* [near, far]: [QUERY_TILE][head_pad], rotated and scaled */
+    float *xpos_rows, *xpos_decay; /* xPos: as q_rows[0]; [head_pad] */
+    float *near_q_rows;            /* q_rows[0] or xpos_rows: multiplied with near keys */
+    float *far_scores;             /* as scores */
+    float *out_rows;               /* [QUERY_TILE][value_pad] */
+    float *scores;                 /* [QUERY_TILE][KEY_TILE]; the softmax turns them into weights */
+    float *key_rows;               /* [KEY_TILE][max(head_pad, value_pad)]: keys or values before the transpose */
+    float *dout_rows;              /* gradient: as out_rows */
+    float *dq_rows[2];             /* gradient: as q_rows */
+    float *dscores;                /* gradient: as scores */
+    float *table_rows;             /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
+    float *cap_slope;              /* gradient: derivative of the softcap, as scores */
+    gyre_table_buffers *tables;    /* of the job; unused without tables */
+} gyre_query_buffers;
+
+/* -- a part of the work -- */
+/* Tokens first .. first + count - 1 of one head of one batch row. */
+typedef struct gyre_row_range {
+    int64_t batch, head, first, count;
+} gyre_row_range;
+
+/* One query: position and order as in gyre_query_buffers, and its index in the views. */
+typedef struct gyre_query_token {
+    int64_t position, order;
+    int64_t batch, query, head;
+} gyre_query_token;
+
+/* A tile of queries and the part of a tile of keys that it sees. */
+typedef struct gyre_tile_pair {
+    int64_t tile;
+    int64_t buffer_tile;  /* index of the tile in the key buffers */
+    int64_t first, count; /* keys first .. first + count - 1 of the tile; first is a multiple of 16 */
+    int64_t columns;      /* count rounded up to a multiple of 16 */
+    int masked;           /* some of the rows x columns are not visible */
+    int near, far;        /* which rotations the pairs need */
+    const gyre_key_tile *keys;
+} gyre_tile_pair;
+
+#endif

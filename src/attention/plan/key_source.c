@@ -1,0 +1,26 @@
+/* key_source.c: keys and values in the caller's views. */
+#include "attention/plan/key_source.h"
+#include "core/view.h"
+
+static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run) {
+    const gyre_attention_args *args = source->run_ctx;
+    *run = (gyre_key_run){.k = gyre_cview_at(&args->k, batch, first, head, 0),
+                          .v = gyre_cview_at(&args->v, batch, first, head, 0),
+                          .count = args->k.shape[1] - first,
+                          .k_row_stride = args->k.stride[1],
+                          .v_row_stride = args->v.stride[1],
+                          .k_step = args->k.stride[3],
+                          .v_step = args->v.stride[3]};
+}
+
+static int heads_adjacent(const gyre_cview *view) {
+    return view->stride[3] == 1 && view->stride[2] == view->shape[3] && view->stride[1] >= view->shape[2] * view->shape[3];
+}
+
+gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args) {
+    return (gyre_key_source){.run_ctx = args,
+                             .k_dtype = args->k.dtype,
+                             .v_dtype = args->v.dtype,
+                             .run = run_of_views,
+                             .heads_together = heads_adjacent(&args->k) && heads_adjacent(&args->v) ? args->k.shape[2] : 1};
+}

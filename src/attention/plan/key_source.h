@@ -1,0 +1,38 @@
+/* key_source.h: where attention reads keys and values: the caller's views or the pages of a cache. */
+#ifndef GYRE_ATTENTION_KEY_SOURCE_H
+#define GYRE_ATTENTION_KEY_SOURCE_H
+#include "gyre/gyre.h"
+
+/* Tokens of one key head that lie in memory at even steps. */
+typedef struct gyre_key_run {
+    const void *k, *v;                  /* of the first token */
+    const float *k_scale, *v_scale;     /* Q8: [count], the scale of each token; other types: NULL */
+    int64_t count;                      /* tokens, at least 1 */
+    int64_t k_row_stride, v_row_stride; /* elements from token to token */
+    int64_t k_step, v_step;             /* elements from channel to channel */
+    const int64_t *shift; /* rotated keys: [GYRE_MAX_AXES], position now minus position at rotation; NULL = zeros */
+} gyre_key_run;
+
+typedef struct gyre_key_source gyre_key_source;
+struct gyre_key_source {
+    const void *run_ctx; /* what `run` reads */
+    gyre_dtype k_dtype, v_dtype;
+    int rotated; /* keys are stored as E(n) k */
+    /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
+    void (*run)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run);
+    int64_t heads_together;         /* key heads whose rows are adjacent for each token, so that reading them together is
+                                     * faster; 0 or 1: the rows of one head are adjacent */
+    int64_t batch_first, key_first; /* added to `batch` and `first`: where a segment begins */
+};
+
+/* out = the views k and v of args, which must outlive it. */
+gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args);
+
+/* *run = tokens from `first` on, at most `most`. */
+static inline void gyre_key_run_at(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t most,
+                                   gyre_key_run *run) {
+    source->run(source, source->batch_first + batch, head, source->key_first + first, run);
+    if (run->count > most) run->count = most;
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* segment.h: a part of a call that has one shape and one context length.  segments.h cuts calls into segments. */
+#ifndef GYRE_ATTENTION_SEGMENT_H
+#define GYRE_ATTENTION_SEGMENT_H
+#include "attention/plan/key_source.h"
+
+typedef struct gyre_segment {
+    /* The call's arguments, narrowed: q, out, lse, weights, mask and both positions begin at the segment, and
+     * q_pos.context_length is the length in use.  k and v have the shape of the segment, but `source` says where their
+     * elements are.  q_starts, k_starts, k_first and k_end are NULL. */
+    gyre_attention_args args;
+    gyre_key_source source;
+    int64_t sequence;               /* of the call; row b of the segment's batch is sequence + b */
+    int64_t query_first, key_first; /* first token of the segment, counted in its sequence */
+    int64_t query_order;            /* GYRE_CAUSAL_BY_ORDER: index in the sequence of the last key that query 0 sees */
+    int64_t packed_key_first;       /* first key of the sequence, counted in the views of the call */
+    int accumulate_dkv; /* 1: an earlier segment had these keys, so their gradients are added to, not overwritten */
+} gyre_segment;
+
+#endif

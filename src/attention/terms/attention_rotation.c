@@ -1,0 +1,204 @@
+/* attention_rotation.c: the angles of a segment, and rows rotated by them. */
+#include "attention/terms/attention_rotation.h"
+#include "attention/terms/visibility.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/rotation/rotate_rows.h"
+#include "core/scheme.h"
+
+#include <string.h>
+
+static int same_positions(const gyre_positions *a, const gyre_positions *b) {
+    if (a->data != b->data) return 0;
+    if (!a->data) return a->base == b->base;
+    return a->dtype == b->dtype && a->stride_batch == b->stride_batch && a->stride_token == b->stride_token &&
+           a->stride_axis == b->stride_axis;
+}
+
+/* out = batch rows that need positions of their own. */
+static int64_t set_count(const gyre_positions *positions, int64_t batch) {
+    return positions->data && positions->stride_batch != 0 ? batch : 1;
+}
+
+void gyre_attention_rotation_measure(gyre_attention_plan *plan) {
+    const gyre_encoding *encoding = plan->encoding;
+    const gyre_attention_args *args = plan->args;
+    plan->rotation = (gyre_rotation_plan){0};
+    if (!encoding || !(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return;
+    plan->rotation.pairs = encoding->config.rope.dim / 2;
+    plan->rotation.far = encoding->config.rope.far != GYRE_FAR_AS_NEAR;
+    plan->rotation.window = encoding->config.rope.far_window;
+    plan->rotation.xpos = encoding->xpos_log2_decay != NULL;
+    plan->rotation.sets[GYRE_ROLE_QUERY] = set_count(&args->q_pos, args->q.shape[0]);
+    plan->rotation.sets[GYRE_ROLE_KEY] = plan->source->rotated ? 0 : set_count(&args->k_pos, args->k.shape[0]);
+    const int same = plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
+    plan->rotation.shared = same && !plan->rotation.far && !plan->rotation.xpos && !plan->source->rotated;
+}
+
+/* Memory for the angles of keys is set aside where keys share those of queries too: a call with fewer queries does not share
+ * them, and must not need more scratch. */
+size_t gyre_attention_rotation_layout(gyre_attention_plan *plan, char *memory) {
+    gyre_arena a = {memory, 0};
+    gyre_rotation_plan *rotation = &plan->rotation;
+    for (int role = 0; rotation->pairs > 0 && role < 2; role++) {
+        const int64_t rows = rotation->sets[role] * (role == GYRE_ROLE_QUERY ? plan->queries : plan->keys);
+        for (int far = 0; far <= rotation->far; far++) {
+            float *own = gyre_arena_floats(&a, rows, 2 * rotation->pairs);
+            rotation->rows[role][far] =
+                role == GYRE_ROLE_KEY && rotation->shared ? rotation->rows[GYRE_ROLE_QUERY][far] : own;
+        }
+    }
+    rotation->angle_step_memory =
+        rotation->pairs > 0 ? gyre_arena_alloc(&a, (int64_t)gyre_rotation_steps_bytes(plan->encoding), 1) : NULL;
+    return a.used;
+}
+
+/* -- angles -- */
+
+/* out = the position that xPos magnitudes of a tile are relative to: the lowest of queries, the highest of keys. */
+static double center_of(const gyre_rotation_spec *rotation, int64_t first, int64_t count) {
+    int64_t center = gyre_position_at(rotation->positions, rotation->batch, first, 0);
+    for (int64_t i = 1; i < count; i++) {
+        const int64_t position = gyre_position_at(rotation->positions, rotation->batch, first + i, 0);
+        if (rotation->role == GYRE_ROLE_QUERY ? position < center : position > center) center = position;
+    }
+    return (double)center;
+}
+
+/* 1: no query sees any of the keys, so their angles are never read. */
+static int never_visible(const gyre_attention_plan *plan, int64_t batch, int64_t first, int64_t count) {
+    if (plan->rotation.sets[GYRE_ROLE_KEY] < plan->rotation.sets[GYRE_ROLE_QUERY])
+        return 0; /* batch rows may see different keys */
+    const gyre_row_range rows = {batch, 0, first, count};
+    return !gyre_keys_visible(plan, &rows);
+}
+
+/* Computes the angles of tile `index` of one role, counted over its sets. */
+static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_t index) {
+    const gyre_rotation_plan *rotation = &plan->rotation;
+    const gyre_attention_args *args = plan->args;
+    const int64_t tiles = role == GYRE_ROLE_QUERY ? plan->query_tiles : plan->key_tiles;
+    const int64_t size = role == GYRE_ROLE_QUERY ? plan->tile_rows : KEY_TILE,
+                  all = role == GYRE_ROLE_QUERY ? plan->queries : plan->keys;
+    const int64_t first = index % tiles * size, count = all - first < size ? all - first : size;
+    gyre_rotation_spec how = {.role = role,
+                              .length = args->q_pos.context_length,
+                              .batch = index / tiles,
+                              .positions = role == GYRE_ROLE_QUERY ? &args->q_pos : &args->k_pos,
+                              .steps = rotation->use_angle_steps ? &rotation->steps : NULL};
+    if (role == GYRE_ROLE_KEY && (!plan->gradient || plan->segment->accumulate_dkv) &&
+        never_visible(plan, how.batch, first, count))
+        return; /* (the first gradient of keys rotates all of them back) */
+    if (rotation->xpos) how.center = center_of(&how, first, count);
+    for (how.far = 0; how.far <= rotation->far; how.far++)
+        gyre_rotation_angles(plan->encoding, &how, first, count,
+                             rotation->rows[role][how.far] + (how.batch * all + first) * 2 * rotation->pairs);
+}
+
+static void prepare_task(void *arg, int64_t task) {
+    const gyre_attention_plan *plan = arg;
+    const int64_t queries =
+        plan->rotation.cached_rows[GYRE_ROLE_QUERY] ? 0 : plan->rotation.sets[GYRE_ROLE_QUERY] * plan->query_tiles;
+    if (task < queries)
+        prepare_tile(plan, GYRE_ROLE_QUERY, task);
+    else
+        prepare_tile(plan, GYRE_ROLE_KEY, task - queries);
+}
+
+/* Positions mostly rise, so the last token tells whether the encoding's own table is long enough. */
+static void prepare_steps(gyre_attention_plan *plan) {
+    gyre_rotation_plan *rotation = &plan->rotation;
+    const gyre_positions *positions = &plan->args->k_pos;
+    const int64_t length = plan->args->q_pos.context_length;
+    rotation->use_angle_steps = 0;
+    if (rotation->sets[GYRE_ROLE_KEY] == 0 || plan->keys == 0) return;
+    const int64_t last = gyre_position_at(positions, rotation->sets[GYRE_ROLE_KEY] - 1, plan->keys - 1, 0);
+    rotation->use_angle_steps = gyre_rotation_steps_worthwhile(plan->encoding, length, last, plan->keys);
+    if (rotation->use_angle_steps)
+        gyre_angle_steps_make(plan->encoding, length, rotation->angle_step_memory, &rotation->steps);
+}
+
+static void find_cached_rows(gyre_attention_plan *plan) {
+    gyre_rotation_plan *rotation = &plan->rotation;
+    const gyre_attention_args *args = plan->args;
+    for (int role = 0; role < 2; role++) {
+        const gyre_rotation_spec how = {.role = (gyre_role)role,
+                                        .length = args->q_pos.context_length,
+                                        .positions = role == GYRE_ROLE_QUERY ? &args->q_pos : &args->k_pos};
+        rotation->cached_rows[role] = NULL;
+        if (rotation->sets[role] != 1 || rotation->far) continue;
+        rotation->cached_rows[role] =
+            gyre_rotation_cached_rows(plan->encoding, &how, role == GYRE_ROLE_QUERY ? plan->queries : plan->keys);
+    }
+}
+
+void gyre_attention_rotation_prepare(gyre_attention_plan *plan, const gyre_exec *exec) {
+    const gyre_rotation_plan *rotation = &plan->rotation;
+    if (rotation->pairs == 0) return;
+    prepare_steps(plan);
+    find_cached_rows(plan);
+    const int64_t queries = rotation->cached_rows[GYRE_ROLE_QUERY] ? 0 : rotation->sets[GYRE_ROLE_QUERY] * plan->query_tiles;
+    const int64_t keys =
+        rotation->shared || rotation->cached_rows[GYRE_ROLE_KEY] ? 0 : rotation->sets[GYRE_ROLE_KEY] * plan->key_tiles;
+    gyre_parallel(exec, prepare_task, (void *)plan, queries + keys);
+}
+
+void gyre_attention_rotate(const gyre_attention_plan *plan, const gyre_row_range *rows, const gyre_attention_rotation *how,
+                           float *x) {
+    const gyre_rotation_plan *rotation = &plan->rotation;
+    if (rotation->pairs == 0) return;
+    const int64_t all = how->role == GYRE_ROLE_QUERY ? plan->queries : plan->keys;
+    const int64_t set = rotation->sets[how->role] > 1 ? rows->batch : 0;
+    const float *all_rows =
+        rotation->cached_rows[how->role] ? rotation->cached_rows[how->role] : rotation->rows[how->role][how->far];
+    const float *angles = all_rows + (set * all + rows->first) * 2 * rotation->pairs;
+    gyre_rotate_rows(plan->encoding, angles, rows->count, x, plan->head_pad, how->transpose);
+}
+
+void gyre_attention_rotate_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x) {
+    int64_t any = 0;
+    for (int a = 0; a < GYRE_MAX_AXES; a++)
+        any |= shift[a];
+    if (plan->rotation.pairs == 0 || any == 0) return;
+    const gyre_strided_rows rows = {count, plan->head_pad, x};
+    gyre_rotate_rows_by_shift(plan->encoding, plan->args->q_pos.context_length, shift, 1, &rows);
+}
+
+/* -- a tile pair -- */
+
+void gyre_attention_near_queries(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
+    q->near_q_rows = q->q_rows[0];
+    if (!plan->rotation.xpos) return;
+    gyre_xpos_decay_factors(plan->encoding, q->low - tile_pair->keys->high, plan->head_pad, q->xpos_decay);
+    for (int64_t i = 0; i < q->count; i++) {
+        const float *restrict from = q->q_rows[0] + i * plan->head_pad, *restrict xpos_decay = q->xpos_decay;
+        float *restrict to = q->xpos_rows + i * plan->head_pad;
+        for (int64_t c = 0; c < plan->head_pad; c++)
+            to[c] = from[c] * xpos_decay[c];
+    }
+    q->near_q_rows = q->xpos_rows;
+}
+
+void gyre_attention_select_far(const gyre_attention_plan *plan, const int64_t *keys, gyre_query_buffers *q,
+                               const gyre_tile_pair *tile_pair) {
+    for (int64_t i = 0; i < q->count; i++) {
+        const int64_t last = q->positions[i] - plan->rotation.window; /* keys up to here are far */
+        const float *restrict far = q->far_scores + i * KEY_TILE;
+        float *restrict scores = q->scores + i * KEY_TILE;
+        for (int64_t j = 0; j < tile_pair->count; j++)
+            scores[j] = keys[j] <= last ? far[j] : scores[j];
+    }
+}
+
+void gyre_attention_split_far(const gyre_attention_plan *plan, const int64_t *keys, gyre_query_buffers *q,
+                              const gyre_tile_pair *tile_pair) {
+    for (int64_t i = 0; i < q->count; i++) {
+        const int64_t last = q->positions[i] - plan->rotation.window;
+        float *restrict far = q->far_scores + i * KEY_TILE;
+        float *restrict dscores = q->dscores + i * KEY_TILE;
+        for (int64_t j = 0; j < tile_pair->count; j++) {
+            far[j] = keys[j] <= last ? dscores[j] : 0;
+            dscores[j] = keys[j] <= last ? 0 : dscores[j];
+        }
+    }
+}

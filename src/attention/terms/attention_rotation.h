@@ -1,0 +1,40 @@
+/* attention_rotation.h: rotation of queries and keys inside a call of attention.
+ *
+ * The angles of every position are computed once for each segment, then each row of queries and keys is rotated once.  Where
+ * far pairs rotate by other angles (ReRoPE, Self-Extend), queries and keys are stored twice, and each score of a tile takes
+ * one of the two.  xPos makes the magnitudes of keys relative to the last of their tile and those of queries relative to the
+ * first of theirs.  The rest, one factor for each channel, is applied where two tiles are multiplied, so no position is too
+ * large for a float. */
+#ifndef GYRE_ATTENTION_ATTENTION_ROTATION_H
+#define GYRE_ATTENTION_ATTENTION_ROTATION_H
+#include "attention/plan/buffers.h"
+
+/* Fills in plan->rotation.  The rest of the plan's sizes are known. */
+void gyre_attention_rotation_measure(gyre_attention_plan *plan);
+/* Sets plan->rotation.rows to parts of `memory` (NULL = only count); out = bytes. */
+size_t gyre_attention_rotation_layout(gyre_attention_plan *plan, char *memory);
+/* Computes the angles. */
+void gyre_attention_rotation_prepare(gyre_attention_plan *plan, const gyre_exec *exec);
+
+/* x[i] = row i of `rows`, rotated.  far: by the far angles.  transpose: by the transposed rotation (for gradients). */
+typedef struct gyre_attention_rotation {
+    gyre_role role;
+    int far, transpose;
+} gyre_attention_rotation;
+void gyre_attention_rotate(const gyre_attention_plan *plan, const gyre_row_range *rows, const gyre_attention_rotation *how,
+                           float *x);
+
+/* x = `count` rows of rotated keys, rotated by `shift` more positions on each axis, without magnitudes. */
+void gyre_attention_rotate_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x);
+
+/* near_q_rows = the queries with what xPos has between the two tiles. */
+void gyre_attention_near_queries(const gyre_attention_plan *plan, gyre_query_buffers *queries,
+                                 const gyre_tile_pair *tile_pair);
+/* For a tile pair with near and far pairs: scores[i][j] = far_scores[i][j] at distances of rope.far_window and more. */
+void gyre_attention_select_far(const gyre_attention_plan *plan, const int64_t *keys, gyre_query_buffers *queries,
+                               const gyre_tile_pair *tile_pair);
+/* Its gradient: dscores at those distances move to far_scores, and both have 0 elsewhere. */
+void gyre_attention_split_far(const gyre_attention_plan *plan, const int64_t *keys, gyre_query_buffers *queries,
+                              const gyre_tile_pair *tile_pair);
+
+#endif

@@ -1,0 +1,168 @@
+/* visibility.c: which keys a query sees. */
+#include "attention/terms/visibility.h"
+#include "attention/terms/mask.h"
+#include "core/positions.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* out = the last key that stays visible outside the window for a query with order q; INT64_MIN: none.  By order the sinks
+ * are the first keys after the padding, which are the first of the segment. */
+static int64_t last_sink(const gyre_attention_plan *plan, int64_t q) {
+    const int64_t first = plan->by_order ? plan->segment->key_first : 0, most = INT64_MAX - first;
+    const int64_t last = first + (plan->sinks < most ? plan->sinks : most) - 1;
+    if (plan->sinks == 0 || plan->window == 0) return INT64_MIN;
+    return plan->args->causal && last > q ? q : last;
+}
+
+/* out = from the first key that a query with order `low` sees to the last that one with order `high` sees, with the sinks of
+ * one with order `sinks`.  Where sinks and window touch they become one range. */
+static gyre_visible_range make_visible_range(const gyre_attention_plan *plan, int64_t low, int64_t high, int64_t sinks) {
+    gyre_visible_range visible = {INT64_MIN, INT64_MAX, last_sink(plan, sinks)};
+    if (plan->window > 0) visible.low = low - plan->window + 1, visible.high = high + plan->window - 1;
+    if (plan->args->causal) visible.high = high;
+    if (visible.sinks == INT64_MIN || visible.sinks < visible.low - 1) return visible;
+    return (gyre_visible_range){INT64_MIN, visible.high > visible.sinks ? visible.high : visible.sinks, INT64_MIN};
+}
+
+gyre_visible_range gyre_visible_to_query(const gyre_attention_plan *plan, int64_t q) {
+    return make_visible_range(plan, q, q, q);
+}
+
+gyre_visible_range gyre_visible_to_any(const gyre_attention_plan *plan, int64_t least, int64_t most) {
+    return make_visible_range(plan, least, most, most);
+}
+
+/* 1: every query of the tile sees every key of the tile.  0: unknown. */
+static int fully_visible(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_key_tile *k) {
+    const gyre_visible_range all = make_visible_range(plan, q->order_max, q->order_min, q->order_min);
+    return (k->order_min >= all.low && k->order_max <= all.high) || k->order_max <= all.sinks;
+}
+
+void gyre_min_max(const int64_t *positions, int64_t count, int64_t *least, int64_t *most) {
+    for (int64_t i = 0; i < count; i++) {
+        if (positions[i] < *least) *least = positions[i];
+        if (positions[i] > *most) *most = positions[i];
+    }
+}
+
+void gyre_order_read(const gyre_attention_plan *plan, gyre_role role, const gyre_row_range *rows, int64_t *order) {
+    const int64_t first = role == GYRE_ROLE_QUERY ? plan->segment->query_order : plan->segment->key_first;
+    if (!plan->by_order)
+        gyre_positions_read(role == GYRE_ROLE_QUERY ? &plan->args->q_pos : &plan->args->k_pos, rows->batch, rows->first,
+                            rows->count, order);
+    else
+        for (int64_t i = 0; i < rows->count; i++)
+            order[i] = first + rows->first + i;
+}
+
+gyre_visible_range gyre_visible_to_batch(const gyre_attention_plan *plan, int64_t batch) {
+    int64_t buffer[QUERY_TILE], least = INT64_MAX, most = INT64_MIN;
+    if (!plan->args->causal && plan->window == 0) return (gyre_visible_range){INT64_MIN, INT64_MAX, INT64_MIN};
+    for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
+        const int64_t left = plan->queries - first;
+        const gyre_row_range rows = {batch, 0, first, left < QUERY_TILE ? left : QUERY_TILE};
+        gyre_order_read(plan, GYRE_ROLE_QUERY, &rows, buffer);
+        gyre_min_max(buffer, rows.count, &least, &most);
+    }
+    return plan->queries > 0 ? gyre_visible_to_any(plan, least, most) : (gyre_visible_range){0, -1, INT64_MIN};
+}
+
+int gyre_keys_visible(const gyre_attention_plan *plan, const gyre_row_range *keys) {
+    int64_t order[KEY_TILE], least = INT64_MAX, most = INT64_MIN;
+    const gyre_visible_range visible = gyre_visible_to_batch(plan, keys->batch);
+    gyre_order_read(plan, GYRE_ROLE_KEY, keys, order);
+    gyre_min_max(order, keys->count, &least, &most);
+    return gyre_visible_range_overlaps(visible, least, most);
+}
+
+int gyre_tile_pair_visible(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *queries,
+                           int64_t tile, gyre_tile_pair *tile_pair) {
+    const gyre_key_tile *info = &keys->tiles[tile];
+    const int64_t *order = keys->order + tile * KEY_TILE;
+    const gyre_visible_range any = gyre_visible_to_any(plan, queries->order_min, queries->order_max);
+    if (!gyre_visible_range_overlaps(any, info->order_min, info->order_max)) return 0;
+    int64_t first = 0, last = info->count;
+    while (last > first && gyre_outside_visible_range(any, order[last - 1]))
+        last--;
+    while (first < last && gyre_outside_visible_range(any, order[first]))
+        first++;
+    if (first == last || gyre_mask_excludes_all(plan, queries, tile * KEY_TILE + first, last - first)) return 0;
+    first -= first % 16;
+    tile_pair->tile = tile;
+    tile_pair->buffer_tile = tile - keys->first_buffer_tile;
+    tile_pair->first = first;
+    tile_pair->count = last - first;
+    tile_pair->columns = (last - first + 15) / 16 * 16;
+    tile_pair->masked = tile_pair->columns != tile_pair->count || !fully_visible(plan, queries, info);
+    tile_pair->keys = info;
+    tile_pair->far = plan->rotation.far && queries->high - info->low >= plan->rotation.window;
+    tile_pair->near = !plan->rotation.far || queries->low - info->high < plan->rotation.window;
+    return 1;
+}
+
+/* out = distance from q to the nearest position in low .. high; INT64_MAX if the range is empty. */
+static int64_t distance_to(int64_t low, int64_t high, int64_t q) {
+    if (low > high) return INT64_MAX;
+    return q < low ? low - q : q > high ? q - high : 0;
+}
+
+/* out = a lower bound of the distance from q to a visible key of the tile; INT64_MAX if none is visible. */
+static int64_t distance_bound(const gyre_attention_plan *plan, const gyre_key_tile *tile, gyre_visible_range visible,
+                              int64_t q) {
+    const int64_t low = tile->low, high = tile->high;
+    if (!gyre_visible_range_overlaps(visible, tile->order_min, tile->order_max)) return INT64_MAX;
+    if (plan->by_order) return distance_to(low, high, q);
+    const int64_t near = distance_to(low > visible.low ? low : visible.low, high < visible.high ? high : visible.high, q);
+    const int64_t sink = distance_to(low, high < visible.sinks ? high : visible.sinks, q);
+    return near < sink ? near : sink;
+}
+
+static int lies_in_direction(gyre_key_direction direction, int64_t q, int64_t low, int64_t high) {
+    return direction == GYRE_KEY_ANYWHERE || (direction == GYRE_KEY_BEFORE ? low <= q : high >= q);
+}
+
+/* The most likely tile is searched first: its key mostly rules out all other tiles. */
+int gyre_nearest_key(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_token *from,
+                     gyre_key_direction direction, int64_t *nearest) {
+    const int64_t q = from->position;
+    const gyre_visible_range visible = gyre_visible_to_query(plan, from->order);
+    int64_t likely = 0, bound = INT64_MAX, distance = INT64_MAX;
+    for (int64_t t = 0; t < plan->key_tiles && bound > 0; t++) {
+        const gyre_key_tile *tile = &keys->tiles[t];
+        const int64_t here =
+            lies_in_direction(direction, q, tile->low, tile->high) ? distance_bound(plan, tile, visible, q) : INT64_MAX;
+        if (here < bound) bound = here, likely = t;
+    }
+    for (int64_t i = -1; bound < INT64_MAX && i < plan->key_tiles && distance > bound; i++) {
+        const int64_t t = i < 0 ? likely : i, *k = keys->positions + t * KEY_TILE, *at = keys->order + t * KEY_TILE;
+        const gyre_key_tile *tile = &keys->tiles[t];
+        if (!lies_in_direction(direction, q, tile->low, tile->high) || distance_bound(plan, tile, visible, q) >= distance)
+            continue;
+        for (int64_t j = 0; j < tile->count; j++) {
+            if (gyre_outside_visible_range(visible, at[j]) || llabs(q - k[j]) >= distance ||
+                !lies_in_direction(direction, q, k[j], k[j]))
+                continue;
+            if (gyre_mask_excludes(plan, from, t * KEY_TILE + j)) continue;
+            distance = llabs(q - k[j]);
+            *nearest = k[j];
+        }
+    }
+    return distance < INT64_MAX;
+}
+
+/* In sorted tiles the invisible keys are at both ends and between the sinks and the window. */
+void gyre_visibility_mask_row(const gyre_attention_plan *plan, const gyre_tile_pair *tile_pair, const int64_t *k, int64_t q,
+                              float *row) {
+    const gyre_visible_range visible = gyre_visible_to_query(plan, q);
+    int64_t first = 0, last = tile_pair->count;
+    for (int64_t j = last; j < tile_pair->columns; j++)
+        row[j] = -INFINITY;
+    while (last > first && gyre_outside_visible_range(visible, k[last - 1]))
+        row[--last] = -INFINITY;
+    while (first < last && gyre_outside_visible_range(visible, k[first]))
+        row[first++] = -INFINITY;
+    if (first == last || (tile_pair->keys->sorted && (k[first] >= visible.low || k[last - 1] <= visible.sinks))) return;
+    for (; first < last; first++)
+        if (gyre_outside_visible_range(visible, k[first])) row[first] = -INFINITY;
+}

@@ -1,0 +1,89 @@
+/* scores.c: the scores of one tile pair. */
+#include "attention/tiles/scores.h"
+#include "attention/terms/attention_rotation.h"
+#include "attention/terms/mask.h"
+#include "attention/terms/softmax.h"
+#include "attention/terms/tables.h"
+#include "attention/terms/visibility.h"
+#include "core/scheme.h"
+#include <math.h>
+
+/* scores = queries . keys */
+static void qk_scores(const gyre_attention_plan *plan, const gyre_tile_pair *tile_pair, const float *queries, int64_t count,
+                      const float *columns, float *scores) {
+    const gyre_matmul product = {.m = count,
+                                 .n = tile_pair->columns,
+                                 .k = plan->head_pad,
+                                 .a = queries,
+                                 .a_row_stride = plan->head_pad,
+                                 .a_col_stride = 1,
+                                 .b = columns + tile_pair->buffer_tile * KEY_TILE * plan->head_pad + tile_pair->first,
+                                 .b_row_stride = KEY_TILE,
+                                 .c = scores,
+                                 .c_row_stride = KEY_TILE};
+    plan->kernels->matmul_f32(&product);
+}
+
+static void score_pairs(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                        const gyre_tile_pair *tile_pair, const int64_t *positions) {
+    if (tile_pair->near) {
+        gyre_attention_near_queries(plan, q, tile_pair);
+        qk_scores(plan, tile_pair, q->near_q_rows, q->count, keys->k_columns[0], q->scores);
+    }
+    if (!tile_pair->far) return;
+    qk_scores(plan, tile_pair, q->q_rows[1], q->count, keys->k_columns[1], tile_pair->near ? q->far_scores : q->scores);
+    if (tile_pair->near) gyre_attention_select_far(plan, positions, q, tile_pair);
+}
+
+static void softcap_rows(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
+    for (int64_t i = 0; i < q->count; i++)
+        plan->kernels->softcap_row_f32(q->scores + i * KEY_TILE, q->cap_slope ? q->cap_slope + i * KEY_TILE : NULL,
+                                       tile_pair->columns, plan->softcap);
+}
+
+/* The slope of a pair that is not visible is 0, even if its score was not finite: the gradient multiplies by it. */
+static void zero_masked_slopes(gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
+    for (int64_t i = 0; i < q->count; i++)
+        for (int64_t j = i * KEY_TILE; j < i * KEY_TILE + tile_pair->columns; j++)
+            q->cap_slope[j] = q->scores[j] == -INFINITY ? 0 : q->cap_slope[j];
+}
+
+void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
+                          const gyre_tile_pair *tile_pair) {
+    const int64_t at = tile_pair->tile * KEY_TILE + tile_pair->first;
+    const int64_t *positions = keys->positions + at;
+    score_pairs(plan, keys, queries, tile_pair, positions);
+    if (plan->encoding && plan->encoding->scheme->bias_tile) {
+        const gyre_bias_tile tile = {.q = queries->positions,
+                                     .k = positions,
+                                     .nearest = queries->nearest,
+                                     .queries = queries->count,
+                                     .keys = tile_pair->count,
+                                     .ld = KEY_TILE,
+                                     .scores = queries->scores};
+        plan->encoding->scheme->bias_tile(plan->encoding, plan->args->tables, queries->head, &tile);
+    }
+    if (plan->uses_tables) gyre_tables_score(plan, keys, queries, tile_pair);
+    gyre_tile_pair_mask(plan, keys, queries, tile_pair);
+}
+
+void gyre_tile_pair_mask(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
+                         const gyre_tile_pair *tile_pair) {
+    const int64_t *order = keys->order + tile_pair->tile * KEY_TILE + tile_pair->first;
+    if (plan->softcap > 0) softcap_rows(plan, queries, tile_pair);
+    if (plan->args->mask.data) gyre_mask_add(plan, queries, tile_pair);
+    for (int64_t i = 0; tile_pair->masked && i < queries->count; i++)
+        gyre_visibility_mask_row(plan, tile_pair, order, queries->order[i], queries->scores + i * KEY_TILE);
+    if (plan->softcap > 0 && queries->cap_slope) zero_masked_slopes(queries, tile_pair);
+}
+
+void gyre_tiles_row_max(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries) {
+    for (int64_t i = 0; i < queries->count; i++)
+        queries->row_max[i] = -INFINITY;
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_tile_pair tile_pair;
+        if (!gyre_tile_pair_visible(plan, keys, queries, t, &tile_pair)) continue;
+        gyre_tile_pair_score(plan, keys, queries, &tile_pair);
+        gyre_row_max_update(plan, queries, &tile_pair);
+    }
+}

@@ -1,0 +1,185 @@
+/* tiles.c: tiles of keys and queries, read from the caller's memory and prepared for products. */
+#include "attention/tiles/tiles.h"
+#include "attention/terms/attention_rotation.h"
+#include "attention/terms/tables.h"
+#include "attention/terms/visibility.h"
+#include "attention/tiles/rows.h"
+#include "core/positions.h"
+#include "core/rotation/temperature.h"
+#include "core/scheme.h"
+#include <math.h>
+#include <string.h>
+
+static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n) {
+    int finite;
+    plan->kernels->finite_row_f32(x, n, &finite);
+    return finite;
+}
+
+/* -- key info -- */
+
+static void measure_key_tile(const int64_t *positions, const int64_t *order, gyre_key_tile *tile) {
+    tile->low = tile->high = positions[0];
+    tile->order_min = tile->order_max = order[0];
+    gyre_min_max(positions, tile->count, &tile->low, &tile->high);
+    gyre_min_max(order, tile->count, &tile->order_min, &tile->order_max);
+    tile->sorted = tile->consecutive = 1;
+    for (int64_t i = 1; i < tile->count; i++) {
+        tile->sorted &= order[i - 1] <= order[i];
+        tile->consecutive &= positions[i - 1] + 1 == positions[i];
+    }
+}
+
+static gyre_row_range rows_of_tile(const gyre_attention_plan *plan, int64_t batch, int64_t head, int64_t t) {
+    const int64_t first = t * KEY_TILE, left = plan->keys - first;
+    return (gyre_row_range){batch, head, first, left < KEY_TILE ? left : KEY_TILE};
+}
+
+void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t t, gyre_key_buffers *buffers) {
+    const gyre_row_range rows = rows_of_tile(plan, batch, 0, t);
+    gyre_key_tile *tile = &buffers->tiles[t];
+    *tile = (gyre_key_tile){.count = rows.count};
+    gyre_positions_read(&plan->args->k_pos, batch, rows.first, rows.count, buffers->positions + rows.first);
+    if (plan->by_order) gyre_order_read(plan, GYRE_ROLE_KEY, &rows, buffers->order + rows.first);
+    measure_key_tile(buffers->positions + rows.first, buffers->order + rows.first, tile);
+}
+
+/* -- keys and values -- */
+
+typedef enum kv_kind { KEYS, VALUES } kv_kind;
+
+/* to = rows of a tile.  Zero rows complete the last group of 16, because the transpose reads them. */
+static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *rows, kv_kind what, float *to, int64_t pad) {
+    const gyre_key_source *source = plan->source;
+    const int64_t channels = what == KEYS ? plan->head_dim : plan->value_dim;
+    const gyre_dtype dtype = what == KEYS ? source->k_dtype : source->v_dtype;
+    gyre_key_run run;
+    for (int64_t done = 0; done < rows->count; done += run.count) {
+        gyre_key_run_at(source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
+        const char *from = what == KEYS ? run.k : run.v;
+        const float *scale = what == KEYS ? run.k_scale : run.v_scale;
+        const int64_t row = (what == KEYS ? run.k_row_stride : run.v_row_stride) * (int64_t)gyre_dtype_size(dtype);
+        float *first = to + done * pad;
+        for (int64_t i = 0; i < run.count; i++) {
+            float *at = first + i * pad;
+            gyre_row_read(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
+            gyre_row_clear_padding(at, channels, pad);
+            if (scale) plan->kernels->scale_row_f32(at, pad, scale[i]);
+        }
+        if (what == KEYS && run.shift) gyre_attention_rotate_shift(plan, run.shift, run.count, first);
+    }
+    const int64_t complete = (rows->count + 15) / 16 * 16;
+    memset(to + rows->count * pad, 0, (size_t)((complete - rows->count) * pad) * sizeof *to);
+}
+
+static void transpose_rows(const gyre_attention_plan *plan, const float *rows, int64_t count, int64_t pad, float *columns) {
+    const gyre_transpose job = {(count + 15) / 16 * 16, pad, rows, pad, columns, KEY_TILE};
+    plan->kernels->transpose_f32(&job);
+}
+
+static void fill_keys(const gyre_attention_plan *plan, const gyre_row_range *rows, int64_t at, gyre_key_buffers *buffers,
+                      float *key_rows) {
+    const int64_t pad = plan->head_pad, n = rows->count;
+    gyre_key_tile *tile = &buffers->tiles[rows->first / KEY_TILE];
+    int finite = 1;
+    for (int far = 0; far <= plan->rotation.far; far++) {
+        const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .far = far};
+        float *k = plan->gradient ? buffers->k_rows[far] + at * pad : key_rows;
+        read_tile(plan, rows, KEYS, k, pad);
+        if (!plan->source->rotated) gyre_attention_rotate(plan, rows, &how, k);
+        if (plan->gradient) finite &= all_finite(plan, k, n * pad);
+        transpose_rows(plan, k, n, pad, buffers->k_columns[far] + at * pad);
+    }
+    if (plan->gradient) tile->k_finite = finite;
+}
+
+void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t, gyre_key_buffers *buffers,
+                        float *key_rows) {
+    const gyre_row_range rows = rows_of_tile(plan, item / plan->key_heads, item % plan->key_heads, t);
+    const int64_t at = (t - buffers->first_buffer_tile) * KEY_TILE, pad = plan->value_pad;
+    fill_keys(plan, &rows, at, buffers, key_rows);
+    float *v = plan->gradient ? key_rows : buffers->v_rows + at * pad;
+    read_tile(plan, &rows, VALUES, v, pad);
+    buffers->v_finite = all_finite(plan, v, rows.count * pad);
+    if (!plan->gradient) return;
+    buffers->tiles[t].v_finite = buffers->v_finite;
+    transpose_rows(plan, v, rows.count, pad, buffers->v_columns + at * pad);
+}
+
+void gyre_key_buffers_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_buffers *buffers,
+                           gyre_query_buffers *work) {
+    const int64_t batch = item / plan->key_heads;
+    const gyre_visible_range visible = gyre_visible_to_batch(plan, batch);
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_key_info_fill(plan, batch, t, buffers);
+        if (!gyre_visible_range_overlaps(visible, buffers->tiles[t].order_min, buffers->tiles[t].order_max)) continue;
+        gyre_key_tile_fill(plan, item, t, buffers, work->key_rows);
+    }
+}
+
+/* -- queries -- */
+
+/* 1: a key is at the query's own position.  Finds it only in tiles of consecutive positions, the usual case. */
+static int has_key_at(const gyre_attention_plan *plan, const gyre_key_buffers *keys, int64_t position) {
+    if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
+    const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
+    return t < plan->key_tiles && keys->tiles[t].consecutive && position >= keys->tiles[t].low &&
+           position <= keys->tiles[t].high;
+}
+
+/* Scores of a row are relative to its largest bias.  That is the bias of the nearest key.  Biases before and after the query
+ * may fall at two rates, so without a key at the query's own position it is the larger bias of the nearest keys on both
+ * sides. */
+static void find_bias(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q, int64_t i) {
+    const int64_t position = q->positions[i];
+    const gyre_query_token from = {position, q->order[i], q->batch, q->first + i, q->head};
+    int64_t nearest[2] = {position, position};
+    double bias[2] = {0, 0};
+    const int here = !plan->args->mask.data && has_key_at(plan, keys, position); /* a mask may exclude it */
+    int found = here || gyre_nearest_key(plan, keys, &from, GYRE_KEY_ANYWHERE, &nearest[0]);
+    if (found && nearest[0] != position) {
+        found = gyre_nearest_key(plan, keys, &from, GYRE_KEY_BEFORE, &nearest[0]);
+        found += gyre_nearest_key(plan, keys, &from, GYRE_KEY_AFTER, &nearest[found]);
+    }
+    const gyre_bias_row row = {q->head, position, nearest, found > 1 ? 2 : 1};
+    plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, bias);
+    const int larger = found > 1 && bias[1] > bias[0];
+    q->nearest[i] = nearest[larger];
+    q->bias[i] = isfinite(bias[larger]) ? bias[larger] : 0; /* infinity - infinity is no score */
+}
+
+/* A softcap needs the whole score. */
+static void find_biases(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *buffers) {
+    memset(buffers->bias, 0, sizeof buffers->bias);
+    memcpy(buffers->nearest, buffers->positions, (size_t)buffers->count * sizeof *buffers->nearest);
+    if (!plan->encoding || !plan->encoding->scheme->decays || plan->softcap > 0) return;
+    for (int64_t i = 0; i < buffers->count; i++)
+        find_bias(plan, keys, buffers, i);
+}
+
+void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_row_range *rows,
+                             gyre_query_buffers *buffers) {
+    buffers->batch = rows->batch;
+    buffers->head = rows->head;
+    buffers->first = rows->first;
+    buffers->count = rows->count;
+    gyre_positions_read(&plan->args->q_pos, rows->batch, rows->first, rows->count, buffers->positions);
+    gyre_order_read(plan, GYRE_ROLE_QUERY, rows, buffers->order);
+    buffers->low = buffers->high = buffers->positions[0];
+    buffers->order_min = buffers->order_max = buffers->order[0];
+    gyre_min_max(buffers->positions, rows->count, &buffers->low, &buffers->high);
+    gyre_min_max(buffers->order, rows->count, &buffers->order_min, &buffers->order_max);
+    find_biases(plan, keys, buffers);
+    for (int far = 0; far <= plan->rotation.far; far++) {
+        const gyre_attention_rotation how = {.role = GYRE_ROLE_QUERY, .far = far};
+        gyre_rows_read(plan, &plan->args->q, rows, buffers->q_rows[far], plan->head_pad);
+        gyre_attention_rotate(plan, rows, &how, buffers->q_rows[far]);
+    }
+    for (int64_t i = 0; i < rows->count; i++) {
+        buffers->scale[i] = plan->scale;
+        if (plan->encoding) buffers->scale[i] *= (float)gyre_temperature_at(plan->encoding, buffers->positions[i]);
+        for (int far = 0; far <= plan->rotation.far; far++)
+            plan->kernels->scale_row_f32(buffers->q_rows[far] + i * plan->head_pad, plan->head_pad, buffers->scale[i]);
+    }
+    if (plan->uses_tables) gyre_tables_bias_queries(plan, buffers);
+}

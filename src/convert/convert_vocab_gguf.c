@@ -1,0 +1,144 @@
+/* convert_vocab_gguf.c: the tokens of a GGUF, both ways. */
+#include "convert/convert_pre_tokenizer.h"
+#include "convert/convert_vocab.h"
+#include "tokenizer/gguf_strings.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- reading -- */
+static const gyre_gguf_value *value_of(const gyre_gguf *file, const char *key) {
+    const gyre_gguf_kv *pair = gyre_gguf_find_key(file, key);
+    return pair ? &pair->value : NULL;
+}
+
+static int64_t integer_or(const gyre_gguf *file, const char *key, int64_t fallback) {
+    const gyre_gguf_value *value = value_of(file, key);
+    int64_t x;
+    return value && value->type != GYRE_GGUF_ARRAY && gyre_gguf_integer(value, 0, &x) ? x : fallback;
+}
+
+static int is_string_array(const gyre_gguf_value *value) {
+    return value && value->type == GYRE_GGUF_ARRAY && value->element == GYRE_GGUF_STRING && value->count < INT32_MAX;
+}
+
+static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, const char *path, gyre_error *err) {
+    const gyre_gguf_value *tokens = value_of(file, "tokenizer.ggml.tokens");
+    const gyre_gguf_value *scores = value_of(file, "tokenizer.ggml.scores"),
+                          *types = value_of(file, "tokenizer.ggml.token_type");
+    if (!is_string_array(tokens)) return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.tokens: no list of words (%s)", path);
+    gyre_status status = gyre_convert_vocab_init(out, (int64_t)tokens->count, err);
+    const unsigned char *cursor = tokens->data;
+    for (int64_t i = 0; i < out->count && status == GYRE_OK; i++) {
+        size_t bytes;
+        double score = 0;
+        int64_t kind = GYRE_TOKEN_NORMAL;
+        const char *word = gyre_gguf_next_string(&cursor, &bytes);
+        status = gyre_convert_vocab_set_text(out, i, word, bytes, path, err);
+        if (scores && scores->count == tokens->count) (void)gyre_gguf_number(scores, (uint64_t)i, &score);
+        if (types && types->count == tokens->count) (void)gyre_gguf_integer(types, (uint64_t)i, &kind);
+        out->id_to_token[i].score = (float)score;
+        out->id_to_token[i].kind = kind >= GYRE_TOKEN_NORMAL && kind <= GYRE_TOKEN_BYTE ? (int)kind : GYRE_TOKEN_NORMAL;
+    }
+    return status;
+}
+
+static gyre_status read_merges(gyre_convert_vocab *out, const gyre_gguf *file, const char *path, gyre_error *err) {
+    const gyre_gguf_value *merges = value_of(file, "tokenizer.ggml.merges");
+    if (!is_string_array(merges)) return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.merges: no list of words (%s)", path);
+    out->merges = calloc((size_t)merges->count + 1, sizeof *out->merges);
+    if (!out->merges) return gyre_fail(err, GYRE_ENOMEM, "tokens: no memory (%s)", path);
+    const unsigned char *cursor = merges->data;
+    for (uint64_t i = 0; i < merges->count; i++) {
+        size_t bytes;
+        const char *word = gyre_gguf_next_string(&cursor, &bytes);
+        char *copy = malloc(bytes + 1);
+        if (!copy) return gyre_fail(err, GYRE_ENOMEM, "tokens: no memory (%s)", path);
+        memcpy(copy, word, bytes);
+        copy[bytes] = '\0';
+        out->merges[out->merges_count++] = copy;
+    }
+    return GYRE_OK;
+}
+
+static char *text_at(const gyre_gguf *file, const char *key) {
+    const gyre_gguf_value *value = value_of(file, key);
+    if (!value || value->type != GYRE_GGUF_STRING) return NULL;
+    char *copy = malloc((size_t)value->count + 1);
+    if (!copy) return NULL;
+    memcpy(copy, value->data, (size_t)value->count);
+    copy[value->count] = '\0';
+    return copy;
+}
+
+static int32_t id_at(const gyre_gguf *file, const char *key, int64_t count) {
+    const int64_t id = integer_or(file, key, -1);
+    return id >= 0 && id < count ? (int32_t)id : -1;
+}
+
+static gyre_status read_pre_tokenizer(gyre_convert_vocab *out, const gyre_gguf *file, const char *path, gyre_error *err) {
+    int digits;
+    char *name = text_at(file, "tokenizer.ggml.pre");
+    snprintf(out->tokenizer_pre, sizeof out->tokenizer_pre, "%s", name ? name : "default");
+    free(name);
+    if (gyre_pre_tokenizer_pattern(out->tokenizer_pre, &digits)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "tokenizer.ggml.pre: no pattern is known for \"%s\" (%s)", out->tokenizer_pre,
+                     path);
+}
+
+gyre_status gyre_convert_vocab_from_gguf(gyre_convert_vocab *out, int *there, const gyre_gguf *file, const char *path,
+                                         gyre_error *err) {
+    const gyre_gguf_value *model = value_of(file, "tokenizer.ggml.model");
+    *there = model && !gyre_gguf_equals(model, "none") && !gyre_gguf_equals(model, "no_vocab");
+    if (!*there) return GYRE_OK;
+    const int byte_level = gyre_gguf_equals(model, "gpt2");
+    if (!byte_level && !gyre_gguf_equals(model, "llama"))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "tokenizer.ggml.model: neither llama nor gpt2 (%s)", path);
+    gyre_status status = read_tokens(out, file, path, err);
+    out->byte_level = byte_level;
+    if (status == GYRE_OK && byte_level) status = read_merges(out, file, path, err);
+    if (status == GYRE_OK && byte_level) status = read_pre_tokenizer(out, file, path, err);
+    out->begin = id_at(file, "tokenizer.ggml.bos_token_id", out->count);
+    out->end = id_at(file, "tokenizer.ggml.eos_token_id", out->count);
+    out->unknown = id_at(file, "tokenizer.ggml.unknown_token_id", out->count);
+    out->pad = id_at(file, "tokenizer.ggml.padding_token_id", out->count);
+    /* llama.cpp's defaults: sentencepiece's kind puts the begin token and a space before a text. */
+    out->adds_begin = integer_or(file, "tokenizer.ggml.add_bos_token", !byte_level) != 0;
+    out->adds_end = integer_or(file, "tokenizer.ggml.add_eos_token", 0) != 0;
+    out->space_prefix = integer_or(file, "tokenizer.ggml.add_space_prefix", !byte_level) != 0;
+    out->chat_template = text_at(file, "tokenizer.chat_template");
+    if (status != GYRE_OK) gyre_convert_vocab_free(out);
+    return status;
+}
+
+/* -- writing -- */
+static void put_id(gyre_gguf_writer *keys, const char *key, int32_t id) {
+    if (id >= 0) gyre_gguf_write_u32(keys, key, (uint32_t)id);
+}
+
+void gyre_convert_vocab_to_gguf(const gyre_convert_vocab *p, gyre_gguf_writer *keys) {
+    gyre_gguf_write_string(keys, "tokenizer.ggml.model", p->byte_level ? "gpt2" : "llama");
+    gyre_gguf_write_string(keys, "tokenizer.ggml.pre", p->byte_level ? p->tokenizer_pre : "default");
+    gyre_gguf_write_array(keys, "tokenizer.ggml.tokens", GYRE_GGUF_STRING, (uint64_t)p->count);
+    for (int64_t i = 0; i < p->count; i++)
+        gyre_gguf_write_array_string(keys, p->id_to_token[i].text, strlen(p->id_to_token[i].text));
+    if (!p->byte_level) gyre_gguf_write_array(keys, "tokenizer.ggml.scores", GYRE_GGUF_F32, (uint64_t)p->count);
+    for (int64_t i = 0; i < p->count && !p->byte_level; i++)
+        gyre_gguf_write_array_number(keys, GYRE_GGUF_F32, p->id_to_token[i].score);
+    gyre_gguf_write_array(keys, "tokenizer.ggml.token_type", GYRE_GGUF_I32, (uint64_t)p->count);
+    for (int64_t i = 0; i < p->count; i++)
+        gyre_gguf_write_array_number(keys, GYRE_GGUF_I32, p->id_to_token[i].kind);
+    if (p->byte_level) gyre_gguf_write_array(keys, "tokenizer.ggml.merges", GYRE_GGUF_STRING, (uint64_t)p->merges_count);
+    for (int64_t i = 0; i < p->merges_count && p->byte_level; i++)
+        gyre_gguf_write_array_string(keys, p->merges[i], strlen(p->merges[i]));
+    put_id(keys, "tokenizer.ggml.bos_token_id", p->begin);
+    put_id(keys, "tokenizer.ggml.eos_token_id", p->end);
+    put_id(keys, "tokenizer.ggml.unknown_token_id", p->unknown);
+    put_id(keys, "tokenizer.ggml.padding_token_id", p->pad);
+    gyre_gguf_write_bool(keys, "tokenizer.ggml.add_bos_token", p->adds_begin);
+    gyre_gguf_write_bool(keys, "tokenizer.ggml.add_eos_token", p->adds_end);
+    gyre_gguf_write_bool(keys, "tokenizer.ggml.add_space_prefix", p->space_prefix);
+    if (p->chat_template) gyre_gguf_write_string(keys, "tokenizer.chat_template", p->chat_template);
+}

@@ -1,0 +1,202 @@
+#include "model/decoder.h"
+
+#include "core/exec.h"
+#include "model/ops/activation.h"
+
+#include <string.h>
+
+/* -- norms and linear maps -- */
+static void normalize(const gyre_decoder *d, const gyre_norm_weights *norm, int64_t rows, const float *in, float *out) {
+    const gyre_architecture *a = &d->net->arch;
+    const gyre_norm_args args = {a->norm, norm, a->norm_epsilon, rows, a->model_dim};
+    gyre_normalize_rows(&args, in, out, a->model_dim, NULL);
+}
+
+/* buffers.norm = norm(x), or x itself in families that normalize after the block. */
+static void pre_norm(gyre_decoder *d, const gyre_norm_weights *norm, int64_t rows) {
+    if (norm->gain)
+        normalize(d, norm, rows, d->buffers.x, d->buffers.norm);
+    else
+        memcpy(d->buffers.norm, d->buffers.x, (size_t)(rows * d->net->arch.model_dim) * sizeof(float));
+}
+
+typedef struct row_block {
+    const float *x;
+    int64_t rows;
+} row_block;
+
+static gyre_gemm gemm_of(const gyre_affine *map, row_block in, float *y, int64_t y_row_stride, int accumulate) {
+    return (gyre_gemm){&map->w, map->bias, in.x, y, in.rows, map->w.in, y_row_stride, accumulate};
+}
+
+static void linear(const gyre_decoder *d, const gyre_affine *map, row_block in, float *y, int64_t y_row_stride,
+                   int accumulate) {
+    const gyre_gemm gemm = gemm_of(map, in, y, y_row_stride, accumulate);
+    gyre_gemm_run(&gemm, d->kernels, d->buffers.gemm_scratch, d->exec);
+}
+
+/* Up to three maps of the same rows, their outputs side by side in a row of y.  Wakes the threads once for all of them. */
+static void linears_side_by_side(const gyre_decoder *d, const gyre_affine *maps, int count, row_block in, float *y,
+                                 int64_t y_row_stride) {
+    gyre_gemm gemms[3];
+    int n = 0;
+    for (; n < count && maps[n].w.out > 0; n++) {
+        gemms[n] = gemm_of(&maps[n], in, y, y_row_stride, 0);
+        y += maps[n].w.out;
+    }
+    gyre_gemm_run_many(gemms, n, d->kernels, d->buffers.gemm_scratch, d->exec);
+}
+
+/* -- embedding -- */
+gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t rows) {
+    const gyre_network *n = d->net;
+    const int64_t model_dim = n->arch.model_dim;
+    const float scale = (float)n->arch.embed_scale;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = d->buffers.x + i * model_dim;
+        gyre_matrix_row(&n->embedding.w, d->kernels, tokens[i], row);
+        for (int64_t c = 0; scale != 1 && c < model_dim; c++)
+            row[c] *= scale;
+    }
+    if (n->embed_norm.gain) normalize(d, &n->embed_norm, rows, d->buffers.x, d->buffers.x);
+    if (!(gyre_encoding_places(d->encoding) & GYRE_PLACE_INPUT)) return GYRE_OK;
+    const gyre_tables tables = {.input = n->input};
+    const gyre_positions positions = {.base = d->cached};
+    const gyre_view view = gyre_dense(d->buffers.x, GYRE_DTYPE_F32, 1, rows, 1, model_dim);
+    const gyre_cview in = gyre_const(view);
+    return gyre_add_input(d->encoding, &tables, &positions, &in, &view, NULL, NULL);
+}
+
+/* -- attention block -- */
+static void clamp(float *x, int64_t n, float limit) {
+    for (int64_t i = 0; i < n; i++)
+        x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+}
+
+/* The norm of queries or keys, each head by itself or all heads at once (olmo2). */
+static void normalize_heads(const gyre_decoder *d, const gyre_norm_weights *norm, const gyre_head_layout *heads,
+                            int64_t rows) {
+    const gyre_architecture *a = &d->net->arch;
+    if (!norm->gain) return;
+    const int all_at_once = norm->dim != a->head_dim;
+    const gyre_norm_args args = {a->norm, norm, a->norm_epsilon, all_at_once ? 1 : heads->count, heads->stride};
+    for (int64_t r = 0; r < rows; r++) {
+        float *row = d->buffers.qkv + r * d->qkv_dim + heads->offset;
+        gyre_normalize_rows(&args, row, row, heads->stride, NULL);
+    }
+}
+
+static gyre_view heads_view(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows) {
+    gyre_view view =
+        gyre_dense(d->buffers.qkv + heads->offset, GYRE_DTYPE_F32, 1, rows, heads->count, d->net->arch.head_dim);
+    view.stride[0] = rows * d->qkv_dim;
+    view.stride[1] = d->qkv_dim;
+    view.stride[2] = heads->stride;
+    return view;
+}
+
+gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens) {
+    const gyre_architecture *a = &d->net->arch;
+    const int group = d->net->layer[layer].group;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    args.encoding = gyre_decoder_encoding(d, group);
+    args.tables = d->tables.layer ? &d->tables.layer[layer] : NULL;
+    args.q = gyre_const(heads_view(d, &d->net->q, rows));
+    args.q_pos.base = tokens - rows;
+    args.q_pos.context_length = d->net->group[group].shares_main ? d->length : 0;
+    args.scale = d->net->group[group].scale;
+    args.window = d->net->group[group].window;
+    args.softcap = a->attn_softcap;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
+    args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim);
+    return args;
+}
+
+/* buffers.attn_out = attention over the cache, after the keys and values of these rows are appended to it. */
+static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted) {
+    const gyre_network_layer *l = &d->net->layer[layer];
+    const gyre_positions positions = {.base = d->cached};
+    const int64_t sequence = 0;
+    const gyre_cview k = gyre_const(heads_view(d, &d->net->k, rows)), v = gyre_const(heads_view(d, &d->net->v, rows));
+    linears_side_by_side(d, l->qkv, 3, (row_block){d->buffers.norm, rows}, d->buffers.qkv, d->qkv_dim);
+    if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
+    normalize_heads(d, &l->query_norm, &d->net->q, rows);
+    normalize_heads(d, &l->key_norm, &d->net->k, rows);
+    const gyre_status status = gyre_cache_append(d->cache[layer], 0, &k, &v, &positions, d->exec, NULL);
+    if (status || !wanted) return status;
+    const gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, d->cached + rows);
+    return gyre_cache_attention(d->cache[layer], &sequence, &args, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes,
+                                d->exec, NULL);
+}
+
+/* x += scale * post_norm(map(in)): the end of a block. */
+static void add_to_residual(const gyre_decoder *d, const gyre_affine *map, const gyre_norm_weights *post, row_block in) {
+    const gyre_architecture *a = &d->net->arch;
+    const float scale = (float)a->residual_scale;
+    if (!post->gain && scale == 1) {
+        linear(d, map, in, d->buffers.x, a->model_dim, 1);
+        return;
+    }
+    linear(d, map, in, d->buffers.block_out, a->model_dim, 0);
+    if (post->gain) normalize(d, post, in.rows, d->buffers.block_out, d->buffers.block_out);
+    for (int64_t i = 0; i < in.rows * a->model_dim; i++)
+        d->buffers.x[i] += scale * d->buffers.block_out[i];
+}
+
+/* -- mlp block -- */
+typedef struct activation_job {
+    const gyre_decoder *d;
+    int64_t rows;
+} activation_job;
+
+enum { ACTIVATION_ROWS = 32 }; /* rows of a task */
+
+static void activate_rows(void *arg, int64_t i) {
+    const activation_job *job = arg;
+    const gyre_architecture *a = &job->d->net->arch;
+    const int64_t first = i * ACTIVATION_ROWS, left = job->rows - first, gate_up_dim = (a->gated ? 2 : 1) * a->mlp_dim;
+    gyre_activate(job->d->kernels, a->activation, a->gated, left < ACTIVATION_ROWS ? left : ACTIVATION_ROWS, a->mlp_dim,
+                  job->d->buffers.gate_up + first * gate_up_dim, job->d->buffers.mlp_act + first * a->mlp_dim);
+}
+
+/* buffers.mlp_act = act(gate) * up of buffers.norm. */
+static void mlp(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
+    const gyre_architecture *a = &d->net->arch;
+    const int64_t tasks = (rows + ACTIVATION_ROWS - 1) / ACTIVATION_ROWS;
+    activation_job job = {d, rows};
+    linears_side_by_side(d, l->gate_up, 2, (row_block){d->buffers.norm, rows}, d->buffers.gate_up,
+                         (a->gated ? 2 : 1) * a->mlp_dim);
+    gyre_parallel(d->exec, activate_rows, &job, tasks);
+}
+
+/* -- layers -- */
+/* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has one of its own,
+ * is taken before the attention block adds to x. */
+gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted) {
+    const int64_t layers = d->net->arch.layers;
+    const int parallel = d->net->arch.parallel_residual;
+    for (int64_t i = 0; i < layers; i++) {
+        const gyre_network_layer *l = &d->net->layer[i];
+        const int store_only = i + 1 == layers && !wanted;
+        pre_norm(d, &l->attn_norm, rows);
+        const gyre_status status = attention(d, i, rows, !store_only);
+        if (status || store_only) return status;
+        if (parallel && l->mlp_norm.gain) pre_norm(d, &l->mlp_norm, rows);
+        add_to_residual(d, &l->o, &l->post_attn_norm, (row_block){d->buffers.attn_out, rows});
+        if (!parallel) pre_norm(d, &l->mlp_norm, rows);
+        mlp(d, l, rows);
+        add_to_residual(d, &l->down, &l->post_mlp_norm, (row_block){d->buffers.mlp_act, rows});
+    }
+    return GYRE_OK;
+}
+
+/* -- logits -- */
+void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits) {
+    const gyre_architecture *a = &d->net->arch;
+    const float scale = (float)a->logit_scale;
+    normalize(d, &d->net->final_norm, wanted, d->buffers.x + (rows - wanted) * a->model_dim, d->buffers.norm);
+    linear(d, &d->net->lm_head, (row_block){d->buffers.norm, wanted}, logits, a->vocab, 0);
+    for (int64_t i = 0; scale != 1 && i < wanted * a->vocab; i++)
+        logits[i] *= scale;
+    if (a->logit_softcap > 0) gyre_softcap(d->kernels, logits, wanted * a->vocab, a->logit_softcap);
+}

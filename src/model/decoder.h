@@ -1,0 +1,66 @@
+/* decoder.h: the forward pass of a decoder of any family, over some tokens of one sequence.
+ *
+ *     gyre_decoder_embed      x = embeddings (+ positions at the input)
+ *     gyre_decoder_forward    per layer:
+ *                                 norm -> qkv -> cache append -> attention -> o -> + x      attention block
+ *                                 norm -> gate, up -> activation -> down -> + x             mlp block
+ *     gyre_decoder_logits     final norm -> lm_head -> logits */
+#ifndef GYRE_MODEL_DECODER_H
+#define GYRE_MODEL_DECODER_H
+#include "gyre/gyre_cache.h"
+#include "model/layer_tables.h"
+#include "model/network.h"
+
+enum { GYRE_PREFILL_CHUNK = 512 }; /* tokens of a pass: enough for the matrix products, few enough to stay in cache */
+
+/* The activations of a pass, `rows` rows of each. */
+typedef struct gyre_decoder_buffers {
+    float *x, *norm;          /* [model_dim] residual stream; its norm */
+    float *qkv;               /* [qkv_dim], heads as the network's q, k and v say */
+    float *attn_out;          /* [heads][head_dim] */
+    float *block_out;         /* [model_dim] output of a block that is not added to x at once */
+    float *gate_up, *mlp_act; /* [mlp_dim], [2 mlp_dim] if gated; [mlp_dim] */
+    float *gemm_scratch;      /* of gyre_gemm_run */
+    void *attn_scratch;       /* of gyre_cache_attention */
+    size_t attn_scratch_bytes;
+    float *memory; /* holds all of the above but attn_scratch */
+    int64_t memory_floats;
+} gyre_decoder_buffers;
+
+typedef struct gyre_decoder {
+    const gyre_network *net;
+    const gyre_kernels *kernels;
+    const gyre_exec *exec;
+    const gyre_encoding *encoding; /* of the main group and groups that share it; other groups use the network's */
+    gyre_layer_tables tables;      /* of a model made here; otherwise empty */
+    gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length */
+    int64_t cached;                /* tokens in the cache = position of the next token */
+    int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
+    int64_t qkv_dim;               /* channels of a row of qkv */
+    gyre_decoder_buffers buffers;
+} gyre_decoder;
+
+/* Creates the caches and buffers of an empty sequence.  After an error the caller calls gyre_decoder_free.
+ * Errors: EINVAL (an encoding with tables that the model does not have), those of gyre_cache_create, ENOMEM. */
+gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
+                                gyre_error *err);
+void gyre_decoder_free(gyre_decoder *d);
+/* out = bytes of caches, activations and scratch. */
+int64_t gyre_decoder_bytes(const gyre_decoder *d);
+
+/* out = the encoding of a layer group. */
+static inline const gyre_encoding *gyre_decoder_encoding(const gyre_decoder *d, int group) {
+    return d->net->group[group].shares_main ? d->encoding : d->net->group[group].encoding;
+}
+
+/* buffers.x = embeddings of `rows` tokens, with positions added if the encoding adds them at the input. */
+gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t rows);
+/* Runs all layers over the `rows` tokens in buffers.x and appends their keys and values to the caches.
+ * wanted 0: no logits will be asked for, so the last layer only stores its keys and values. */
+gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted);
+/* logits[wanted][vocab] of the last `wanted` of `rows` rows of buffers.x. */
+void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits);
+/* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */
+gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens);
+
+#endif

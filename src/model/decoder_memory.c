@@ -1,0 +1,142 @@
+/* decoder_memory.c: the caches, activations and scratch of a decoder. */
+#include "core/encoding.h"
+#include "model/decoder.h"
+#include "model/ops/float_buffer.h"
+#include "model/ops/linear.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+
+static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *options, gyre_error *err) {
+    const gyre_architecture *a = &d->net->arch;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
+    config.heads = a->kv_heads;
+    config.head_dim = a->head_dim;
+    config.max_tokens = options->max_tokens;
+    config.key_dtype = config.value_dtype = options->cache_dtype;
+    d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
+    if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
+    for (int64_t layer = 0; layer < a->layers; layer++) {
+        config.encoding = gyre_decoder_encoding(d, d->net->layer[layer].group);
+        const gyre_status status = gyre_cache_create(&d->cache[layer], &config, NULL, err);
+        if (status) return status;
+    }
+    return GYRE_OK;
+}
+
+/* out = bytes for up to `rows` queries.  Layers of a group need the same, so one of each is asked. */
+static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
+    size_t max = 0;
+    for (int group = 0; group < d->net->groups; group++)
+        for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
+            if (d->net->layer[layer].group != group) continue;
+            const gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, rows);
+            const size_t bytes = gyre_cache_attention_scratch(d->cache[layer], NULL, &args, d->exec);
+            if (!bytes) return 0;
+            max = bytes > max ? bytes : max;
+            break;
+        }
+    return max;
+}
+
+static int64_t gemm_scratch(const gyre_decoder *d, int64_t rows) {
+    const gyre_network *n = d->net;
+    const int concurrency = d->exec ? (int)d->exec->concurrency : 1;
+    int64_t max = gyre_gemm_scratch(&n->lm_head.w, rows, concurrency);
+    for (int64_t i = 0; i < n->arch.layers; i++) {
+        const gyre_affine *linears[GYRE_LAYER_LINEARS];
+        gyre_network_layer_linears(&n->layer[i], linears);
+        for (int m = 0; m < GYRE_LAYER_LINEARS; m++) {
+            const int64_t floats = gyre_gemm_scratch(&linears[m]->w, rows, concurrency);
+            max = floats > max ? floats : max;
+        }
+    }
+    return max;
+}
+
+enum { BUFFERS = 8 };
+
+/* Points the buffers into `memory`, or counts only if that is NULL.  out = floats needed. */
+static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
+    const gyre_architecture *a = &d->net->arch;
+    gyre_decoder_buffers *b = &d->buffers;
+    float **parts[BUFFERS] = {&b->x,         &b->norm,    &b->qkv,     &b->attn_out,
+                              &b->block_out, &b->gate_up, &b->mlp_act, &b->gemm_scratch};
+    const int needs_block_out = d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1;
+    const int64_t sizes[BUFFERS] = {rows * a->model_dim,
+                                    rows * a->model_dim,
+                                    rows * d->qkv_dim,
+                                    rows * a->heads * a->head_dim,
+                                    needs_block_out ? rows * a->model_dim : 0,
+                                    rows * (a->gated ? 2 : 1) * a->mlp_dim,
+                                    rows * a->mlp_dim,
+                                    gemm_scratch(d, rows)};
+    int64_t sum = 0;
+    for (int i = 0; i < BUFFERS; i++) {
+        *parts[i] = memory ? memory + sum : NULL;
+        sum += gyre_round_up_floats(sizes[i]);
+    }
+    return sum;
+}
+
+static gyre_status allocate_buffers(gyre_decoder *d, int64_t max_tokens) {
+    const int64_t rows = max_tokens < GYRE_PREFILL_CHUNK ? max_tokens : GYRE_PREFILL_CHUNK;
+    gyre_decoder_buffers *b = &d->buffers;
+    b->memory_floats = assign_buffers(d, rows, NULL);
+    b->memory = gyre_alloc_floats(b->memory_floats);
+    if (!b->memory) return GYRE_ENOMEM;
+    (void)assign_buffers(d, rows, b->memory);
+    b->attn_scratch_bytes = attention_scratch(d, rows);
+    if (!b->attn_scratch_bytes) return GYRE_EINVAL;
+    b->attn_scratch = gyre_alloc_floats((int64_t)(b->attn_scratch_bytes / sizeof(float)) + 1);
+    return b->attn_scratch ? GYRE_OK : GYRE_ENOMEM;
+}
+
+/* For a model opened from files, which hold no position table but the input's.  Another encoding must have the same one. */
+static gyre_status check_tables(const gyre_decoder *d, gyre_error *err) {
+    const gyre_encoding *own = d->net->group[d->net->main_group].encoding;
+    for (int which = 0; which < GYRE_TABLE_COUNT; which++) {
+        const gyre_table_size *has = &own->table[which], *wants = &d->encoding->table[which];
+        if (wants->rows == 0 || (has->rows == wants->rows && has->heads == wants->heads && has->channels == wants->channels))
+            continue;
+        return gyre_fail(err, GYRE_EINVAL, "encoding: %s has a table that the model, with %s, has not (context)",
+                         gyre_kind_name(d->encoding->config.kind), gyre_kind_name(own->config.kind));
+    }
+    return GYRE_OK;
+}
+
+gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
+                                gyre_error *err) {
+    const gyre_architecture *a = &model->network->arch;
+    const gyre_encoding *encoding = options->encoding ? options->encoding : model->encoding;
+    gyre_blas_single_thread();
+    *d = (gyre_decoder){.net = model->network,
+                        .encoding = encoding,
+                        .kernels = encoding->kernels,
+                        .exec = options->exec,
+                        .qkv_dim = (a->heads + 2 * a->kv_heads) * a->head_dim};
+    gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
+    if (!status) status = create_caches(d, options, err);
+    if (status) return status;
+    status = allocate_buffers(d, options->max_tokens);
+    if (!status) return GYRE_OK;
+    return gyre_fail(err, status, "context: %s for %lld tokens (gyre_context_create)",
+                     status == GYRE_ENOMEM ? "out of memory" : "the encoding does not fit the model",
+                     (long long)options->max_tokens);
+}
+
+void gyre_decoder_free(gyre_decoder *d) {
+    gyre_layer_tables_free(&d->tables);
+    for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++)
+        gyre_cache_free(d->cache[layer]);
+    free(d->cache);
+    free(d->buffers.memory);
+    free(d->buffers.attn_scratch);
+}
+
+int64_t gyre_decoder_bytes(const gyre_decoder *d) {
+    int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
+    for (int64_t layer = 0; layer < d->net->arch.layers; layer++)
+        bytes += (int64_t)gyre_cache_get_usage(d->cache[layer]).bytes;
+    return bytes;
+}

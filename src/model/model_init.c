@@ -1,0 +1,57 @@
+/* model_init.c: the initial weights of a model. */
+#include "core/encoding.h"
+#include "files/fnv1a.h"
+#include "model/model.h"
+#include "model/ops/random.h"
+#include "util/error.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Standard deviation of a tensor's initial weights.  1 / sqrt(inputs) keeps the variance of what a matrix multiplies.
+ * The outputs of a block are scaled down by sqrt(2 layers), as in GPT-2. */
+static double init_std(const gyre_model *model, const gyre_tensor *tensor) {
+    const int ends_block = strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
+    if (strncmp(tensor->name, "model.layers.", 13) != 0) return 0.05;
+    const double std = 1 / sqrt((double)tensor->shape[1]);
+    return ends_block ? std / sqrt(2.0 * (double)model->config.layers) : std;
+}
+
+/* out = the initial value of entry i of a position table, from one normal draw. */
+static double init_table_entry(const gyre_model *model, const gyre_tensor *tensor, int64_t i, double normal) {
+    const int64_t rows = model->encoding->table[tensor->table].rows, row = i / tensor->shape[1];
+    gyre_table_entry entry = {0};
+    const gyre_status status = gyre_encoding_table_entry(model->encoding, (gyre_table)tensor->table, row / rows, row % rows,
+                                                         i % tensor->shape[1], &entry);
+    const double value = entry.initial_mean + entry.initial_deviation * normal;
+    if (status != GYRE_OK) return 0; /* cannot happen: every entry of the layout is one of the table */
+    return value < entry.minimum ? entry.minimum : value > entry.maximum ? entry.maximum : value;
+}
+
+/* Each tensor has a random stream of its own, seeded with the tensor's name.  Two models that differ only in their
+ * encoding therefore start from the same weights, so that the encodings can be compared. */
+static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
+    float *out = model->weights + tensor->offset;
+    const double std = init_std(model, tensor);
+    uint64_t state = seed;
+    state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
+    for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
+        const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
+        out[i] = tensor->rank == 1    ? 1.0f
+                 : tensor->table >= 0 ? (float)init_table_entry(model, tensor, i, normal)
+                                      : (float)(std * normal);
+    }
+}
+
+gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed, gyre_error *err) {
+    if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "model: out and config are needed (NULL given)");
+    gyre_model *model;
+    const gyre_status status = gyre_model_allocate(&model, config, err);
+    if (status != GYRE_OK) return status;
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
+        init_tensor(model, &tensor, seed);
+    }
+    *out = model;
+    return GYRE_OK;
+}

@@ -1,0 +1,82 @@
+/* config_document.c: the text of a config.json, checked and parsed. */
+#include "reading/config_document.h"
+
+#include "files/file_read.h"
+#include "files/json_load.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_CONFIG_MIB = 64, MAX_CONFIG_BYTES = MAX_CONFIG_MIB << 20 }; /* real ones have a few thousand bytes */
+
+gyre_status gyre_config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
+    struct stat info;
+    const int is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    const size_t length = strlen(path);
+    const char *slash = is_folder && length > 0 && path[length - 1] != '/' ? "/" : "";
+    if (snprintf(out, PATH_MAX, "%s%s%s", path, slash, is_folder ? GYRE_CONFIG_FILE : "") < PATH_MAX) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "%.100s...: the path is too long", path);
+}
+
+/* out = the encoding whose byte order mark an editor put before the text, or NULL.  No JSON reader takes one. */
+static const char *byte_order_mark(const char *text, size_t bytes) {
+    if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) return "UTF-8";
+    const int is_wide = bytes >= 2 && (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0);
+    return is_wide ? "UTF-16" : NULL;
+}
+
+/* jansson reports running out of memory the same way. */
+static gyre_status fail_parse(const json_error_t *error, const char *path, gyre_error *err) {
+    const int line = error->line > 0 ? error->line : 1;
+    (void)gyre_fail(err, GYRE_EFORMAT, "config.json: %.200s (%s, line %d)", error->text, path, line);
+    if (err && error->position > 0) err->offset = (uint64_t)error->position;
+    return GYRE_EFORMAT;
+}
+
+gyre_status gyre_config_document_parse(gyre_config_document *out, const char *text, size_t bytes, const char *path,
+                                       gyre_error *err) {
+    json_error_t error;
+    if (bytes > MAX_CONFIG_BYTES)
+        return gyre_fail(err, GYRE_EFORMAT, "config.json: longer than %d MiB (%s)", MAX_CONFIG_MIB, path);
+    const char *mark = byte_order_mark(text, bytes);
+    if (mark)
+        return gyre_fail(err, GYRE_EFORMAT,
+                         "config.json: begins with the byte order mark of %s; save it as UTF-8 without one (%s)", mark,
+                         path);
+    json_t *root = gyre_json_load(text, bytes, &error);
+    if (!root) return fail_parse(&error, path, err);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return gyre_fail(err, GYRE_EFORMAT, "config.json: not an object (%s)", path);
+    }
+    *out = (gyre_config_document){path, text, bytes, root, NULL};
+    return GYRE_OK;
+}
+
+gyre_status gyre_config_document_open(gyre_config_document *out, const char *path, gyre_error *err) {
+    struct stat info;
+    char *text = NULL;
+    size_t bytes = 0;
+    /* Weights are not read into memory just to find that they are not JSON. */
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > MAX_CONFIG_BYTES)
+        return gyre_fail(err, GYRE_EFORMAT, "%s: neither a GGUF file nor a config.json (longer than %d MiB)", path,
+                         MAX_CONFIG_MIB);
+    gyre_status status = gyre_file_read(path, &text, &bytes, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_config_document_parse(out, text, bytes, path, err);
+    if (status == GYRE_OK)
+        out->owned_text = text;
+    else
+        free(text);
+    return status;
+}
+
+void gyre_config_document_free(gyre_config_document *document) {
+    json_decref(document->root);
+    free(document->owned_text);
+    *document = (gyre_config_document){NULL, NULL, 0, NULL, NULL};
+}

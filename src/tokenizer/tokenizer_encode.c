@@ -1,0 +1,98 @@
+/* tokenizer_encode.c: text to ids. */
+#include "tokenizer/tokenizer_bpe.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct encoder {
+    const gyre_tokenizer *t;
+    const unsigned char *text;
+    size_t bytes;
+    unsigned flags;
+    gyre_bpe_scratch scratch;
+    gyre_ids ids;
+    int is_after_added;      /* an added token was found before */
+    unsigned char *prefixed; /* a copy of the text with a space before it */
+    size_t prefixed_capacity;
+} encoder;
+
+static gyre_status encode_word(void *ctx, const unsigned char *word, size_t bytes, gyre_error *err) {
+    encoder *e = ctx;
+    return gyre_bpe_encode_word(e->t, &e->scratch, word, bytes, &e->ids, err);
+}
+
+/* Encodes text[start .. end - 1], which holds no added token. */
+static gyre_status encode_plain(encoder *e, size_t start, size_t end, gyre_error *err) {
+    const size_t bytes = end - start;
+    if (bytes == 0) return GYRE_OK;
+    const int is_first = !e->is_after_added;
+    const int gets_space = is_first ? e->t->prepend_scheme != GYRE_PREPEND_NEVER && !(e->flags & GYRE_TOKENIZE_INSIDE)
+                                    : e->t->prepend_scheme == GYRE_PREPEND_ALWAYS;
+    if (!gets_space) return gyre_pre_tokenize(&e->t->steps, e->text + start, bytes, encode_word, e, err);
+    if (!e->prefixed || e->prefixed_capacity < bytes + 1) {
+        unsigned char *grown = realloc(e->prefixed, bytes + 1);
+        if (!grown) return gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory for %zu bytes", bytes);
+        e->prefixed = grown;
+        e->prefixed_capacity = bytes + 1;
+    }
+    e->prefixed[0] = ' ';
+    memcpy(e->prefixed + 1, e->text + start, bytes);
+    return gyre_pre_tokenize(&e->t->steps, e->prefixed, bytes + 1, encode_word, e, err);
+}
+
+static int is_white(unsigned char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Encodes text[start .. end - 1].  Splits it at the tokens of t->added[which].  What lies between them is searched for
+ * those of the next trie, and then encoded as plain text. */
+static gyre_status encode_span(encoder *e, int which, size_t start, size_t end, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    gyre_added_match found;
+    if (which == 2) return encode_plain(e, start, end, err);
+    while (status == GYRE_OK && gyre_added_trie_find(&e->t->added[which], &e->t->vocabulary, e->text, end, start,
+                                                     e->flags & GYRE_TOKENIZE_SPECIAL, &found)) {
+        const unsigned char strips = e->t->vocabulary.pieces[found.id].strips;
+        while (strips & GYRE_STRIPS_LEFT && found.start > start && is_white(e->text[found.start - 1]))
+            found.start--;
+        status = encode_span(e, which + 1, start, found.start, err);
+        if (status == GYRE_OK) status = gyre_ids_append(&e->ids, found.id, err);
+        e->is_after_added = 1;
+        while (strips & GYRE_STRIPS_RIGHT && found.end < end && is_white(e->text[found.end]))
+            found.end++;
+        start = found.end;
+    }
+    return status == GYRE_OK ? encode_span(e, which + 1, start, end, err) : status;
+}
+
+gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes, unsigned flags, int32_t **ids,
+                          int64_t *count, gyre_error *err) {
+    encoder e = {.t = tokenizer, .text = (const unsigned char *)(text ? text : ""), .bytes = bytes, .flags = flags};
+    gyre_status status = GYRE_OK;
+    if (!tokenizer || !ids || !count || (!text && bytes > 0)) return gyre_fail(err, GYRE_EINVAL, "tokenize: NULL");
+    if (bytes >= INT32_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "tokenize: %zu bytes at once, at most 2^31 - 2 (%s)", bytes, tokenizer->path);
+    if (flags & GYRE_TOKENIZE_BEGIN && tokenizer->info.adds_begin)
+        status = gyre_ids_append(&e.ids, tokenizer->info.begin, err);
+    if (tokenizer->info.kind == GYRE_TOKENIZER_BYTES) {
+        for (size_t i = 0; i < bytes && status == GYRE_OK; i++)
+            status = gyre_ids_append(&e.ids, e.text[i], err);
+    } else if (status == GYRE_OK) {
+        status = encode_span(&e, 0, 0, bytes, err);
+    }
+    /* The caller frees *ids, so it must not be NULL even without tokens. */
+    if (status == GYRE_OK && !e.ids.ids) {
+        e.ids.ids = malloc(sizeof *e.ids.ids);
+        if (!e.ids.ids) status = gyre_fail(err, GYRE_ENOMEM, "tokenize: no memory");
+    }
+    gyre_bpe_scratch_free(&e.scratch);
+    free(e.prefixed);
+    if (status == GYRE_OK) {
+        *ids = e.ids.ids;
+        *count = e.ids.count;
+    } else {
+        free(e.ids.ids);
+    }
+    return status;
+}

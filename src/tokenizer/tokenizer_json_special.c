@@ -1,0 +1,98 @@
+/* tokenizer_json_special.c: the special tokens of a tokenizer.json and of the files beside it. */
+#include "files/file_read.h"
+#include "files/json_load.h"
+#include "tokenizer/tokenizer_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t id_of(const gyre_tokenizer *t, const char *content) {
+    return content && *content ? gyre_vocabulary_find(&t->vocabulary, content, strlen(content)) : -1;
+}
+
+/* -- sibling files -- */
+/* out = the file's object, or NULL if it is missing or malformed.  Both mean that it says nothing. */
+static json_t *load_sibling_json(const char *folder, const char *name) {
+    char path[4096], *text;
+    size_t bytes;
+    json_error_t why;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) return NULL;
+    if (gyre_file_read(path, &text, &bytes, NULL) != GYRE_OK) return NULL;
+    json_t *root = gyre_json_load(text, bytes, &why);
+    free(text);
+    return root;
+}
+
+/* "bos_token" is a string or an object. */
+static int32_t settings_token_id(const gyre_tokenizer *t, const json_t *settings, const char *key) {
+    const json_t *value = json_object_get(settings, key);
+    return id_of(t, json_is_object(value) ? gyre_tokenizer_json_string(value, "content") : json_string_value(value));
+}
+
+/* "eos_token_id" is a number, or a list, of which the first counts. */
+static int32_t config_token_id(const gyre_tokenizer *t, const json_t *config, const char *key) {
+    const json_t *value = json_object_get(config, key);
+    if (json_is_array(value)) value = json_array_get(value, 0);
+    const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    return id >= 0 && id < t->vocabulary.count ? (int32_t)id : -1;
+}
+
+/* Fills in the special ids that are still missing. */
+static void read_sibling_files(gyre_tokenizer *t, const char *folder, int has_template) {
+    json_t *settings = load_sibling_json(folder, "tokenizer_config.json"),
+           *config = load_sibling_json(folder, "config.json");
+    const struct {
+        const char *name, *number;
+        int32_t *id;
+    } wanted[] = {{"bos_token", "bos_token_id", &t->info.begin},
+                  {"eos_token", "eos_token_id", &t->info.end},
+                  {"pad_token", "pad_token_id", &t->info.pad},
+                  {"unk_token", "unk_token_id", &t->info.unknown}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        if (*wanted[i].id < 0) *wanted[i].id = settings_token_id(t, settings, wanted[i].name);
+        if (*wanted[i].id < 0) *wanted[i].id = config_token_id(t, config, wanted[i].number);
+    }
+    if (!has_template && t->info.begin >= 0 && json_is_true(json_object_get(settings, "add_bos_token")))
+        t->info.adds_begin = 1;
+    json_decref(settings);
+    json_decref(config);
+}
+
+/* -- post_processor -- */
+/* Sets the begin token from a template that puts one before the text.  Returns 1 if there is a template. */
+static int read_template(const gyre_tokenizer_json_reader *r, const json_t *post, int depth) {
+    gyre_tokenizer *t = r->t;
+    const char *type = gyre_tokenizer_json_string(post, "type");
+    int32_t id = -1;
+    if (strcmp(type, "Sequence") == 0 && depth < 4) {
+        const json_t *list = json_object_get(post, "processors");
+        int found = 0;
+        for (size_t i = 0; i < json_array_size(list); i++)
+            found |= read_template(r, json_array_get(list, i), depth + 1);
+        return found;
+    }
+    if (strcmp(type, "TemplateProcessing") == 0) {
+        const json_t *list = json_object_get(post, "single");
+        const json_t *first = json_object_get(json_array_get(list, 0), "SpecialToken");
+        const json_t *last = json_object_get(json_array_get(list, json_array_size(list) - 1), "SpecialToken");
+        id = id_of(t, gyre_tokenizer_json_string(first, "id"));
+        if (last && last != first) gyre_tokenizer_add_note(t, "post_processor: no token is added at the end");
+    } else if (strcmp(type, "RobertaProcessing") == 0 || strcmp(type, "BertProcessing") == 0) {
+        id = id_of(t, json_string_value(json_array_get(json_object_get(post, "cls"), 0)));
+        gyre_tokenizer_add_note(t, "post_processor: no token is added at the end");
+    } else {
+        return 0;
+    }
+    if (id >= 0) {
+        t->info.begin = id;
+        t->info.adds_begin = 1;
+    }
+    return 1;
+}
+
+void gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader *r, const char *folder) {
+    r->t->info.unknown = id_of(r->t, gyre_tokenizer_json_string(r->model, "unk_token"));
+    const int has_template = read_template(r, json_object_get(r->root, "post_processor"), 0);
+    if (folder) read_sibling_files(r->t, folder, has_template);
+}

@@ -1,0 +1,94 @@
+#include "train/block.h"
+
+#include "model/ops/activation.h"
+#include "model/ops/float_buffer.h"
+
+#include <string.h>
+
+/* -- buffers -- */
+int64_t gyre_qkv_dim(const gyre_model_config *config) {
+    return (config->heads + 2 * config->kv_heads) * config->head_dim;
+}
+
+enum { BLOCK_BUFFERS = 11 };
+
+static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
+    const int64_t per_row[BLOCK_BUFFERS] = {
+        c->model_dim,   c->model_dim, 1, gyre_qkv_dim(c), c->heads * c->head_dim, c->heads, c->model_dim, c->model_dim, 1,
+        2 * c->mlp_dim, c->mlp_dim};
+    for (int i = 0; i < BLOCK_BUFFERS; i++)
+        sizes[i] = gyre_round_up_floats(per_row[i] * rows);
+}
+
+int64_t gyre_block_floats(const gyre_model_config *config, int64_t rows) {
+    int64_t sizes[BLOCK_BUFFERS], sum = 0;
+    block_sizes(config, rows, sizes);
+    for (int i = 0; i < BLOCK_BUFFERS; i++)
+        sum += sizes[i];
+    return sum;
+}
+
+void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory) {
+    int64_t sizes[BLOCK_BUFFERS];
+    block_sizes(config, rows, sizes);
+    float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
+                                    &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
+                                    &block->mlp_rstd, &block->gate_up,   &block->mlp_act};
+    block->rows = rows;
+    for (int i = 0; i < BLOCK_BUFFERS; i++) {
+        *parts[i] = memory;
+        memory += sizes[i];
+    }
+}
+
+void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]) {
+    const int64_t heads[3] = {config->heads, config->kv_heads, config->kv_heads};
+    const int64_t qkv_dim = gyre_qkv_dim(config);
+    for (int i = 0; i < 3; i++) {
+        views[i] = gyre_dense(qkv, GYRE_DTYPE_F32, batch, rows / batch, heads[i], config->head_dim);
+        views[i].stride[0] = rows / batch * qkv_dim;
+        views[i].stride[1] = qkv_dim;
+        qkv += heads[i] * config->head_dim;
+    }
+}
+
+/* -- weights -- */
+gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer, int64_t rows) {
+    const gyre_model_config *c = &model->config;
+    const float *w[GYRE_WEIGHT_FIRST_TABLE];
+    for (int i = 0; i < GYRE_WEIGHT_FIRST_TABLE; i++)
+        w[i] = model->weights + gyre_layer_tensor_offset(&model->layout, layer, i);
+    return (gyre_block_weights){.attn_norm = {w[GYRE_WEIGHT_ATTN_NORM], NULL, c->model_dim},
+                                .mlp_norm = {w[GYRE_WEIGHT_MLP_NORM], NULL, c->model_dim},
+                                .qkv = {w[GYRE_WEIGHT_Q], rows, c->model_dim, gyre_qkv_dim(c)},
+                                .o = {w[GYRE_WEIGHT_O], rows, c->heads * c->head_dim, c->model_dim},
+                                .gate_up = {w[GYRE_WEIGHT_GATE], rows, c->model_dim, 2 * c->mlp_dim},
+                                .down = {w[GYRE_WEIGHT_DOWN], rows, c->mlp_dim, c->model_dim}};
+}
+
+gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_weights *weights, int64_t rows) {
+    return (gyre_norm_args){GYRE_NORM_RMS, weights, model->config.norm_epsilon, rows, weights->dim};
+}
+
+/* -- forward -- */
+void gyre_block_forward_qkv(const gyre_model *model, int64_t layer, const gyre_block *block) {
+    const gyre_block_weights w = gyre_block_weights_of(model, layer, block->rows);
+    const gyre_norm_args norm = gyre_model_norm_args(model, &w.attn_norm, block->rows);
+    gyre_normalize_rows(&norm, block->x, block->attn_norm, w.attn_norm.dim, block->attn_rstd);
+    gyre_linear_forward(&w.qkv, block->attn_norm, 0, block->qkv);
+}
+
+void gyre_block_forward_output(const gyre_model *model, int64_t layer, const gyre_block *block, float *out) {
+    const gyre_model_config *c = &model->config;
+    const size_t bytes = (size_t)(block->rows * c->model_dim) * sizeof(float);
+    const gyre_block_weights w = gyre_block_weights_of(model, layer, block->rows);
+    const gyre_norm_args norm = gyre_model_norm_args(model, &w.mlp_norm, block->rows);
+    memcpy(block->attn_residual, block->x, bytes);
+    gyre_linear_forward(&w.o, block->attn_out, 1, block->attn_residual);
+    gyre_normalize_rows(&norm, block->attn_residual, block->mlp_norm, w.mlp_norm.dim, block->mlp_rstd);
+    gyre_linear_forward(&w.gate_up, block->mlp_norm, 0, block->gate_up);
+    gyre_activate(model->encoding->kernels, GYRE_ACTIVATION_SILU, 1, block->rows, c->mlp_dim, block->gate_up,
+                  block->mlp_act);
+    memcpy(out, block->attn_residual, bytes);
+    gyre_linear_forward(&w.down, block->mlp_act, 1, out);
+}

@@ -1,0 +1,49 @@
+/* block.h: one decoder layer in training.  Its forward pass stores what the gradient needs.
+ *
+ *     qkv           = W_qkv rmsnorm(x)                        gyre_block_forward_qkv
+ *     attn_out      = attention(qkv)                          gyre_attention, called by backprop.c
+ *     attn_residual = x + W_o attn_out                        gyre_block_forward_output
+ *     out           = attn_residual + W_down swiglu(W_gate_up rmsnorm(attn_residual)) */
+#ifndef GYRE_TRAIN_BLOCK_H
+#define GYRE_TRAIN_BLOCK_H
+#include "model/model.h"
+#include "model/ops/linear.h"
+
+/* The activations of one layer for `rows` tokens. */
+typedef struct gyre_block {
+    int64_t rows;
+    float *x;                     /* [rows][model_dim] input */
+    float *attn_norm, *attn_rstd; /* [rows][model_dim], [rows]: normalized x and 1 / rms */
+    float *qkv;                   /* [rows][qkv_dim] */
+    float *attn_out, *lse;        /* [rows][heads][head_dim], [rows][heads]: attention's output and log-sum-exp */
+    float *attn_residual;         /* [rows][model_dim] */
+    float *mlp_norm, *mlp_rstd;   /* [rows][model_dim], [rows]: normalized attn_residual and 1 / rms */
+    float *gate_up, *mlp_act;     /* [rows][2 mlp_dim], [rows][mlp_dim]: silu(gate) * up */
+} gyre_block;
+
+/* out = floats that the buffers of one block need. */
+int64_t gyre_block_floats(const gyre_model_config *config, int64_t rows);
+/* Points the buffers of a block into `memory`, each 64-byte aligned. */
+void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory);
+
+/* The weights of a layer, as maps of `rows` rows. */
+typedef struct gyre_block_weights {
+    gyre_norm_weights attn_norm, mlp_norm;
+    gyre_linear qkv, o, gate_up, down;
+} gyre_block_weights;
+gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer, int64_t rows);
+
+/* out = arguments of an RMSNorm of the model over `rows` rows.  weights is borrowed. */
+gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_weights *weights, int64_t rows);
+
+/* block->qkv from block->x. */
+void gyre_block_forward_qkv(const gyre_model *model, int64_t layer, const gyre_block *block);
+/* out[rows][model_dim] from block->x and block->attn_out.  out may be block->x. */
+void gyre_block_forward_output(const gyre_model *model, int64_t layer, const gyre_block *block, float *out);
+
+/* out = channels of a row of qkv: those of all query, key and value heads. */
+int64_t gyre_qkv_dim(const gyre_model_config *config);
+/* views = q, k and v inside qkv, each [batch, rows / batch, heads, head_dim]. */
+void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]);
+
+#endif

@@ -1,0 +1,20 @@
+/* error.c: the one place that formats error messages. */
+#include "util/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
+    if (!err) return status;
+    err->offset = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(err->text, sizeof err->text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+gyre_status(gyre_fail_errno)(gyre_error *err, const char *path, int code) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
+}

@@ -1,0 +1,17 @@
+/* error.h: how every function of Gyre reports a failure. */
+#ifndef GYRE_UTIL_ERROR_H
+#define GYRE_UTIL_ERROR_H
+#include "gyre/gyre.h"
+
+/* err->text = the formatted message, which reads "what: why (where)"; err->offset = 0.  Returns status.  err may be NULL. */
+gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#ifdef __clang_analyzer__ /* It does not look into error.c.  The macro tells it that gyre_fail returns its status. */
+#define gyre_fail(err, status, ...) ((void)gyre_fail(err, status, __VA_ARGS__), (status))
+#endif
+/* "PATH: what strerror says of `code`"; returns GYRE_EIO. */
+gyre_status gyre_fail_errno(gyre_error *err, const char *path, int code);
+#ifdef __clang_analyzer__
+#define gyre_fail_errno(err, path, code) ((void)gyre_fail_errno(err, path, code), GYRE_EIO)
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* file_write.c: write, fsync and close, with every error reported. */
+#include "util/file_write.h"
+
+#include "util/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int gyre_write_all(int fd, const void *bytes, size_t count) {
+    for (const char *from = bytes; count > 0;) {
+        const ssize_t wrote = write(fd, from, count);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return errno;
+        from += wrote;
+        count -= (size_t)wrote;
+    }
+    return 0;
+}
+
+int gyre_sync(int fd) {
+    if (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS) return 0;
+    return errno;
+}
+
+int gyre_sync_path(const char *path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    const int code = gyre_sync(fd);
+    close(fd);
+    return code;
+}
+
+int gyre_sync_parent(const char *path) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder) return ENAMETOOLONG;
+    if (length > 0)
+        snprintf(folder, sizeof folder, "%.*s", (int)length, path);
+    else
+        snprintf(folder, sizeof folder, "%s", slash ? "/" : ".");
+    return gyre_sync_path(folder);
+}
+
+int gyre_file_write(const char *path, const void *bytes, size_t count) {
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return errno;
+    int code = gyre_write_all(fd, bytes, count);
+    if (!code) code = gyre_sync(fd);
+    if (close(fd) != 0 && !code) code = errno;
+    return code;
+}

@@ -1,0 +1,124 @@
+/* gyre_cache.h: keys and values of tokens read before, for decoding.  Part of libgyre.
+ *
+ * A cache holds the keys and values of one layer for several sequences, in pages of a fixed number of tokens.
+ *
+ *     sequence 0   [page 4: tokens 0-63] [page 1: 64-127] [page 7: 128-150]
+ *     sequence 1   [page 4, shared     ] [page 2: 64-80 ]                      a fork that went on by itself
+ *
+ * A sequence is a list of ranges of slots in pages.  Sequences that share a prefix share its pages until one of them writes
+ * there.  A token keeps the position at which it was appended; moving it changes a number on its range.  So a shift touches
+ * no key, and a thousand shifts lose no more precision than one.
+ *
+ * No two calls may change a cache at the same time.  Calls that read (gyre_cache_attention, _tokens, _positions, _get_usage,
+ * _save) may run on several threads.  The conventions of gyre.h hold. */
+#ifndef GYRE_CACHE_H
+#define GYRE_CACHE_H
+#include "gyre/gyre.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gyre_cache gyre_cache;
+typedef enum gyre_cache_keys {
+    GYRE_CACHE_KEYS_RAW,    /* rotated each time they are read */
+    GYRE_CACHE_KEYS_ROTATED /* rotated once, before they are rounded to the cache's type */
+} gyre_cache_keys;
+typedef struct gyre_cache_config {
+    size_t size;                   /* set by GYRE_INIT */
+    const gyre_encoding *encoding; /* borrowed, must outlive the cache; NULL = positions are applied before */
+    gyre_cache_keys keys;          /* ROTATED needs LENGTH_POLICY_DECLARED, no xPos and no far distances (EUNSUPPORTED) */
+    gyre_dtype key_dtype, value_dtype; /* F32, F16, BF16 or Q8 */
+    int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 with Q8 */
+    int64_t value_dim;                 /* at most 1024; 0 = head_dim */
+    int64_t sequences;                 /* 0 .. sequences - 1; 0 = 1 */
+    int64_t max_tokens;                /* of all sequences together; shared ones count once */
+    int64_t page_tokens;               /* 0 = one page per sequence of max_tokens / sequences tokens: contiguous */
+    int64_t context_length;            /* ROTATED: the context length in use; 0 = the encoding's own.  RAW: attention takes
+                                        * that of each call; files tell encodings apart by this one */
+} gyre_cache_config;
+
+/* *out = an empty cache.  All memory is taken here: the pages, and one more than max_tokens needs, so that a shared page can
+ * be copied.  With malloc untouched pages cost nothing; on Linux huge pages of 2 MiB are asked for.
+ * Errors: EINVAL, EDTYPE (another type), ESHAPE (head_dim is not that of the encoding), EUNSUPPORTED, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
+                                                       const gyre_alloc *alloc, gyre_error *err);
+GYRE_API void gyre_cache_free(gyre_cache *cache); /* NULL is fine */
+/* out = its config, defaults filled in, encoding and context_length as gyre_cache_set_encoding left them. */
+GYRE_API const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache);
+
+/* Appends tokens: raw k [1, tokens, heads, head_dim] and v [1, tokens, heads, value_dim], F32, F16 or BF16, any strides, at
+ * `positions`.  All or nothing.  Behind shifted tokens a key is rotated for its position less their shift, and the shift is
+ * added when it is read: equal up to rounding, and the sequence keeps fewer ranges.
+ * positions->context_length: ROTATED 0, or a length with the frequencies of config.context_length; RAW ignored.
+ * Errors: EINVAL (also numbers that Q8 cannot hold: NaN, infinity, above a quarter of the largest float), ESHAPE, EDTYPE,
+ * ERANGE, ENOMEM (no page is free, even after tokens were moved together). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k,
+                                                       const gyre_cview *v, const gyre_positions *positions,
+                                                       const gyre_exec *exec, gyre_error *err);
+
+/* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v and k_pos are ignored, and
+ * args->encoding is the cache's.  mask and weights count the keys of the longest of these sequences; entries that a shorter
+ * one lacks are not read, and its weights there are 0.  Append the tokens of the queries first, so that they are among the
+ * keys.  Up to 8 queries a row read each key and value once for all heads that share them, split over the keys, so that all
+ * threads help one sequence.
+ * Errors: as gyre_attention; EINVAL (a packed batch, dropout, ROTATED keys under another context length than theirs). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,
+                                                          const gyre_attention_args *args, void *scratch, size_t bytes,
+                                                          const gyre_exec *exec, gyre_error *err);
+/* out = bytes of scratch for it; 0 = invalid args.  sequences NULL = any sequences, up to max_tokens long, so that scratch
+ * can be taken before there are tokens.  The size for a number of queries and rows serves fewer of either. */
+GYRE_API size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                             const gyre_attention_args *args, const gyre_exec *exec);
+
+/* out = tokens of a sequence; -1 where there is no such sequence. */
+GYRE_API int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence);
+/* out[i] = current position on `axis` of token first + i, i < count.  Errors: EINVAL (outside the sequence). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first,
+                                                          int64_t count, int64_t axis, int64_t *out, gyre_error *err);
+/* Removes tokens first .. first + count - 1.  Later tokens keep their positions.
+ * Errors: EINVAL; ENOMEM (too many ranges: each hole inside a page makes one). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
+                                                       gyre_error *err);
+/* Adds delta[axis] to the positions of tokens first .. first + count - 1.  Keys rotate by it; factors are not applied again.
+ * Errors: EINVAL; ERANGE (a position past 2^31, or past the end of the encoding); ENOMEM (too many ranges). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
+                                                      const int64_t delta[GYRE_MAX_AXES], gyre_error *err);
+/* Makes sequence `to` a copy of `from`, whatever it was.  They share pages until one of them writes.
+ * Errors: EINVAL; ENOMEM (too many ranges; `to` is as it was). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to, gyre_error *err);
+/* StreamingLLM (Xiao 2023, arXiv 2309.17453): keeps the first `sinks` tokens and the last window - sinks, at positions
+ * 0 .. window - 1 on all axes.  A sequence of at most `window` tokens stays as it is.  *next (may be NULL) = the position
+ * after the last token, on axis 0.
+ * Errors: EINVAL; ERANGE (the encoding has no position window - 1); ENOMEM (too many ranges). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window,
+                                                      int64_t *next, gyre_error *err);
+/* Moves the cache to another encoding at context_length (0 = its own) without reading the text again: a LongRoPE model past
+ * its switch, a changed base or factor.  Raw keys stay.  Rotated keys rotate by the difference, factors included, and are
+ * rounded once more.  Both encodings must rotate the same channels in the same layout, and the old one must still exist.
+ * Errors: EINVAL (another layout), ESHAPE (other channels), EUNSUPPORTED (another number of axes; ROTATED keys cannot be
+ * kept under it), ERANGE (it has no position for some token). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *encoding,
+                                                             int64_t context_length, const gyre_exec *exec, gyre_error *err);
+
+typedef struct gyre_cache_usage {
+    size_t bytes; /* taken at creation */
+    size_t used;  /* of them, in pages that hold tokens */
+    int64_t pages, free_pages;
+    int64_t tokens, shared_tokens; /* of all sequences; of them, held by more than one sequence, each counted once */
+} gyre_cache_usage;
+GYRE_API gyre_cache_usage gyre_cache_get_usage(const gyre_cache *cache);
+
+/* Writes all sequences and a checksum to a file, which appears whole or not at all.  The mode of a replaced file stays.  A
+ * symbolic link is replaced, not followed.  Errors: EINVAL, EIO. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err);
+/* *out = the cache that was saved.  encoding: that of the saved cache; the file knows it by its frequencies.
+ * Errors: EINVAL (another encoding), EIO, EFORMAT (with the offset), EUNSUPPORTED (ROTATED keys cannot be kept under it),
+ * ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encoding *encoding,
+                                                     const gyre_alloc *alloc, gyre_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GYRE_CACHE_H */

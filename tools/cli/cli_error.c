@@ -1,0 +1,54 @@
+/* cli_error.c: messages on stderr. */
+#include "tools/cli/cli_error.h"
+#include "tools/cli/cli_progress.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *command_name = "gyre";
+
+void cli_set_command_name(const char *name) {
+    command_name = name;
+}
+
+/* Prints one line even if a file name contains line breaks: control characters become '?'.  UTF-8 is kept. */
+static void print_line(const char *format, va_list arguments, const char *end) {
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    cli_progress_erase();
+    fprintf(stderr, "gyre: %s%s\n", text, end);
+}
+
+int cli_fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_line(format, arguments, "");
+    va_end(arguments);
+    return CLI_FAILED;
+}
+
+int cli_fail_error(const gyre_error *err) {
+    const size_t length = strlen(err->text);
+    if (length && err->text[length - 1] == ')') return cli_fail("%s", err->text);
+    return cli_fail("%s (%s)", err->text, command_name); /* it did not say where */
+}
+
+void cli_warn(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_line(format, arguments, "");
+    va_end(arguments);
+}
+
+void cli_usage_error(const char *format, ...) {
+    char where[64];
+    snprintf(where, sizeof where, " (try %s --help)", command_name);
+    va_list arguments;
+    va_start(arguments, format);
+    print_line(format, arguments, where);
+    va_end(arguments);
+    exit(CLI_USAGE);
+}

@@ -1,0 +1,76 @@
+/* cli_json.c: JSON results. */
+#include "tools/cli/cli_json.h"
+#include "tools/cli/cli_error.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_json_write(FILE *file, json_t *root) {
+    int bad = 1;
+    if (root) bad = json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF;
+    if (!root) return cli_fail("JSON: out of memory (result)");
+    json_decref(root);
+    return bad ? cli_fail("JSON: %s (writing the result)", strerror(errno)) : 0;
+}
+
+int cli_json_line(json_t *root) {
+    if (!root) return cli_fail("JSON: out of memory (result)");
+    const int bad = json_dumpf(root, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
+    json_decref(root);
+    return bad ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+}
+
+json_t *cli_json_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *cli_json_hash(uint64_t hash) {
+    return json_sprintf("fnv1a64:%016llx", (unsigned long long)hash);
+}
+
+json_t *cli_json_nonzero(int64_t value) {
+    return value ? json_integer(value) : json_null();
+}
+
+json_t *cli_json_text(const char *text) {
+    if (!text) return json_null();
+    json_t *string = json_string(text);
+    if (string) return string;
+    char *plain = strdup(text);
+    for (char *c = plain; c && *c; c++)
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    string = plain ? json_string(plain) : NULL;
+    free(plain);
+    return string;
+}
+
+int cli_json_set(json_t *object, const char *key, json_t *value) {
+    return json_object_set_new(object, key, value) != 0;
+}
+
+json_t *cli_json_checked(json_t *json, int failed) {
+    if (!failed) return json;
+    json_decref(json);
+    return NULL;
+}
+
+json_t *cli_json_append(json_t *list, json_t *value) {
+    if (list) return cli_json_checked(list, json_array_append_new(list, value) != 0);
+    json_decref(value);
+    return NULL;
+}
+
+json_t *cli_json_numbers(const double *values, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++)
+        list = cli_json_append(list, json_real(values[i]));
+    return list;
+}
+
+json_t *cli_json_integers(const int64_t *values, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++)
+        list = cli_json_append(list, json_integer((json_int_t)values[i]));
+    return list;
+}

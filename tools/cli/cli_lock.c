@@ -1,0 +1,32 @@
+/* cli_lock.c: lock files. */
+#include "tools/cli/cli_lock.h"
+#include "tools/cli/cli_error.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    lock->file = -1;
+    if (length + 6 > sizeof lock->path) return gyre_fail(err, GYRE_EINVAL, "path: too long a name (%.200s...)", path);
+    snprintf(lock->path, sizeof lock->path, "%.*s.lock", (int)length, path);
+    lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock->file < 0) return gyre_fail(err, GYRE_EIO, "folder: cannot be written: %s (%s)", strerror(errno), path);
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(lock->file, F_SETLK, &all) == 0) return GYRE_OK;
+    close(lock->file);
+    lock->file = -1;
+    return gyre_fail(err, GYRE_EIO, "folder: another run is writing it (%s)", path);
+}
+
+/* Removes the name before the lock is released: whoever opens it afterwards creates a new file. */
+void cli_lock_release(cli_lock *lock) {
+    if (lock->file < 0) return;
+    unlink(lock->path);
+    close(lock->file);
+    lock->file = -1;
+}

@@ -1,0 +1,172 @@
+/* cli_parse.c: the option parser of every subcommand, on top of argp. */
+#include "tools/cli/cli_parse.h"
+#include "tools/cli/cli_error.h"
+#include "tools/cli/cli_values.h"
+#include "util/suggest.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_THREADS = 1024, KEY_THREADS = 0x100, KEY_JSON };
+
+/* Negative groups: argp prints them after the command's own options. */
+static const struct {
+    unsigned flag;
+    struct argp_option option;
+} common_options[] = {
+    {CLI_THREADS,
+     {"threads", KEY_THREADS, "N", 0, "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", -2}},
+    {CLI_JSON, {"json", KEY_JSON, NULL, 0, "Print JSON for machines", -2}},
+    {CLI_OUTPUT, {"output", 'o', "FILE", 0, "Write the result to FILE, whole or not at all (default: standard output)", -2}},
+    {0, {"help", 'h', NULL, 0, "Print this help", -1}}};
+enum { COMMON_OPTIONS = sizeof common_options / sizeof *common_options };
+
+/* Shared by the parsers of one command. */
+typedef struct parse_state {
+    const struct argp *command, *common;
+    cli_options *options;
+} parse_state;
+
+/* Removes argp's note that the value of --output also applies to -o. */
+static char *filter_help(int key, const char *text, void *input) {
+    (void)input;
+    return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
+
+static error_t parse_common(int key, char *text, struct argp_state *state) {
+    parse_state *p = state->input;
+    switch (key) {
+    case KEY_THREADS:
+        p->options->threads = (int)cli_integer("--threads", text, 0, MAX_THREADS);
+        return 0;
+    case KEY_JSON:
+        p->options->json = 1;
+        return 0;
+    case 'o':
+        if (!*text) cli_usage_error("--output: the name of the file is empty");
+        p->options->output = text;
+        return 0;
+    case 'h':
+        state->flags &= ~(unsigned)ARGP_NO_ERRS; /* ARGP_NO_ERRS also suppresses help */
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        /* Help longer than the stdio buffer may have failed earlier. */
+        exit(fflush(stdout) || ferror(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+enum { MAX_OPTIONS = 64, MAX_NAME_LENGTH = 32 };
+
+/* out = the number of options that the command has in all. */
+static int list_options(const parse_state *p, const struct argp_option *out[MAX_OPTIONS]) {
+    const struct argp_option *const tables[] = {p->command->options, p->common->options};
+    int count = 0;
+    for (int i = 0; i < 2; i++)
+        for (const struct argp_option *o = tables[i]; o && (o->name || o->doc) && count < MAX_OPTIONS; o++)
+            if (o->name) out[count++] = o; /* no name: a heading */
+    return count;
+}
+
+/* Reports a wrong option itself: getopt's own messages have another form, and its silent mode says only that something is
+ * wrong with `text`. */
+static _Noreturn void option_error(const parse_state *p, const char *text) {
+    if (strncmp(text, "--", 2) != 0) cli_usage_error("%s: no such option, or its value is missing", text);
+    const struct argp_option *options[MAX_OPTIONS], *found = NULL;
+    const char *names[MAX_OPTIONS];
+    char name[MAX_NAME_LENGTH + 2];
+    const size_t length = strcspn(text + 2, "="), kept = length < sizeof name ? length : sizeof name - 1;
+    memcpy(name, text + 2, kept);
+    name[kept] = 0;
+    const int all = list_options(p, options);
+    for (int i = 0; i < all; i++) {
+        names[i] = options[i]->name;
+        if (strncmp(names[i], name, kept) != 0) continue;
+        const int exact = strlen(names[i]) == kept;
+        if (found && !exact) cli_usage_error("--%s: begins both --%s and --%s", name, found->name, names[i]);
+        found = options[i];
+        if (exact) break;
+    }
+    if (found && found->arg) cli_usage_error("--%s: its value %s is missing", found->name, found->arg);
+    if (found) cli_usage_error("--%s: takes no value", found->name);
+    const char *nearest = gyre_closest_name(name, names, all);
+    if (nearest) cli_usage_error("--%s: no such option; did you mean --%s?", name, nearest);
+    cli_usage_error("--%s: no such option", name);
+}
+
+static error_t parse_children(int key, char *text __attribute__((unused)), struct argp_state *state) {
+    parse_state *p = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = p->options;
+        state->child_inputs[1] = p;
+        return 0;
+    case ARGP_KEY_ERROR:
+        option_error(p, state->argv[state->next > 1 ? state->next - 1 : 1]);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void threads_from_environment(cli_options *options) {
+    const char *text = getenv("GYRE_THREADS");
+    if (options->threads >= 0) return;
+    options->threads = text && *text ? (int)cli_integer("GYRE_THREADS", text, 0, MAX_THREADS) : 0;
+}
+
+void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options) {
+    struct argp_option table[COMMON_OPTIONS + 1] = {{0}};
+    for (int i = 0, n = 0; i < COMMON_OPTIONS; i++)
+        if (!common_options[i].flag || (common_options[i].flag & takes)) table[n++] = common_options[i].option;
+    const struct argp common = {.options = table, .parser = parse_common};
+    const struct argp command = {.options = argp->options, .parser = argp->parser};
+    const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+    const struct argp whole = {.parser = parse_children,
+                               .help_filter = filter_help,
+                               .args_doc = argp->args_doc,
+                               .doc = argp->doc,
+                               .children = children};
+    parse_state p = {&command, &common, options};
+    cli_set_command_name(argv[0]);
+    options->threads = -1;
+    int next = argc;
+    const error_t failed = argp_parse(&whole, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &next, &p);
+    if (failed) cli_usage_error("options: %s", strerror(failed));
+    if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
+    threads_from_environment(options);
+}
+
+int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec) {
+    gyre_error err = {0, ""};
+    if (gyre_pool_create(pool, options->threads, &err)) return cli_fail_error(&err);
+    *exec = gyre_pool_exec(*pool);
+    return 0;
+}
+
+/* -- the command line as text -- */
+static size_t put_char(char *out, size_t size, size_t used, char c) {
+    if (used + 1 < size) out[used++] = c;
+    out[used] = 0;
+    return used;
+}
+
+void cli_command_line(int argc, char **argv, char *out, size_t size) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        /* argv[0] is "gyre NAME": two words already. */
+        const int quote = i > 0 && (!*word || word[strspn(word, plain)]);
+        if (i) used = put_char(out, size, used, ' ');
+        if (quote) used = put_char(out, size, used, '\'');
+        for (; *word; word++)
+            if (*word == '\'')
+                for (const char *c = "'\\''"; *c; c++)
+                    used = put_char(out, size, used, *c);
+            else
+                used = put_char(out, size, used, *word);
+        if (quote) used = put_char(out, size, used, '\'');
+    }
+}

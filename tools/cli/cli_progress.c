@@ -1,0 +1,112 @@
+/* cli_progress.c: the progress bar, and short numbers. */
+#include "tools/cli/cli_progress.h"
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char ERASE[] = "\r\033[K";
+static volatile sig_atomic_t bar_drawn; /* read by the signal handler */
+
+void cli_progress_erase(void) {
+    if (bar_drawn) fputs(ERASE, stderr);
+    bar_drawn = 0;
+}
+
+void cli_progress_erase_in_handler(void) {
+    if (bar_drawn && write(STDERR_FILENO, ERASE, sizeof ERASE - 1) < 0) {
+        /* The terminal is gone: there is nothing to erase. */
+    }
+}
+
+double cli_seconds(void) {
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double seconds_between(const struct timespec *from, const struct timespec *to) {
+    return (double)(to->tv_sec - from->tv_sec) + 1e-9 * (double)(to->tv_nsec - from->tv_nsec);
+}
+
+void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all) {
+    *progress = (cli_progress){.unit = unit, .total = all, .enabled = isatty(STDERR_FILENO)};
+    (void)pthread_mutex_init(&progress->lock, NULL);
+    snprintf(progress->label, sizeof progress->label, "%s", label);
+    (void)clock_gettime(CLOCK_MONOTONIC, &progress->started);
+    progress->last_drawn = progress->started;
+}
+
+void cli_progress_label(cli_progress *progress, const char *format, ...) {
+    va_list arguments;
+    (void)pthread_mutex_lock(&progress->lock);
+    va_start(arguments, format);
+    vsnprintf(progress->label, sizeof progress->label, format, arguments);
+    va_end(arguments);
+    (void)pthread_mutex_unlock(&progress->lock);
+}
+
+static void format_duration(double seconds, char out[24]) {
+    const long s = seconds < 1e7 ? (long)(seconds + 0.5) : 10000000;
+    if (s >= 3600)
+        snprintf(out, 24, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, 24, "%ld:%02ld", s / 60, s % 60);
+}
+
+/* Draws nothing in the first second: most commands are done by then. */
+static void draw(cli_progress *progress) {
+    enum { CELLS = 24 };
+    struct timespec now;
+    if (!progress->enabled || progress->total <= 0 || clock_gettime(CLOCK_MONOTONIC, &now)) return;
+    const double elapsed = seconds_between(&progress->started, &now);
+    if (elapsed < 1 || seconds_between(&progress->last_drawn, &now) < 0.1) return;
+    progress->last_drawn = now;
+    double fraction = (double)progress->done / (double)progress->total;
+    if (fraction > 1) fraction = 1;
+    char bar[CELLS + 1], rate[16], left[24] = "?";
+    for (int i = 0; i < CELLS; i++)
+        bar[i] = i < (int)(fraction * CELLS) ? '#' : '.';
+    bar[CELLS] = 0;
+    if (fraction > 0) format_duration(elapsed * (1 - fraction) / fraction, left);
+    fprintf(stderr, "%s%s [%s] %3d%%  %s %s/s  %s left", ERASE, progress->label, bar, (int)(100 * fraction),
+            cli_format_count((double)progress->done / elapsed, rate), progress->unit, left);
+    (void)fflush(stderr);
+    bar_drawn = 1;
+}
+
+void cli_progress_step(void *progress, int64_t step, int64_t all) {
+    cli_progress *p = progress;
+    (void)all;
+    (void)pthread_mutex_lock(&p->lock);
+    p->done += step;
+    draw(p);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+void cli_progress_set(cli_progress *progress, int64_t done) {
+    (void)pthread_mutex_lock(&progress->lock);
+    progress->done = done;
+    draw(progress);
+    (void)pthread_mutex_unlock(&progress->lock);
+}
+
+void cli_progress_end(cli_progress *progress) {
+    cli_progress_erase();
+    (void)pthread_mutex_destroy(&progress->lock);
+}
+
+const char *cli_format_count(double value, char out[16]) {
+    static const char *const units[] = {"", "k", "M", "G", "T"};
+    int unit = 0;
+    for (; value >= 999.5 && unit < 4; unit++)
+        value /= 1000;
+    snprintf(out, 16, unit && value < 99.95 ? "%.1f%s" : "%.0f%s", value, units[unit]);
+    return out;
+}
+
+int cli_use_color(FILE *file) {
+    const char *no_color = getenv("NO_COLOR");
+    return isatty(fileno(file)) && !(no_color && *no_color);
+}

@@ -1,0 +1,60 @@
+/* cli_signals.c: Ctrl-C, and the unfinished files that it removes. */
+/* For realpath. */
+#define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): POSIX defines this name
+#include "tools/cli/cli_signals.h"
+#include "tools/cli/cli_output.h"
+#include "tools/cli/cli_progress.h"
+#include "util/atomic_file.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Read by the signal handler.  pending_copy: the temporary that gyre_reading_write makes beside its target. */
+static char pending_copy[GYRE_TEMPORARY_PATH_BYTES];
+static volatile sig_atomic_t copy_pending, deferred, interrupted;
+
+static void on_signal(int number) {
+    if (deferred && !interrupted) {
+        interrupted = 1;
+        return;
+    }
+    cli_output_remove_in_handler();
+    if (copy_pending) (void)unlink(pending_copy);
+    cli_progress_erase_in_handler();
+    /* Ends the program by the same signal, which tells a calling script the reason.  It is delivered when this handler
+     * returns. */
+    struct sigaction fatal = {.sa_handler = SIG_DFL};
+    (void)sigaction(number, &fatal, NULL);
+    (void)raise(number);
+}
+
+void cli_install_signal_handlers(void) {
+    const int numbers[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        (void)sigemptyset(&action.sa_mask);
+        (void)sigaddset(&action.sa_mask, SIGINT);
+        (void)sigaddset(&action.sa_mask, SIGTERM);
+        /* A shell starts background jobs with SIGINT ignored.  It stays ignored. */
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) (void)sigaction(numbers[i], &action, NULL);
+    }
+    /* Writing past the file size limit (ulimit -f) then fails with an error that is reported and cleaned up. */
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+void cli_set_pending_copy(const char *target) {
+    copy_pending = 0;
+    if (!target) return;
+    char *real = realpath(target, NULL); /* of a link, the file behind it is replaced */
+    const int fits = gyre_atomic_temporary_name(pending_copy, real ? real : target, 0);
+    free(real);
+    copy_pending = fits && access(pending_copy, F_OK) != 0;
+}
+
+void cli_defer_signals(void) {
+    deferred = 1;
+}
+
+int cli_interrupted(void) {
+    return interrupted;
+}

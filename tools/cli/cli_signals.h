@@ -1,0 +1,16 @@
+/* cli_signals.h: Ctrl-C. */
+#ifndef GYRE_TOOLS_CLI_SIGNALS_H
+#define GYRE_TOOLS_CLI_SIGNALS_H
+
+/* SIGINT and SIGTERM remove unfinished outputs, then end the program.  main calls this once. */
+void cli_install_signal_handlers(void);
+
+/* The handlers also remove the unfinished copy that gyre_reading_write makes beside `target` (a file, not a folder).
+ * NULL = none any more. */
+void cli_set_pending_copy(const char *target);
+
+/* From now on the first signal only makes cli_interrupted() true.  For commands that have something to save. */
+void cli_defer_signals(void);
+int cli_interrupted(void);
+
+#endif

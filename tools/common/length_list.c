@@ -1,0 +1,29 @@
+/* length_list.c: rising lists of lengths. */
+#include "tools/common/length_list.h"
+#include "tools/cli/cli_error.h"
+#include "tools/cli/cli_values.h"
+#include <stdlib.h>
+#include <string.h>
+
+void length_list_parse(length_list *list, const char *option, const char *text) {
+    list->count = cli_integers(option, text, 2, CLI_MAX_TOKENS, &list->values);
+    cli_check_rising(option, list->values, list->count);
+}
+
+int length_list_default(length_list *list, const char *option, int64_t trained, const char *path) {
+    enum { LENGTHS = 3 };
+    const char *name = option + strlen("--");
+    if (list->values) return 0;
+    if (trained < 2)
+        return cli_fail("%s: does not say its trained length; name the lengths with %s (%s)", path, option, name);
+    list->values = calloc(LENGTHS, sizeof *list->values);
+    if (!list->values) return cli_fail("%s: out of memory (options)", name);
+    for (; list->count < LENGTHS; list->count++)
+        list->values[list->count] = trained << list->count;
+    return 0;
+}
+
+void length_list_free(length_list *list) {
+    free(list->values);
+    *list = (length_list){0};
+}

@@ -1,0 +1,46 @@
+/* reading_options.c: --as, --length and --layer-type. */
+#include "tools/common/reading_options.h"
+#include "tools/cli/cli_error.h"
+#include "tools/cli/cli_values.h"
+#include <stdio.h>
+#include <string.h>
+
+error_t reading_option(reading_options *o, int key, char *text) {
+    switch (key) {
+    case READING_KEY_AS:
+        o->profile = profile_option("--as", text);
+        return 0;
+    case READING_KEY_LENGTH:
+        o->length = cli_integer("--length", text, 1, CLI_MAX_TOKENS - 1);
+        return 0;
+    case READING_KEY_LAYER_TYPE:
+        o->layer_type = text;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int reading_is_selected(const gyre_layer_reading *group, const char *layer_type) {
+    return !layer_type || strcmp(group->name, layer_type) == 0;
+}
+
+const gyre_layer_reading *reading_find_group(const gyre_reading *reading, const char *name) {
+    for (int64_t i = 0; reading && i < reading->groups_count; i++)
+        if (strcmp(reading->groups[i].name, name) == 0) return &reading->groups[i];
+    return NULL;
+}
+
+void reading_check_layer_type(const char *layer_type, const gyre_reading *one, const gyre_reading *other) {
+    char known[512] = "";
+    size_t used = 0;
+    if (!layer_type || reading_find_group(one, layer_type) || reading_find_group(other, layer_type)) return;
+    for (int r = 0; r < 2; r++) {
+        const gyre_reading *reading = r ? other : one;
+        for (int64_t i = 0; reading && i < reading->groups_count && used < sizeof known; i++)
+            if (!r || !reading_find_group(one, reading->groups[i].name))
+                used +=
+                    (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", reading->groups[i].name);
+    }
+    cli_usage_error("--layer-type: \"%s\" is none of %s", layer_type, known);
+}

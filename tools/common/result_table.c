@@ -1,0 +1,34 @@
+/* result_table.c: memory of tables. */
+#include "tools/common/result_table.h"
+#include "tools/cli/cli_error.h"
+#include <stdlib.h>
+#include <time.h>
+
+gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows, int64_t texts, gyre_error *err) {
+    *out = (result_table){.table = GYRE_REPORT_TABLE_INIT};
+    out->columns = calloc((size_t)columns, sizeof *out->columns);
+    out->cells = calloc((size_t)(columns * rows), sizeof *out->cells);
+    out->texts = calloc((size_t)texts, sizeof *out->texts);
+    out->table.columns = out->columns;
+    out->table.columns_count = columns;
+    out->table.cells = out->cells;
+    out->table.rows = rows;
+    if (out->columns && out->cells && out->texts) return GYRE_OK;
+    result_table_free(out);
+    return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (%lld rows)", (long long)rows);
+}
+
+void result_table_free(result_table *t) {
+    free(t->columns);
+    free(t->cells);
+    free(t->texts);
+    *t = (result_table){.table = GYRE_REPORT_TABLE_INIT};
+}
+
+const char *report_date(char out[REPORT_DATE]) {
+    const time_t now = time(NULL);
+    struct tm utc;
+    out[0] = 0;
+    if (gmtime_r(&now, &utc)) (void)strftime(out, REPORT_DATE, "%Y-%m-%d %H:%M UTC", &utc);
+    return out;
+}

@@ -1,0 +1,22 @@
+/* result_table.h: a table of src/report and the memory that it points to. */
+#ifndef GYRE_TOOLS_RESULT_TABLE_H
+#define GYRE_TOOLS_RESULT_TABLE_H
+#include "report/report.h"
+
+typedef struct result_table {
+    gyre_report_table table;
+    gyre_report_column *columns;
+    gyre_report_cell *cells; /* [rows][columns] */
+    char (*texts)[48];       /* room for column titles and row labels */
+    char title[64], caption[256];
+} result_table;
+
+/* *out = a table with zeroed columns, cells and texts.  Errors: ENOMEM. */
+gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows, int64_t texts, gyre_error *err);
+void result_table_free(result_table *t); /* also for one that is zeroed or failed to be created */
+
+enum { REPORT_DATE = 32 };
+/* out = the current time, "2026-01-31 12:00 UTC", for the footer of a page. */
+const char *report_date(char out[REPORT_DATE]);
+
+#endif

@@ -1,0 +1,64 @@
+/* search.h: the parts of gyre search: its options, and everything that the work needs. */
+#ifndef GYRE_TOOLS_SEARCH_H
+#define GYRE_TOOLS_SEARCH_H
+#include "tools/cli/cli.h"
+#include "tools/common/model_input.h"
+#include "tools/common/run_card.h"
+#include "tools/common/run_options.h"
+#include "tools/common/stretch_options.h"
+#include "tools/search/search_initial.h"
+#include "tools/search/search_journal.h"
+#include "tools/search/search_print.h"
+
+typedef struct search_options {
+    cli_options common; /* first */
+    model_options model;
+    run_options run; /* only the journal */
+    stretch_options stretch;
+    int64_t budget, windows, held_out, stride;
+    uint64_t seed;
+    double attention; /* 0 = searched */
+} search_options;
+
+typedef struct search_work {
+    const search_options *options;
+    model_input input;
+    run_card card;
+    gyre_config base; /* of the model's rotation */
+    int64_t trained;
+    search_windows windows;
+    search_space space;
+    search_initial initial[SEARCH_MAX_INITIAL];
+    double ones[SEARCH_PAIRS];
+    gyre_pool *pool;
+    gyre_exec exec;
+    search_journal *journal;
+    cli_progress progress;
+    int64_t planned; /* tokens of the evaluations so far */
+    search_problem problem;
+    search_result found;
+    search_report *report;
+} search_work;
+
+/* -- search_options.c -- */
+void search_options_read(int argc, char **argv, search_options *o);
+
+/* -- search_evaluate.c -- */
+/* Measures windows of the text under one candidate, unless the journal has them.  The `measure` of search_problem; ctx: a
+ * search_work. */
+gyre_status search_measure(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats, gyre_error *err);
+/* Fills the rows of the report: the model as it is, the known methods and the candidate found, on the held-out windows. */
+gyre_status search_evaluate_held_out(search_work *w, gyre_error *err);
+
+/* -- search_config.c -- */
+/* Checks, before hours of searching, that --write names a file that can be written.  out = 0, or CLI_FAILED with the error
+ * printed. */
+int search_check_target(const search_options *o);
+/* Checks, before hours of searching, that the model's config can express the kind of result: writes one to a temporary
+ * folder.  out = 0, or CLI_FAILED with the error printed. */
+int search_try_config(const search_work *w);
+/* Writes the model's config with these factors to `path`, and reads it back.  Errors: EFORMAT (it reads differently), those
+ * of gyre_reading_write. */
+gyre_status search_write_config(const search_work *w, const search_rescale *rescale, const char *path, gyre_error *err);
+
+#endif

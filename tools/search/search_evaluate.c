@@ -1,0 +1,109 @@
+/* search_evaluate.c: the losses of candidates on windows of the text. */
+#include "tools/search/search.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* rescale->attention 0: the model as its own config says. */
+static gyre_status make_encoding(const search_work *w, const search_rescale *rescale, gyre_encoding **out, gyre_error *err) {
+    gyre_config config = w->base;
+    config.rope.context_length = w->options->stretch.to;
+    if (rescale->attention != 0)
+        search_rescale_config(rescale, w->ones, &w->base, w->trained, w->options->stretch.to, &config);
+    config.rope.table_positions = w->options->stretch.to;
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
+static gyre_status evaluate(search_work *w, const search_rescale *rescale, const int64_t *starts, int64_t count,
+                            double *nats, gyre_error *err) {
+    gyre_encoding *encoding = NULL;
+    gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
+    gyre_eval_result all;
+    eval.context = w->options->stretch.to;
+    eval.stride = w->options->stride;
+    eval.windows = count;
+    eval.starts = starts;
+    eval.by_window = nats;
+    eval.progress = cli_progress_step;
+    eval.progress_ctx = &w->progress;
+    gyre_status status = make_encoding(w, rescale, &encoding, err);
+    if (!status) status = gyre_evaluate(w->input.model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
+    gyre_encoding_free(encoding);
+    for (int64_t i = 0; i < count && !status; i++)
+        if (!isfinite(nats[i]))
+            status = gyre_fail(err, GYRE_EINVAL, "window at token %lld: its loss is no finite number (search)",
+                               (long long)starts[i]);
+    return status;
+}
+
+/* The same with the journal: windows r->from .. of starts[]. */
+static gyre_status evaluate_windows(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
+                                    gyre_error *err) {
+    w->planned += r->count * w->options->stretch.to;
+    gyre_status status = GYRE_OK;
+    if (!search_journal_find(w->journal, r, nats)) {
+        status = evaluate(w, r->rescale, starts + r->from, r->count, nats, err);
+        if (!status) status = search_journal_add(w->journal, r, nats, err);
+    }
+    cli_progress_set(&w->progress, w->planned);
+    return status;
+}
+
+gyre_status search_measure(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats,
+                           gyre_error *err) {
+    search_work *w = ctx;
+    const search_evaluation r = {"search", x->origin, &x->rescale, w->space.pairs, x->id, from, count};
+    return evaluate_windows(w, &r, w->windows.searched, nats, err);
+}
+
+/* -- the held-out windows -- */
+static void add_row(search_report *report, const char *label, const search_rescale *rescale, double searched) {
+    search_row *row = &report->rows[report->rows_count++];
+    snprintf(row->label, sizeof row->label, "%s", label);
+    row->rescale = *rescale;
+    row->searched = searched;
+}
+
+/* out = YaRN with the betas that did best on the windows searched on. */
+static const search_initial *best_yarn(const search_work *w) {
+    int64_t best = SEARCH_INITIAL_YARN;
+    for (int64_t i = SEARCH_INITIAL_OTHERS; i < w->problem.initial_count; i++)
+        if (w->found.initial_mean[i] < w->found.initial_mean[best]) best = i;
+    return &w->initial[best];
+}
+
+static void list_rows(search_work *w) {
+    const search_rescale own = {{0}, 0};
+    const search_initial *best = best_yarn(w);
+    search_report *report = w->report;
+    add_row(report, "none", &own, (double)NAN);
+    for (int i = 0; i < SEARCH_INITIAL_OTHERS; i++)
+        add_row(report, w->initial[i].origin, &w->initial[i].rescale, w->found.initial_mean[i]);
+    if (best != &w->initial[SEARCH_INITIAL_YARN])
+        add_row(report, best->origin, &best->rescale, w->found.initial_mean[best - w->initial]);
+    add_row(report, "found", &w->found.rescale, w->found.mean);
+}
+
+static gyre_status evaluate_row(search_work *w, search_row *row, gyre_error *err) {
+    const int64_t count = w->windows.held_out_count;
+    const search_evaluation r = {"held-out", row->label, &row->rescale, w->space.pairs, -1, 0, count};
+    row->nats = calloc((size_t)count, sizeof *row->nats);
+    if (!row->nats) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
+    cli_progress_label(&w->progress, "held out: %s", row->label);
+    const gyre_status status = evaluate_windows(w, &r, w->windows.held_out, row->nats, err);
+    for (int64_t i = 0; i < count; i++)
+        row->mean += row->nats[i] / (double)count;
+    return status;
+}
+
+gyre_status search_evaluate_held_out(search_work *w, gyre_error *err) {
+    search_report *r = w->report;
+    gyre_status status = GYRE_OK;
+    list_rows(w);
+    for (int64_t i = 0; i < r->rows_count && !status; i++)
+        status = evaluate_row(w, &r->rows[i], err);
+    const search_row *found = &r->rows[r->rows_count - 1];
+    for (int64_t i = 0; i + 1 < r->rows_count && !status; i++)
+        status = search_gain(r->rows[i].nats, found->nats, w->windows.held_out_count, r->seed, &r->rows[i].gain, err);
+    return status;
+}

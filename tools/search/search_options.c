@@ -1,0 +1,78 @@
+/* search_options.c: the options of gyre search. */
+#include "tools/search/search.h"
+
+enum { KEY_BUDGET = CLI_FIRST_KEY, KEY_WINDOWS, KEY_HELD_OUT, KEY_STRIDE, KEY_SEED, KEY_ATTENTION };
+
+static const struct argp_option option_table[] = {
+    OPTION_TO(1),
+    OPTION_TEXT(1),
+    OPTION_IDS(1),
+    OPTION_AS(5),
+    OPTION_TOKENIZER(5),
+    {"budget", KEY_BUDGET, "N", 0,
+     "Cost limit of the search: as many windows as N evaluations of all of them read (default: 50)", 2},
+    {"windows", KEY_WINDOWS, "N", 0, "Maximum number of windows to search on (default: 32)", 2},
+    {"held-out", KEY_HELD_OUT, "N", 0, "Maximum number of windows to judge the result on, outside the budget (default: 32)",
+     2},
+    {"stride", KEY_STRIDE, "N", 0,
+     "Tokens from one window to the next; the last N predictions of each are scored (default: half of --to)", 2},
+    {"seed", KEY_SEED, "N", 0, "Seed of all random choices (default: 1)", 3},
+    {"attention-factor", KEY_ATTENTION, "X", 0,
+     "Multiplier of cosines and sines (default: searched together with the factors)", 3},
+    OPTION_TRAINED(3),
+    OPTION_JOURNAL(
+        "Write each measurement to this file, one per line. A search with such a file continues from it, with the "
+        "same result as one that was never stopped. --budget may be larger then",
+        4),
+    OPTION_WRITE("the factors found (rope_scaling: longrope)", 4),
+    {0}};
+
+static const char documentation[] =
+    "Finds, for each pair of a rotation, what to divide its frequency by so that the model predicts a text best at a longer "
+    "context, as LongRoPE does: position interpolation, NTK and YaRN are varied and mixed, with factors that never fall "
+    "from "
+    "one pair to the next. " MODEL_HELP "\v"
+    "Stretches of the text alternate between those searched on and those held out. The perplexities of the known methods "
+    "and "
+    "of the factors found are measured on the held-out ones.\n"
+    "Example: gyre search models/rope --text README.md --to 1k --budget 100 --write found.json";
+
+static error_t parse_option(int key, char *text, struct argp_state *state) {
+    search_options *o = state->input;
+    switch (key) {
+    case KEY_BUDGET:
+        o->budget = cli_integer("--budget", text, 1, 1000000);
+        return 0;
+    case KEY_WINDOWS:
+        o->windows = cli_integer("--windows", text, 1, 100000);
+        return 0;
+    case KEY_HELD_OUT:
+        o->held_out = cli_integer("--held-out", text, 2, 100000);
+        return 0;
+    case KEY_STRIDE:
+        o->stride = cli_integer("--stride", text, 1, CLI_MAX_TOKENS);
+        return 0;
+    case KEY_SEED:
+        o->seed = cli_seed(text);
+        return 0;
+    case KEY_ATTENTION:
+        o->attention = cli_number("--attention-factor", text, 0.1, 10);
+        return 0;
+    default:
+        if (stretch_option(&o->stretch, key, text) == 0 || run_option(&o->run, key, text) == 0) return 0;
+        return model_option(&o->model, key, text);
+    }
+}
+
+void search_options_read(int argc, char **argv, search_options *o) {
+    const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
+    *o = (search_options){.budget = 50, .windows = 32, .held_out = 32, .seed = 1};
+    model_options_init(&o->model, argc);
+    cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
+    model_options_check(&o->model, 1);
+    stretch_options_check(&o->stretch);
+    if (o->stride > o->stretch.to)
+        cli_usage_error("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->stretch.to);
+    if (o->run.journal && !*o->run.journal) cli_usage_error("--journal: the name of the file is empty");
+    if (!o->stride) o->stride = o->stretch.to / 2;
+}
