@@ -81,7 +81,7 @@ void fuzz_reading(const uint8_t *data, size_t size, const char *name) {
     require(reading->groups_count >= 1, "a reading has a group");
     require(reading->profile != GYRE_PROFILE_DEFAULT, "a reading says whose it is");
     for (int64_t i = 0; i < reading->groups_count; i++)
-        use_group(&reading->groups[i], length);
+        use_group(reading->groups[i], length);
     for (int64_t i = 0; i < reading->warnings_count; i++) {
         require(reading->warnings[i].text != NULL, "a warning has a text");
         read_text(reading->warnings[i].text);

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz_tensor_store.h"
 
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -65,12 +65,12 @@ typedef struct gyre_layer_reading {
 
 /* A file, read.  Never changes; threads may share it.  The library owns it and all it points to. */
 typedef struct gyre_reading {
-    const char *path;       /* as given, or of the config.json in the given folder */
-    const char *format;     /* "config.json" or "GGUF" */
-    const char *model_type; /* or general.architecture; "" if there is none */
-    gyre_profile profile;   /* never DEFAULT */
-    int64_t context_length; /* as asked for; 0 = none */
-    const gyre_layer_reading *groups;
+    const char *path;                        /* as given, or of the config.json in the given folder */
+    const char *format;                      /* "config.json" or "GGUF" */
+    const char *model_type;                  /* or general.architecture; "" if there is none */
+    gyre_profile profile;                    /* never DEFAULT */
+    int64_t context_length;                  /* as asked for; 0 = none */
+    const gyre_layer_reading *const *groups; /* [groups_count] */
     int64_t groups_count; /* at least 1.  The first is the group with positions that has the most layers */
     const gyre_reading_warning *warnings;
     int64_t warnings_count;

@@ -39,7 +39,7 @@ gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *b
     double *scratch = malloc(2 * (size_t)gyre_encoding_get_config(c->encoding)->rope.dim * sizeof *scratch);
     if (!scratch) status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
     for (int64_t i = 0; i < reading->groups_count && status == GYRE_OK; i++)
-        if (!rotation_matches(c, reading, &reading->groups[i], scratch))
+        if (!rotation_matches(c, reading, reading->groups[i], scratch))
             status = gyre_fail(err, GYRE_EUNSUPPORTED,
                                "rotation: %s has no words for it that its usual reader reads as such (%s)",
                                c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "config.json", c->source.path);

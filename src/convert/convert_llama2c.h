@@ -1,7 +1,7 @@
 /* convert_llama2c.h: checkpoints of llama2.c, mapped. */
 #ifndef GYRE_CONVERT_LLAMA2C_H
 #define GYRE_CONVERT_LLAMA2C_H
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 #include "gyre/gyre_model.h"
 
 typedef struct gyre_llama2c gyre_llama2c;

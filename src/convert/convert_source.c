@@ -133,8 +133,8 @@ static int same_rotation(const gyre_config *a, const gyre_config *b) {
 
 const gyre_layer_reading *gyre_convert_source_rotation(const gyre_convert_source *s) {
     if (!s->reading) return NULL;
-    const gyre_layer_reading *first = &s->reading->groups[0];
+    const gyre_layer_reading *first = s->reading->groups[0];
     for (int64_t i = 0; i < s->reading->groups_count; i++)
-        if (!same_rotation(&first->config, &s->reading->groups[i].config)) return NULL;
+        if (!same_rotation(&first->config, &s->reading->groups[i]->config)) return NULL;
     return first->config.kind == GYRE_KIND_ROPE ? first : NULL;
 }

@@ -1,7 +1,7 @@
 /* gguf_writer.h: builds the metadata of a new GGUF file in memory.  The caller writes the tensor data after it. */
 #ifndef GYRE_FILES_GGUF_WRITER_H
 #define GYRE_FILES_GGUF_WRITER_H
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 
 #include <stdio.h>
 

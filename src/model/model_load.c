@@ -1,5 +1,5 @@
 /* model_load.c: a model from a folder, its weights as floats so that it can be trained. */
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "util/checkpoint_files.h"

@@ -91,7 +91,7 @@ gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t leng
                              n->reading->path);
         }
     }
-    gyre_config config = read ? read->groups[n->main_group].config : *own;
+    gyre_config config = read ? read->groups[n->main_group]->config : *own;
     config.heads = own->heads;
     config.head_dim = own->head_dim;
     config.input.dim = own->input.dim;

@@ -1,6 +1,6 @@
 /* model_save.c: a model's folder: config.json and model.safetensors. */
 #include "files/replace_folder.h"
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "util/checkpoint_files.h"

@@ -47,6 +47,7 @@ static void budget_free(void *context, void *memory) {
 struct gyre_build {
     gyre_reading reading; /* first: gyre_reading_free casts its address back */
     gyre_layer_group groups[MAX_GROUPS];
+    const gyre_layer_reading *group_pointers[MAX_GROUPS]; /* to groups[i]: what the reading shows */
     group_capacity capacities[MAX_GROUPS];
     gyre_encoding *encodings[MAX_GROUPS]; /* created when the build is finished */
     table_budget budget;                  /* for `encodings` */
@@ -118,7 +119,9 @@ gyre_build *gyre_build_begin(const char *path, const char *format, gyre_profile 
     }
     build->err = err;
     build->budget.remaining = (size_t)MAX_TABLE_MIB << 20;
-    build->reading = (gyre_reading){"", format, "", profile, length, build->groups, 0, NULL, 0};
+    for (int i = 0; i < MAX_GROUPS; i++)
+        build->group_pointers[i] = &build->groups[i];
+    build->reading = (gyre_reading){"", format, "", profile, length, build->group_pointers, 0, NULL, 0};
     build->reading.path = gyre_build_format(build, "%s", path);
     return build;
 }
@@ -167,7 +170,8 @@ static void create_encoding(gyre_build *build, int64_t i) {
 }
 
 const gyre_encoding *gyre_reading_encoding(const gyre_reading *reading, const gyre_layer_reading *group) {
-    return ((const gyre_build *)reading)->encodings[group - reading->groups];
+    const gyre_build *build = (const gyre_build *)reading;
+    return build->encodings[group - build->groups];
 }
 
 gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {

@@ -43,13 +43,13 @@ static int is_rope_group(const gyre_layer_reading *group) {
 static int is_target_group(const gyre_reading *reading, const gyre_layer_reading *group) {
     int some_see_all = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
-        some_see_all |= is_rope_group(&reading->groups[i]) && reading->groups[i].window == 0;
+        some_see_all |= is_rope_group(reading->groups[i]) && reading->groups[i]->window == 0;
     return is_rope_group(group) && (group->window == 0 || !some_see_all);
 }
 
 static const gyre_layer_reading *first_target_group(const gyre_reading *reading) {
     for (int64_t i = 0; i < reading->groups_count; i++)
-        if (is_target_group(reading, &reading->groups[i])) return &reading->groups[i];
+        if (is_target_group(reading, reading->groups[i])) return reading->groups[i];
     return NULL;
 }
 
@@ -221,8 +221,8 @@ static void change_nested(config_rewrite *w, const char *path, const json_t *dic
         int targeted = 0;
         join_path(w, path, kind, inner_path);
         for (int64_t i = 0; i < w->old_reading->groups_count; i++)
-            targeted |= is_target_group(w->old_reading, &w->old_reading->groups[i]) &&
-                        is_read_from(&w->old_reading->groups[i], kind, inner_path);
+            targeted |= is_target_group(w->old_reading, w->old_reading->groups[i]) &&
+                        is_read_from(w->old_reading->groups[i], kind, inner_path);
         if (targeted && json_is_object(inner)) change_dict(w, inner_path, inner);
     }
 }
@@ -291,7 +291,7 @@ static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *grou
 static gyre_status change_bases(config_rewrite *w) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < w->old_reading->groups_count && status == GYRE_OK; i++)
-        if (is_target_group(w->old_reading, &w->old_reading->groups[i])) status = change_base(w, &w->old_reading->groups[i]);
+        if (is_target_group(w->old_reading, w->old_reading->groups[i])) status = change_base(w, w->old_reading->groups[i]);
     return status;
 }
 
@@ -380,12 +380,12 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_reading *after = NULL;
     gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, w->err);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
-        if (!is_target_group(after, &after->groups[i])) continue;
-        const gyre_encoding *got = gyre_reading_encoding(after, &after->groups[i]);
+        if (!is_target_group(after, after->groups[i])) continue;
+        const gyre_encoding *got = gyre_reading_encoding(after, after->groups[i]);
         if (gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
-            status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)", after->groups[i].name,
-                               w->old_reading->path);
-        if (status == GYRE_OK) status = compare_frequencies(w, got, &after->groups[i]);
+            status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)",
+                               after->groups[i]->name, w->old_reading->path);
+        if (status == GYRE_OK) status = compare_frequencies(w, got, after->groups[i]);
     }
     gyre_reading_free(after);
     return status;

@@ -2,7 +2,7 @@
  * and step) in it. */
 #include "files/file_read.h"
 #include "files/replace_folder.h"
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "train/trainer.h"
 #include "util/error.h"
 #include <inttypes.h>

@@ -297,7 +297,7 @@ static void check_target(const ggml *c, int64_t length, double attention) {
     gyre_error err = {0, ""};
     double got[MOST_PAIRS];
     if (gyre_reading_open(&reading, target, GYRE_PROFILE_DEFAULT, length, &err) != GYRE_OK) fail_msg("%s", err.text);
-    const gyre_layer_reading *all = &reading->groups[0];
+    const gyre_layer_reading *all = reading->groups[0];
     test_close(frequencies(all, length, got), attention, 1e-6, "attention factor");
     for (int i = 0; i < c->dim / 2; i++) {
         const long double want = ggml_frequency(c, i, 1);

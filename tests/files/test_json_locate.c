@@ -333,10 +333,10 @@ static void test_fields_replace_each_other(void **state) {
     gyre_build_set_model_type(build, local);
     memset(local, 'x', 4); /* strings are copied */
     assert_ok(gyre_build_finish(build, &reading));
-    assert_int_equal(reading->groups[0].fields_count, 2);
-    assert_field(&reading->groups[0], "factor", "0.1", GYRE_ORIGIN_DERIVED, NULL, 0);
-    assert_string_equal(field_of(&reading->groups[0], "factor")->note, "why");
-    assert_field(&reading->groups[0], "scaling", "here", GYRE_ORIGIN_READER, NULL, 0);
+    assert_int_equal(reading->groups[0]->fields_count, 2);
+    assert_field(reading->groups[0], "factor", "0.1", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_string_equal(field_of(reading->groups[0], "factor")->note, "why");
+    assert_field(reading->groups[0], "scaling", "here", GYRE_ORIGIN_READER, NULL, 0);
     assert_string_equal(reading->model_type, "here");
     assert_int_equal(reading->context_length, 77);
     assert_int_equal(reading->profile, GYRE_PROFILE_VLLM);
@@ -373,7 +373,7 @@ static void test_numbers_read_back(void **state) {
     assert_ok(gyre_build_finish(build, &reading));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         snprintf(name, sizeof name, "n%zu", i);
-        assert_string_equal(field_of(&reading->groups[0], name)->value, numbers[i].text);
+        assert_string_equal(field_of(reading->groups[0], name)->value, numbers[i].text);
         assert_true(strtod(numbers[i].text, NULL) == numbers[i].value);
     }
     gyre_reading_free(reading);
@@ -394,14 +394,14 @@ static void test_groups_and_layers(void **state) {
     gyre_build_sort_groups(build);
     assert_ok(gyre_build_finish(build, &reading));
     assert_int_equal(reading->groups_count, 3);
-    assert_string_equal(reading->groups[0].name, "b");
-    assert_string_equal(reading->groups[1].name, "a");
-    assert_string_equal(reading->groups[2].name, "c");
-    assert_int_equal(reading->groups[0].layers_count, 75);
-    assert_int_equal(reading->groups[0].layers[74], 99);
-    assert_int_equal(reading->groups[1].layers_count, 25);
-    assert_int_equal(reading->groups[1].layers[24], 96);
-    assert_string_equal(field_of(&reading->groups[0], "factor")->value, "2");
+    assert_string_equal(reading->groups[0]->name, "b");
+    assert_string_equal(reading->groups[1]->name, "a");
+    assert_string_equal(reading->groups[2]->name, "c");
+    assert_int_equal(reading->groups[0]->layers_count, 75);
+    assert_int_equal(reading->groups[0]->layers[74], 99);
+    assert_int_equal(reading->groups[1]->layers_count, 25);
+    assert_int_equal(reading->groups[1]->layers[24], 96);
+    assert_string_equal(field_of(reading->groups[0], "factor")->value, "2");
     gyre_reading_free(reading);
 }
 

@@ -1,5 +1,5 @@
 /* test_quants.c: ggml's block formats against blocks computed by hand, and against their description bit by bit. */
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 #include "support.h"
 
 #include <math.h>

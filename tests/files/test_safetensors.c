@@ -1,5 +1,5 @@
 /* test_safetensors.c: valid and invalid files, built byte by byte. */
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "support.h"
 
 #include <errno.h>

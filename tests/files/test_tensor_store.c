@@ -1,7 +1,7 @@
 /* test_tensor_store.c: the tensors of valid files: shapes, numbers, and nonfinite numbers. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "files/gguf.h"
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 #include "kernels/kernels.h"
 #include "make_tensor_store.h"
 

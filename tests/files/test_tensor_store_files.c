@@ -1,6 +1,6 @@
 /* test_tensor_store_files.c: every inconsistency of a model's files, and the location that the message names. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 #include "kernels/kernels.h"
 #include "make_tensor_store.h"
 

@@ -28,7 +28,7 @@ static gyre_status parse_exactly(gyre_reading **out, const sample *f, size_t siz
 static int same_groups(const gyre_reading *a, const gyre_reading *b) {
     if (a->groups_count != b->groups_count) return 0;
     for (int64_t i = 0; i < a->groups_count; i++) {
-        const gyre_layer_reading *x = &a->groups[i], *y = &b->groups[i];
+        const gyre_layer_reading *x = a->groups[i], *y = b->groups[i];
         if (strcmp(x->name, y->name) != 0 || x->layers_count != y->layers_count) return 0;
         if (x->config.kind != y->config.kind || x->config.head_dim != y->config.head_dim) return 0;
         if (x->config.rope.base != y->config.rope.base || x->config.rope.factor != y->config.rope.factor) return 0;

@@ -1,7 +1,7 @@
 /* test_convert.c: gyre_convert between folders, in and out of GGUF: rows, names, types, what is refused. */
 #include "files/gguf.h"
-#include "files/safetensors.h"
-#include "files/tensor_store.h"
+#include "files/tensors/safetensors.h"
+#include "files/tensors/tensor_store.h"
 #include "make_convert_models.h"
 
 static const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);

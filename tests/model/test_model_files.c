@@ -2,7 +2,7 @@
  * kills. */
 #include "files/file_read.h"
 #include "files/replace_folder.h"
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "make_small_model.h"
 #include "model/model.h"
 #include "model/ops/random.h"

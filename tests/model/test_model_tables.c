@@ -1,6 +1,6 @@
 /* test_model_tables.c: the position tables of a model: tensors, initial values, and files without them. */
 #include "files/replace_folder.h"
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "make_small_model.h"
 #include "model/model.h"
 #include "naive_positions.h"

@@ -1,6 +1,6 @@
 /* test_network_open.c: models that do not open: the message names the file, the field and its offset or line, and no small
  * file can ask for large memory. */
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "gyre/gyre_model.h"
 #include "make_gguf.h"
 #include "make_synthetic_model.h"

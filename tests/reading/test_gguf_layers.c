@@ -16,7 +16,7 @@ static void reads_gemma3_with_two_bases(void **state) {
     size_of(made, "gemma3", "attention.sliding_window", 1024);
     gyre_reading *reading = read_made(made);
     const gyre_layer_reading *full = group_of(reading, "full_attention"), *near = group_of(reading, "sliding_attention");
-    assert_ptr_equal(near, &reading->groups[0]); /* most layers */
+    assert_ptr_equal(near, reading->groups[0]); /* most layers */
     check_layers(full, 5, 5, 11);
     check_layers(near, 29, 0, 1);
     check_ggml(full, &(ggml){.base = 1e6L, .s = 8, .dim = 256}, NULL);
@@ -83,8 +83,8 @@ static void slides_everywhere(void **state) {
         size_of(made, "gemma3", "attention.sliding_window_pattern", periods[i]);
         gyre_reading *reading = read_made(made);
         assert_int_equal(reading->groups_count, 1);
-        assert_int_equal(reading->groups[0].window, 512);
-        check_ggml(&reading->groups[0], &(ggml){.base = 10000, .s = 1, .dim = 128}, NULL);
+        assert_int_equal(reading->groups[0]->window, 512);
+        check_ggml(reading->groups[0], &(ggml){.base = 10000, .s = 1, .dim = 128}, NULL);
         gyre_reading_free(reading);
     }
     made_gguf *made = made_begin(3); /* no block_count */
@@ -102,7 +102,7 @@ static void slides_everywhere(void **state) {
     size_of(made, "qwen3next", "attention.key_length", 128);
     size_of(made, "qwen3next", "full_attention_interval", 100);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_ROPE);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
@@ -151,22 +151,22 @@ static void lists_no_recurrent_layers(void **state) {
     (void)state;
     gyre_reading *reading = read_made(model("qwen3next", 256, 262144, 48));
     assert_int_equal(reading->groups_count, 1);
-    check_layers(&reading->groups[0], 12, 3, 7);
+    check_layers(reading->groups[0], 12, 3, 7);
     gyre_reading_free(reading);
     made_gguf *made = model("qwen3next", 256, 262144, 48);
     size_of(made, "qwen3next", "full_attention_interval", 6);
     reading = read_made(made);
-    check_layers(&reading->groups[0], 8, 5, 11);
+    check_layers(reading->groups[0], 8, 5, 11);
     gyre_reading_free(reading);
     made = model("lfm2", 64, 128000, 5);
     made_i32s(made, "lfm2.attention.head_count_kv", (const int32_t[]){0, 0, 8, 0, 8}, 5);
     reading = read_made(made);
-    check_layers(&reading->groups[0], 2, 2, 4);
+    check_layers(reading->groups[0], 2, 2, 4);
     gyre_reading_free(reading);
     made = model("lfm2", 64, 128000, 2); /* attends nowhere */
     made_i32s(made, "lfm2.attention.head_count_kv", (const int32_t[]){0, 0}, 2);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_NOPE);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_NOPE);
     gyre_reading_free(reading);
 }
 
@@ -175,14 +175,14 @@ static void reads_temperature_of_ministral3(void **state) {
     made_gguf *made = yarn("mistral3", 128, 1e6f, 16, 16384);
     real_of(made, "mistral3", "attention.temperature_scale", 0.1f);
     gyre_reading *reading = read_made(made);
-    const gyre_layer_reading *all = &reading->groups[0];
+    const gyre_layer_reading *all = reading->groups[0];
     assert_true(all->config.query.temperature == GYRE_TEMPERATURE_MINISTRAL && all->config.query.reference_length == 16384);
     check_field(all, "temperature_slope", "0.1", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
     made = yarn("llama", 128, 1e6f, 16, 16384);
     real_of(made, "llama", "attention.temperature_scale", 0.1f);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.query.temperature == GYRE_TEMPERATURE_NONE);
+    assert_true(reading->groups[0]->config.query.temperature == GYRE_TEMPERATURE_NONE);
     assert_non_null(find_warning(reading, "attention.temperature_scale: 0.1 is not read"));
     gyre_reading_free(reading);
 }
@@ -194,8 +194,8 @@ static void ignores_windows_that_llama_cpp_ignores(void **state) {
         size_of(made, "phi3", "attention.sliding_window", 2047);
         gyre_reading *reading = meant ? read_meant(made) : read_made(made);
         assert_int_equal(reading->groups_count, 1);
-        assert_string_equal(reading->groups[0].name, "all");
-        assert_int_equal(reading->groups[0].window, meant ? 2047 : 0);
+        assert_string_equal(reading->groups[0]->name, "all");
+        assert_int_equal(reading->groups[0]->window, meant ? 2047 : 0);
         assert_true((find_warning(reading, "2047 is not read") != NULL) == !meant);
         gyre_reading_free(reading);
     }
@@ -206,18 +206,18 @@ static void ignores_windows_that_llama_cpp_ignores(void **state) {
 static void reads_axis_sections(void **state) {
     (void)state;
     gyre_reading *reading = read_made(several("qwen2vl", (const int32_t[]){16, 24, 24, 0}, 4));
-    const struct gyre_rope_config *rope = &reading->groups[0].config.rope;
+    const struct gyre_rope_config *rope = &reading->groups[0]->config.rope;
     assert_true(rope->axes == 3 && rope->axes_layout == GYRE_AXES_CHUNKED && rope->layout == GYRE_LAYOUT_HALF);
     assert_true(rope->axis_pairs[0] == 16 && rope->axis_pairs[1] == 24 && rope->axis_pairs[2] == 24);
-    check_field(&reading->groups[0], "axes", "chunked", GYRE_ORIGIN_FAMILY);
-    check_field(&reading->groups[0], "sections", "16, 24, 24", GYRE_ORIGIN_FILE);
+    check_field(reading->groups[0], "axes", "chunked", GYRE_ORIGIN_FAMILY);
+    check_field(reading->groups[0], "sections", "16, 24, 24", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
     reading = read_made(several("glm4", (const int32_t[]){16, 24, 24, 0}, 4));
-    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_HALF && reading->groups[0].config.rope.axes == 3);
+    assert_true(reading->groups[0]->config.rope.layout == GYRE_LAYOUT_HALF && reading->groups[0]->config.rope.axes == 3);
     gyre_reading_free(reading);
     reading = read_made(model("glm4", 128, 32768, 2));
-    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_INTERLEAVED &&
-                reading->groups[0].config.rope.axes == 0);
+    assert_true(reading->groups[0]->config.rope.layout == GYRE_LAYOUT_INTERLEAVED &&
+                reading->groups[0]->config.rope.axes == 0);
     gyre_reading_free(reading);
 }
 
@@ -228,8 +228,8 @@ static void pairs_beyond_short_axes_do_not_rotate(void **state) {
     double got[MOST_PAIRS], meant[MOST_PAIRS];
     gyre_reading *reading = read_made(several("qwen3vl", section, 4)),
                  *reference = read_meant(several("qwen3vl", section, 4));
-    (void)frequencies(&reading->groups[0], 0, got);
-    (void)frequencies(&reference->groups[0], 0, meant);
+    (void)frequencies(reading->groups[0], 0, got);
+    (void)frequencies(reference->groups[0], 0, meant);
     for (int i = 0; i < 64; i++) {
         const long double want = powl(1e6L, -2.0L * i / 128);
         test_close(got[i], i == 61 || i == 62 ? 0 : want, 1e-14L * want, "llama.cpp's");
@@ -237,7 +237,7 @@ static void pairs_beyond_short_axes_do_not_rotate(void **state) {
     }
     assert_non_null(find_warning(reading, "2 of 64 pairs stand still"));
     assert_null(find_warning(reference, "stand still"));
-    assert_true(reading->groups[0].config.rope.axes_layout == GYRE_AXES_INTERLEAVED);
+    assert_true(reading->groups[0]->config.rope.axes_layout == GYRE_AXES_INTERLEAVED);
     gyre_reading_free(reading);
     gyre_reading_free(reference);
 }
@@ -247,15 +247,15 @@ static void reads_tables(void **state) {
     (void)state;
     made_gguf *made = model("gpt2", 64, 1024, 12);
     gyre_reading *reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_LEARNED && reading->groups[0].config.input.positions == 1024);
-    assert_true(reading->groups[0].config.input.dim == 2048);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_LEARNED && reading->groups[0]->config.input.positions == 1024);
+    assert_true(reading->groups[0]->config.input.dim == 2048);
     gyre_reading_free(reading);
     made = model("bert", 1, 512, 2);
     made_info(made, "position_embd.weight", 2, (const uint64_t[]){32, 500}, 0, 0);
     made->data_bytes = 32 * 500 * 4;
     reading = read_made(made);
-    assert_true(reading->groups[0].config.input.positions == 500);
-    check_field(&reading->groups[0], "positions", "500", GYRE_ORIGIN_FILE);
+    assert_true(reading->groups[0]->config.input.positions == 500);
+    check_field(reading->groups[0], "positions", "500", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
 }
 
@@ -263,7 +263,7 @@ static void reads_slopes(void **state) {
     (void)state;
     double slopes[32];
     gyre_reading *reading = read_made(model("bloom", 64, 2048, 2));
-    gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
+    gyre_encoding *encoding = test_encoding(&reading->groups[0]->config);
     assert_ok(gyre_encoding_slopes(encoding, slopes));
     for (int h = 0; h < 32; h++)
         test_close(slopes[h], powl(2, -8.0L * (h + 1) / 32), 1e-15, "slope");
@@ -272,16 +272,16 @@ static void reads_slopes(void **state) {
     made_gguf *made = model("mpt", 64, 2048, 2);
     real_of(made, "mpt", "attention.max_alibi_bias", 16);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_ALIBI && reading->groups[0].config.score.max_bias == 16);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_ALIBI && reading->groups[0]->config.score.max_bias == 16);
     gyre_reading_free(reading);
     reading = read_made(model("mpt", 64, 2048, 2));
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_LEARNED);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_LEARNED);
     gyre_reading_free(reading);
     reading = read_made(model("baichuan", 128, 4096, 40));
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_ALIBI);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_ALIBI);
     gyre_reading_free(reading);
     reading = read_made(model("baichuan", 128, 4096, 32));
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_ROPE);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
@@ -299,12 +299,12 @@ static void reads_buckets_and_nothing(void **state) {
     assert_true(encoder->scale == 1);
     gyre_reading_free(reading);
     reading = read_made(model("mamba", 64, 2048, 2));
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_NOPE);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_NOPE);
     gyre_reading_free(reading);
     made = model("granitehybrid", 64, 2048, 2);
     made_bool(made, "granitehybrid.rope.scaling.finetuned", 0);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_KIND_NOPE);
+    assert_true(reading->groups[0]->config.kind == GYRE_KIND_NOPE);
     gyre_reading_free(reading);
 }
 

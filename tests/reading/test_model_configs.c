@@ -93,8 +93,8 @@ static gyre_reading *open_config(const char *file) {
 static const gyre_layer_reading *find_group(const gyre_reading *reading, const char *file, const char *name) {
     if (!reading) return NULL;
     for (int64_t i = 0; i < reading->groups_count; i++)
-        if (!name || strcmp(reading->groups[i].name, name) == 0) return &reading->groups[i];
-    fault("%s: no layers \"%s\", the first are \"%s\"", file, name, reading->groups[0].name);
+        if (!name || strcmp(reading->groups[i]->name, name) == 0) return reading->groups[i];
+    fault("%s: no layers \"%s\", the first are \"%s\"", file, name, reading->groups[0]->name);
     return NULL;
 }
 
@@ -169,7 +169,7 @@ static void check_file(const rotation *rows, size_t count) {
     if (!reading) return;
     int64_t groups = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
-        groups += !is_beside(reading->groups[i].name);
+        groups += !is_beside(reading->groups[i]->name);
     same_whole(rows[0].file, NULL, "number of groups", groups, (int64_t)count);
     for (size_t i = 0; i < count; i++)
         check_rotation(&rows[i], find_group(reading, rows[i].file, rows[i].group));
@@ -491,7 +491,7 @@ static void test_fields(void **state) {
         gyre_reading *reading = open_config(file);
         if (!reading) continue;
         for (int64_t g = 0; g < reading->groups_count; g++)
-            check_fields(&reading->groups[g], file);
+            check_fields(reading->groups[g], file);
         for (int64_t w = 0; w < reading->warnings_count; w++)
             assert_true(reading->warnings[w].text && *reading->warnings[w].text);
         gyre_reading_free(reading);

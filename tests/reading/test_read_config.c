@@ -80,7 +80,7 @@ static void test_flat_composite(void **state) {
     assert_field(all, "sections", "16 24 24", GYRE_ORIGIN_FILE, "rope_scaling.mrope_section", 1);
     assert_field(all, "scaling", "default", GYRE_ORIGIN_FILE, "rope_scaling.type", 1);
     (void)group_of(r, "vision");
-    assert_ptr_equal(all, &r->groups[0]);
+    assert_ptr_equal(all, r->groups[0]);
     gyre_reading_free(r);
 }
 
@@ -90,7 +90,7 @@ static void test_unknown_type(void **state) {
                                 "'rope_theta':500000,'partial_rotary_factor':0.5}",
                                 GYRE_PROFILE_HF_5, 0);
     assert_divided(group_of(r, "all"), 5e5, 1.0);
-    assert_int_equal(r->groups[0].config.rope.dim, 64);
+    assert_int_equal(r->groups[0]->config.rope.dim, 64);
     assert_warns(r, "model_type: \"lama\" is not known (did you mean \"llama\"?); read as a llama, because of rope_theta",
                  "model_type", 2);
     gyre_reading_free(r);
@@ -150,7 +150,7 @@ static void test_reads_every_family(void **state) {
             gyre_reading *r = read_rope(file, profiles[p], 0);
             int64_t layers = 0;
             for (int64_t g = 0; g < r->groups_count; g++)
-                layers += r->groups[g].layers_count;
+                layers += r->groups[g]->layers_count;
             assert_int_equal(layers, 12);
             gyre_reading_free(r);
         }
@@ -162,7 +162,7 @@ static void test_reads_every_family(void **state) {
 static void test_no_positions_at_all(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'jamba','hidden_size':512,\n'rope_theta':10000}", GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0].config.kind, GYRE_KIND_NOPE);
+    assert_int_equal(r->groups[0]->config.kind, GYRE_KIND_NOPE);
     assert_warns(r, "rope_theta: a jamba has no positions", "rope_theta", 2);
     gyre_reading_free(r);
 }
@@ -191,7 +191,7 @@ static void test_native(void **state) {
         gyre_reading_free(r);
     }
     gyre_reading *asked = read_rope(file, GYRE_PROFILE_HF_5, 9000);
-    assert_int_equal(asked->groups[0].config.rope.context_length, 9000);
+    assert_int_equal(asked->groups[0]->config.rope.context_length, 9000);
     gyre_reading_free(asked);
     refuse("{'model_type':'gyre','hidden_size':64,\n'position_embedding_type':'kerpel'}", GYRE_PROFILE_HF_5,
            GYRE_EUNSUPPORTED, "position_embedding_type: \"kerpel\" is not known (config.json, line 2)");

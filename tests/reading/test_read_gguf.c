@@ -11,7 +11,7 @@
 static void applies_defaults_of_llama_cpp(void **state) {
     (void)state;
     gyre_reading *reading = read_made(model("llama", 128, 4096, 3));
-    const gyre_layer_reading *all = &reading->groups[0];
+    const gyre_layer_reading *all = reading->groups[0];
     assert_string_equal(reading->format, "GGUF");
     assert_string_equal(reading->model_type, "llama");
     assert_int_equal(reading->groups_count, 1);
@@ -40,7 +40,7 @@ static void missing_scaling_type_is_linear(void **state) {
     made_gguf *made = model("llama", 128, 16384, 1);
     real_of(made, "llama", "rope.scaling.factor", 4);
     gyre_reading *reading = read_made(made);
-    const gyre_layer_reading *all = &reading->groups[0];
+    const gyre_layer_reading *all = reading->groups[0];
     assert_true(all->config.rope.scaling == GYRE_SCALING_LINEAR && all->config.rope.factor == 4);
     check_reference(all, "linear x4", 0, 1e-12);
     check_field(all, "scaling", "linear", GYRE_ORIGIN_READER);
@@ -51,7 +51,7 @@ static void missing_scaling_type_is_linear(void **state) {
     made = model("llama", 128, 16384, 1);
     real_of(made, "llama", "rope.scale_linear", 4); /* the older name */
     reading = read_made(made);
-    check_reference(&reading->groups[0], "linear x4", 0, 1e-12);
+    check_reference(reading->groups[0], "linear x4", 0, 1e-12);
     gyre_reading_free(reading);
 }
 
@@ -60,15 +60,15 @@ static void factor_0_is_1_and_missing_is_none(void **state) {
     made_gguf *made = model("qwen2", 64, 4096, 1);
     real_of(made, "qwen2", "rope.scaling.factor", 0);
     gyre_reading *reading = read_made(made);
-    assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_NONE);
-    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_HALF);
+    assert_true(reading->groups[0]->config.rope.scaling == GYRE_SCALING_NONE);
+    assert_true(reading->groups[0]->config.rope.layout == GYRE_LAYOUT_HALF);
     gyre_reading_free(reading);
 
     made = model("qwen2", 64, 4096, 1);
     word_of(made, "qwen2", "rope.scaling.type", "none");
     real_of(made, "qwen2", "rope.scaling.factor", 8);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_NONE);
+    assert_true(reading->groups[0]->config.rope.scaling == GYRE_SCALING_NONE);
     assert_non_null(find_warning(reading, "8 is not looked at"));
     gyre_reading_free(reading);
 }
@@ -80,7 +80,7 @@ static void factors_below_1_divide(void **state) {
     made_gguf *made = model("qwen2", 64, 4096, 1);
     real_of(made, "qwen2", "rope.scaling.factor", 0.5f);
     gyre_reading *reading = read_made(made);
-    check_ggml(&reading->groups[0], &c, NULL);
+    check_ggml(reading->groups[0], &c, NULL);
     assert_non_null(find_warning(reading, "below 1"));
     gyre_reading_free(reading);
 }
@@ -90,7 +90,7 @@ static void factors_below_1_divide(void **state) {
 static void computes_yarn(void **state) {
     (void)state;
     gyre_reading *reading = read_made(yarn("llama", 128, 10000, 16, 4096));
-    const gyre_layer_reading *all = &reading->groups[0];
+    const gyre_layer_reading *all = reading->groups[0];
     assert_true(all->config.rope.scaling == GYRE_SCALING_YARN && all->config.trained_length == 4096);
     check_reference(all, "yarn llama-2 x16", 0, 1e-12);
     check_field(all, "scaling", "yarn", GYRE_ORIGIN_FILE);
@@ -103,7 +103,7 @@ static void computes_yarn(void **state) {
         find_warning(reading, "every context shift multiplies all cached keys by the attention factor, 1.27726"));
     gyre_reading_free(reading);
     reading = read_meant(yarn("qwen2", 128, 1e6f, 4, 32768));
-    check_reference(&reading->groups[0], "yarn qwen2.5 x4", 0, 1e-12);
+    check_reference(reading->groups[0], "yarn qwen2.5 x4", 0, 1e-12);
     assert_null(find_warning(reading, "shift"));
     gyre_reading_free(reading);
 }
@@ -111,8 +111,8 @@ static void computes_yarn(void **state) {
 static double attention_of(made_gguf *made, double *multiplier) {
     double out[MOST_PAIRS];
     gyre_reading *reading = read_made(made);
-    const double factor = frequencies(&reading->groups[0], 0, out);
-    if (multiplier) *multiplier = reading->groups[0].softmax_multiplier;
+    const double factor = frequencies(reading->groups[0], 0, out);
+    if (multiplier) *multiplier = reading->groups[0]->softmax_multiplier;
     gyre_reading_free(reading);
     return factor;
 }
@@ -157,7 +157,7 @@ static void scales_latent_attention(void **state) {
     test_close(attention_of(deepseek(0.1f), &multiplier), 1, 1e-15, "V3's rotation");
     test_close(multiplier, 1.8738542071, 2e-7, "V3's scores");
     gyre_reading *reading = read_made(deepseek(0.1f));
-    const gyre_layer_reading *all = &reading->groups[0];
+    const gyre_layer_reading *all = reading->groups[0];
     assert_true(all->config.head_dim == 192 && all->config.rope.dim == 64 && all->config.rope.first_channel == 128);
     assert_true(all->config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
     test_close(all->scale, all->softmax_multiplier / sqrt(192), 1e-15, "scale");
@@ -179,25 +179,25 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
     const ggml plain = {10000, 8, 1, 32, 1, 4096, 64}, fast = {10000, 8, 1, 2, 1, 4096, 64},
                half = {10000, 8, 0.5, 2, 1, 4096, 64};
     gyre_reading *reading = read_made(overridden("llama"));
-    check_ggml(&reading->groups[0], &plain, NULL);
+    check_ggml(reading->groups[0], &plain, NULL);
     assert_non_null(find_warning(reading, "yarn_beta_fast: 2 is not read: llama.cpp has 32 for a llama"));
     assert_non_null(find_warning(reading, "yarn_ext_factor: 0.5 is not read"));
     gyre_reading_free(reading);
     reading = read_made(overridden("mistral3"));
-    check_ggml(&reading->groups[0], &fast, NULL);
-    check_field(&reading->groups[0], "beta_fast", "2", GYRE_ORIGIN_FILE);
+    check_ggml(reading->groups[0], &fast, NULL);
+    check_field(reading->groups[0], "beta_fast", "2", GYRE_ORIGIN_FILE);
     assert_null(find_warning(reading, "yarn_beta_fast"));
     assert_non_null(find_warning(reading, "yarn_ext_factor"));
     gyre_reading_free(reading);
     reading = read_made(overridden("grok"));
-    check_ggml(&reading->groups[0], &half, NULL);
-    assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_LONGROPE);
-    check_field(&reading->groups[0], "scaling", "yarn", GYRE_ORIGIN_FILE);
-    check_field(&reading->groups[0], "yarn_ext_factor", "0.5", GYRE_ORIGIN_FILE);
+    check_ggml(reading->groups[0], &half, NULL);
+    assert_true(reading->groups[0]->config.rope.scaling == GYRE_SCALING_LONGROPE);
+    check_field(reading->groups[0], "scaling", "yarn", GYRE_ORIGIN_FILE);
+    check_field(reading->groups[0], "yarn_ext_factor", "0.5", GYRE_ORIGIN_FILE);
     assert_null(find_warning(reading, "is not read"));
     gyre_reading_free(reading);
     reading = read_meant(overridden("llama"));
-    check_ggml(&reading->groups[0], &half, NULL);
+    check_ggml(reading->groups[0], &half, NULL);
     gyre_reading_free(reading);
 }
 
@@ -208,7 +208,7 @@ static void ramp_starts_at_the_first_pair(void **state) {
     real_of(made, "grok", "rope.scaling.yarn_ext_factor", 0.5f);
     real_of(made, "grok", "rope.scaling.yarn_beta_fast", 32);
     gyre_reading *reading = read_made(made);
-    check_ggml(&reading->groups[0], &(ggml){10000, 8, 0.5, 32, 1, 64, 64}, NULL);
+    check_ggml(reading->groups[0], &(ggml){10000, 8, 0.5, 32, 1, 64, 64}, NULL);
     gyre_reading_free(reading);
 }
 
@@ -220,7 +220,7 @@ static void inverted_ramp_is_a_step(void **state) {
     real_of(made, "mistral3", "rope.scaling.yarn_beta_fast", 1);
     real_of(made, "mistral3", "rope.scaling.yarn_beta_slow", 32);
     gyre_reading *reading = read_made(made);
-    check_ggml(&reading->groups[0], &c, NULL);
+    check_ggml(reading->groups[0], &c, NULL);
     gyre_reading_free(reading);
 }
 
@@ -231,9 +231,9 @@ static void ramp_bounds_are_always_rounded(void **state) {
     static const double published[] = {1.05, 1.09, 1.15, 1.27, 1.76};
     gyre_reading *reading = read_made(yarn("gpt-oss", 64, 150000, 32, 4096));
     gyre_reading *reference = read_meant(yarn("gpt-oss", 64, 150000, 32, 4096));
-    (void)frequencies(&reading->groups[0], 0, got);
-    (void)frequencies(&reference->groups[0], 0, meant);
-    check_reference(&reference->groups[0], "yarn no truncate", 0, 1e-12);
+    (void)frequencies(reading->groups[0], 0, got);
+    (void)frequencies(reference->groups[0], 0, meant);
+    check_reference(reference->groups[0], "yarn no truncate", 0, 1e-12);
     for (int i = 13; i <= 17; i++)
         test_close(got[i] / meant[i], published[i - 13], 0.005, "too fast by");
     assert_non_null(find_warning(reading, "not rounded"));
@@ -256,7 +256,7 @@ static void divides_by_rope_freqs(void **state) {
     real_of(made, "llama", "rope.freq_base", 500000);
     made_tensor(made, "rope_freqs.weight", divisors, 64);
     gyre_reading *reading = read_made(made);
-    const gyre_layer_reading *all = &reading->groups[0];
+    const gyre_layer_reading *all = reading->groups[0];
     check_ggml(all, &(ggml){.base = 500000, .s = 1, .dim = 128}, divisors);
     check_reference(all, "llama-3.1", 0, 1e-7); /* floats */
     assert_true(all->config.trained_length == 131072);
@@ -278,7 +278,7 @@ static void divides_by_rope_freqs_and_a_factor(void **state) {
         }
         made_tensor(made, "rope_freqs.weight", divisors, 4);
         gyre_reading *reading = read_made(made);
-        check_ggml(&reading->groups[0], &c, divisors);
+        check_ggml(reading->groups[0], &c, divisors);
         gyre_reading_free(reading);
     }
 }
@@ -301,11 +301,11 @@ static void check_phi3(int64_t allocated, const char *same_as) {
     made_gguf *made = phi3(1);
     gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, allocated);
     for (int64_t n = 1; n < 20000; n += 5000) /* at every current length */
-        check_reference(&reading->groups[0], same_as, n, 1e-7);
+        check_reference(reading->groups[0], same_as, n, 1e-7);
     assert_non_null(find_warning(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
-    assert_true(reading->groups[0].config.trained_length == 4096);
-    assert_true(reading->groups[0].config.rope.context_length == allocated && reading->context_length == allocated);
-    check_field(&reading->groups[0], "scaling", "longrope", GYRE_ORIGIN_FILE);
+    assert_true(reading->groups[0]->config.trained_length == 4096);
+    assert_true(reading->groups[0]->config.rope.context_length == allocated && reading->context_length == allocated);
+    check_field(reading->groups[0], "scaling", "longrope", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
     free(made);
 }
@@ -322,13 +322,13 @@ static void longrope_list_by_length_under_reference(void **state) {
     (void)state;
     for (int given = 0; given <= 1; given++) { /* the factor of the paper is what the file gives */
         gyre_reading *reading = read_meant(phi3(given));
-        check_reference(&reading->groups[0], "longrope at 4096", 4096, 1e-7);
-        check_reference(&reading->groups[0], "longrope at 4097", 4097, 1e-7);
+        check_reference(reading->groups[0], "longrope at 4096", 4096, 1e-7);
+        check_reference(reading->groups[0], "longrope at 4097", 4097, 1e-7);
         gyre_reading_free(reading);
     }
     made_gguf *made = phi3(0); /* llama.cpp has no formula for it */
     gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
-    check_field(&reading->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER);
+    check_field(reading->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
     free(made);
 }
@@ -395,7 +395,7 @@ static void refuses_unexpected_arrays(void **state) {
     check_refused(with_word("attention.key_length", ""), p, GYRE_EFORMAT, "key_length: no whole number");
     made = with_two("llama", "attention.key_length", 128, 128);
     gyre_reading *reading = read_made(made);
-    assert_int_equal(reading->groups[0].config.head_dim, 128);
+    assert_int_equal(reading->groups[0]->config.head_dim, 128);
     gyre_reading_free(reading);
 }
 
@@ -491,9 +491,9 @@ static void reads_unknown_architectures_with_rope(void **state) {
     made_gguf *made = model("novel", 128, 4096, 2);
     real_of(made, "novel", "rope.freq_base", 500000);
     gyre_reading *reading = read_made(made);
-    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
+    assert_true(reading->groups[0]->config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
     assert_non_null(find_warning(reading, "\"novel\" is not known"));
-    check_ggml(&reading->groups[0], &(ggml){.base = 500000, .s = 1, .dim = 128}, NULL);
+    check_ggml(reading->groups[0], &(ggml){.base = 500000, .s = 1, .dim = 128}, NULL);
     gyre_reading_free(reading);
 }
 
@@ -564,7 +564,7 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err));
-    check_reference(&reading->groups[0], "yarn llama-2 x16", 0, 1e-12);
+    check_reference(reading->groups[0], "yarn llama-2 x16", 0, 1e-12);
     assert_true(reading->profile == GYRE_PROFILE_LLAMA_CPP);
     gyre_reading_free(reading);
     assert_int_equal(ftruncate(fileno(file), (off_t)(made->data_at + 10 * each - 1)), 0);

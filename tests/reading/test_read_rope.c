@@ -255,8 +255,8 @@ static void test_axes(void **state) {
                        "'rope_parameters':{'mrope_section':[11,11,10],'mrope_interleaved':true,'rope_theta':1e7,"
                        "'partial_rotary_factor':0.25}}";
     gyre_reading *r = read_rope(chunked, GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0].config.rope.axes, 3);
-    assert_int_equal(r->groups[0].config.rope.axes_layout, GYRE_AXES_CHUNKED);
+    assert_int_equal(r->groups[0]->config.rope.axes, 3);
+    assert_int_equal(r->groups[0]->config.rope.axes_layout, GYRE_AXES_CHUNKED);
     gyre_reading_free(r);
     r = read_rope(turn, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(group_of(r, "full_attention")->config.rope.axes_layout, GYRE_AXES_INTERLEAVED);
@@ -265,7 +265,7 @@ static void test_axes(void **state) {
     gyre_reading_free(r);
     r = read_rope("{'model_type':'ernie4_5_vl_moe_text'," SIZES ",\n'rope_parameters':{'mrope_section':[22,22,20]}}",
                   GYRE_PROFILE_HF_5, 0);
-    assert_in_range(r->groups[0].config.rope.axes, 0, 1);
+    assert_in_range(r->groups[0]->config.rope.axes, 0, 1);
     assert_warns(r, "mrope_section: how this family deals out pairs", "rope_parameters.mrope_section", 2);
     gyre_reading_free(r);
     r = read_rope(LLAMA("\n'rope_scaling':{'type':'linear','factor':2.0,'mrope_section':[16,24,24]}"), GYRE_PROFILE_HF_5, 0);
@@ -297,8 +297,8 @@ static void test_scale_of_scores(void **state) {
         snprintf(file, sizeof file, "{'model_type':%s,'hidden_size':1024,'num_attention_heads':8,'num_hidden_layers':1}",
                  cases[i].file);
         gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-        test_close((long double)r->groups[0].scale, (long double)cases[i].scale, 1e-15L, file);
-        assert_true(r->groups[0].softmax_multiplier == 1.0);
+        test_close((long double)r->groups[0]->scale, (long double)cases[i].scale, 1e-15L, file);
+        assert_true(r->groups[0]->softmax_multiplier == 1.0);
         gyre_reading_free(r);
     }
 }
@@ -466,7 +466,7 @@ static void test_numbers_of_python(void **state) {
                   "'NaN':'Infinity \\'NaN',\n'big':[-1000000000000000019884624838656,1e5],"
                   "'fraction':1.0000000000000000000001,\n'rope_theta':123456.00000000000000000000}",
                   GYRE_PROFILE_HF_5, 0);
-    assert_field(&r->groups[0], "base", "123456", GYRE_ORIGIN_FILE, "rope_theta", 3);
+    assert_field(r->groups[0], "base", "123456", GYRE_ORIGIN_FILE, "rope_theta", 3);
     gyre_reading_free(r);
 }
 
@@ -476,7 +476,7 @@ static void test_takes_both_names(void **state) {
     gyre_reading *r = read_rope("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','rope_type':'default',"
                                 "'mrope_section':[16,24,24]}}",
                                 GYRE_PROFILE_HF_4_56, 0);
-    assert_int_equal(r->groups[0].config.rope.scaling, GYRE_SCALING_NONE);
+    assert_int_equal(r->groups[0]->config.rope.scaling, GYRE_SCALING_NONE);
     gyre_reading_free(r);
     static const char *const others[] = {"su", "yarn"};
     for (int i = 0; i < 2; i++) {
@@ -486,7 +486,7 @@ static void test_takes_both_names(void **state) {
                  "'rope_type':'longrope','short_factor':[1.0],'long_factor':[2.0]}}",
                  others[i]);
         r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-        assert_int_equal(r->groups[0].config.rope.scaling, GYRE_SCALING_LONGROPE);
+        assert_int_equal(r->groups[0]->config.rope.scaling, GYRE_SCALING_LONGROPE);
         gyre_reading_free(r);
     }
 }
@@ -559,7 +559,7 @@ static void test_llama3_without_a_band(void **state) {
                                       "'rope_type':'llama3','factor':16.0,'low_freq_factor':1.0,'high_freq_factor':1.0,"
                                       "'original_max_position_embeddings':8192}"),
                                 GYRE_PROFILE_HF_5, 0);
-    figures(&r->groups[0], inv_freq, &factor);
+    figures(r->groups[0], inv_freq, &factor);
     for (int64_t i = 0; i < 64; i++) {
         const long double theta = plain(128, 5e5L, i), turns = 8192.0L * theta / 6.283185307179586476925286766559L;
         assert_near(inv_freq[i], turns >= 1.0L ? theta : theta / 16.0L, "without a band");
@@ -571,7 +571,7 @@ static void test_length_in_use(void **state) {
     (void)state;
     gyre_reading *r = read_rope(LLAMA("'max_position_embeddings':2048,'rope_scaling':{'type':'dynamic','factor':2.0}"),
                                 GYRE_PROFILE_HF_5, 4096);
-    assert_int_equal(r->groups[0].config.rope.context_length, 4096);
+    assert_int_equal(r->groups[0]->config.rope.context_length, 4096);
     assert_int_equal(r->context_length, 4096);
     gyre_reading_free(r);
 }

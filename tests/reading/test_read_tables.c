@@ -297,7 +297,7 @@ static void test_esm_may_rotate(void **state) {
     gyre_reading *reading =
         read_text("{\"model_type\": \"esm\", \"position_embedding_type\": \"rotary\", \"head_dim\": 64, "
                   "\"hidden_size\": 768, \"num_attention_heads\": 12, \"max_position_embeddings\": 1026}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
+    assert_int_equal(reading->groups[0]->config.kind, GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
@@ -390,12 +390,12 @@ static void test_falcon(void **state) {
     gyre_reading_free(reading);
     /* llama.cpp's converter ignores "alibi". */
     reading = read_as(slopes, GYRE_PROFILE_LLAMA_CPP);
-    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
+    assert_int_equal(reading->groups[0]->config.kind, GYRE_KIND_ROPE);
     assert_warns(reading, "rotates every Falcon", "alibi", 2);
     gyre_reading_free(reading);
     reading =
         read_text("{\"model_type\": \"falcon\", \"hidden_size\": 4544, \"num_attention_heads\": 71, \"head_dim\": 64}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
+    assert_int_equal(reading->groups[0]->config.kind, GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
@@ -403,19 +403,19 @@ static void test_baichuan_and_jais(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"model_type\": \"baichuan\", \"hidden_size\": 5120, \"num_attention_heads\": 40, "
                                       "\"num_hidden_layers\": 40, \"model_max_length\": 4096}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ALIBI);
-    assert_int_equal(reading->groups[0].config.heads, 40);
-    assert_int_equal(reading->groups[0].config.trained_length, 4096);
+    assert_int_equal(reading->groups[0]->config.kind, GYRE_KIND_ALIBI);
+    assert_int_equal(reading->groups[0]->config.heads, 40);
+    assert_int_equal(reading->groups[0]->config.trained_length, 4096);
     gyre_reading_free(reading);
     reading =
         read_text("{\"model_type\": \"baichuan\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"head_dim\": 128}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
+    assert_int_equal(reading->groups[0]->config.kind, GYRE_KIND_ROPE);
     gyre_reading_free(reading);
     reading =
         read_text("{\"model_type\": \"jais\", \"n_embd\": 5120, \"n_head\": 40, \"position_embedding_type\": \"alibi\", "
                   "\"mup_scale_qk_dot_by_d\": true}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ALIBI);
-    assert_true(reading->groups[0].scale == 1.0 / 128.0);
+    assert_int_equal(reading->groups[0]->config.kind, GYRE_KIND_ALIBI);
+    assert_true(reading->groups[0]->scale == 1.0 / 128.0);
     gyre_reading_free(reading);
 }
 
@@ -461,9 +461,9 @@ static void test_class_defaults_complete_a_config(void **state) {
         snprintf(text, sizeof text, "{\"model_type\": \"%s\"}", type);
         gyre_reading *reading = read_as(text, GYRE_PROFILE_HF_4_56);
         for (int64_t g = 0; g < reading->groups_count; g++) {
-            const gyre_config *config = &reading->groups[g].config;
+            const gyre_config *config = &reading->groups[g]->config;
             if (config->kind != GYRE_KIND_NOPE) assert_true(config->heads > 0 && config->head_dim > 0);
-            assert_non_null(field_of(&reading->groups[g], "encoding"));
+            assert_non_null(field_of(reading->groups[g], "encoding"));
         }
         gyre_reading_free(reading);
     }

@@ -176,13 +176,13 @@ static void test_follows_the_text_model(void **state) {
                   "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]},\n"
                   "\"vision_config\": {\"embed_dim\": 1280, \"num_heads\": 16, \"spatial_merge_size\": 2}}");
     assert_int_equal(reading->groups_count, 2);
-    assert_int_equal(reading->groups[0].config.rope.axes, 3);
-    assert_string_equal(reading->groups[1].name, "vision");
-    assert_int_equal(reading->groups[1].config.rope.axes, 2);
+    assert_int_equal(reading->groups[0]->config.rope.axes, 3);
+    assert_string_equal(reading->groups[1]->name, "vision");
+    assert_int_equal(reading->groups[1]->config.rope.axes, 2);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"clip\", \"text_config\": {\"model_type\": \"clip_text_model\"}, "
                         "\"vision_config\": {\"model_type\": \"clip_vision_model\"}}");
-    assert_int_equal(reading->groups[0].config.input.positions, 77);
+    assert_int_equal(reading->groups[0]->config.input.positions, 77);
     assert_int_equal(group_of(reading, "vision")->config.input.positions, 50);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 2,\n"

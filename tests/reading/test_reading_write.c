@@ -96,7 +96,7 @@ static const long double two_pi = 6.283185307179586476925286766559L;
 /* The file named `out`, read as transformers 5 does at a length. */
 static void assert_turns(int64_t length, int pairs, long double base, frequency_of *want, double attention) {
     gyre_reading *reading = reading_of(in_folder("out"), GYRE_PROFILE_HF_5, length);
-    gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
+    gyre_encoding *encoding = test_encoding(&reading->groups[0]->config);
     double got[256], factor;
     assert_int_equal(gyre_encoding_get_config(encoding)->rope.dim, 2 * pairs);
     assert_ok(gyre_encoding_frequencies(encoding, length, got, &factor));
@@ -410,8 +410,8 @@ static void nested_scalings_of_global_layers_change(void **state) {
     assert_text("out", want);
     gyre_reading *reading = reading_of(in_folder("out"), GYRE_PROFILE_HF_5, 16384);
     for (int64_t i = 0; i < reading->groups_count; i++)
-        assert_int_equal(reading->groups[i].config.rope.scaling,
-                         reading->groups[i].window ? GYRE_SCALING_NONE : GYRE_SCALING_LINEAR);
+        assert_int_equal(reading->groups[i]->config.rope.scaling,
+                         reading->groups[i]->window ? GYRE_SCALING_NONE : GYRE_SCALING_LINEAR);
     assert_int_equal(reading->groups_count, 2);
     gyre_reading_free(reading);
 }
@@ -461,8 +461,8 @@ static void assert_lines_stay(const char *name, const char *before, const char *
 }
 
 static int is_stretchable(const gyre_reading *reading) {
-    const gyre_config *c = &reading->groups[0].config;
-    return c->kind == GYRE_KIND_ROPE && reading->groups[0].window == 0 && c->rope.scaling != GYRE_SCALING_PROPORTIONAL &&
+    const gyre_config *c = &reading->groups[0]->config;
+    return c->kind == GYRE_KIND_ROPE && reading->groups[0]->window == 0 && c->rope.scaling != GYRE_SCALING_PROPORTIONAL &&
            c->trained_length > 0;
 }
 
@@ -474,7 +474,7 @@ static int stretch_real(const char *name, gyre_scaling scaling) {
     snprintf(path, sizeof path, "%s/configs/%s", GYRE_TEST_DATA, name);
     int written = 0;
     if (gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL) == GYRE_OK && is_stretchable(reading)) {
-        gyre_config c = reading->groups[0].config;
+        gyre_config c = reading->groups[0]->config;
         c.rope.scaling = scaling;
         c.rope.factor = 4;
         c.rope.attention_factor = c.rope.mscale = c.rope.mscale_all_dim = 0;

@@ -14,7 +14,7 @@ static void test_telechat3_uses_remote_code(void **state) {
     for (int v = 0; v < 5; v++) {
         const naive_yarn yarn = {128, 1e6L, 32768.0L, 4.0L, 1};
         gyre_reading *r = read_rope(file, all[v], 0);
-        assert_yarn(&r->groups[0], &yarn, 1.0970406053); /* 0.07 ln 4 + 1 */
+        assert_yarn(r->groups[0], &yarn, 1.0970406053); /* 0.07 ln 4 + 1 */
         assert_warns(r, "telechat3-yarn", "rope_scaling.type", 2);
         assert_warns(r, "takes the ratio of the lengths, 4, and not 2", "rope_scaling.factor", 3);
         assert_warns(r, "attention_factor", "rope_scaling.attention_factor", 4);
@@ -39,9 +39,9 @@ static void test_size_of_heads_in_4_43(void **state) {
         char text[200];
         snprintf(text, sizeof text, file, "llama");
         gyre_reading *r = read_rope(text, versions[v], 0);
-        assert_int_equal(r->groups[0].config.head_dim, v == 0 ? 128 : 64);
+        assert_int_equal(r->groups[0]->config.head_dim, v == 0 ? 128 : 64);
         if (v == 0) {
-            assert_field(&r->groups[0], "head_dim", "128", GYRE_ORIGIN_DERIVED, NULL, 0);
+            assert_field(r->groups[0], "head_dim", "128", GYRE_ORIGIN_DERIVED, NULL, 0);
             assert_warns(r, "head_dim: transformers before 4.45 does not read it", "head_dim", 2);
         } else {
             assert_int_equal(r->warnings_count, 0);
@@ -49,7 +49,7 @@ static void test_size_of_heads_in_4_43(void **state) {
         gyre_reading_free(r);
         snprintf(text, sizeof text, file, "mistral");
         r = read_rope(text, versions[v], 0);
-        assert_int_equal(r->groups[0].config.head_dim, 64);
+        assert_int_equal(r->groups[0]->config.head_dim, 64);
         gyre_reading_free(r);
     }
 }
@@ -65,7 +65,7 @@ static void test_qwen2_vl_is_frozen(void **state) {
                  "'type':'dynamic','factor':4.0}}",
                  types[i]);
         gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 65536);
-        assert_divided(&r->groups[0], 1e4, 1.0);
+        assert_divided(r->groups[0], 1e4, 1.0);
         assert_warns(r, "dynamic: transformers' qwen2", "rope_scaling.type", 2);
         gyre_reading_free(r);
         snprintf(text, sizeof text,
@@ -73,12 +73,12 @@ static void test_qwen2_vl_is_frozen(void **state) {
                  "'type':'longrope','factor':1.0,'short_factor':[2,2,2,2],'long_factor':[3,3,3,3]}}",
                  types[i]);
         r = read_rope(text, GYRE_PROFILE_HF_5, 65536);
-        assert_divided(&r->groups[0], 1e4, 2.0);
+        assert_divided(r->groups[0], 1e4, 2.0);
         assert_warns(r, "so that it turns by short_factor at every length", "rope_scaling.type", 2);
         gyre_reading_free(r);
     }
     gyre_reading *r = read_rope(text, GYRE_PROFILE_REFERENCE, 65536);
-    assert_divided(&r->groups[0], 1e4, 3.0);
+    assert_divided(r->groups[0], 1e4, 3.0);
     gyre_reading_free(r);
 }
 
@@ -99,7 +99,7 @@ static void test_vllm_ramp_counts_revolutions(void **state) {
                  values[i % 2]);
         refuse(text, GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED, words);
         gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 0);
-        assert_yarn(&r->groups[0], &yarn, 1.3465735903);
+        assert_yarn(r->groups[0], &yarn, 1.3465735903);
         gyre_reading_free(r);
     }
 }

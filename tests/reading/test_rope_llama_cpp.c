@@ -116,8 +116,8 @@ static void latent_attention(void **state) {
         const engine_figures got = engine_at(reading, 0);
         check_ramp(&got, 10000.0L, 40.0L, 10.0L, 23.0L, 1.0L);
         test_close(got.attention, files[i].attention, 2e-10L, "attention factor");
-        test_close(reading->groups[0].softmax_multiplier, files[i].softmax, 2e-10L, "softmax multiplier");
-        test_close(reading->groups[0].scale, files[i].softmax / sqrtl(192.0L), 2e-10L, "scale");
+        test_close(reading->groups[0]->softmax_multiplier, files[i].softmax, 2e-10L, "softmax multiplier");
+        test_close(reading->groups[0]->scale, files[i].softmax / sqrtl(192.0L), 2e-10L, "scale");
         gyre_reading_free(reading);
     }
     gyre_reading *four = latent("deepseek_v4", ", \"mscale_all_dim\": 1");
@@ -350,7 +350,7 @@ static void fourth_axis_does_not_rotate(void **state) {
     reading = read_file(&fits);
     got = engine_at(reading, 0);
     check_base(&got, 10000.0L);
-    assert_int_equal(reading->groups[0].config.rope.scaling, GYRE_SCALING_NONE);
+    assert_int_equal(reading->groups[0]->config.rope.scaling, GYRE_SCALING_NONE);
     gyre_reading_free(reading);
 }
 
@@ -361,12 +361,12 @@ static void temperature_is_lost(void **state) {
     const engine_file small = {"mistral4", GYRE_LLAMA4_SCALING_BETA | GYRE_MLA, GYRE_LAYOUT_INTERLEAVED, NULL, text, 0};
     const engine_file mini = {"ministral3", GYRE_LLAMA4_SCALING_BETA, GYRE_LAYOUT_HALF, NULL, text, 0};
     gyre_reading *reading = read_file(&small);
-    assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_NONE);
+    assert_int_equal(reading->groups[0]->config.query.temperature, GYRE_TEMPERATURE_NONE);
     engine_says(reading, "query_temperature", "none", "does not write it");
     assert_non_null(find_warning(reading, "llama_4_scaling_beta"));
     gyre_reading_free(reading);
     reading = read_file(&mini);
-    assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
+    assert_int_equal(reading->groups[0]->config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
     assert_int_equal(reading->warnings_count, 0);
     gyre_reading_free(reading);
 }
@@ -375,11 +375,11 @@ static void permuted_rows_keep_scores(void **state) {
     (void)state;
     gyre_reading *reading = read_as("mistral", "{}");
     engine_says(reading, "layout", "half", "reorders the rows");
-    assert_int_equal(reading->groups[0].config.rope.layout, GYRE_LAYOUT_HALF);
+    assert_int_equal(reading->groups[0]->config.rope.layout, GYRE_LAYOUT_HALF);
     gyre_reading_free(reading);
     reading = read_as("qwen2", "{}");
-    for (int64_t i = 0; i < reading->groups[0].fields_count; i++)
-        assert_string_not_equal(reading->groups[0].fields[i].name, "layout");
+    for (int64_t i = 0; i < reading->groups[0]->fields_count; i++)
+        assert_string_not_equal(reading->groups[0]->fields[i].name, "layout");
     gyre_reading_free(reading);
 }
 

@@ -14,7 +14,7 @@ static void test_ramp_over_served_length_in_4_43(void **state) {
     for (int v = 0; v < 4; v++) {
         const naive_yarn yarn = {128, 1e4L, v == 0 ? 131072.0L : 4096.0L, 32.0L, 1};
         gyre_reading *r = read_rope(file, versions[v], 0);
-        assert_yarn(&r->groups[0], &yarn, g32);
+        assert_yarn(r->groups[0], &yarn, g32);
         if (v == 0)
             assert_warns(r, "original_max_position_embeddings: transformers before 4.51 does not read it",
                          "rope_scaling.original_max_position_embeddings", 3);
@@ -50,23 +50,23 @@ static void test_ratio_for_factor_in_4_51(void **state) {
     const char *file = LLAMA("'rope_theta':1e6,'max_position_embeddings':32768,'rope_scaling':{'type':'yarn',\n'factor':4.0,"
                              "'original_max_position_embeddings':32768}");
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_4_51, 0);
-    assert_divided(&r->groups[0], 1e6, 1.0);
-    assert_field(&r->groups[0], "factor", "1", GYRE_ORIGIN_DERIVED, "rope_scaling.factor", 2);
-    assert_non_null(field_of(&r->groups[0], "factor")->note);
+    assert_divided(r->groups[0], 1e6, 1.0);
+    assert_field(r->groups[0], "factor", "1", GYRE_ORIGIN_DERIVED, "rope_scaling.factor", 2);
+    assert_non_null(field_of(r->groups[0], "factor")->note);
     assert_warns(r, "takes the ratio of the lengths, 1, and not 4", "rope_scaling.factor", 2);
     gyre_reading_free(r);
     const gyre_profile others[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5, GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 4; v++) {
         const naive_yarn yarn = {128, 1e6L, 32768.0L, 4.0L, 1};
         r = read_rope(file, others[v], 0);
-        assert_yarn(&r->groups[0], &yarn, g4);
+        assert_yarn(r->groups[0], &yarn, g4);
         gyre_reading_free(r);
     }
     /* Without the original length, 4.51 uses the factor too. */
     r = read_rope(LLAMA("'max_position_embeddings':4096,'rope_scaling':{'type':'yarn','factor':8.0}"), GYRE_PROFILE_HF_4_51,
                   0);
     const naive_yarn yarn = {128, 1e4L, 4096.0L, 8.0L, 1};
-    assert_yarn(&r->groups[0], &yarn, g8);
+    assert_yarn(r->groups[0], &yarn, g8);
     gyre_reading_free(r);
 }
 
@@ -78,8 +78,8 @@ static void test_null_factor_is_the_ratio(void **state) {
     for (int v = 0; v < 4; v++) {
         const naive_yarn yarn = {128, 1e4L, 4096.0L, 16.0L, 1};
         gyre_reading *r = read_rope(file, know[v], 0);
-        assert_yarn(&r->groups[0], &yarn, g16);
-        assert_int_equal(field_of(&r->groups[0], "factor")->origin, GYRE_ORIGIN_DERIVED);
+        assert_yarn(r->groups[0], &yarn, g16);
+        assert_int_equal(field_of(r->groups[0], "factor")->origin, GYRE_ORIGIN_DERIVED);
         gyre_reading_free(r);
     }
     refuse(file, GYRE_PROFILE_HF_4_43, GYRE_EFORMAT, "rope_scaling.factor: missing");
@@ -94,8 +94,8 @@ static void test_truncate_since_4_56(void **state) {
     for (int v = 1; v < 4; v++) {
         const naive_yarn yarn = {64, 15e4L, 4096.0L, 32.0L, v == 1};
         gyre_reading *r = read_rope(file, versions[v], 0);
-        assert_yarn(&r->groups[0], &yarn, g32);
-        assert_field(&r->groups[0], "truncate", v == 1 ? "true" : "false", GYRE_ORIGIN_FILE, "rope_scaling.truncate", 2);
+        assert_yarn(r->groups[0], &yarn, g32);
+        assert_field(r->groups[0], "truncate", v == 1 ? "true" : "false", GYRE_ORIGIN_FILE, "rope_scaling.truncate", 2);
         if (v == 1) assert_warns(r, "truncate: transformers 4.51 does not read it", "rope_scaling.truncate", 2);
         gyre_reading_free(r);
     }
@@ -109,13 +109,13 @@ static void test_truncate_of_nested_objects(void **state) {
               "'rope_theta':150000.0,'factor':16.0,'original_max_position_embeddings':4096,\n'truncate':false}}");
     naive_yarn yarn = {128, 15e4L, 4096.0L, 16.0L, 1};
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-    assert_yarn(&r->groups[0], &yarn, g16);
+    assert_yarn(r->groups[0], &yarn, g16);
     assert_warns(r, "truncate: transformers 5 does not read it in an object for one type of layers",
                  "rope_parameters.full_attention.truncate", 2);
     gyre_reading_free(r);
     yarn.truncate = 0;
     r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
-    assert_yarn(&r->groups[0], &yarn, g16);
+    assert_yarn(r->groups[0], &yarn, g16);
     gyre_reading_free(r);
 }
 
@@ -126,8 +126,8 @@ static void test_truncate_of_nested_objects(void **state) {
 static double attention_of(const char *file, gyre_profile profile, int64_t length) {
     double inv_freq[256], factor;
     gyre_reading *r = read_rope(file, profile, length);
-    figures(&r->groups[0], inv_freq, &factor);
-    test_close((long double)strtod(field_of(&r->groups[0], "attention_factor")->value, NULL), (long double)factor, 1e-15L,
+    figures(r->groups[0], inv_freq, &factor);
+    test_close((long double)strtod(field_of(r->groups[0], "attention_factor")->value, NULL), (long double)factor, 1e-15L,
                "the field says what is computed");
     gyre_reading_free(r);
     return factor;
@@ -195,7 +195,7 @@ static void test_softmax_of_latent_attention(void **state) {
     gyre_reading_free(r);
     const naive_yarn yarn = {64, 1e4L, 4096.0L, 40.0L, 1};
     r = read_rope(v3, GYRE_PROFILE_HF_4_43, 0);
-    assert_yarn(&r->groups[0], &yarn, 1.0);
+    assert_yarn(r->groups[0], &yarn, 1.0);
     assert_warns(r, "has no class for a deepseek_v3", "rope_scaling.type", 1);
     gyre_reading_free(r);
     check_softmax(v3, GYRE_PROFILE_REFERENCE, 1.8738542071);
@@ -204,7 +204,7 @@ static void test_softmax_of_latent_attention(void **state) {
     const char *young = LATENT("deepseek_v3", "1.0", "4096");
     check_softmax(young, GYRE_PROFILE_REFERENCE, 1.0);
     r = read_rope(young, GYRE_PROFILE_REFERENCE, 0);
-    assert_divided(&r->groups[0], 1e4, 1.0);
+    assert_divided(r->groups[0], 1e4, 1.0);
     gyre_reading_free(r);
     check_softmax(young, GYRE_PROFILE_HF_5, 1.8738542071);
 }
@@ -218,7 +218,7 @@ static void test_softmax_of_latent_attention(void **state) {
 static void check_longrope(const char *file, gyre_profile profile, int64_t length, double attention, double divisor) {
     double inv_freq[2], factor;
     gyre_reading *r = read_rope(file, profile, length);
-    figures(&r->groups[0], inv_freq, &factor);
+    figures(r->groups[0], inv_freq, &factor);
     test_close((long double)factor, (long double)attention, 1e-10L, file);
     assert_near(inv_freq[0], 1.0L / (long double)divisor, file);
     gyre_reading_free(r);
@@ -288,20 +288,20 @@ static void test_rope_parameters_since_5(void **state) {
                              "'rope_theta':500000.0}");
     for (int v = 0; v < 3; v++) {
         gyre_reading *r = read_rope(file, versions[v], 0);
-        assert_divided(&r->groups[0], 1e4, 1.0);
+        assert_divided(r->groups[0], 1e4, 1.0);
         assert_warns(r, "rope_parameters: transformers 4 does not read it", "rope_parameters", 2);
-        assert_field(&r->groups[0], "base", "10000", GYRE_ORIGIN_READER, NULL, 0);
+        assert_field(r->groups[0], "base", "10000", GYRE_ORIGIN_READER, NULL, 0);
         gyre_reading_free(r);
     }
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-    assert_divided(&r->groups[0], 5e5, 2.0);
+    assert_divided(r->groups[0], 5e5, 2.0);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
     /* The class has its own base: a million for Qwen2-VL. */
     r = read_rope("{'model_type':'qwen2_vl','hidden_size':256,'num_attention_heads':2,'num_hidden_layers':1,"
                   "'rope_parameters':{'rope_type':'default','rope_theta':500000.0}}",
                   GYRE_PROFILE_HF_4_56, 0);
-    assert_divided(&r->groups[0], 1e6, 1.0);
+    assert_divided(r->groups[0], 1e6, 1.0);
     gyre_reading_free(r);
 }
 
@@ -310,12 +310,12 @@ static void test_old_object_wins_whole(void **state) {
     gyre_reading *r = read_rope(LLAMA("'rope_scaling':{'type':'linear','factor':2.0},\n'rope_parameters':{"
                                       "'rope_type':'linear','factor':4.0,'rope_theta':500000.0}"),
                                 GYRE_PROFILE_HF_5, 0);
-    assert_divided(&r->groups[0], 1e4, 2.0);
+    assert_divided(r->groups[0], 1e4, 2.0);
     assert_warns(r, "rope_parameters: transformers 5 puts rope_scaling in its place, as a whole", "rope_parameters", 2);
     gyre_reading_free(r);
     r = read_rope(LLAMA("'rope_scaling':{},'rope_parameters':{'rope_type':'linear','factor':4.0,'rope_theta':500000.0}"),
                   GYRE_PROFILE_HF_5, 0);
-    assert_divided(&r->groups[0], 5e5, 4.0);
+    assert_divided(r->groups[0], 5e5, 4.0);
     gyre_reading_free(r);
 }
 
@@ -323,11 +323,11 @@ static void test_base_outside_or_inside_the_object(void **state) {
     (void)state;
     const char *file = LLAMA("\n'rope_theta':10000.0,'rope_scaling':{'rope_type':'linear','factor':2.0,\n'rope_theta':5e5}");
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-    assert_divided(&r->groups[0], 5e5, 2.0);
+    assert_divided(r->groups[0], 5e5, 2.0);
     assert_warns(r, "rope_theta: transformers 5 takes the one in rope_scaling.rope_theta", "rope_theta", 2);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_4_56, 0);
-    assert_divided(&r->groups[0], 1e4, 2.0);
+    assert_divided(r->groups[0], 1e4, 2.0);
     assert_warns(r, "rope_theta: transformers 4.56 does not read it", "rope_scaling.rope_theta", 3);
     gyre_reading_free(r);
 }
@@ -339,15 +339,15 @@ static void test_partial_factor_outside_or_inside_the_object(void **state) {
     const char *both = "{'model_type':'stablelm','hidden_size':256,'num_attention_heads':4,'num_hidden_layers':1,"
                        "'partial_rotary_factor':0.75,'rope_parameters':{'partial_rotary_factor':0.5}}";
     gyre_reading *r = read_rope(inside, GYRE_PROFILE_HF_4_56, 0);
-    assert_int_equal(r->groups[0].config.rope.dim, 16); /* the class's quarter */
+    assert_int_equal(r->groups[0]->config.rope.dim, 16); /* the class's quarter */
     assert_warns(r, "partial_rotary_factor: transformers 4 reads the one beside rope_scaling alone",
                  "rope_scaling.partial_rotary_factor", 2);
     gyre_reading_free(r);
     r = read_rope(inside, GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0].config.rope.dim, 32);
+    assert_int_equal(r->groups[0]->config.rope.dim, 32);
     gyre_reading_free(r);
     r = read_rope(both, GYRE_PROFILE_HF_5, 0); /* the attribute has priority */
-    assert_int_equal(r->groups[0].config.rope.dim, 48);
+    assert_int_equal(r->groups[0]->config.rope.dim, 48);
     gyre_reading_free(r);
 }
 
@@ -362,20 +362,20 @@ static void test_original_length_outside_or_inside_the_object(void **state) {
     const char *neither = LLAMA("'max_position_embeddings':32768,'rope_scaling':{'rope_type':'llama3','factor':4.0,"
                                 "'low_freq_factor':1.0,'high_freq_factor':4.0}");
     gyre_reading *r = read_rope(flat, GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0].config.trained_length, 8192);
+    assert_int_equal(r->groups[0]->config.trained_length, 8192);
     assert_warns(r, "transformers 5 takes the one beside the object", "rope_scaling.original_max_position_embeddings", 2);
     gyre_reading_free(r);
     const gyre_profile inside[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 4; v++) {
         r = read_rope(flat, inside[v], 0);
-        assert_int_equal(r->groups[0].config.trained_length, 4096);
+        assert_int_equal(r->groups[0]->config.trained_length, 4096);
         gyre_reading_free(r);
     }
     r = read_rope(nested, GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0].config.trained_length, 4096);
+    assert_int_equal(r->groups[0]->config.trained_length, 4096);
     gyre_reading_free(r);
     r = read_rope(neither, GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0].config.trained_length, 32768);
+    assert_int_equal(r->groups[0]->config.trained_length, 32768);
     assert_warns(r, "not below max_position_embeddings", NULL, 1);
     gyre_reading_free(r);
     refuse(neither, GYRE_PROFILE_HF_4_56, GYRE_EFORMAT, "rope_scaling.original_max_position_embeddings: missing");
@@ -390,17 +390,17 @@ static void test_initial_length_of_dynamic(void **state) {
     double inv_freq[64], factor;
     for (int v = 0; v < 4; v++) {
         gyre_reading *r = read_rope(file, versions[v], 16384);
-        figures(&r->groups[0], inv_freq, &factor);
+        figures(r->groups[0], inv_freq, &factor);
         test_close((long double)pow(inv_freq[1], -64.0), 759702.2311L, 1e-3L, "base");
         assert_warns(r, "dynamic NTK does not read it", "rope_scaling.original_max_position_embeddings", 2);
         gyre_reading_free(r);
         r = read_rope(file, versions[v], 2048);
-        assert_divided(&r->groups[0], 1e4, 1.0);
+        assert_divided(r->groups[0], 1e4, 1.0);
         gyre_reading_free(r);
     }
     /* 10 * 16 - 9 = 151 times, and 151^(128 / 126) of the base */
     gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 16384);
-    figures(&r->groups[0], inv_freq, &factor);
+    figures(r->groups[0], inv_freq, &factor);
     assert_near(inv_freq[1], powl(1e4L * powl(151.0L, 128.0L / 126.0L), -2.0L / 128.0L), "base");
     gyre_reading_free(r);
 }
@@ -410,9 +410,9 @@ static void test_ignored_attention_factor(void **state) {
     const char *file = LLAMA("'rope_scaling':{'rope_type':'linear','factor':2.0,\n'attention_factor':3.0}");
     for (int v = 0; v < 4; v++) {
         gyre_reading *r = read_rope(file, versions[v], 0);
-        assert_divided(&r->groups[0], 1e4, 2.0);
-        assert_field(&r->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER, "rope_scaling.attention_factor", 2);
-        assert_non_null(field_of(&r->groups[0], "attention_factor")->note);
+        assert_divided(r->groups[0], 1e4, 2.0);
+        assert_field(r->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER, "rope_scaling.attention_factor", 2);
+        assert_non_null(field_of(r->groups[0], "attention_factor")->note);
         assert_warns(r, "attention_factor: transformers", "rope_scaling.attention_factor", 2);
         gyre_reading_free(r);
     }
@@ -432,7 +432,7 @@ static void test_types_by_version(void **state) {
         refuse(file, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED, "it is Gyre's own");
         gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         assert_warns(r, "a scaling of Gyre's, which transformers does not know", "rope_scaling.rope_type", 1);
-        assert_string_equal(field_of(&r->groups[0], "scaling")->value, own[i]);
+        assert_string_equal(field_of(r->groups[0], "scaling")->value, own[i]);
         gyre_reading_free(r);
         r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
         assert_int_equal(r->warnings_count, 0);
@@ -451,14 +451,14 @@ static void test_dynamic_yarn(void **state) {
         const naive_yarn y = {128, 10000, 4096, (long double)length / 4096, 1};
         double inv_freq[64], attention;
         gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, length);
-        figures(&r->groups[0], inv_freq, &attention);
+        figures(r->groups[0], inv_freq, &attention);
         for (int i = 0; i < 64; i++)
             assert_near(inv_freq[i], yarn_at(&y, i), "dynamic-yarn");
         test_close((long double)attention, 0.1L * logl(y.factor) + 1, 1e-15L, "its attention factor");
-        assert_field(&r->groups[0], "scaling", "dynamic-yarn", GYRE_ORIGIN_FILE, "rope_scaling.type", 1);
-        assert_field(&r->groups[0], "trained_length", "4096", GYRE_ORIGIN_FILE,
+        assert_field(r->groups[0], "scaling", "dynamic-yarn", GYRE_ORIGIN_FILE, "rope_scaling.type", 1);
+        assert_field(r->groups[0], "trained_length", "4096", GYRE_ORIGIN_FILE,
                      "rope_scaling.original_max_position_embeddings", 2);
-        test_close((long double)strtod(field_of(&r->groups[0], "attention_factor")->value, NULL), (long double)attention,
+        test_close((long double)strtod(field_of(r->groups[0], "attention_factor")->value, NULL), (long double)attention,
                    1e-15L, "as told");
         assert_warns(r, "finetuned: ", "rope_scaling.finetuned", 2);
         assert_int_equal(r->warnings_count, 1);
@@ -494,10 +494,10 @@ static void test_partial_factor_of_recurrent_gemma(void **state) {
     const char *file = "{'model_type':'recurrent_gemma','hidden_size':2560,'num_attention_heads':10,'num_hidden_layers':1,"
                        "'head_dim':256,\n'partial_rotary_factor':0.5}";
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_4_56, 0);
-    assert_int_equal(r->groups[0].config.rope.dim, 128);
+    assert_int_equal(r->groups[0]->config.rope.dim, 128);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0].config.rope.dim, 256);
+    assert_int_equal(r->groups[0]->config.rope.dim, 256);
     assert_warns(r, "transformers 5 turns the whole head", "partial_rotary_factor", 2);
     gyre_reading_free(r);
     refuse("{'model_type':'gpt_neox_japanese','hidden_size':256,'num_attention_heads':4,'rotary_pct':0.5}",
@@ -509,8 +509,8 @@ static void test_partial_factor_of_whole_heads(void **state) {
     (void)state;
     const char *file = LLAMA("\n'partial_rotary_factor':0.5");
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-    assert_divided(&r->groups[0], 1e4, 1.0);
-    assert_int_equal(r->groups[0].config.rope.dim, 128);
+    assert_divided(r->groups[0], 1e4, 1.0);
+    assert_int_equal(r->groups[0]->config.rope.dim, 128);
     assert_warns(r, "partial_rotary_factor: transformers 5 turns whole heads of a llama", "partial_rotary_factor", 2);
     gyre_reading_free(r);
     refuse(file, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED,
@@ -518,7 +518,7 @@ static void test_partial_factor_of_whole_heads(void **state) {
     refuse(LLAMA("'partial_rotary_factor':0.5,'rope_scaling':{'rope_type':'linear','factor':2.0}"), GYRE_PROFILE_HF_5,
            GYRE_EUNSUPPORTED, "partial_rotary_factor: 0.5");
     r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
-    assert_int_equal(r->groups[0].config.rope.dim, 64);
+    assert_int_equal(r->groups[0]->config.rope.dim, 64);
     gyre_reading_free(r);
 }
 
@@ -530,15 +530,15 @@ static void test_alpha_of_hunyuan(void **state) {
                        "'factor':1.0}}";
     const double base = (double)(1e4L * powl(1000.0L, 128.0L / 126.0L));
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-    assert_divided(&r->groups[0], base, 1.0);
+    assert_divided(r->groups[0], base, 1.0);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_5, 65536);
     /* s = 1: n / L = 2 times */
-    assert_divided(&r->groups[0], (double)(1e4L * powl(2.0L, 128.0L / 126.0L)), 1.0);
+    assert_divided(r->groups[0], (double)(1e4L * powl(2.0L, 128.0L / 126.0L)), 1.0);
     assert_warns(r, "alpha: transformers forgets it past max_position_embeddings", "rope_scaling.alpha", 1);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_REFERENCE, 65536);
-    assert_divided(&r->groups[0], base, 1.0);
+    assert_divided(r->groups[0], base, 1.0);
     gyre_reading_free(r);
 }
 
@@ -554,9 +554,9 @@ static void test_steps_of_qwen(void **state) {
     } cases[] = {{0, 1.0L}, {2048, 1.0L}, {2049, 3.0L}, {4096, 3.0L}, {4097, 7.0L}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_4_43, cases[i].length);
-        assert_divided(&r->groups[0], (double)(1e4L * powl(cases[i].alpha, 128.0L / 126.0L)), 1.0);
-        assert_int_equal(r->groups[0].config.query.temperature, GYRE_TEMPERATURE_LOG);
-        assert_int_equal(r->groups[0].config.query.reference_length, 2048);
+        assert_divided(r->groups[0], (double)(1e4L * powl(cases[i].alpha, 128.0L / 126.0L)), 1.0);
+        assert_int_equal(r->groups[0]->config.query.temperature, GYRE_TEMPERATURE_LOG);
+        assert_int_equal(r->groups[0]->config.query.reference_length, 2048);
         gyre_reading_free(r);
     }
 }
@@ -606,7 +606,7 @@ static void check_golden(const char *dict, int64_t length, const double *golden,
     double inv_freq[64], factor;
     snprintf(file, sizeof file, LLAMA("'rope_theta':10000.0,'max_position_embeddings':2048,'rope_scaling':%s"), dict);
     gyre_reading *r = read_rope(file, profile, length);
-    figures(&r->groups[0], inv_freq, &factor);
+    figures(r->groups[0], inv_freq, &factor);
     for (int i = 0; i < 64; i++) /* half a unit of the fifth digit */
         test_close((long double)inv_freq[i], (long double)golden[i], 5.01e-5L * (long double)golden[i], dict);
     gyre_reading_free(r);

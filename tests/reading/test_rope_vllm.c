@@ -37,7 +37,7 @@ static void dynamic_has_one_base(void **state) {
             check_base(&got, 10000.0L * powl(files[i].growth, 128.0L / 126.0L));
             engine_is(got.attention, 1, "attention factor");
         }
-        assert_int_equal(reading->groups[0].config.trained_length, 2048);
+        assert_int_equal(reading->groups[0]->config.trained_length, 2048);
         engine_says(reading, "scaling", "ntk", "once");
         assert_string_equal(engine_field(reading, "factor")->key, "rope_scaling.factor");
         gyre_reading_free(reading);
@@ -209,7 +209,7 @@ static void deepseek_multiplies_scores(void **state) {
         {"linear", ", \"mscale_all_dim\": 1.0", 1.0L, 1.8738542071L}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         gyre_reading *reading = deepseek(files[i].type, files[i].more);
-        const gyre_layer_reading *group = &reading->groups[0];
+        const gyre_layer_reading *group = reading->groups[0];
         const engine_figures got = engine_at(reading, 0);
         check_ramp(&got, 10000.0L, 40.0L, 10.0L, 23.0L, 1.0L);
         test_close(got.attention, files[i].attention, 5e-11L, "attention factor");
@@ -236,7 +236,7 @@ static void deepseek_v4_has_no_factors(void **state) {
         0};
     gyre_reading *reading = read_file(&file);
     engine_is(engine_at(reading, 0).attention, 1, "attention factor");
-    engine_is(reading->groups[0].softmax_multiplier, 1, "softmax multiplier");
+    engine_is(reading->groups[0]->softmax_multiplier, 1, "softmax multiplier");
     gyre_reading_free(reading);
 }
 
@@ -400,16 +400,16 @@ static void temperature_outside_the_rotation(void **state) {
                               "{\"rope_parameters\": {\"rope_type\": \"default\", \"llama_4_scaling_beta\": 0.1}}",
                               0};
     gyre_reading *reading = read_file(&file);
-    assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_NONE);
+    assert_int_equal(reading->groups[0]->config.query.temperature, GYRE_TEMPERATURE_NONE);
     engine_says(reading, "query_temperature", "none", "beside the rotation");
     gyre_reading_free(reading);
     reading =
         parse("{\"model_type\": \"llama\", \"head_dim\": 128, \"llama_4_scaling\": {\"original_max_position_embeddings\": "
               "8192, \"beta\": 0.2}}",
               GYRE_PROFILE_VLLM);
-    assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
-    assert_int_equal(reading->groups[0].config.query.reference_length, 8192);
-    assert_true(reading->groups[0].config.query.slope == 0.2);
+    assert_int_equal(reading->groups[0]->config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
+    assert_int_equal(reading->groups[0]->config.query.reference_length, 8192);
+    assert_true(reading->groups[0]->config.query.slope == 0.2);
     gyre_reading_free(reading);
 }
 
@@ -462,11 +462,11 @@ static void original_length(void **state) {
     gyre_reading *reading =
         read_text("{\"original_max_position_embeddings\": 2048, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": "
                   "4.0, \"original_max_position_embeddings\": 4096}}");
-    assert_int_equal(reading->groups[0].config.trained_length, 2048);
+    assert_int_equal(reading->groups[0]->config.trained_length, 2048);
     engine_says(reading, "original_length", "2048", "goes before");
     gyre_reading_free(reading);
     reading = read_text("{\"max_position_embeddings\": 8192, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}");
-    assert_int_equal(reading->groups[0].config.trained_length, 8192);
+    assert_int_equal(reading->groups[0]->config.trained_length, 8192);
     engine_says(reading, "original_length", "8192", "missing");
     assert_int_equal(engine_field(reading, "original_length")->origin, GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
@@ -478,7 +478,7 @@ static void original_length(void **state) {
                                 "{\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 4096}}}",
                                 0};
     reading = read_file(&nested);
-    assert_int_equal(reading->groups[0].config.trained_length, 4096);
+    assert_int_equal(reading->groups[0]->config.trained_length, 4096);
     gyre_reading_free(reading);
 }
 
@@ -501,8 +501,8 @@ static void served_length(void **state) {
         "{\"max_position_embeddings\": 131072, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 8.0}}",
         0};
     reading = read_file(&gemma);
-    for (int64_t i = 0; i < reading->groups[0].fields_count; i++)
-        assert_string_not_equal(reading->groups[0].fields[i].name, "max_length");
+    for (int64_t i = 0; i < reading->groups[0]->fields_count; i++)
+        assert_string_not_equal(reading->groups[0]->fields[i].name, "max_length");
     gyre_reading_free(reading);
 }
 

@@ -87,7 +87,7 @@ typedef struct engine_figures {
 /* Frequencies and attention factor at a context of `length`; 0: the length of the reading. */
 static inline engine_figures engine_at(const gyre_reading *reading, int64_t length) {
     engine_figures out = {{0}, 0, 0};
-    gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
+    gyre_encoding *encoding = test_encoding(&reading->groups[0]->config);
     out.pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     assert_true(out.pairs <= ENGINE_PAIRS);
     assert_ok(gyre_encoding_frequencies(encoding, length, out.omega, &out.attention));
@@ -96,7 +96,7 @@ static inline engine_figures engine_at(const gyre_reading *reading, int64_t leng
 }
 
 static inline const gyre_reading_field *engine_field(const gyre_reading *reading, const char *name) {
-    return field_of(&reading->groups[0], name);
+    return field_of(reading->groups[0], name);
 }
 
 static inline void engine_says(const gyre_reading *reading, const char *name, const char *value, const char *why) {

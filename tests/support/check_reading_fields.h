@@ -9,7 +9,7 @@
 /* NULL if there is none. */
 static inline const gyre_layer_reading *find_group(const gyre_reading *reading, const char *name) {
     for (int64_t i = 0; i < reading->groups_count; i++)
-        if (strcmp(reading->groups[i].name, name) == 0) return &reading->groups[i];
+        if (strcmp(reading->groups[i]->name, name) == 0) return reading->groups[i];
     return NULL;
 }
 static inline const gyre_layer_reading *group_of(const gyre_reading *reading, const char *name) {

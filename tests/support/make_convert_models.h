@@ -1,8 +1,8 @@
 /* make_convert_models.h: folders with small models of random weights, made without the converter's code. */
 #ifndef GYRE_TESTS_MAKE_CONVERT_MODELS_H
 #define GYRE_TESTS_MAKE_CONVERT_MODELS_H
-#include "files/safetensors.h"
-#include "files/tensor_store.h"
+#include "files/tensors/safetensors.h"
+#include "files/tensors/tensor_store.h"
 #include "gyre/gyre_model.h"
 #include "temp_folder.h"
 

@@ -1,7 +1,7 @@
 /* make_synthetic_model.c: computes weights from their names, and writes the files that hold them. */
 #include "make_synthetic_model.h"
 
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 #include "make_gguf.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* make_tensor_store.h: safetensors and GGUF files in the test's folder, opened as tensor stores. */
 #ifndef GYRE_TESTS_MAKE_TENSOR_STORE_H
 #define GYRE_TESTS_MAKE_TENSOR_STORE_H
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 #include "make_gguf.h"
 #include "temp_folder.h"
 

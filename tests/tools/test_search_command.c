@@ -66,7 +66,7 @@ static double perplexity_of_config(const gyre_model *model, const char *path, co
     gyre_encoding *encoding = NULL;
     gyre_error err;
     assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, TO, &err));
-    const gyre_config *c = &reading->groups[0].config;
+    const gyre_config *c = &reading->groups[0]->config;
     assert_int_equal(c->rope.scaling, GYRE_SCALING_LONGROPE);
     assert_int_equal(c->trained_length, TRAINED);
     assert_memory_equal(c->rope.long_factor, factors, PAIRS * sizeof *factors);

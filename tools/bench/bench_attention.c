@@ -3,7 +3,7 @@
 #include "tools/bench/bench_attention.h"
 
 #include "tools/bench/bench_roofline.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 #include "util/suggest.h"
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "tools/bench/bench_in_place.h"
 
 #include "tools/bench/bench_stream_scale.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 #include <math.h>
 #include <stdlib.h>
 

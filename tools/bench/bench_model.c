@@ -3,7 +3,7 @@
 #include "gyre/gyre_model.h"
 #include "tools/bench/bench_roofline.h"
 #include "tools/cli/temporary_folder.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 #include "util/checkpoint_files.h"
 #include <math.h>
 #include <stdlib.h>

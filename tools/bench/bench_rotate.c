@@ -1,6 +1,6 @@
 /* bench_rotate.c: gyre bench rotate: rotates queries in place, for every data type and layout of pairs. */
 #include "tools/bench/bench_in_place.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 
 enum { HEADS = 32, HEAD_DIM = 128, FIRST = 1000, LAYOUTS = 3 };
 static const gyre_layout layouts[LAYOUTS] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_INTERLEAVED_TO_HALF};

@@ -3,7 +3,7 @@
 #define GYRE_TOOLS_MODEL_INPUT_H
 #include "gyre/gyre_model.h"
 #include "tools/common/methods.h"
-#include "tools/common/model_options.h"
+#include "tools/options/model_options.h"
 
 typedef struct model_input {
     const model_options *options; /* borrowed */

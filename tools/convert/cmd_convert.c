@@ -1,7 +1,7 @@
 /* cmd_convert.c: gyre convert: writes a model in another format, data type or layout of pairs. */
 #include "gyre/gyre_model.h"
 #include "tools/cli/cli.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
 #include <string.h>
@@ -99,12 +99,12 @@ static void read_options(int argc, char **argv, convert_options *o) {
 static int64_t widest_window(const gyre_reading *reading) {
     int64_t window = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
-        if (reading->groups[i].window > window) window = reading->groups[i].window;
+        if (reading->groups[i]->window > window) window = reading->groups[i]->window;
     return window;
 }
 
 static void warn(const convert_options *o, const gyre_reading *before, const gyre_reading *after) {
-    const gyre_config *config = &after->groups[0].config;
+    const gyre_config *config = &after->groups[0]->config;
     if (strcmp(after->model_type, "gyre") == 0 && config->kind == GYRE_KIND_ROPE &&
         config->rope.layout == GYRE_LAYOUT_INTERLEAVED)
         cli_warn(
@@ -126,7 +126,7 @@ static int64_t bytes_of(const convert_options *o) {
 }
 
 static int print_summary(const convert_options *o, const gyre_reading *after) {
-    const gyre_config *config = &after->groups[0].config;
+    const gyre_config *config = &after->groups[0]->config;
     const int rotates = config->kind == GYRE_KIND_ROPE;
     char amount[16];
     if (!o->common.json) {

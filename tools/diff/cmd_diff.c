@@ -1,7 +1,7 @@
 /* cmd_diff.c: gyre diff: compares two readings: of one model by two programs, or of two models. */
 #include "tools/cli/cli.h"
-#include "tools/common/reading_options.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
 #include <string.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* diff_compare.c: matches the groups of two readings and compares them. */
 #include "tools/diff/diff_compare.h"
 #include "tools/cli/cli_error.h"
-#include "tools/common/reading_options.h"
+#include "tools/options/reading_options.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static const gyre_layer_reading *matching_group(const gyre_reading *other, const
     named = reading_find_group(other, "all");
     if (named) return named;
     for (int64_t i = 0; i < other->groups_count; i++) {
-        const gyre_layer_reading *g = &other->groups[i];
+        const gyre_layer_reading *g = other->groups[i];
         if (is_tower(g->name)) continue;
         if (strcmp(group->name, "all") == 0 || explain_layers_overlap(g, group)) return g;
     }
@@ -152,7 +152,7 @@ static gyre_status match(diff_result *r, const char *layer_type, gyre_error *err
     for (int s = 0; s < 2; s++) {
         const gyre_reading *mine = r->operand[s].reading, *other = r->operand[!s].reading;
         for (int64_t i = 0; i < mine->groups_count && !status; i++) {
-            const gyre_layer_reading *g = &mine->groups[i], *p = matching_group(other, g);
+            const gyre_layer_reading *g = mine->groups[i], *p = matching_group(other, g);
             /* The second operand adds the groups that the first did not match, such as several that all match "all". */
             if (!is_wanted(g, p, layer_type) || (s && is_matched(r, g))) continue;
             if (p)

@@ -1,7 +1,7 @@
 /* diff_json.c: a comparison as JSON. */
 #include "tools/cli/cli_json.h"
-#include "tools/common/value_names.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/options/value_names.h"
 #include <math.h>
 
 static json_t *operand_json(const diff_operand *operand) {

@@ -1,6 +1,6 @@
 /* diff_settings.c: settings other than frequencies that differ between two configs: one row per setting that has an effect. */
-#include "tools/common/value_names.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/options/value_names.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* diff_verdict.c: the result of a comparison, in one sentence. */
-#include "tools/common/value_names.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/options/value_names.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -3,11 +3,11 @@
 #define GYRE_TOOLS_EVAL_H
 #include "tools/cli/cli.h"
 #include "tools/common/keyed_journal.h"
-#include "tools/common/length_list.h"
-#include "tools/common/method_options.h"
 #include "tools/common/result_table.h"
 #include "tools/common/run_card.h"
-#include "tools/common/run_options.h"
+#include "tools/options/length_list.h"
+#include "tools/options/method_options.h"
+#include "tools/options/run_options.h"
 
 enum { EVAL_MAX_BUCKETS = 256 };
 

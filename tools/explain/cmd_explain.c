@@ -1,9 +1,9 @@
 /* cmd_explain.c: gyre explain: the positions that a model uses, as one program or another reads its config. */
 #include "tools/cli/cli.h"
-#include "tools/common/reading_options.h"
 #include "tools/explain/explain_check.h"
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_view.h"
+#include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
 #include <string.h>
 
@@ -71,8 +71,8 @@ static json_t *group_objects(const explain_options *o, const gyre_reading *readi
     json_t *list = json_array();
     if (!list) (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
     for (int64_t i = 0; list && i < reading->groups_count; i++) {
-        if (!reading_is_selected(&reading->groups[i], o->reading.layer_type)) continue;
-        list = cli_json_append(list, group_object(reading, &reading->groups[i], err));
+        if (!reading_is_selected(reading->groups[i], o->reading.layer_type)) continue;
+        list = cli_json_append(list, group_object(reading, reading->groups[i], err));
     }
     return list;
 }
@@ -114,8 +114,8 @@ static int write_view(const explain_options *o, const gyre_reading *reading, FIL
     for (int64_t i = 0; i < reading->groups_count; i++) {
         explain_stats stats;
         gyre_error err = {0, ""};
-        if (!reading_is_selected(&reading->groups[i], o->reading.layer_type)) continue;
-        if (explain_stats_compute(&stats, reading, &reading->groups[i], &err)) return cli_fail_error(&err);
+        if (!reading_is_selected(reading->groups[i], o->reading.layer_type)) continue;
+        if (explain_stats_compute(&stats, reading, reading->groups[i], &err)) return cli_fail_error(&err);
         explain_view_group(&page, reading, &stats);
         explain_stats_free(&stats);
     }

@@ -1,8 +1,8 @@
 /* explain_check_view.c: the result of gyre explain --check as text and as JSON. */
 #include "tools/cli/cli_json.h"
-#include "tools/common/value_names.h"
 #include "tools/explain/explain_check.h"
 #include "tools/explain/explain_format.h"
+#include "tools/options/value_names.h"
 #include <math.h>
 #include <string.h>
 

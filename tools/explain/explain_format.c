@@ -129,7 +129,7 @@ int explain_layers_overlap(const gyre_layer_reading *a, const gyre_layer_reading
 int64_t explain_layer_count(const gyre_reading *reading, const gyre_layer_reading *group) {
     int64_t count = group->layers_count;
     for (int64_t i = 0; count > 0 && i < reading->groups_count; i++)
-        if (&reading->groups[i] != group && !explain_layers_overlap(&reading->groups[i], group))
-            count += reading->groups[i].layers_count;
+        if (reading->groups[i] != group && !explain_layers_overlap(reading->groups[i], group))
+            count += reading->groups[i]->layers_count;
     return count;
 }

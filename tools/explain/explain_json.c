@@ -1,8 +1,8 @@
 /* explain_json.c: a reading as JSON.  Doubles are written with 17 digits, so that they read back the same. */
 #include "tools/cli/cli_json.h"
-#include "tools/common/value_names.h"
 #include "tools/explain/explain_format.h"
 #include "tools/explain/explain_stats.h"
+#include "tools/options/value_names.h"
 
 static json_t *known_number(double value) {
     return value > 0 ? cli_json_number(value) : json_null();

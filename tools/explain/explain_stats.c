@@ -3,7 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
 #include "tools/common/methods.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* cmd_extend.c: gyre extend: what each way to stretch a model's context needs and does, and writing one. */
 #include "tools/cli/cli.h"
-#include "tools/common/method_options.h"
-#include "tools/common/reading_options.h"
-#include "tools/common/stretch_options.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
+#include "tools/options/method_options.h"
+#include "tools/options/reading_options.h"
+#include "tools/options/stretch_options.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
 
@@ -85,21 +85,22 @@ static int is_rotating(const gyre_layer_reading *group) {
 /* out = the group called `name`, or NULL.  name NULL: the first group that rotates and sees all tokens, else the first that
  * rotates, else the first. */
 static const gyre_layer_reading *find_layers(const gyre_reading *reading, const char *name) {
-    const gyre_layer_reading *rotating = NULL, *groups = reading->groups;
+    const gyre_layer_reading *rotating = NULL;
     for (int64_t i = 0; i < reading->groups_count; i++) {
-        if (name && strcmp(groups[i].name, name) == 0) return &groups[i];
-        if (!name && is_rotating(&groups[i]) && groups[i].window == 0) return &groups[i];
-        if (!rotating && is_rotating(&groups[i])) rotating = &groups[i];
+        const gyre_layer_reading *group = reading->groups[i];
+        if (name && strcmp(group->name, name) == 0) return group;
+        if (!name && is_rotating(group) && group->window == 0) return group;
+        if (!rotating && is_rotating(group)) rotating = group;
     }
     if (name) return NULL;
-    return rotating ? rotating : &groups[0];
+    return rotating ? rotating : reading->groups[0];
 }
 
 static _Noreturn void unknown_layers(const gyre_reading *reading, const char *name) {
     char list[400] = "";
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", reading->groups[i].name);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", reading->groups[i]->name);
     }
     cli_usage_error("--layer-type: \"%s\" is none of this model's: %s", name, list);
 }

@@ -61,8 +61,8 @@ static void compare_values(comparison *c, const char *key, json_t *before, json_
 /* -- two GGUF files: only the keys in their readings -- */
 static const char *value_under(const gyre_reading *reading, const char *key) {
     for (int64_t i = 0; i < reading->groups_count; i++)
-        for (int64_t f = 0; f < reading->groups[i].fields_count; f++) {
-            const gyre_reading_field *field = &reading->groups[i].fields[f];
+        for (int64_t f = 0; f < reading->groups[i]->fields_count; f++) {
+            const gyre_reading_field *field = &reading->groups[i]->fields[f];
             if (field->origin == GYRE_ORIGIN_FILE && field->key && strcmp(field->key, key) == 0) return field->value;
         }
     return "";
@@ -71,8 +71,8 @@ static const char *value_under(const gyre_reading *reading, const char *key) {
 /* Adds the keys of `reading` whose values differ between before and after. */
 static void compare_keys(comparison *c, const gyre_reading *reading, const gyre_reading *before, const gyre_reading *after) {
     for (int64_t i = 0; i < reading->groups_count; i++)
-        for (int64_t f = 0; f < reading->groups[i].fields_count; f++) {
-            const gyre_reading_field *field = &reading->groups[i].fields[f];
+        for (int64_t f = 0; f < reading->groups[i]->fields_count; f++) {
+            const gyre_reading_field *field = &reading->groups[i]->fields[f];
             if (field->origin != GYRE_ORIGIN_FILE || !field->key) continue;
             const char *was = value_under(before, field->key), *is = value_under(after, field->key);
             int known = strcmp(was, is) == 0 || c->count == EXTEND_MAX_KEY_CHANGES;

@@ -2,8 +2,8 @@
  * it as each program does. */
 #include "tools/cli/cli_error.h"
 #include "tools/cli/temporary_folder.h"
-#include "tools/common/reading_options.h"
 #include "tools/extend/extend.h"
+#include "tools/options/reading_options.h"
 #include "util/checkpoint_files.h"
 
 #include <math.h>
@@ -114,7 +114,7 @@ static void describe_config(const extension *e, const char *after, char text[EXT
 /* -- as each program reads it -- */
 static const gyre_layer_reading *same_layers(const gyre_reading *reading, const char *name) {
     const gyre_layer_reading *found = reading_find_group(reading, name);
-    return found ? found : &reading->groups[0];
+    return found ? found : reading->groups[0];
 }
 
 /* out = the largest relative difference that counts as rounding; keys of a GGUF are floats. */

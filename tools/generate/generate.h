@@ -2,8 +2,8 @@
 #ifndef GYRE_TOOLS_GENERATE_H
 #define GYRE_TOOLS_GENERATE_H
 #include "tools/cli/cli.h"
-#include "tools/common/method_options.h"
 #include "tools/common/run_card.h"
+#include "tools/options/method_options.h"
 
 typedef struct generate_options {
     cli_options common; /* first */

@@ -10,9 +10,9 @@
 #include "tools/cli/cli.h"
 #include "tools/common/journal.h"
 #include "tools/common/methods.h"
-#include "tools/common/run_options.h"
-#include "tools/common/training_text.h"
 #include "tools/common/variants.h"
+#include "tools/options/run_options.h"
+#include "tools/options/training_text.h"
 
 enum {
     LAB_CONTEXTS = 5,

@@ -13,8 +13,8 @@ static gyre_status check_written(const search_work *w, const search_rescale *res
     if (status) return status;
     int same = 0;
     for (int64_t g = 0; g < reading->groups_count; g++) {
-        const struct gyre_rope_config *rope = &reading->groups[g].config.rope;
-        if (reading->groups[g].config.kind != GYRE_KIND_ROPE || rope->scaling != GYRE_SCALING_LONGROPE) continue;
+        const struct gyre_rope_config *rope = &reading->groups[g]->config.rope;
+        if (reading->groups[g]->config.kind != GYRE_KIND_ROPE || rope->scaling != GYRE_SCALING_LONGROPE) continue;
         same = rope->attention_factor == rescale->attention &&
                memcmp(rope->long_factor, rescale->factor, (size_t)w->space.pairs * sizeof *rescale->factor) == 0;
         if (same) break;

@@ -1,9 +1,9 @@
 /* cmd_train.c: gyre train: trains a small decoder with any encoding; a killed run can be resumed. */
 #include "gyre/gyre_train.h"
 #include "tools/cli/cli.h"
-#include "tools/common/method_options.h"
-#include "tools/common/training_text.h"
 #include "tools/common/variants.h"
+#include "tools/options/method_options.h"
+#include "tools/options/training_text.h"
 #include "tools/subcommands.h"
 #include <math.h>
 #include <stdlib.h>

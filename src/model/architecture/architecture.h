@@ -4,7 +4,7 @@
  * Positions are not described here.  gyre_reading reads them. */
 #ifndef GYRE_MODEL_ARCHITECTURE_H
 #define GYRE_MODEL_ARCHITECTURE_H
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 #include "gyre/gyre_model.h"
 #include "model/ops/activation.h"
 #include "model/ops/norm.h"

@@ -8,7 +8,7 @@
  * rows. */
 #ifndef GYRE_MODEL_MATRIX_H
 #define GYRE_MODEL_MATRIX_H
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 
 typedef struct gyre_matrix {
     gyre_stored_type type;

@@ -191,7 +191,7 @@ static int rotation_matches(const gyre_reading *reading, const gyre_layer_readin
 static int all_rotations_match(const gyre_reading *reading, const expected_rotation *w, double *scratch) {
     int some = 0;
     for (int64_t i = 0; i < reading->groups_count; i++) {
-        const gyre_layer_reading *group = &reading->groups[i];
+        const gyre_layer_reading *group = reading->groups[i];
         const int same = rotation_matches(reading, group, w, scratch);
         if (!same && group->config.kind == GYRE_KIND_ROPE && (group->window == 0 || reading->groups_count == 1)) return 0;
         some |= same;

@@ -8,7 +8,7 @@
 #define GYRE_TOOLS_READING_OPTIONS_H
 #include "gyre/gyre_reading.h"
 #include "tools/cli/cli_parse.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 
 enum { READING_KEY_AS = 0x180, READING_KEY_LENGTH, READING_KEY_LAYER_TYPE };
 

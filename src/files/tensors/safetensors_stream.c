@@ -1,5 +1,5 @@
 /* safetensors_stream.c: writes the header, then passes bytes through. */
-#include "files/safetensors_stream.h"
+#include "files/tensors/safetensors_stream.h"
 
 #include "files/little_endian.h"
 #include "util/atomic_file.h"

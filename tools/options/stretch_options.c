@@ -1,5 +1,5 @@
 /* stretch_options.c: --to, --trained and --write. */
-#include "tools/common/stretch_options.h"
+#include "tools/options/stretch_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
 

@@ -1,12 +1,12 @@
 /* safetensors.c: a file is 8 bytes of header size, a JSON header, and the tensors without gaps. */
-#include "files/safetensors.h"
+#include "files/tensors/safetensors.h"
 
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "files/json_locate.h"
 #include "files/little_endian.h"
 #include "files/printable_name.h"
-#include "files/safetensors_stream.h"
+#include "files/tensors/safetensors_stream.h"
 #include "util/error.h"
 
 #include <inttypes.h>

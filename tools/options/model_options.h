@@ -2,7 +2,7 @@
  * and --ids. */
 #ifndef GYRE_TOOLS_MODEL_OPTIONS_H
 #define GYRE_TOOLS_MODEL_OPTIONS_H
-#include "tools/common/reading_options.h"
+#include "tools/options/reading_options.h"
 
 enum { MODEL_KEY_TOKENIZER = 0x190, MODEL_KEY_TEXT, MODEL_KEY_IDS };
 

@@ -1,5 +1,5 @@
 /* reading_options.c: --as, --length and --layer-type. */
-#include "tools/common/reading_options.h"
+#include "tools/options/reading_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
 #include <stdio.h>
@@ -27,7 +27,7 @@ int reading_is_selected(const gyre_layer_reading *group, const char *layer_type)
 
 const gyre_layer_reading *reading_find_group(const gyre_reading *reading, const char *name) {
     for (int64_t i = 0; reading && i < reading->groups_count; i++)
-        if (strcmp(reading->groups[i].name, name) == 0) return &reading->groups[i];
+        if (strcmp(reading->groups[i]->name, name) == 0) return reading->groups[i];
     return NULL;
 }
 
@@ -38,9 +38,9 @@ void reading_check_layer_type(const char *layer_type, const gyre_reading *one, c
     for (int r = 0; r < 2; r++) {
         const gyre_reading *reading = r ? other : one;
         for (int64_t i = 0; reading && i < reading->groups_count && used < sizeof known; i++)
-            if (!r || !reading_find_group(one, reading->groups[i].name))
+            if (!r || !reading_find_group(one, reading->groups[i]->name))
                 used +=
-                    (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", reading->groups[i].name);
+                    (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", reading->groups[i]->name);
     }
     cli_usage_error("--layer-type: \"%s\" is none of %s", layer_type, known);
 }

@@ -1,5 +1,5 @@
 /* run_options.c: --journal, --resume, --json-lines, --report and --figure. */
-#include "tools/common/run_options.h"
+#include "tools/options/run_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/write_target.h"
 

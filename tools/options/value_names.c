@@ -1,5 +1,5 @@
 /* value_names.c: tables of names. */
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 #include "tools/cli/cli_values.h"
 #include <string.h>
 

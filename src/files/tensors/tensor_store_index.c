@@ -2,7 +2,7 @@
  * Every tensor must be in the file that the index names, and no file may hold others. */
 #include "files/json_locate.h"
 #include "files/printable_name.h"
-#include "files/tensor_store_files.h"
+#include "files/tensors/tensor_store_files.h"
 #include "util/error.h"
 
 #include <inttypes.h>

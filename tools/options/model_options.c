@@ -1,5 +1,5 @@
 /* model_options.c: MODEL, --as, --tokenizer, --text and --ids. */
-#include "tools/common/model_options.h"
+#include "tools/options/model_options.h"
 #include "tools/cli/cli_error.h"
 #include <stdlib.h>
 

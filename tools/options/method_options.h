@@ -4,7 +4,7 @@
 #define GYRE_TOOLS_METHOD_OPTIONS_H
 #include "tools/cli/cli_parse.h"
 #include "tools/common/methods.h"
-#include "tools/common/value_names.h"
+#include "tools/options/value_names.h"
 
 enum {
     METHOD_KEY_LIST = 0x1a0, /* --methods LIST */

@@ -1,6 +1,6 @@
 /* quants.c: the block formats of ggml.  Loops have a fixed length, so that compilers vectorise them: bytes first, then
  * bytes to floats. */
-#include "files/quants.h"
+#include "files/tensors/quants.h"
 
 #include "kernels/half_precision.h"
 

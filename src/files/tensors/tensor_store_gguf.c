@@ -1,6 +1,6 @@
 /* tensor_store_gguf.c: the tensors of a GGUF, with dimensions reversed to slowest first and names NUL-terminated. */
 #include "files/printable_name.h"
-#include "files/tensor_store_files.h"
+#include "files/tensors/tensor_store_files.h"
 #include "util/error.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* tensor_store_files.h: inside a gyre_tensor_store, for the tensor_store_*.c files. */
 #ifndef GYRE_FILES_TENSOR_STORE_FILES_H
 #define GYRE_FILES_TENSOR_STORE_FILES_H
-#include "files/safetensors.h"
-#include "files/tensor_store.h"
+#include "files/tensors/safetensors.h"
+#include "files/tensors/tensor_store.h"
 
 typedef struct gyre_tensor_store_file {
     char *path;

@@ -1,5 +1,5 @@
 /* length_list.c: rising lists of lengths. */
-#include "tools/common/length_list.h"
+#include "tools/options/length_list.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
 #include <stdlib.h>

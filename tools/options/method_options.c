@@ -1,5 +1,5 @@
 /* method_options.c: --methods, --length-policy, --beta-fast, --beta-slow and --cache. */
-#include "tools/common/method_options.h"
+#include "tools/options/method_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* tensor_store_files.c: finds, opens and lists the files of a model. */
-#include "files/tensor_store_files.h"
+#include "files/tensors/tensor_store_files.h"
 
 #include "files/fnv1a.h"
 #include "files/gguf.h"

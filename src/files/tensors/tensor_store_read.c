@@ -1,9 +1,9 @@
 /* tensor_store_read.c: converts stored tensors to float. */
-#include "files/tensor_store.h"
+#include "files/tensors/tensor_store.h"
 
 #include "files/file_read.h"
 #include "files/printable_name.h"
-#include "files/quants.h"
+#include "files/tensors/quants.h"
 #include "util/error.h"
 
 #include <inttypes.h>

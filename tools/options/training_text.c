@@ -1,5 +1,5 @@
 /* training_text.c: user texts, and the system headers. */
-#include "tools/common/training_text.h"
+#include "tools/options/training_text.h"
 #include "tools/cli/cli_error.h"
 #include <glob.h>
 #include <stdio.h>
