@@ -21,10 +21,13 @@
  * - Shapes are [batch, token, head, channel].  Strides count elements and may be zero or negative.  A view that is written
  *   must not have stride 0 over more than one element (EINVAL).  Views never own memory.
  * - A call with nothing to write does nothing and returns GYRE_OK.
- * - A call that fails leaves its outputs as they were.  Its gyre_error, which may be NULL, says what failed and why.
+ * - A call that fails leaves its outputs as they were.  Its gyre_error, which may be NULL, says what failed and why; after
+ *   success it is untouched.  Calls with one or two plain ways to fail take none.
  * - An encoding never changes after creation.  Threads may share it.
- * - Only *_create, *_open, *_load and the simple calls allocate.  alloc NULL = malloc.
- * - exec NULL = the calling thread alone.  Results have the same bits for any number of threads.
+ * - Only *_create, *_open, *_load and the simple calls allocate.  alloc NULL = malloc.  A gyre_alloc is copied; its ctx must
+ *   live as long as the object made with it.
+ * - exec NULL = the calling thread alone.  A gyre_exec is used during the call only, unless stated.  Results have the
+ * same bits for any number of threads.
  * - The processor's best instructions are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment asks for lower ones,
  *   which may change last bits.  gyre_encoding_create reads it, and so does attention without an encoding.
  * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type): size is
@@ -48,7 +51,8 @@
 #define GYRE_MUST_CHECK
 #endif
 
-/* Initialises a struct that begins with its size: gyre_config config = GYRE_INIT(gyre_config); */
+/* Initialises a struct that begins with its size: gyre_config config = GYRE_INIT(gyre_config);  An initialiser, for
+ * declarations; in C an assignment is: config = (gyre_config)GYRE_INIT(gyre_config); */
 #ifdef __cplusplus
 template <class type> inline type gyre_init() {
     type value = type();
@@ -152,8 +156,9 @@ typedef struct gyre_encoding gyre_encoding;
  * Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base, gyre_layout layout,
                                                       gyre_error *err);
-/* *out = the same (layout HALF), stretched by `factor` >= 1 past trained_length tokens.  Scalings that need more than that
- * (LONGROPE: its lists) are EINVAL and need a gyre_config.  Errors: EINVAL, ENOMEM. */
+/* *out = RoPE in layout HALF, stretched past trained_length tokens.  factor: s >= 1; 0 = 1.  trained_length: L; may be 0 for
+ * scalings without L (LINEAR, NTK, NTK_MIXED).  Scalings that need more (LONGROPE: its lists) are EINVAL here; describe them
+ * by a gyre_config.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create_scaled(gyre_encoding **out, int64_t head_dim, double base,
                                                              gyre_scaling scaling, double factor, int64_t trained_length,
                                                              gyre_error *err);
@@ -186,12 +191,13 @@ typedef struct gyre_attention_shape {
 } gyre_attention_shape;
 /* out = softmax(scale q . k) v, with the encoding applied to raw q, k and v (NULL = without).
  *
- *     q, out   [batch][queries][heads][head_dim]        key t is at position t;
- *     k, v     [batch][keys][kv_heads][head_dim]       the last query is at the position of the last key
+ *     q, out   [batch][queries][heads][head_dim]      key t is at position t;
+ *     k, v     [batch][keys][kv_heads][head_dim]      the last query is at the position of the last key
  *
  *     queries = keys: a whole sequence       queries = 1: the next token of a sequence of `keys`
  *
- * out may not overlap the inputs.  Encodings that train tables need gyre_attention (EINVAL).
+ * dtype and shapes as in `shape`, dense.  out may not overlap the inputs.  Encodings that train tables need gyre_attention
+ * (EINVAL).
  * Errors: those of gyre_attention; ENOMEM also for the scratch memory. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_encoding *encoding, const void *q, const void *k,
                                                           const void *v, void *out, const gyre_attention_shape *shape,
@@ -210,14 +216,14 @@ typedef struct gyre_cview {
     int64_t shape[4], stride[4];
 } gyre_cview;
 
-/* out = a view of dense [batch][tokens][heads][channels] memory. */
+/* out = a view of dense [batch][tokens][heads][channels] memory; gyre_cdense: a read-only one. */
 GYRE_API gyre_view gyre_dense(void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels);
 GYRE_API gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
                                 int64_t channels);
-/* out = the same memory, read only. */
+/* out = a read-only view of the same memory. */
 GYRE_API gyre_cview gyre_const(gyre_view view);
 
-/* Position of token t of batch row b:
+/* Position of token t of batch row b.  Calls that take positions need them: NULL is EINVAL.
  *     data NULL     base + t, in every row.  All fields zero: 0, 1, 2, ...
  *     data          data[b * stride_batch + t * stride_token], I32 or I64
  * Positions may be negative.  A magnitude above 2^31 is ERANGE.
@@ -255,6 +261,7 @@ typedef struct gyre_exec {
 typedef struct gyre_pool gyre_pool;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err);
 GYRE_API void gyre_pool_free(gyre_pool *pool); /* NULL is fine */
+/* out = a gyre_exec that runs on the pool; valid as long as the pool. */
 GYRE_API gyre_exec gyre_pool_exec(gyre_pool *pool);
 
 /* -- complete: an encoding -- */
@@ -442,10 +449,11 @@ GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
  * Errors: EINVAL (context_length < 0), EUNSUPPORTED (the encoding does not rotate). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t context_length,
                                                                double *inv_freq, double *attention_factor);
-/* How many pairs a scaling keeps as trained, blends, or divides by the factor (or stops).  Errors: as above. */
+/* How many pairs a scaling keeps as trained, blends, or divides by the factor (or stops). */
 typedef struct gyre_scaling_parts {
     int64_t kept, blended, divided;
 } gyre_scaling_parts;
+/* *out = that of the encoding at context_length (0 = its own).  Errors: as gyre_encoding_frequencies. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_scaling_parts(const gyre_encoding *encoding, int64_t context_length,
                                                                  gyre_scaling_parts *out);
 /* slopes[h] = ALiBi's slope of head h, h < heads.  Errors: EUNSUPPORTED (another kind). */
@@ -568,10 +576,11 @@ typedef struct gyre_attention_args {
     int64_t weights_first;
 } gyre_attention_args;
 
-/* out = bytes of scratch that gyre_attention (gradient 0) or gyre_attention_gradient (gradient 1) needs; 0 = invalid args.
- * The size for given queries, keys and batch rows (or sequences) serves every call with fewer of any of them that is equal
- * in all else, so it can be taken once for the largest.  It grows with tokens x head_dim, tables and exec->concurrency,
- * never with n x n. */
+/* out = bytes of scratch that gyre_attention (gradient 0) or gyre_attention_gradient (gradient 1) needs; 0 = invalid
+ * shapes or numbers.  Memory, tables, positions and lse are not looked at. Promise: the size for some queries, keys and
+ * batch rows serves every call that differs only in having fewer of them, in where its positions begin, and in a smaller
+ * exec.  Packed: fewer tokens in all, cut in any way.  Padded: any k_first and k_end. So it can be taken once for the
+ * largest.  It grows with tokens x head_dim, tables and exec->concurrency, never with n x n. */
 GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec);
 /* out[b][m][h][:] = sum over visible n of a[m][n] (v[b][n][h / group][:] + V[r]),
  * a[m] = softmax over n of scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n), r = r(m, n), group = query heads / key

@@ -19,6 +19,7 @@
 extern "C" {
 #endif
 
+/* -- creation -- */
 typedef struct gyre_cache gyre_cache;
 typedef enum gyre_cache_keys {
     GYRE_CACHE_KEYS_RAW,    /* rotated each time they are read */
@@ -47,6 +48,7 @@ GYRE_API void gyre_cache_free(gyre_cache *cache); /* NULL is fine */
 /* out = its config, defaults filled in, encoding and context_length as gyre_cache_set_encoding left them. */
 GYRE_API const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache);
 
+/* -- reading and attending -- */
 /* Appends tokens: raw k [1, tokens, heads, head_dim] and v [1, tokens, heads, value_dim], F32, F16 or BF16, any strides, at
  * `positions`.  All or nothing.  Behind shifted tokens a key is rotated for its position less their shift, and the shift is
  * added when it is read: equal up to rounding, and the sequence keeps fewer ranges.
@@ -66,8 +68,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,
                                                           const gyre_attention_args *args, void *scratch, size_t bytes,
                                                           const gyre_exec *exec, gyre_error *err);
-/* out = bytes of scratch for it; 0 = invalid args.  sequences NULL = any sequences, up to max_tokens long, so that scratch
- * can be taken before there are tokens.  The size for a number of queries and rows serves fewer of either. */
+/* out = bytes of scratch for gyre_cache_attention; 0 = invalid args.  sequences NULL = any sequences, up to max_tokens
+ * long, so that scratch can be taken before there are tokens.  The size for some queries, rows and tokens serves every
+ * call with fewer of them. */
 GYRE_API size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences,
                                              const gyre_attention_args *args, const gyre_exec *exec);
 
@@ -76,6 +79,7 @@ GYRE_API int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence);
 /* out[i] = current position on `axis` of token first + i, i < count.  Errors: EINVAL (outside the sequence). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first,
                                                           int64_t count, int64_t axis, int64_t *out, gyre_error *err);
+/* -- editing -- */
 /* Removes tokens first .. first + count - 1.  Later tokens keep their positions.
  * Errors: EINVAL; ENOMEM (too many ranges: each hole inside a page makes one). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
@@ -102,15 +106,17 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_set_encoding(gyre_cache *cache, 
                                                              int64_t context_length, const gyre_exec *exec, gyre_error *err);
 
 typedef struct gyre_cache_usage {
-    size_t bytes; /* taken at creation */
+    size_t bytes; /* taken at creation, bookkeeping included */
     size_t used;  /* of them, in pages that hold tokens */
     int64_t pages, free_pages;
     int64_t tokens, shared_tokens; /* of all sequences; of them, held by more than one sequence, each counted once */
 } gyre_cache_usage;
+/* out = what is in use now. */
 GYRE_API gyre_cache_usage gyre_cache_get_usage(const gyre_cache *cache);
 
+/* -- files -- */
 /* Writes all sequences and a checksum to a file, which appears whole or not at all.  The mode of a replaced file stays.  A
- * symbolic link is replaced, not followed.  Errors: EINVAL, EIO. */
+ * symbolic link is followed.  Errors: EINVAL, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err);
 /* *out = the cache that was saved.  encoding: that of the saved cache; the file knows it by its frequencies.
  * Errors: EINVAL (another encoding), EIO, EFORMAT (with the offset), EUNSUPPORTED (ROTATED keys cannot be kept under it),

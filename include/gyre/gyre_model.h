@@ -60,16 +60,17 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const g
  * matrices stay as they are stored: nobody may shorten the files while the model lives.  Every offset and size is
  * checked; NaN and infinite weights are refused.  Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err);
-/* The same with positions as `profile` reads them at context_length (see gyre_reading_open); gyre_model_open uses DEFAULT
- * and 0.  With 0, dynamic NTK and LongRoPE rotate as within the trained length however much is read; vLLM and llama.cpp
- * choose LongRoPE's list for the model's longest context.  To read more, open for that length, or give contexts an
- * encoding with that rope.context_length. */
+/* gyre_model_open with positions as `profile` reads them at context_length (see gyre_reading_open); gyre_model_open uses
+ * DEFAULT and 0.  With 0, dynamic NTK and LongRoPE rotate as within the trained length however much is read; vLLM and
+ * llama.cpp choose LongRoPE's list for the model's longest context.  To read more, open for that length, or give contexts
+ * an encoding with that rope.context_length. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile,
                                                         int64_t context_length, gyre_error *err);
 /* *out = a model to be trained, its weights floats in memory, from a folder with what gyre_model_save wrote or with a
  * llama of tied embeddings and no biases.  Errors: as gyre_model_open. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err);
-/* Writes such a folder, weights as F32, F16 or BF16.  It appears whole or not at all, and replaces `folder`.
+/* Writes a model of gyre_model_create or gyre_model_open_to_train to a folder, weights as F32, F16 or BF16.  It appears
+ * whole or not at all, and replaces `folder`.
  * Errors: EINVAL, EIO, ENOMEM, EUNSUPPORTED (a model of gyre_model_open; gyre_convert writes those). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype,
                                                      gyre_error *err);
@@ -188,7 +189,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_detokenize(const gyre_tokenizer *token
 typedef struct gyre_sampling {
     size_t size;        /* set by GYRE_INIT */
     double temperature; /* 0 = the likeliest token */
-    double top_p;       /* draw among the likeliest tokens with this probability together; 0 = 1 = all */
+    double top_p;       /* draw among the likeliest tokens that have this probability together; 0 = all */
     int64_t top_k;      /* draw among at most this many; 0 = all */
 } gyre_sampling;
 /* out = a token drawn from logits[vocab], which are overwritten; -1 if one is NaN or none is finite.  sampling NULL = zeros.
@@ -196,7 +197,7 @@ typedef struct gyre_sampling {
 GYRE_API int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state);
 
 /* -- texts -- */
-/* Token ids in memory. */
+/* Token ids in memory, filled in by gyre_text_open and its kin or by the caller (hash 0: another text goes unnoticed). */
 typedef struct gyre_text {
     int32_t *ids;
     int64_t count;
@@ -289,7 +290,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const
                                                   const gyre_text *text, const gyre_passkey_options *options,
                                                   gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err);
 /* out[0 .. length - 1] = a window of text from a random place, `keys` keys hidden and asked for.  asked[i] (or NULL) = 1 if
- * out[i] is a digit asked for.  state: of the generator, advanced. */
+ * out[i] is a digit asked for.  state: of the generator, advanced.  The text has at least `length` ids (not checked); keys
+ * that do not fit are left out. */
 GYRE_API void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
                                   unsigned char *asked);
 

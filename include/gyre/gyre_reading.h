@@ -12,6 +12,7 @@
 extern "C" {
 #endif
 
+/* -- profiles -- */
 /* The program that reads: one config gives different frequencies in different programs and versions. */
 typedef enum gyre_profile {
     GYRE_PROFILE_DEFAULT,   /* HF_5 for a config.json, LLAMA_CPP for a GGUF */
@@ -26,6 +27,7 @@ typedef enum gyre_profile {
 /* out = "hf-5", "vllm", ...: its name in the command; NULL for DEFAULT and past the last. */
 GYRE_API const char *gyre_profile_name(gyre_profile profile);
 
+/* -- what was read -- */
 /* Where a value comes from. */
 typedef enum gyre_origin {
     GYRE_ORIGIN_FILE,   /* a key of the file */
@@ -76,6 +78,7 @@ typedef struct gyre_reading {
     int64_t warnings_count;
 } gyre_reading;
 
+/* -- reading and writing -- */
 /* *out = the positions that a config.json, a folder with one, or a GGUF describes, as `profile` reads them.
  * context_length: in use, for programs and scalings that depend on it; it becomes config.rope.context_length.  vLLM and
  * llama.cpp choose once, so for them it is the length their engine was started with.  0 = none.
@@ -85,7 +88,7 @@ typedef struct gyre_reading {
  * model or scaling); EINVAL (context_length below 0, no such profile); ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_open(gyre_reading **out, const char *path, gyre_profile profile,
                                                        int64_t context_length, gyre_error *err);
-/* The same for `size` bytes in memory, which are not needed afterwards.  name: for messages; NULL = "memory". */
+/* gyre_reading_open for `size` bytes in memory, which are not needed afterwards.  name: for messages; NULL = "memory". */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size, const char *name,
                                                         gyre_profile profile, int64_t context_length, gyre_error *err);
 GYRE_API void gyre_reading_free(gyre_reading *reading); /* NULL is fine */

@@ -39,8 +39,9 @@ typedef struct gyre_train_options {
     int64_t reserved[4]; /* 0; for fields to come */
     gyre_model_config model; /* its size may be 0; its position.trained_length is the caller's */
 } gyre_train_options;
-/* Sets fields that are zero to the recipe of the bundled models: warm-up 100, final_fraction 0.1, weight_decay 0.1, clip 1,
- * retrieval_fraction 0.8, seed 1, and the defaults above.  Begin with it, then change what differs. */
+/* Sets fields that are zero to the recipe of the bundled models: warm-up 100, final_fraction 0.1, weight_decay 0.1, clip
+ * 1, retrieval_fraction 0.8, seed 1, and the defaults above, those of the model too.  Set the model's shape before the
+ * call, and zeros that you mean after it. */
 GYRE_API void gyre_train_options_suggest(gyre_train_options *options);
 
 typedef struct gyre_trainer gyre_trainer;
@@ -69,18 +70,20 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *tra
 /* Records the command that makes this model, for its training.json.  The first one given stays, also after a stop.
  * Copied. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err);
-/* out = steps done; the options of the run; the model (valid as long as the trainer). */
+/* out = steps done. */
 GYRE_API int64_t gyre_trainer_steps(const gyre_trainer *trainer);
+/* out = the options of the run, defaults filled in; valid as long as the trainer. */
 GYRE_API const gyre_train_options *gyre_trainer_get_options(const gyre_trainer *trainer);
+/* out = the model being trained; valid as long as the trainer. */
 GYRE_API const gyre_model *gyre_trainer_get_model(const gyre_trainer *trainer);
 
 /* out = floating-point operations of one trained token, by the usual count: 6 per weight, without position tables (no token
  * multiplies all of them), and 12 x layers x heads x head_dim x context for attention, as if nothing were masked. */
 GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
 
-/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, text with passkeys or copies, or a task's (text may be
- * NULL).  weights[i] = weight of predicting out[i] in the loss: 0 for random symbols, 1 for text and what a task determines,
- * 3 for what stands before in the sequence. */
+/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, text with passkeys or copies, or a task's (text may
+ * be NULL, else it has at least `length` ids).  weights[i] = weight of predicting out[i] in the loss: 0 for random
+ * symbols, 1 for text and what a task determines, 3 for what stands before in the sequence. */
 GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
                                   int64_t length, int32_t *out, float *weights);
 
