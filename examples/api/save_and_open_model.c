@@ -57,7 +57,7 @@ static void open_longer(const char *folder) {
     check(gyre_model_open_as(&model, folder, GYRE_PROFILE_VLLM, 512, &err)); /* 512 tokens, as vLLM would */
     expect(gyre_model_get_source(model).profile == GYRE_PROFILE_VLLM);
 
-    gyre_config longer;
+    gyre_config longer = GYRE_INIT(gyre_config);
     gyre_reading *reading = NULL; /* owns the arrays of `longer` */
     check(gyre_model_position_for_length(model, 1024, &longer, &reading, &err));
     expect(longer.rope.context_length == 1024); /* begin here to try a scaling of your own */

@@ -24,10 +24,11 @@
  * - A call that fails leaves its outputs as they were.  Its gyre_error, which may be NULL, says what failed and why; after
  *   success it is untouched.  Calls with one or two plain ways to fail take none.
  * - An encoding never changes after creation.  Threads may share it.
- * - Only *_create, *_open, *_load and the simple calls allocate.  alloc NULL = malloc.  A gyre_alloc is copied; its ctx must
+ * - In libgyre only *_create, *_open, *_load and the simple calls allocate.  alloc NULL = malloc.  A gyre_alloc is
+ * copied; its ctx must
  *   live as long as the object made with it.
  * - exec NULL = the calling thread alone.  A gyre_exec is used during the call only, unless stated.  Results have the
- * same bits for any number of threads.
+ *   same bits for any number of threads.
  * - The processor's best instructions are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment asks for lower ones,
  *   which may change last bits.  gyre_encoding_create reads it, and so does attention without an encoding.
  * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type): size is
@@ -440,7 +441,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_config_suggest(gyre_config *config);
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                                           const gyre_alloc *alloc, gyre_error *err);
 /* out = the config with defaults filled in; valid as long as the encoding.  A derived attention_factor and an open
- * input.resized_length stay 0, so that a changed copy derives its own. */
+ * input.resized_length stay 0, so that a changed copy derives its own; gyre_encoding_frequencies tells the factor. */
 GYRE_API const gyre_config *gyre_encoding_get_config(const gyre_encoding *encoding);
 /* out = the set of gyre_places where it acts. */
 GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
@@ -513,7 +514,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
                                                  const gyre_exec *exec, gyre_error *err);
 
 /* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for programs
- * that rotate by themselves.  Without temperature, far distances and xPos's magnitudes.  Views
+ * that rotate by themselves.  At the context length in use; clockwise
+ * as the encoding.  Without temperature, far distances and xPos's magnitudes.  Views
  * [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap.  Fastest: consecutive positions into F32 with last
  * stride 1, one axis.
  * Errors: EUNSUPPORTED (the encoding does not rotate), EINVAL, ESHAPE, EDTYPE, ERANGE. */
@@ -523,7 +525,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding,
 
 /* out = rows of a query or key projection, reordered from one layout to another (HALF, INTERLEAVED): the model has the same
  * scores when it rotates in the new layout.  Views [1, heads, head_dim, inputs] of one type, any (a bias: inputs 1; keys of
- * grouped queries: heads of the keys).  Only rotated channels move, bit for bit.  No overlap.
+ * grouped queries: heads of the keys).  Only rotated channels move, bit for bit; the encoding's own layout
+ * does not matter.  No overlap.
  * Errors: EUNSUPPORTED (the encoding does not rotate), EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to,
                                                        const gyre_cview *in, const gyre_view *out, gyre_error *err);

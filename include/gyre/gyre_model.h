@@ -81,9 +81,9 @@ GYRE_API const gyre_model_config *gyre_model_get_config(const gyre_model *model)
 GYRE_API const gyre_encoding *gyre_model_get_encoding(const gyre_model *model);
 /* out = number of weights. */
 GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
-/* *out = the config of gyre_model_get_encoding at another context length, as the model's profile reads its files; only
- * the config, or a GGUF's metadata, is read again.  Its arrays live as long as *reading, which the caller frees; *reading
- * NULL for a model made here.  Errors: those of gyre_reading_open. */
+/* *out (begun with GYRE_INIT) = the config of gyre_model_get_encoding at another context length, as the model's profile
+ * reads its files; only the config, or a GGUF's metadata, is read again.  Its arrays live as long as *reading, which the
+ * caller frees; *reading NULL for a model made here.  Errors: those of gyre_reading_open. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t context_length,
                                                                     gyre_config *out, gyre_reading **reading,
                                                                     gyre_error *err);
@@ -192,8 +192,9 @@ typedef struct gyre_sampling {
     double top_p;       /* draw among the likeliest tokens that have this probability together; 0 = all */
     int64_t top_k;      /* draw among at most this many; 0 = all */
 } gyre_sampling;
-/* out = a token drawn from logits[vocab], which are overwritten; -1 if one is NaN or none is finite.  sampling NULL = zeros.
- * state: of the generator, advanced once by every call.  The same logits and state give the same token on every machine. */
+/* out = a token drawn from logits[vocab], which are overwritten; -1 if one is NaN or none is finite, and for wrong
+ * arguments.  sampling NULL = zeros. state: of the generator, advanced once by every call.  The same logits and state
+ * give the same token on every machine. */
 GYRE_API int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state);
 
 /* -- texts -- */

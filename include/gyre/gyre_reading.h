@@ -57,12 +57,13 @@ typedef struct gyre_layer_reading {
     const char *name;      /* "full_attention", "encoder", "nope", "vision", ...; "all" if all layers agree */
     const int64_t *layers; /* [layers_count] indices from 0; layers_count 0 = the file does not tell */
     int64_t layers_count;
-    gyre_config config;        /* for gyre_encoding_create; its arrays live as long as the reading */
     double scale;              /* the whole factor of scores; 0 = 1 / sqrt(config.head_dim) */
     double softmax_multiplier; /* the part of it that a scaling adds (YaRN with latent attention); 1 = none */
     int64_t window;            /* keys that a query sees, itself among them; 0 = all */
     const gyre_reading_field *fields;
     int64_t fields_count;
+    int64_t reserved[4];
+    gyre_config config; /* for gyre_encoding_create; its arrays live as long as the reading.  Last: it may grow */
 } gyre_layer_reading;
 
 /* A file, read.  Never changes; threads may share it.  The library owns it and all it points to. */

@@ -41,7 +41,7 @@ typedef struct gyre_train_options {
 } gyre_train_options;
 /* Sets fields that are zero to the recipe of the bundled models: warm-up 100, final_fraction 0.1, weight_decay 0.1, clip
  * 1, retrieval_fraction 0.8, seed 1, and the defaults above, those of the model too.  Set the model's shape before the
- * call, and zeros that you mean after it. */
+ * call, and zeros that you mean after it.  Does nothing where size is not set. */
 GYRE_API void gyre_train_options_suggest(gyre_train_options *options);
 
 typedef struct gyre_trainer gyre_trainer;

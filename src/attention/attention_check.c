@@ -296,8 +296,8 @@ static gyre_status check_weights(const request *c, gyre_error *err) {
     if (status) return status;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first)
         return gyre_fail(err, GYRE_EINVAL,
-                         "weights_first: queries %" PRId64 " .. %" PRId64 " are wanted of %" PRId64 " (%s)",
-                         args->weights_first, args->weights_first + n - 1, queries, c->name);
+                         "weights_first: %" PRId64 " queries from %" PRId64 " on are wanted of %" PRId64 " (%s)", n,
+                         args->weights_first, queries, c->name);
     return check_output(c, err, "weights", weights);
 }
 

@@ -13,10 +13,10 @@ typedef struct gyre_attention_request {
 } gyre_attention_request;
 
 /* Numbers, types, shapes, starts and ends: all that the bytes of scratch depend on.  Reads no element and no position. */
-gyre_status gyre_attention_check_shapes(const gyre_attention_request *request, gyre_error *err);
+gyre_status gyre_attention_check_shapes(const gyre_attention_request *c, gyre_error *err);
 /* All of the above, and memory, tables and positions.  After GYRE_OK nothing but a lack of scratch can fail. */
-gyre_status gyre_attention_check(const gyre_attention_request *request, gyre_error *err);
+gyre_status gyre_attention_check(const gyre_attention_request *c, gyre_error *err);
 /* 1: the call has nothing to write. */
-int gyre_attention_is_empty(const gyre_attention_request *request);
+int gyre_attention_is_empty(const gyre_attention_request *c);
 
 #endif

@@ -50,7 +50,7 @@ enum { GYRE_BYTE_TOKENS = 256 };
 gyre_status gyre_convert_vocab_from_bytes(gyre_convert_vocab *out, gyre_error *err);
 
 /* Writers. */
-void gyre_convert_vocab_to_gguf(const gyre_convert_vocab *vocab, gyre_gguf_writer *keys);
+void gyre_convert_vocab_to_gguf(const gyre_convert_vocab *p, gyre_gguf_writer *keys);
 /* *out = tokenizer.json, *config = tokenizer_config.json, both freed by the caller.  length: tokens that the model
  * serves. */
 gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,

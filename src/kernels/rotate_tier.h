@@ -323,29 +323,27 @@ TIER_INLINE int64_t rotate_bf16_blocks(const gyre_rotate_job *t, int at_once) {
 #endif
 
 /* Makes the layouts constants for the inlined functions. */
+/* NOLINTBEGIN(bugprone-branch-clone): one lane has neither kind of blocks */
 TIER_INLINE void rotate_heads(elem_type type, int is_bf16, const gyre_rotate_job *t) {
     gyre_rotate_job known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
-        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         rotate_rest(type, &known, is_bf16 ? rotate_bf16_blocks(&known, ROTATE_HALF_VECS) : rotate_half_blocks(type, &known));
     } else if (!t->from_half && !t->to_half) {
         known.from_half = known.to_half = 0;
-        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         rotate_rest(type, &known,
                     is_bf16 ? rotate_bf16_blocks(&known, ROTATE_HALF_VECS) : rotate_interleaved_blocks(type, &known));
     } else if (t->from_half) {
         known.from_half = 1, known.to_half = 0;
-        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         rotate_cross_rest(type, &known,
                           is_bf16 ? rotate_bf16_blocks(&known, ROTATE_CROSS_VECS) : rotate_cross_blocks(type, &known));
     } else {
         known.from_half = 0, known.to_half = 1;
-        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         rotate_cross_rest(type, &known,
                           is_bf16 ? rotate_bf16_blocks(&known, ROTATE_CROSS_VECS) : rotate_cross_blocks(type, &known));
     }
 }
+/* NOLINTEND(bugprone-branch-clone) */
 
 static void rotate_f32(const gyre_rotate_job *t) {
     rotate_heads((elem_type){load_f32, store_f32, 4}, 0, t);

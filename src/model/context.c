@@ -97,7 +97,7 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
 
 /* *rows = how many of the next n tokens to read in one pass.  Once the window is full it is one token, for which the
  * oldest token that is not a sink is dropped. */
-static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows) {
+static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows, gyre_error *err) {
     gyre_decoder *d = &x->decoder;
     *rows = n < GYRE_PREFILL_CHUNK ? n : GYRE_PREFILL_CHUNK;
     if (!x->window) return GYRE_OK;
@@ -107,7 +107,7 @@ static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows) {
     }
     *rows = 1;
     for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
-        const gyre_status status = gyre_cache_slide(d->cache[layer], 0, x->sinks, x->window - 1, &d->cached, NULL);
+        const gyre_status status = gyre_cache_slide(d->cache[layer], 0, x->sinks, x->window - 1, &d->cached, err);
         if (status) return status;
     }
     return GYRE_OK;
@@ -175,14 +175,14 @@ gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, i
     const int64_t cached_before = d->cached;
     d->length = read_length_in_use(context, n);
     for (int64_t from = 0, chunk; from < n; from += chunk) {
-        status = make_room(context, n - from, &chunk);
+        status = make_room(context, n - from, &chunk, err);
         int64_t wanted = from + chunk - (n - rows); /* logits of this chunk */
         wanted = wanted < 0 ? 0 : wanted > chunk ? chunk : wanted;
-        if (!status) status = gyre_decoder_embed(d, tokens + from, chunk);
-        if (!status) status = gyre_decoder_forward(d, chunk, wanted > 0);
+        if (!status) status = gyre_decoder_embed(d, tokens + from, chunk, err);
+        if (!status) status = gyre_decoder_forward(d, chunk, wanted > 0, err);
         if (status) {
             rollback(context, cached_before, from);
-            return gyre_fail(err, status, "attention: %s (gyre_context_forward)", gyre_status_text(status));
+            return status;
         }
         if (wanted) {
             gyre_decoder_logits(d, chunk, wanted, logits);

@@ -48,7 +48,7 @@ static void linears_side_by_side(const gyre_decoder *d, const gyre_affine *maps,
 }
 
 /* -- embedding -- */
-gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t rows) {
+gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t rows, gyre_error *err) {
     const gyre_network *n = d->net;
     const int64_t model_dim = n->arch.model_dim;
     const float scale = (float)n->arch.embed_scale;
@@ -64,7 +64,7 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
     const gyre_positions positions = {.base = d->cached};
     const gyre_view view = gyre_dense(d->buffers.x, GYRE_DTYPE_F32, 1, rows, 1, model_dim);
     const gyre_cview in = gyre_const(view);
-    return gyre_add_input(d->encoding, &tables, &positions, &in, &view, NULL, NULL);
+    return gyre_add_input(d->encoding, &tables, &positions, &in, &view, NULL, err);
 }
 
 /* -- attention block -- */
@@ -113,7 +113,7 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
 }
 
 /* buffers.attn_out = attention over the cache, after the keys and values of these rows are appended to it. */
-static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted) {
+static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted, gyre_error *err) {
     const gyre_network_layer *l = &d->net->layer[layer];
     const gyre_positions positions = {.base = d->cached};
     const int64_t sequence = 0;
@@ -122,11 +122,11 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
-    const gyre_status status = gyre_cache_append(d->cache[layer], 0, &k, &v, &positions, d->exec, NULL);
+    const gyre_status status = gyre_cache_append(d->cache[layer], 0, &k, &v, &positions, d->exec, err);
     if (status || !wanted) return status;
     const gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, d->cached + rows);
     return gyre_cache_attention(d->cache[layer], &sequence, &args, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes,
-                                d->exec, NULL);
+                                d->exec, err);
 }
 
 /* x += scale * post_norm(map(in)): the end of a block. */
@@ -172,14 +172,14 @@ static void mlp(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
 /* -- layers -- */
 /* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has one of its own,
  * is taken before the attention block adds to x. */
-gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted) {
+gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre_error *err) {
     const int64_t layers = d->net->arch.layers;
     const int parallel = d->net->arch.parallel_residual;
     for (int64_t i = 0; i < layers; i++) {
         const gyre_network_layer *l = &d->net->layer[i];
         const int store_only = i + 1 == layers && !wanted;
         pre_norm(d, &l->attn_norm, rows);
-        const gyre_status status = attention(d, i, rows, !store_only);
+        const gyre_status status = attention(d, i, rows, !store_only, err);
         if (status || store_only) return status;
         if (parallel && l->mlp_norm.gain) pre_norm(d, &l->mlp_norm, rows);
         add_to_residual(d, &l->o, &l->post_attn_norm, (row_block){d->buffers.attn_out, rows});

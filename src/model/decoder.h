@@ -54,10 +54,10 @@ static inline const gyre_encoding *gyre_decoder_encoding(const gyre_decoder *d, 
 }
 
 /* buffers.x = embeddings of `rows` tokens, with positions added if the encoding adds them at the input. */
-gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t rows);
+gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t rows, gyre_error *err);
 /* Runs all layers over the `rows` tokens in buffers.x and appends their keys and values to the caches.
  * wanted 0: no logits will be asked for, so the last layer only stores its keys and values. */
-gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted);
+gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre_error *err);
 /* logits[wanted][vocab] of the last `wanted` of `rows` rows of buffers.x. */
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */

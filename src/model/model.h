@@ -36,7 +36,7 @@ gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *confi
 /* EINVAL if a size is out of range. */
 gyre_status gyre_model_check_sizes(const gyre_model_config *config, gyre_error *err);
 /* Checks the config, completes config->position, creates the encoding and sets layout and weight_count. */
-gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *config, gyre_error *err);
+gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *given, gyre_error *err);
 gyre_status gyre_model_allocate_weights(gyre_model *model, gyre_error *err);
 /* Sets model->network over model->weights. */
 gyre_status gyre_model_attach_network(gyre_model *model, gyre_error *err);

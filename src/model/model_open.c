@@ -1,4 +1,5 @@
 /* model_open.c: a model opened to be read: its files are mapped and its weights stay in them. */
+#include "core/sized.h"
 #include "model/model.h"
 #include "util/error.h"
 
@@ -82,6 +83,8 @@ gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t leng
     const gyre_network *n = model->network;
     const gyre_config *own = gyre_encoding_get_config(model->encoding);
     gyre_reading *read = NULL;
+    gyre_config given;
+    if (gyre_sized_read(&given, sizeof given, out, "gyre_config", err)) return GYRE_EINVAL;
     if (n->reading) {
         const gyre_status status = gyre_reading_open(&read, n->reading->path, n->reading->profile, length, err);
         if (status) return status;
@@ -95,7 +98,7 @@ gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t leng
     config.heads = own->heads;
     config.head_dim = own->head_dim;
     config.input.dim = own->input.dim;
-    *out = config;
+    gyre_sized_write(out, &config);
     *reading = read;
     return GYRE_OK;
 }

@@ -18,7 +18,7 @@ static const int open_shapes[SHAPES] = {6, 4, 8, 2, 12, 1, 10, 14};
 /* -- checks and ranges -- */
 static gyre_status check(const gyre_report_chart *c, gyre_error *err) {
     if (!c || c->size != sizeof *c)
-        return gyre_fail(err, GYRE_EINVAL, "chart: its size is not set by GYRE_CHART_INIT (figure)");
+        return gyre_fail(err, GYRE_EINVAL, "chart: its size is not set by GYRE_REPORT_CHART_INIT (figure)");
     if (c->series_count < 1 || !c->series) return gyre_fail(err, GYRE_EINVAL, "chart: no series to draw (figure)");
     if (c->markers_count < 0 || (c->markers_count && !c->markers) || (unsigned)c->style > GYRE_REPORT_CHART_STYLE_POINTS ||
         !(c->clip >= 0) || isinf(c->clip))

@@ -27,7 +27,7 @@ static gyre_status check_axis(const gyre_report_axis *axis, const char *name, gy
 
 static gyre_status check(const gyre_report_heatmap_grid *p, gyre_error *err) {
     if (!p || p->size != sizeof *p)
-        return gyre_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_PANELS_INIT (figure)");
+        return gyre_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_REPORT_HEATMAP_GRID_INIT (figure)");
     if (p->maps_count < 1 || !p->maps) return gyre_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
     if (p->maps_count > 100 || p->columns < 0 || p->columns > 10 || (unsigned)p->palette > GYRE_REPORT_PALETTE_SEQUENTIAL)
         return gyre_fail(err, GYRE_EINVAL,

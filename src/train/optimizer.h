@@ -35,6 +35,6 @@ gyre_status gyre_optimizer_create(gyre_optimizer *o, const gyre_model *model);
 void gyre_optimizer_free(gyre_optimizer *o);
 /* Adds the gradients of the groups in order, clips the sum by its norm, updates the weights, and moves weights with
  * bounds back into them.  *norm = the norm of the sum.  If it is not finite, weights and moments are left unchanged. */
-void gyre_optimizer_step(gyre_optimizer *o, const gyre_adamw_args *args, const gyre_exec *exec, double *norm);
+void gyre_optimizer_step(gyre_optimizer *o, const gyre_adamw_args *update, const gyre_exec *exec, double *norm);
 
 #endif

@@ -232,7 +232,7 @@ static void forward_says_why(void **state) {
          a->weights = gyre_dense(z, GYRE_DTYPE_F16, BATCH, QUERIES, HEADS, KEYS));
     SAYS(GYRE_ESHAPE, "weights: shape [2, 5, 4, 6] is not [2, 5, 4, 7]",
          a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, 6));
-    SAYS(GYRE_EINVAL, "weights_first: queries 3 .. 5 are wanted of 5",
+    SAYS(GYRE_EINVAL, "weights_first: 3 queries from 3 on are wanted of 5",
          (a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, 3, HEADS, KEYS), a->weights_first = 3));
     assert_int_equal(gyre_attention(NULL, NULL, 0, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "gyre_attention_args: is NULL"));

@@ -14,7 +14,7 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
 gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
                                  const method_betas *betas, gyre_encoding **out, gyre_error *err) {
     gyre_reading *reading;
-    gyre_config base;
+    gyre_config base = GYRE_INIT(gyre_config);
     gyre_status status = gyre_model_position_for_length(in->model, length, &base, &reading, err);
     if (status) return status;
     if (policy >= 0) base.rope.length_policy = (gyre_length_policy)policy;

@@ -20,57 +20,57 @@ static json_t *list_or_null(const double *values, int64_t count) {
     return values ? numbers(values, count) : json_null();
 }
 
-static json_t *wavelengths(const explain_stats *f) {
-    if (!f->inv_freq) return json_null();
+static json_t *wavelengths(const explain_stats *stats) {
+    if (!stats->inv_freq) return json_null();
     json_t *list = json_array();
-    for (int64_t i = 0; i < f->pairs; i++)
-        list = cli_json_append(list, cli_json_number(explain_wavelength(f->inv_freq[i])));
+    for (int64_t i = 0; i < stats->pairs; i++)
+        list = cli_json_append(list, cli_json_number(explain_wavelength(stats->inv_freq[i])));
     return list;
 }
 
 /* -- the scaling -- */
-static int set_yarn(json_t *object, const explain_stats *f) {
-    const struct gyre_rope_config *rope = &f->config->rope;
-    int bad = cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
+static int set_yarn(json_t *object, const explain_stats *stats) {
+    const struct gyre_rope_config *rope = &stats->config->rope;
+    int bad = cli_json_set(object, "original_length", cli_json_nonzero(stats->trained));
     bad |= cli_json_set(object, "beta_fast", cli_json_number(rope->beta_fast));
     bad |= cli_json_set(object, "beta_slow", cli_json_number(rope->beta_slow));
     bad |= cli_json_set(object, "truncate", json_boolean(!rope->fractional_bounds));
     if (rope->scaling != GYRE_SCALING_YARN && rope->scaling != GYRE_SCALING_DYNAMIC_YARN) return bad;
-    bad |= cli_json_set(object, "attention_factor", cli_json_number(f->attention_factor));
+    bad |= cli_json_set(object, "attention_factor", cli_json_number(stats->attention_factor));
     bad |= cli_json_set(object, "mscale", known_number(rope->mscale));
     return bad | cli_json_set(object, "mscale_all_dim", known_number(rope->mscale_all_dim));
 }
 
-static int set_longrope(json_t *object, const explain_stats *f) {
-    const struct gyre_rope_config *rope = &f->config->rope;
-    int bad = cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
-    bad |= cli_json_set(object, "attention_factor", cli_json_number(f->attention_factor));
-    bad |= cli_json_set(object, "short_factor", list_or_null(rope->short_factor, f->pairs));
-    return bad | cli_json_set(object, "long_factor", list_or_null(rope->long_factor, f->pairs));
+static int set_longrope(json_t *object, const explain_stats *stats) {
+    const struct gyre_rope_config *rope = &stats->config->rope;
+    int bad = cli_json_set(object, "original_length", cli_json_nonzero(stats->trained));
+    bad |= cli_json_set(object, "attention_factor", cli_json_number(stats->attention_factor));
+    bad |= cli_json_set(object, "short_factor", list_or_null(rope->short_factor, stats->pairs));
+    return bad | cli_json_set(object, "long_factor", list_or_null(rope->long_factor, stats->pairs));
 }
 
-static json_t *scaling_json(const explain_stats *f) {
-    const struct gyre_rope_config *rope = &f->config->rope;
+static json_t *scaling_json(const explain_stats *stats) {
+    const struct gyre_rope_config *rope = &stats->config->rope;
     json_t *object = json_object();
     int bad = cli_json_set(object, "type", json_string(scaling_name(rope->scaling)));
     if (rope->scaling != GYRE_SCALING_NONE) bad |= cli_json_set(object, "factor", cli_json_number(rope->factor));
     switch (rope->scaling) {
     case GYRE_SCALING_DYNAMIC_NTK:
-        bad |= cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
+        bad |= cli_json_set(object, "original_length", cli_json_nonzero(stats->trained));
         break;
     case GYRE_SCALING_BY_PARTS:
     case GYRE_SCALING_BY_PARTS_PAPER:
     case GYRE_SCALING_YARN:
     case GYRE_SCALING_DYNAMIC_YARN:
-        bad |= set_yarn(object, f);
+        bad |= set_yarn(object, stats);
         break;
     case GYRE_SCALING_LLAMA3:
-        bad |= cli_json_set(object, "original_length", cli_json_nonzero(f->trained));
+        bad |= cli_json_set(object, "original_length", cli_json_nonzero(stats->trained));
         bad |= cli_json_set(object, "low_freq_factor", cli_json_number(rope->low_freq));
         bad |= cli_json_set(object, "high_freq_factor", cli_json_number(rope->high_freq));
         break;
     case GYRE_SCALING_LONGROPE:
-        bad |= set_longrope(object, f);
+        bad |= set_longrope(object, stats);
         break;
     case GYRE_SCALING_PROPORTIONAL:
         bad |= cli_json_set(object, "proportion", cli_json_number(rope->proportion));
@@ -86,8 +86,8 @@ static json_t *scaling_json(const explain_stats *f) {
 
 /* -- a group -- */
 /* Every key is present for every scheme; it is null if it does not apply. */
-static int set_rotation(json_t *object, const explain_stats *f) {
-    const gyre_config *config = f->config;
+static int set_rotation(json_t *object, const explain_stats *stats) {
+    const gyre_config *config = stats->config;
     const int rotates = config->kind == GYRE_KIND_ROPE;
     int bad = cli_json_set(object, "layout", rotates ? json_string(layout_name(config->rope.layout)) : json_null());
     bad |= cli_json_set(object, "head_dim", cli_json_nonzero(config->head_dim));
@@ -96,26 +96,26 @@ static int set_rotation(json_t *object, const explain_stats *f) {
                         rotates                                ? cli_json_number(config->rope.base)
                         : config->kind == GYRE_KIND_SINUSOIDAL ? cli_json_number(config->input.base)
                                                                : json_null());
-    bad |= cli_json_set(object, "scaling", rotates ? scaling_json(f) : json_null());
-    bad |= cli_json_set(object, "trained_length", cli_json_nonzero(f->trained));
-    bad |= cli_json_set(object, "length", cli_json_nonzero(f->length));
+    bad |= cli_json_set(object, "scaling", rotates ? scaling_json(stats) : json_null());
+    bad |= cli_json_set(object, "trained_length", cli_json_nonzero(stats->trained));
+    bad |= cli_json_set(object, "length", cli_json_nonzero(stats->length));
     bad |= cli_json_set(object, "length_policy",
-                        explain_depends_on_length(f) ? json_string(length_policy_names[config->rope.length_policy])
-                                                     : json_null());
+                        explain_depends_on_length(stats) ? json_string(length_policy_names[config->rope.length_policy])
+                                                         : json_null());
     bad |= cli_json_set(object, "length_block",
-                        explain_depends_on_length(f) && config->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL
+                        explain_depends_on_length(stats) && config->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL
                             ? json_integer(config->rope.length_block)
                             : json_null());
-    bad |= cli_json_set(object, "attention_factor", rotates ? cli_json_number(f->attention_factor) : json_null());
-    bad |= cli_json_set(object, "inv_freq", list_or_null(f->inv_freq, f->pairs));
-    bad |= cli_json_set(object, "wavelength", wavelengths(f));
-    bad |= cli_json_set(object, "unfinished", rotates && f->trained > 0 ? json_integer(f->incomplete) : json_null());
+    bad |= cli_json_set(object, "attention_factor", rotates ? cli_json_number(stats->attention_factor) : json_null());
+    bad |= cli_json_set(object, "inv_freq", list_or_null(stats->inv_freq, stats->pairs));
+    bad |= cli_json_set(object, "wavelength", wavelengths(stats));
+    bad |= cli_json_set(object, "unfinished", rotates && stats->trained > 0 ? json_integer(stats->incomplete) : json_null());
     return bad;
 }
 
-static json_t *parts_json(const explain_stats *f) {
+static json_t *parts_json(const explain_stats *stats) {
     gyre_scaling_parts parts;
-    if (gyre_encoding_scaling_parts(f->encoding, f->length, &parts)) return json_null();
+    if (gyre_encoding_scaling_parts(stats->encoding, stats->length, &parts)) return json_null();
     return json_pack("{s:I, s:I, s:I}", "kept", (json_int_t)parts.kept, "blended", (json_int_t)parts.blended, "divided",
                      (json_int_t)parts.divided);
 }
@@ -138,31 +138,31 @@ static json_t *fields_json(const gyre_layer_reading *group) {
     return list;
 }
 
-static json_t *scheme_json(const explain_stats *f) {
+static json_t *scheme_json(const explain_stats *stats) {
     char text[1024];
-    explain_describe_scheme(f, text, sizeof text);
+    explain_describe_scheme(stats, text, sizeof text);
     return *text ? json_string(text) : json_null();
 }
 
-int explain_group_json(json_t *object, const gyre_reading *reading, const explain_stats *f) {
-    const gyre_layer_reading *group = f->group;
-    const int rotates = f->config->kind == GYRE_KIND_ROPE;
+int explain_group_json(json_t *object, const gyre_reading *reading, const explain_stats *stats) {
+    const gyre_layer_reading *group = stats->group;
+    const int rotates = stats->config->kind == GYRE_KIND_ROPE;
     int bad = cli_json_set(object, "name", cli_json_text(group->name));
     bad |= cli_json_set(object, "layers", cli_json_integers(group->layers, group->layers_count));
     bad |= cli_json_set(object, "layers_in_all", cli_json_nonzero(explain_layer_count(reading, group)));
-    bad |= cli_json_set(object, "encoding", json_string(f->label));
-    bad |= cli_json_set(object, "kind", json_string(gyre_kind_name(f->config->kind)));
-    bad |= set_rotation(object, f);
+    bad |= cli_json_set(object, "encoding", json_string(stats->label));
+    bad |= cli_json_set(object, "kind", json_string(gyre_kind_name(stats->config->kind)));
+    bad |= set_rotation(object, stats);
     bad |= cli_json_set(object, "softmax_multiplier", cli_json_number(group->softmax_multiplier));
-    bad |= cli_json_set(object, "scale", known_number(f->scale));
+    bad |= cli_json_set(object, "scale", known_number(stats->scale));
     bad |= cli_json_set(object, "window", cli_json_nonzero(group->window));
-    bad |= cli_json_set(object, "parts", parts_json(f));
-    bad |= cli_json_set(object, "reach", cli_json_nonzero(f->max_length));
+    bad |= cli_json_set(object, "parts", parts_json(stats));
+    bad |= cli_json_set(object, "reach", cli_json_nonzero(stats->max_length));
     bad |= cli_json_set(object, "unfinished_in_reach",
-                        rotates && f->max_length > 0 ? json_integer(f->incomplete_max_length) : json_null());
-    bad |= cli_json_set(object, "heads", cli_json_nonzero(f->config->heads));
-    bad |= cli_json_set(object, "slopes", list_or_null(f->slopes, f->config->heads));
-    bad |= cli_json_set(object, "scheme", scheme_json(f));
+                        rotates && stats->max_length > 0 ? json_integer(stats->incomplete_max_length) : json_null());
+    bad |= cli_json_set(object, "heads", cli_json_nonzero(stats->config->heads));
+    bad |= cli_json_set(object, "slopes", list_or_null(stats->slopes, stats->config->heads));
+    bad |= cli_json_set(object, "scheme", scheme_json(stats));
     return bad | cli_json_set(object, "fields", fields_json(group));
 }
 

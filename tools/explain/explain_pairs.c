@@ -11,10 +11,10 @@ enum { MARGIN = 2, PAIRS_COLUMN = 8, WAVELENGTH_COLUMN = 13, REVOLUTIONS_COLUMN 
 /* Flags that hold for all pairs of a row. */
 enum { STATE_MASK = 3, EXCEEDS_TRAINED = 4, EXCEEDS_MAX_LENGTH = 8, MIXED = 16 };
 
-static int flags_of(const explain_stats *f, int64_t pair) {
-    int flags = (int)f->state[pair];
-    if (explain_wavelength_exceeds(f->inv_freq[pair], f->trained)) flags |= EXCEEDS_TRAINED;
-    if (explain_wavelength_exceeds(f->inv_freq[pair], f->max_length)) flags |= EXCEEDS_MAX_LENGTH;
+static int flags_of(const explain_stats *stats, int64_t pair) {
+    int flags = (int)stats->state[pair];
+    if (explain_wavelength_exceeds(stats->inv_freq[pair], stats->trained)) flags |= EXCEEDS_TRAINED;
+    if (explain_wavelength_exceeds(stats->inv_freq[pair], stats->max_length)) flags |= EXCEEDS_MAX_LENGTH;
     return flags;
 }
 
@@ -24,9 +24,9 @@ typedef struct rows {
     int count;
 } rows;
 
-static int64_t run_end(const explain_stats *f, int64_t pair) {
-    const int flags = flags_of(f, pair);
-    while (pair < f->pairs && flags_of(f, pair) == flags)
+static int64_t run_end(const explain_stats *stats, int64_t pair) {
+    const int flags = flags_of(stats, pair);
+    while (pair < stats->pairs && flags_of(stats, pair) == flags)
         pair++;
     return pair;
 }
@@ -38,25 +38,25 @@ typedef struct run {
 } run;
 
 /* out = the number of runs.  If there are too many, as LongRoPE's lists may cause, all pairs are one run. */
-static int find_runs(const explain_stats *f, run out[MAX_ROWS]) {
+static int find_runs(const explain_stats *stats, run out[MAX_ROWS]) {
     int count = 0;
-    for (int64_t pair = 0; pair < f->pairs; count++) {
-        const int64_t end = run_end(f, pair);
+    for (int64_t pair = 0; pair < stats->pairs; count++) {
+        const int64_t end = run_end(stats, pair);
         if (count == MAX_ROWS) {
-            out[0] = (run){f->pairs, 1, 0};
+            out[0] = (run){stats->pairs, 1, 0};
             return 1;
         }
-        out[count] = (run){end - pair, 1, f->state[pair] == EXPLAIN_PAIR_NOT_ROTATED};
+        out[count] = (run){end - pair, 1, stats->state[pair] == EXPLAIN_PAIR_NOT_ROTATED};
         pair = end;
     }
     return count;
 }
 
 /* Gives every run a row, and each remaining row to the run with the most pairs per row. */
-static rows assign_rows(const explain_stats *f) {
+static rows assign_rows(const explain_stats *stats) {
     run runs[MAX_ROWS];
     rows out = {{0}, 0};
-    const int count = find_runs(f, runs);
+    const int count = find_runs(stats, runs);
     for (int used = count; used < MAX_ROWS; used++) {
         int widest = -1;
         for (int r = 0; r < count; r++) {
@@ -70,7 +70,7 @@ static rows assign_rows(const explain_stats *f) {
     for (int r = 0; r < count; begin += runs[r++].length)
         for (int64_t k = 0; k < runs[r].rows; k++)
             out.first[out.count++] = begin + k * runs[r].length / runs[r].rows;
-    out.first[out.count] = f->pairs;
+    out.first[out.count] = stats->pairs;
     return out;
 }
 
@@ -81,14 +81,14 @@ typedef struct row {
     double min_factor, max_factor; /* divisors of the frequencies */
 } row;
 
-static row row_of(const explain_stats *f, int64_t first, int64_t end) {
-    row r = {first, end - 1, flags_of(f, first), f->freq_factor[first], f->freq_factor[first]};
+static row row_of(const explain_stats *stats, int64_t first, int64_t end) {
+    row r = {first, end - 1, flags_of(stats, first), stats->freq_factor[first], stats->freq_factor[first]};
     for (int64_t i = first; i < end; i++) {
-        const int flags = flags_of(f, i);
+        const int flags = flags_of(stats, i);
         if ((flags ^ r.flags) & STATE_MASK) r.flags |= MIXED;
         r.flags &= flags | ~(EXCEEDS_TRAINED | EXCEEDS_MAX_LENGTH);
-        if (f->freq_factor[i] < r.min_factor) r.min_factor = f->freq_factor[i];
-        if (f->freq_factor[i] > r.max_factor) r.max_factor = f->freq_factor[i];
+        if (stats->freq_factor[i] < r.min_factor) r.min_factor = stats->freq_factor[i];
+        if (stats->freq_factor[i] > r.max_factor) r.max_factor = stats->freq_factor[i];
     }
     return r;
 }
@@ -135,20 +135,20 @@ static const char *mark_of(const explain_terminal *page, const row *r) {
     return page->utf8 ? "\xe2\x97\x8f" : "*";
 }
 
-static void view_revolutions(const explain_terminal *page, const explain_stats *f, const row *r, int bar) {
+static void view_revolutions(const explain_terminal *page, const explain_stats *stats, const row *r, int bar) {
     char text[96];
-    const double fast = f->inv_freq[r->first], slow = f->inv_freq[r->last];
-    const double length = (double)f->trained / explain_wavelength(1);
+    const double fast = stats->inv_freq[r->first], slow = stats->inv_freq[r->last];
+    const double length = (double)stats->trained / explain_wavelength(1);
     explain_print_padded(page, EXPLAIN_STYLE_PLAIN, WAVELENGTH_COLUMN,
                          explain_format_range(explain_wavelength(fast), explain_wavelength(slow), text));
-    if (f->trained == 0) return;
+    if (stats->trained == 0) return;
     explain_print_padded(page, EXPLAIN_STYLE_PLAIN, REVOLUTIONS_COLUMN,
                          explain_format_range(length * fast, length * slow, text));
     explain_print_padded(page, EXPLAIN_STYLE_RED, MARK_COLUMN, mark_of(page, r));
-    draw_bar(page, r, bar_cells(length * sqrt(fast * slow), length * f->inv_freq[0], bar), bar + 1);
+    draw_bar(page, r, bar_cells(length * sqrt(fast * slow), length * stats->inv_freq[0], bar), bar + 1);
 }
 
-static void view_row(const explain_terminal *page, const explain_stats *f, const row *r, int bar) {
+static void view_row(const explain_terminal *page, const explain_stats *stats, const row *r, int bar) {
     char text[96];
     if (r->first == r->last)
         snprintf(text, sizeof text, "%" PRId64, r->first);
@@ -157,36 +157,37 @@ static void view_row(const explain_terminal *page, const explain_stats *f, const
     explain_print_spaces(page, MARGIN);
     explain_print_padded(page, EXPLAIN_STYLE_PLAIN, PAIRS_COLUMN, text);
     if (isinf(r->min_factor)) /* none of them is rotated */
-        explain_print_spaces(page, WAVELENGTH_COLUMN + (f->trained > 0 ? REVOLUTIONS_COLUMN + MARK_COLUMN + bar + 1 : 0));
+        explain_print_spaces(page,
+                             WAVELENGTH_COLUMN + (stats->trained > 0 ? REVOLUTIONS_COLUMN + MARK_COLUMN + bar + 1 : 0));
     else
-        view_revolutions(page, f, r, bar);
+        view_revolutions(page, stats, r, bar);
     format_state(page, r, text, sizeof text);
     explain_print(page, style_of(r), "%s", text);
     fputc('\n', page->file);
 }
 
 /* -- all rows -- */
-static void view_legend(const explain_terminal *page, const explain_stats *f) {
-    const int some = f->incomplete_max_length < f->incomplete; /* some complete a revolution within max_length */
+static void view_legend(const explain_terminal *page, const explain_stats *stats) {
+    const int some = stats->incomplete_max_length < stats->incomplete; /* some complete a revolution within max_length */
     const char *all = page->utf8 ? "\xe2\x97\x8f" : "*";
-    if (f->trained == 0 || f->incomplete == f->count[EXPLAIN_PAIR_NOT_ROTATED]) return;
+    if (stats->trained == 0 || stats->incomplete == stats->count[EXPLAIN_PAIR_NOT_ROTATED]) return;
     explain_print_spaces(page, MARGIN + PAIRS_COLUMN + WAVELENGTH_COLUMN);
     explain_print(page, EXPLAIN_STYLE_RED, "%s", some ? page->utf8 ? "\xe2\x97\x8b" : "o" : all);
-    explain_print(page, EXPLAIN_STYLE_DIM, " no whole turn in %" PRId64, f->trained);
-    if (some && f->incomplete_max_length > 0) {
+    explain_print(page, EXPLAIN_STYLE_DIM, " no whole turn in %" PRId64, stats->trained);
+    if (some && stats->incomplete_max_length > 0) {
         explain_print(page, EXPLAIN_STYLE_RED, "   %s", all);
-        explain_print(page, EXPLAIN_STYLE_DIM, " nor in %" PRId64, f->max_length);
+        explain_print(page, EXPLAIN_STYLE_DIM, " nor in %" PRId64, stats->max_length);
     }
     fputc('\n', page->file);
 }
 
-void explain_view_pairs(const explain_terminal *page, const explain_stats *f) {
-    const rows all = assign_rows(f);
+void explain_view_pairs(const explain_terminal *page, const explain_stats *stats) {
+    const rows all = assign_rows(stats);
     char revolutions[48] = "", length[24];
     int bar = page->width - MARGIN - PAIRS_COLUMN - WAVELENGTH_COLUMN - REVOLUTIONS_COLUMN - MARK_COLUMN - STATE_COLUMN - 1;
     bar = bar < MIN_BAR ? MIN_BAR : bar > MAX_BAR ? MAX_BAR : bar;
-    snprintf(length, sizeof length, "%" PRId64, f->trained);
-    if (f->trained > 0) snprintf(revolutions, sizeof revolutions, "turns in %s", length);
+    snprintf(length, sizeof length, "%" PRId64, stats->trained);
+    if (stats->trained > 0) snprintf(revolutions, sizeof revolutions, "turns in %s", length);
     explain_print_spaces(page, MARGIN);
     explain_print_padded(page, EXPLAIN_STYLE_DIM, PAIRS_COLUMN, "pairs");
     if (*revolutions)
@@ -196,8 +197,8 @@ void explain_view_pairs(const explain_terminal *page, const explain_stats *f) {
     explain_print(page, EXPLAIN_STYLE_DIM, "%s", revolutions);
     fputc('\n', page->file);
     for (int i = 0; i < all.count; i++) {
-        const row r = row_of(f, all.first[i], all.first[i + 1]);
-        view_row(page, f, &r, bar);
+        const row r = row_of(stats, all.first[i], all.first[i + 1]);
+        view_row(page, stats, &r, bar);
     }
-    view_legend(page, f);
+    view_legend(page, stats);
 }

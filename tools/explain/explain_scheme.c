@@ -16,16 +16,16 @@ static void put(char *out, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-static void describe_alibi(const explain_stats *f, char *out, size_t size) {
+static void describe_alibi(const explain_stats *stats, char *out, size_t size) {
     double max = 0, min = INFINITY;
     char a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE], halves[EXPLAIN_TEXT_SIZE];
-    for (int64_t h = 0; h < f->config->heads; h++) {
-        const double slope = fabs(f->slopes[h]);
+    for (int64_t h = 0; h < stats->config->heads; h++) {
+        const double slope = fabs(stats->slopes[h]);
         if (slope > max) max = slope;
         if (slope < min) min = slope;
     }
-    put(out, size, "%" PRId64 " slopes, %s to %s per token: a weight halves every %s tokens", f->config->heads,
-        explain_format_number(f->slopes[0], 6, a), explain_format_number(f->slopes[f->config->heads - 1], 6, b),
+    put(out, size, "%" PRId64 " slopes, %s to %s per token: a weight halves every %s tokens", stats->config->heads,
+        explain_format_number(stats->slopes[0], 6, a), explain_format_number(stats->slopes[stats->config->heads - 1], 6, b),
         explain_format_range(log(2.0) / max, log(2.0) / min, halves));
 }
 
@@ -33,24 +33,24 @@ enum { MAX_BUCKETS = 512, LISTED_BUCKETS = 20 };
 
 /* out = the number of buckets.  first[b] = the shortest distance of bucket b.  Asks the library for the bucket of every
  * distance, so that the answer is what attention uses. */
-static int64_t find_buckets(const explain_stats *f, int64_t first[MAX_BUCKETS]) {
-    const int64_t stated = f->config->score.max_distance, max = stated < 1 << 20 ? stated : 1 << 20;
+static int64_t find_buckets(const explain_stats *stats, int64_t first[MAX_BUCKETS]) {
+    const int64_t stated = stats->config->score.max_distance, max = stated < 1 << 20 ? stated : 1 << 20;
     int64_t row = -1, before = -1, count = 0;
     for (int64_t d = 0; d <= max && count < MAX_BUCKETS; d++) {
-        if (gyre_encoding_row(f->encoding, d, 0, &row)) break;
+        if (gyre_encoding_row(stats->encoding, d, 0, &row)) break;
         if (row != before) first[count++] = d;
         before = row;
     }
     return count;
 }
 
-static void describe_buckets(const explain_stats *f, char *out, size_t size) {
+static void describe_buckets(const explain_stats *stats, char *out, size_t size) {
     int64_t first[MAX_BUCKETS], alone = 0;
-    const int64_t count = find_buckets(f, first);
+    const int64_t count = find_buckets(stats, first);
     while (alone + 1 < count && first[alone + 1] == first[alone] + 1)
         alone++;
     put(out, size, "%" PRId64 " buckets%s: distances 0-%" PRId64 " have one each, then one begins at",
-        f->config->score.buckets, f->config->score.bidirectional ? ", half of them for keys after the query" : "",
+        stats->config->score.buckets, stats->config->score.bidirectional ? ", half of them for keys after the query" : "",
         alone - 1);
     for (int64_t b = alone; b < count; b++)
         if (count - alone <= LISTED_BUCKETS || b < alone + LISTED_BUCKETS - 2 || b == count - 1)
@@ -60,52 +60,52 @@ static void describe_buckets(const explain_stats *f, char *out, size_t size) {
     put(out, size, "; the last has no end");
 }
 
-static void describe_learned(const explain_stats *f, char *out, size_t size) {
-    const int64_t rows = f->config->input.positions, offset = f->config->input.offset, own = rows - offset;
-    const int64_t usable = f->config->input.resized_length > 0 ? f->config->input.resized_length : own;
+static void describe_learned(const explain_stats *stats, char *out, size_t size) {
+    const int64_t rows = stats->config->input.positions, offset = stats->config->input.offset, own = rows - offset;
+    const int64_t usable = stats->config->input.resized_length > 0 ? stats->config->input.resized_length : own;
     put(out, size, "a table of %" PRId64 " rows", rows);
     if (offset) put(out, size, ", position 0 in row %" PRId64, offset);
     put(out, size, ": positions 0-%" PRId64 ", and none past them", usable - 1);
 }
 
-static void describe_vectors(const explain_stats *f, char *out, size_t size) {
-    const int64_t max = f->config->score.max_distance;
+static void describe_vectors(const explain_stats *stats, char *out, size_t size) {
+    const int64_t max = stats->config->score.max_distance;
     int64_t shape[4] = {0}, rows = 0;
     static const gyre_table tables[] = {GYRE_TABLE_QUERY, GYRE_TABLE_KEY, GYRE_TABLE_VALUE};
     for (int i = 0; i < 3 && rows == 0; i++)
-        if (gyre_encoding_table_shape(f->encoding, tables[i], shape) == GYRE_OK) rows = shape[2];
+        if (gyre_encoding_table_shape(stats->encoding, tables[i], shape) == GYRE_OK) rows = shape[2];
     if (rows > 0) put(out, size, "%" PRId64 " rows of vectors; ", rows);
-    if (f->config->kind == GYRE_KIND_BERT)
-        put(out, size, "positions 0-%" PRId64 ", and none past them", f->config->score.max_positions - 1);
+    if (stats->config->kind == GYRE_KIND_BERT)
+        put(out, size, "positions 0-%" PRId64 ", and none past them", stats->config->score.max_positions - 1);
     else if (max > 0)
         put(out, size, "distances past %" PRId64 " count as %" PRId64, max, max);
 }
 
-void explain_describe_scheme(const explain_stats *f, char *out, size_t size) {
+void explain_describe_scheme(const explain_stats *stats, char *out, size_t size) {
     out[0] = 0;
-    switch (f->config->kind) {
+    switch (stats->config->kind) {
     case GYRE_KIND_NOPE:
         put(out, size,
-            f->config->query.temperature ? "no positions, but queries are multiplied by a temperature" : "no positions");
+            stats->config->query.temperature ? "no positions, but queries are multiplied by a temperature" : "no positions");
         break;
     case GYRE_KIND_LEARNED:
-        describe_learned(f, out, size);
+        describe_learned(stats, out, size);
         break;
     case GYRE_KIND_SINUSOIDAL:
         put(out, size, "a sinusoid: any position up to 2^31");
         break;
     case GYRE_KIND_ALIBI:
-        describe_alibi(f, out, size);
+        describe_alibi(stats, out, size);
         break;
     case GYRE_KIND_T5:
-        describe_buckets(f, out, size);
+        describe_buckets(stats, out, size);
         break;
     case GYRE_KIND_SHAW:
     case GYRE_KIND_NEZHA:
     case GYRE_KIND_BERT:
     case GYRE_KIND_DEBERTA:
     case GYRE_KIND_TRANSFORMER_XL:
-        describe_vectors(f, out, size);
+        describe_vectors(stats, out, size);
         break;
     default:
         break;

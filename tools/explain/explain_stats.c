@@ -25,19 +25,20 @@ static void add(char *label, size_t size, const char *part) {
     snprintf(label + used, size - used, "+%s", part);
 }
 
-static void name_encoding(explain_stats *f) {
-    const gyre_config *config = f->config;
-    snprintf(f->label, sizeof f->label, "%s", gyre_kind_name(config->kind));
+static void name_encoding(explain_stats *stats) {
+    const gyre_config *config = stats->config;
+    snprintf(stats->label, sizeof stats->label, "%s", gyre_kind_name(config->kind));
     if (config->kind == GYRE_KIND_ROPE) {
-        if (config->rope.scaling != GYRE_SCALING_NONE) add(f->label, sizeof f->label, scaling_name(config->rope.scaling));
+        if (config->rope.scaling != GYRE_SCALING_NONE)
+            add(stats->label, sizeof stats->label, scaling_name(config->rope.scaling));
         if (config->rope.axes > 1)
-            add(f->label, sizeof f->label, config->rope.axes_layout == GYRE_AXES_AXIAL ? "axial" : "mrope");
-        if (config->rope.resonance) add(f->label, sizeof f->label, "resonance");
-        if (config->rope.xpos_base > 0) add(f->label, sizeof f->label, "xpos");
+            add(stats->label, sizeof stats->label, config->rope.axes_layout == GYRE_AXES_AXIAL ? "axial" : "mrope");
+        if (config->rope.resonance) add(stats->label, sizeof stats->label, "resonance");
+        if (config->rope.xpos_base > 0) add(stats->label, sizeof stats->label, "xpos");
         static const char *const far[] = {NULL, "rerope", "leaky", "self-extend"};
-        if (config->rope.far) add(f->label, sizeof f->label, far[config->rope.far]);
+        if (config->rope.far) add(stats->label, sizeof stats->label, far[config->rope.far]);
     }
-    if (config->query.temperature) add(f->label, sizeof f->label, "temperature");
+    if (config->query.temperature) add(stats->label, sizeof stats->label, "temperature");
 }
 
 /* -- frequencies -- */
@@ -50,34 +51,34 @@ static gyre_status frequencies(const gyre_config *config, int64_t length, double
 }
 
 /* trained[pairs] = the frequencies without scaling.  scaled[pairs] = with it, before resonance rounds the wavelengths.  Creates
- * an encoding only if the config differs from that of f->encoding, whose frequencies are f->inv_freq. */
-static gyre_status unscaled_frequencies(const explain_stats *f, double *trained, double *scaled, gyre_error *err) {
-    gyre_config config = *f->config;
+ * an encoding only if the config differs from that of stats->encoding, whose frequencies are stats->inv_freq. */
+static gyre_status unscaled_frequencies(const explain_stats *stats, double *trained, double *scaled, gyre_error *err) {
+    gyre_config config = *stats->config;
     gyre_status status = GYRE_OK;
     config.rope.resonance = 0;
-    if (f->config->rope.resonance)
-        status = frequencies(&config, f->length, scaled, err);
+    if (stats->config->rope.resonance)
+        status = frequencies(&config, stats->length, scaled, err);
     else
-        memcpy(scaled, f->inv_freq, (size_t)f->pairs * sizeof *scaled);
+        memcpy(scaled, stats->inv_freq, (size_t)stats->pairs * sizeof *scaled);
     config.rope.scaling = GYRE_SCALING_NONE;
-    if (!status && f->config->rope.scaling == GYRE_SCALING_NONE)
-        memcpy(trained, scaled, (size_t)f->pairs * sizeof *trained);
+    if (!status && stats->config->rope.scaling == GYRE_SCALING_NONE)
+        memcpy(trained, scaled, (size_t)stats->pairs * sizeof *trained);
     else if (!status)
-        status = frequencies(&config, f->length, trained, err);
+        status = frequencies(&config, stats->length, trained, err);
     return status;
 }
 
 /* out = the factor that the scaling states.  Factors of dynamic scalings grow with the length. */
-static double effective_factor(const explain_stats *f) {
-    const double s = f->config->rope.factor;
-    if (f->config->rope.scaling == GYRE_SCALING_DYNAMIC_YARN)
-        return f->length > f->trained ? (double)f->length / (double)f->trained : 1;
-    if (f->config->rope.scaling != GYRE_SCALING_DYNAMIC_NTK) return s;
-    return f->length > f->trained ? s * (double)f->length / (double)f->trained - (s - 1) : 1;
+static double effective_factor(const explain_stats *stats) {
+    const double s = stats->config->rope.factor;
+    if (stats->config->rope.scaling == GYRE_SCALING_DYNAMIC_YARN)
+        return stats->length > stats->trained ? (double)stats->length / (double)stats->trained : 1;
+    if (stats->config->rope.scaling != GYRE_SCALING_DYNAMIC_NTK) return s;
+    return stats->length > stats->trained ? s * (double)stats->length / (double)stats->trained - (s - 1) : 1;
 }
 
-int explain_depends_on_length(const explain_stats *f) {
-    return config_depends_on_length(f->config);
+int explain_depends_on_length(const explain_stats *stats) {
+    return config_depends_on_length(stats->config);
 }
 
 static explain_pair_state state_of(double freq_factor, double factor) {
@@ -86,53 +87,54 @@ static explain_pair_state state_of(double freq_factor, double factor) {
     return fabs(freq_factor / factor - 1) <= 1e-9 ? EXPLAIN_PAIR_INTERPOLATED : EXPLAIN_PAIR_BLENDED;
 }
 
-static void count_pairs(explain_stats *f) {
-    const double factor = effective_factor(f);
-    for (int64_t i = 0; i < f->pairs; i++) {
-        f->state[i] = state_of(f->freq_factor[i], factor);
-        f->count[f->state[i]]++;
-        f->incomplete += explain_wavelength_exceeds(f->inv_freq[i], f->trained);
-        f->incomplete_max_length += explain_wavelength_exceeds(f->inv_freq[i], f->max_length);
+static void count_pairs(explain_stats *stats) {
+    const double factor = effective_factor(stats);
+    for (int64_t i = 0; i < stats->pairs; i++) {
+        stats->state[i] = state_of(stats->freq_factor[i], factor);
+        stats->count[stats->state[i]]++;
+        stats->incomplete += explain_wavelength_exceeds(stats->inv_freq[i], stats->trained);
+        stats->incomplete_max_length += explain_wavelength_exceeds(stats->inv_freq[i], stats->max_length);
     }
 }
 
 /* max_position_embeddings may state a longer length than the scaling counts from.  It is used only if the frequencies at that
  * length equal those at the length in use.  there[pairs]: scratch. */
-static int64_t max_length_of(const explain_stats *f, const gyre_reading *reading, double *there) {
+static int64_t max_length_of(const explain_stats *stats, const gyre_reading *reading, double *there) {
     int64_t max = 0;
-    if (reading->context_length > 0) return f->length;
-    for (int64_t i = 0; i < f->group->fields_count; i++)
-        if (strcmp(f->group->fields[i].name, "max_length") == 0) max = strtoll(f->group->fields[i].value, NULL, 10);
-    if (max <= f->length || max > CLI_MAX_TOKENS - 1) return f->length;
-    if (gyre_encoding_frequencies(f->encoding, max, there, NULL)) return f->length;
-    return memcmp(there, f->inv_freq, (size_t)f->pairs * sizeof *there) == 0 ? max : f->length;
+    if (reading->context_length > 0) return stats->length;
+    for (int64_t i = 0; i < stats->group->fields_count; i++)
+        if (strcmp(stats->group->fields[i].name, "max_length") == 0) max = strtoll(stats->group->fields[i].value, NULL, 10);
+    if (max <= stats->length || max > CLI_MAX_TOKENS - 1) return stats->length;
+    if (gyre_encoding_frequencies(stats->encoding, max, there, NULL)) return stats->length;
+    return memcmp(there, stats->inv_freq, (size_t)stats->pairs * sizeof *there) == 0 ? max : stats->length;
 }
 
-static gyre_status rotation_stats(explain_stats *f, const gyre_reading *reading, gyre_error *err) {
-    f->pairs = f->config->rope.dim / 2;
-    const size_t count = (size_t)(f->pairs ? f->pairs : 1);
-    f->inv_freq = calloc(count, sizeof *f->inv_freq);
-    f->freq_factor = calloc(count, sizeof *f->freq_factor);
-    f->state = calloc(count, sizeof *f->state);
+static gyre_status rotation_stats(explain_stats *stats, const gyre_reading *reading, gyre_error *err) {
+    stats->pairs = stats->config->rope.dim / 2;
+    const size_t count = (size_t)(stats->pairs ? stats->pairs : 1);
+    stats->inv_freq = calloc(count, sizeof *stats->inv_freq);
+    stats->freq_factor = calloc(count, sizeof *stats->freq_factor);
+    stats->state = calloc(count, sizeof *stats->state);
     double *trained = calloc(count, sizeof *trained);
-    gyre_status status = f->inv_freq && f->freq_factor && f->state && trained ? GYRE_OK : GYRE_ENOMEM;
+    gyre_status status = stats->inv_freq && stats->freq_factor && stats->state && trained ? GYRE_OK : GYRE_ENOMEM;
     if (status) (void)gyre_fail(err, status, "frequencies: out of memory (%.200s)", reading->path);
-    if (!status) status = gyre_encoding_frequencies(f->encoding, f->length, f->inv_freq, &f->attention_factor);
-    if (!status) status = unscaled_frequencies(f, trained, f->freq_factor, err);
+    if (!status)
+        status = gyre_encoding_frequencies(stats->encoding, stats->length, stats->inv_freq, &stats->attention_factor);
+    if (!status) status = unscaled_frequencies(stats, trained, stats->freq_factor, err);
     if (!status) {
-        for (int64_t i = 0; i < f->pairs; i++)
-            f->freq_factor[i] = trained[i] / f->freq_factor[i];
-        f->max_length = max_length_of(f, reading, trained);
-        count_pairs(f);
+        for (int64_t i = 0; i < stats->pairs; i++)
+            stats->freq_factor[i] = trained[i] / stats->freq_factor[i];
+        stats->max_length = max_length_of(stats, reading, trained);
+        count_pairs(stats);
     }
     free(trained);
     return status;
 }
 
-static gyre_status slopes_stats(explain_stats *f, gyre_error *err) {
-    f->slopes = calloc((size_t)f->config->heads + 1, sizeof *f->slopes);
-    if (!f->slopes) return gyre_fail(err, GYRE_ENOMEM, "slopes: out of memory (ALiBi)");
-    return gyre_encoding_slopes(f->encoding, f->slopes);
+static gyre_status slopes_stats(explain_stats *stats, gyre_error *err) {
+    stats->slopes = calloc((size_t)stats->config->heads + 1, sizeof *stats->slopes);
+    if (!stats->slopes) return gyre_fail(err, GYRE_ENOMEM, "slopes: out of memory (ALiBi)");
+    return gyre_encoding_slopes(stats->encoding, stats->slopes);
 }
 
 gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *reading, const gyre_layer_reading *group,
@@ -156,11 +158,11 @@ gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *readin
     return status;
 }
 
-void explain_stats_free(explain_stats *f) {
-    gyre_encoding_free(f->encoding);
-    free(f->inv_freq);
-    free(f->freq_factor);
-    free(f->state);
-    free(f->slopes);
-    *f = (explain_stats){0};
+void explain_stats_free(explain_stats *stats) {
+    gyre_encoding_free(stats->encoding);
+    free(stats->inv_freq);
+    free(stats->freq_factor);
+    free(stats->state);
+    free(stats->slopes);
+    *stats = (explain_stats){0};
 }

@@ -64,32 +64,33 @@ static void add_count(char *text, size_t size, const char *before, int64_t count
     add(text, size, part);
 }
 
-static void summarize_pairs(const explain_stats *f, char *text, size_t size) {
+static void summarize_pairs(const explain_stats *stats, char *text, size_t size) {
     static const char *const names[] = {" kept", " blended", " interpolated", " still"};
     const char *comma = ": ";
-    add_count(text, size, "", f->pairs, f->pairs == 1 ? " pair" : " pairs");
+    add_count(text, size, "", stats->pairs, stats->pairs == 1 ? " pair" : " pairs");
     for (int s = 0; s < EXPLAIN_PAIR_STATES; s++)
-        if (f->count[s] > 0) {
-            add_count(text, size, comma, f->count[s], names[s]);
+        if (stats->count[s] > 0) {
+            add_count(text, size, comma, stats->count[s], names[s]);
             comma = ", ";
         }
 }
 
-static void summarize_revolutions(const explain_stats *f, char *text, size_t size) {
-    if (f->trained == 0) return;
-    if (f->incomplete == 0)
-        add_count(text, size, "every pair finishes a turn within ", f->trained, " tokens");
+static void summarize_revolutions(const explain_stats *stats, char *text, size_t size) {
+    if (stats->trained == 0) return;
+    if (stats->incomplete == 0)
+        add_count(text, size, "every pair finishes a turn within ", stats->trained, " tokens");
     else
-        add_count(text, size, "", f->incomplete, f->incomplete == 1 ? " never finishes a turn" : " never finish a turn");
-    if (f->incomplete > 0) add_count(text, size, " within ", f->trained, " tokens");
-    if (f->max_length == f->trained || (f->incomplete == 0 && f->incomplete_max_length == 0)) return;
-    add_count(text, size, f->incomplete == 0 ? ", all but " : ", ", f->incomplete_max_length, " within ");
-    add_count(text, size, "", f->max_length, "");
+        add_count(text, size, "", stats->incomplete,
+                  stats->incomplete == 1 ? " never finishes a turn" : " never finish a turn");
+    if (stats->incomplete > 0) add_count(text, size, " within ", stats->trained, " tokens");
+    if (stats->max_length == stats->trained || (stats->incomplete == 0 && stats->incomplete_max_length == 0)) return;
+    add_count(text, size, stats->incomplete == 0 ? ", all but " : ", ", stats->incomplete_max_length, " within ");
+    add_count(text, size, "", stats->max_length, "");
 }
 
-static void summarize_lengths(const explain_stats *f, char *text, size_t size) {
-    const struct gyre_rope_config *rope = &f->config->rope;
-    if (!explain_depends_on_length(f) || rope->length_policy == GYRE_LENGTH_POLICY_DECLARED) return;
+static void summarize_lengths(const explain_stats *stats, char *text, size_t size) {
+    const struct gyre_rope_config *rope = &stats->config->rope;
+    if (!explain_depends_on_length(stats) || rope->length_policy == GYRE_LENGTH_POLICY_DECLARED) return;
     if (rope->length_policy == GYRE_LENGTH_POLICY_PREFIX)
         add(text, size, "the length in use is that of each pass, up to its last token");
     else
@@ -97,29 +98,29 @@ static void summarize_lengths(const explain_stats *f, char *text, size_t size) {
                   rope->length_block, "");
 }
 
-static void summarize_scores(const explain_stats *f, char *text, size_t size) {
+static void summarize_scores(const explain_stats *stats, char *text, size_t size) {
     char part[160], a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE];
-    if (f->pairs > 0) {
-        snprintf(part, sizeof part, "attention factor %s", explain_format_number(f->attention_factor, 6, a));
+    if (stats->pairs > 0) {
+        snprintf(part, sizeof part, "attention factor %s", explain_format_number(stats->attention_factor, 6, a));
         add(text, size, part);
-        if (fabs(f->attention_factor - 1) > 5e-7) { /* as it is printed */
+        if (fabs(stats->attention_factor - 1) > 5e-7) { /* as it is printed */
             snprintf(part, sizeof part, " (scores x %s)",
-                     explain_format_number(f->attention_factor * f->attention_factor, 6, b));
+                     explain_format_number(stats->attention_factor * stats->attention_factor, 6, b));
             add(text, size, part);
         }
     }
-    if (f->group->softmax_multiplier != 1) {
+    if (stats->group->softmax_multiplier != 1) {
         snprintf(part, sizeof part, "%ssoftmax multiplier %s", *text ? ", " : "",
-                 explain_format_number(f->group->softmax_multiplier, 6, a));
+                 explain_format_number(stats->group->softmax_multiplier, 6, a));
         add(text, size, part);
     }
-    if (f->scale > 0) {
+    if (stats->scale > 0) {
         snprintf(part, sizeof part, "%sscores scaled by %s in all", *text ? ", " : "",
-                 explain_format_number(f->scale, 6, a));
+                 explain_format_number(stats->scale, 6, a));
         add(text, size, part);
     }
-    if (f->group->window > 0) {
-        snprintf(part, sizeof part, "%sa window of %" PRId64 " keys", *text ? ", " : "", f->group->window);
+    if (stats->group->window > 0) {
+        snprintf(part, sizeof part, "%sa window of %" PRId64 " keys", *text ? ", " : "", stats->group->window);
         add(text, size, part);
     }
 }
@@ -131,42 +132,42 @@ static void view_line(const explain_terminal *page, explain_style style, const c
 }
 
 /* -- a group -- */
-void explain_view_group(const explain_terminal *page, const gyre_reading *reading, const explain_stats *f) {
+void explain_view_group(const explain_terminal *page, const gyre_reading *reading, const explain_stats *stats) {
     char text[2048];
-    const int64_t layers = explain_layer_count(reading, f->group);
+    const int64_t layers = explain_layer_count(reading, stats->group);
     fputc('\n', page->file);
-    int column = explain_print(page, EXPLAIN_STYLE_BOLD, "%s", f->group->name);
-    column += explain_print(page, EXPLAIN_STYLE_PLAIN, "%s%s", separator(page), f->label);
-    if (f->group->layers_count > 0) {
+    int column = explain_print(page, EXPLAIN_STYLE_BOLD, "%s", stats->group->name);
+    column += explain_print(page, EXPLAIN_STYLE_PLAIN, "%s%s", separator(page), stats->label);
+    if (stats->group->layers_count > 0) {
         column += explain_print(page, EXPLAIN_STYLE_PLAIN, "%s", separator(page));
         snprintf(text, sizeof text, "layers ");
-        explain_format_layers(f->group, text + strlen(text), sizeof text - 64);
-        if (layers > f->group->layers_count) add_count(text, sizeof text, " (of ", layers, ")");
+        explain_format_layers(stats->group, text + strlen(text), sizeof text - 64);
+        if (layers > stats->group->layers_count) add_count(text, sizeof text, " (of ", layers, ")");
         explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, column, column + (int)sizeof "layers " - 1, text);
     } else {
         fputc('\n', page->file);
     }
-    view_fields(page, reading, f->group);
-    if (f->pairs > 0) {
+    view_fields(page, reading, stats->group);
+    if (stats->pairs > 0) {
         fputc('\n', page->file);
-        explain_view_pairs(page, f);
+        explain_view_pairs(page, stats);
         fputc('\n', page->file);
         text[0] = 0;
-        summarize_pairs(f, text, sizeof text);
+        summarize_pairs(stats, text, sizeof text);
         view_line(page, EXPLAIN_STYLE_PLAIN, text);
         text[0] = 0;
-        summarize_revolutions(f, text, sizeof text);
+        summarize_revolutions(stats, text, sizeof text);
         view_line(page, EXPLAIN_STYLE_PLAIN, text);
         text[0] = 0;
-        summarize_lengths(f, text, sizeof text);
+        summarize_lengths(stats, text, sizeof text);
         view_line(page, EXPLAIN_STYLE_PLAIN, text);
     } else {
         fputc('\n', page->file);
-        explain_describe_scheme(f, text, sizeof text);
+        explain_describe_scheme(stats, text, sizeof text);
         view_line(page, EXPLAIN_STYLE_PLAIN, text);
     }
     text[0] = 0;
-    summarize_scores(f, text, sizeof text);
+    summarize_scores(stats, text, sizeof text);
     view_line(page, EXPLAIN_STYLE_PLAIN, text);
 }
 

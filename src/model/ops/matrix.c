@@ -74,8 +74,8 @@ static void store_outputs(const gyre_gemm *p, int64_t first, int64_t n, const fl
     for (int64_t r = 0; r < p->rows; r++)
         for (int64_t i = 0; i < n; i++) {
             float *y = p->y + r * p->y_row_stride + first + i;
-            const float sum =
-                sums[r * GEMV_OUT + i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): the kernels wrote it */
+            /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): the kernels wrote it */
+            const float sum = sums[r * GEMV_OUT + i];
             const float biased = sum + (p->bias ? p->bias[first + i] : 0);
             *y = p->accumulate ? *y + biased : biased;
         }
