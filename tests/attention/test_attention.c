@@ -506,9 +506,9 @@ static void scratch_of_a_long_prefill(void **state) {
         assert_ok(gyre_pool_create(&pool, threads, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
         args.q_starts = args.k_starts = NULL;
-        assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)88 << 20);
+        assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
         args.q_starts = args.k_starts = starts;
-        assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)88 << 20);
+        assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
         gyre_pool_free(pool);
     }
     gyre_encoding_free(encoding);

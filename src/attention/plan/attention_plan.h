@@ -32,7 +32,8 @@ typedef struct gyre_rotation_plan {
     int far, xpos;               /* far: pairs at distance >= window rotate by other angles.  xpos: magnitudes decay */
     int shared;                  /* queries and keys have the same angles */
     int64_t sets[2];             /* [gyre_role]: batch rows with angles of their own; 0: none are needed */
-    float *rows[2][2];           /* [gyre_role][far]: [sets][tokens][2][pairs], cos then sin */
+    int64_t query_rows;          /* queries of a set whose angles are stored; those of the others are computed when used */
+    float *rows[2][2];           /* [gyre_role][far]: [sets][query_rows or keys][2][pairs], cos then sin */
     const float *cached_rows[2]; /* [gyre_role]: the near rows in the encoding's own table, or NULL */
     int use_angle_steps;         /* rows of consecutive positions are computed from `steps` */
     gyre_angle_steps steps;

@@ -20,6 +20,19 @@ static int64_t set_count(const gyre_positions *positions, int64_t batch) {
     return positions->data && positions->stride_batch != 0 ? batch : 1;
 }
 
+/* Queries that share their angles with the keys need no memory for them, but a call with fewer queries does not share, and
+ * must not need more scratch.  So the memory beside that of the keys is bounded: a query tile past the bound computes its
+ * angles for each head, which costs little beside the thousands of keys that such a call has.
+ * TRANSIENT_PAIRS: of a row that fits the stack. */
+enum { MAX_SEPARATE_QUERY_ROWS = 8192, TRANSIENT_PAIRS = 512 };
+
+/* out = queries of a set whose angles have memory of their own. */
+static int64_t separate_query_rows(const gyre_attention_plan *plan) {
+    const gyre_rotation_plan *rotation = &plan->rotation;
+    const int must_store = plan->gradient || rotation->far || rotation->xpos || rotation->pairs > TRANSIENT_PAIRS;
+    return must_store || plan->queries < MAX_SEPARATE_QUERY_ROWS ? plan->queries : MAX_SEPARATE_QUERY_ROWS;
+}
+
 void gyre_attention_rotation_measure(gyre_attention_plan *plan) {
     const gyre_encoding *encoding = plan->encoding;
     const gyre_attention_args *args = plan->args;
@@ -33,21 +46,18 @@ void gyre_attention_rotation_measure(gyre_attention_plan *plan) {
     plan->rotation.sets[GYRE_ROLE_KEY] = plan->source->rotated ? 0 : set_count(&args->k_pos, args->k.shape[0]);
     const int same = plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
     plan->rotation.shared = same && !plan->rotation.far && !plan->rotation.xpos && !plan->source->rotated;
+    plan->rotation.query_rows = plan->rotation.shared ? plan->queries : separate_query_rows(plan);
 }
 
-/* Memory for the angles of keys is set aside where keys share those of queries too: a call with fewer queries does not share
- * them, and must not need more scratch. */
 size_t gyre_attention_rotation_layout(gyre_attention_plan *plan, char *memory) {
     gyre_arena a = {memory, 0};
     gyre_rotation_plan *rotation = &plan->rotation;
     for (int role = 0; rotation->pairs > 0 && role < 2; role++) {
-        const int64_t rows = rotation->sets[role] * (role == GYRE_ROLE_QUERY ? plan->queries : plan->keys);
-        for (int far = 0; far <= rotation->far; far++) {
-            float *own = gyre_arena_floats(&a, rows, 2 * rotation->pairs);
-            rotation->rows[role][far] =
-                role == GYRE_ROLE_KEY && rotation->shared ? rotation->rows[GYRE_ROLE_QUERY][far] : own;
-        }
+        const int64_t rows = rotation->sets[role] * (role == GYRE_ROLE_QUERY ? separate_query_rows(plan) : plan->keys);
+        for (int far = 0; far <= rotation->far; far++)
+            rotation->rows[role][far] = gyre_arena_floats(&a, rows, 2 * rotation->pairs);
     }
+    if (rotation->shared) rotation->rows[GYRE_ROLE_QUERY][0] = rotation->rows[GYRE_ROLE_KEY][0];
     rotation->angle_step_memory =
         rotation->pairs > 0 ? gyre_arena_alloc(&a, (int64_t)gyre_rotation_steps_bytes(plan->encoding), 1) : NULL;
     return a.used;
@@ -73,13 +83,18 @@ static int never_visible(const gyre_attention_plan *plan, int64_t batch, int64_t
     return !gyre_keys_visible(plan, &rows);
 }
 
+/* out = query tiles of a set whose angles are stored. */
+static int64_t stored_query_tiles(const gyre_attention_plan *plan) {
+    return (plan->rotation.query_rows + plan->tile_rows - 1) / plan->tile_rows;
+}
+
 /* Computes the angles of tile `index` of one role, counted over its sets. */
 static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_t index) {
     const gyre_rotation_plan *rotation = &plan->rotation;
     const gyre_attention_args *args = plan->args;
-    const int64_t tiles = role == GYRE_ROLE_QUERY ? plan->query_tiles : plan->key_tiles;
+    const int64_t tiles = role == GYRE_ROLE_QUERY ? stored_query_tiles(plan) : plan->key_tiles;
     const int64_t size = role == GYRE_ROLE_QUERY ? plan->tile_rows : KEY_TILE,
-                  all = role == GYRE_ROLE_QUERY ? plan->queries : plan->keys;
+                  all = role == GYRE_ROLE_QUERY ? rotation->query_rows : plan->keys;
     const int64_t first = index % tiles * size, count = all - first < size ? all - first : size;
     gyre_rotation_spec how = {.role = role,
                               .length = args->q_pos.context_length,
@@ -98,7 +113,7 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
 static void prepare_task(void *arg, int64_t task) {
     const gyre_attention_plan *plan = arg;
     const int64_t queries =
-        plan->rotation.cached_rows[GYRE_ROLE_QUERY] ? 0 : plan->rotation.sets[GYRE_ROLE_QUERY] * plan->query_tiles;
+        plan->rotation.cached_rows[GYRE_ROLE_QUERY] ? 0 : plan->rotation.sets[GYRE_ROLE_QUERY] * stored_query_tiles(plan);
     if (task < queries)
         prepare_tile(plan, GYRE_ROLE_QUERY, task);
     else
@@ -137,20 +152,39 @@ void gyre_attention_rotation_prepare(gyre_attention_plan *plan, const gyre_exec 
     if (rotation->pairs == 0) return;
     prepare_steps(plan);
     find_cached_rows(plan);
-    const int64_t queries = rotation->cached_rows[GYRE_ROLE_QUERY] ? 0 : rotation->sets[GYRE_ROLE_QUERY] * plan->query_tiles;
+    const int64_t queries =
+        rotation->cached_rows[GYRE_ROLE_QUERY] ? 0 : rotation->sets[GYRE_ROLE_QUERY] * stored_query_tiles(plan);
     const int64_t keys =
         rotation->shared || rotation->cached_rows[GYRE_ROLE_KEY] ? 0 : rotation->sets[GYRE_ROLE_KEY] * plan->key_tiles;
     gyre_parallel(exec, prepare_task, (void *)plan, queries + keys);
+}
+
+/* Queries past the stored ones: one row at a time, its angles on the stack. */
+static void rotate_transient(const gyre_attention_plan *plan, const gyre_row_range *rows, float *x) {
+    float angles[2 * TRANSIENT_PAIRS];
+    const gyre_rotation_spec how = {.role = GYRE_ROLE_QUERY,
+                                    .length = plan->args->q_pos.context_length,
+                                    .batch = plan->rotation.sets[GYRE_ROLE_QUERY] > 1 ? rows->batch : 0,
+                                    .positions = &plan->args->q_pos,
+                                    .steps = plan->rotation.use_angle_steps ? &plan->rotation.steps : NULL};
+    for (int64_t i = 0; i < rows->count; i++) {
+        gyre_rotation_angles(plan->encoding, &how, rows->first + i, 1, angles);
+        gyre_rotate_rows(plan->encoding, angles, 1, x + i * plan->head_pad, plan->head_pad, 0);
+    }
 }
 
 void gyre_attention_rotate(const gyre_attention_plan *plan, const gyre_row_range *rows, const gyre_attention_rotation *how,
                            float *x) {
     const gyre_rotation_plan *rotation = &plan->rotation;
     if (rotation->pairs == 0) return;
-    const int64_t all = how->role == GYRE_ROLE_QUERY ? plan->queries : plan->keys;
     const int64_t set = rotation->sets[how->role] > 1 ? rows->batch : 0;
-    const float *all_rows =
-        rotation->cached_rows[how->role] ? rotation->cached_rows[how->role] : rotation->rows[how->role][how->far];
+    const int is_cached = rotation->cached_rows[how->role] != NULL;
+    if (how->role == GYRE_ROLE_QUERY && !is_cached && rows->first >= rotation->query_rows) {
+        rotate_transient(plan, rows, x);
+        return;
+    }
+    const int64_t all = how->role == GYRE_ROLE_KEY ? plan->keys : is_cached ? plan->queries : rotation->query_rows;
+    const float *all_rows = is_cached ? rotation->cached_rows[how->role] : rotation->rows[how->role][how->far];
     const float *angles = all_rows + (set * all + rows->first) * 2 * rotation->pairs;
     gyre_rotate_rows(plan->encoding, angles, rows->count, x, plan->head_pad, how->transpose);
 }
