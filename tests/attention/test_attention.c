@@ -486,7 +486,7 @@ static void scratch_grows_linearly(void **state) {
     free_problem(&p);
 }
 
-/* The angles of 65536 queries and as many keys take 64 MiB, all else less than 24. */
+/* Queries at the positions of their keys share the keys' angles: 65536 tokens stay within 64 MiB. */
 static void scratch_of_a_long_prefill(void **state) {
     (void)state;
     enum { N = 65536 };

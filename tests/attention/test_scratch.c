@@ -1,4 +1,5 @@
 /* test_scratch.c: the scratch for the most queries, keys and batch rows serves every call that has fewer of them. */
+#include "attention_memory.h"
 #include "gyre/gyre_cache.h"
 #include "support.h"
 
@@ -306,10 +307,44 @@ static void serves_calls_over_a_cache(void **state) {
     gyre_pool_free(pool);
 }
 
+/* Queries past the stored angles compute theirs: the same bits as those that share the angles of the keys. */
+static void many_queries_without_shared_angles(void **state) {
+    (void)state;
+    enum { N = 8192 + 100, HEAD = 16, FIRST = 12345 };
+    gyre_config config = test_rope_config(HEAD, GYRE_LAYOUT_HALF);
+    config.rope.table_positions = GYRE_NO_TABLE;
+    gyre_encoding *encoding = test_encoding(&config);
+    float *x = room(3 * N * HEAD, sizeof *x), *shared = room(N * HEAD, sizeof *x), *separate = room(N * HEAD, sizeof *x);
+    int64_t *positions = room(N, sizeof *positions);
+    test_random random = {9};
+    test_fill(&random, x, 3 * N * HEAD);
+    for (int64_t i = 0; i < N; i++)
+        positions[i] = FIRST + i;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    args.encoding = encoding;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
+    args.window = 40;
+    args.q = gyre_cdense(x, GYRE_DTYPE_F32, 1, N, 1, HEAD);
+    args.k = gyre_cdense(x + N * HEAD, GYRE_DTYPE_F32, 1, N, 1, HEAD);
+    args.v = gyre_cdense(x + 2 * N * HEAD, GYRE_DTYPE_F32, 1, N, 1, HEAD);
+    args.q_pos.base = args.k_pos.base = FIRST;
+    args.out = gyre_dense(shared, GYRE_DTYPE_F32, 1, N, 1, HEAD);
+    attend(&args, NULL);
+    args.q_pos = (gyre_positions){.data = positions, .dtype = GYRE_DTYPE_I64, .stride_token = 1};
+    args.out = gyre_dense(separate, GYRE_DTYPE_F32, 1, N, 1, HEAD);
+    attend(&args, NULL);
+    assert_memory_equal(shared, separate, N * HEAD * sizeof *shared);
+    free(x), free(shared), free(separate), free(positions);
+    gyre_encoding_free(encoding);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(serves_smaller_calls),      cmocka_unit_test(serves_decoding),
-        cmocka_unit_test(serves_packed_batches),     cmocka_unit_test(serves_padded_batches),
+        cmocka_unit_test(many_queries_without_shared_angles),
+        cmocka_unit_test(serves_smaller_calls),
+        cmocka_unit_test(serves_decoding),
+        cmocka_unit_test(serves_packed_batches),
+        cmocka_unit_test(serves_padded_batches),
         cmocka_unit_test(serves_calls_over_a_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
