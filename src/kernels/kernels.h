@@ -52,6 +52,7 @@ typedef struct gyre_matmul {
     float *c;
     int64_t c_row_stride;
     int accumulate;
+    int prefetch_c; /* 1: c is not in a cache yet, a hint */
 } gyre_matmul;
 
 typedef struct gyre_transpose {
@@ -111,7 +112,7 @@ typedef struct gyre_weighted_values {
 } gyre_weighted_values;
 
 /* y[r * y_row_stride + o] = sum over i < in of x[r * x_row_stride + i] w[o * w_row_stride + i], r < rows, o < outs.  Nothing
- * is read past `in`. */
+ * is read past `in`.  w_row_stride is in elements, for Q8_0 in bytes. */
 typedef struct gyre_projection {
     int64_t rows, outs, in;
     const float *x;
@@ -121,6 +122,42 @@ typedef struct gyre_projection {
     float *y;
     int64_t y_row_stride;
 } gyre_projection;
+
+/* -- products of many rows: y = x w^T --
+ *
+ * Both operands are packed in tiles, so that a product reads two streams:
+ *
+ *     x: tiles of product_rows rows      w: tiles of product_outs rows       (gyre_kernels)
+ *     a tile: [ceil(n / lanes)][rows][lanes], missing channels and rows are 0
+ *
+ * A sum runs over the channels of a block (GYRE_PRODUCT_BLOCK) in one vector, whose lanes are then added in a fixed tree.
+ * The sums of the blocks are added in order.  gyre_projection has the same order, so a row has the same bits whatever the
+ * number of rows. */
+enum { GYRE_PRODUCT_BLOCK = 768 };
+
+/* out = a tile of `rows` rows, rows <= tile_rows. */
+typedef struct gyre_pack {
+    int64_t rows, tile_rows, n;
+    const void *in;
+    int64_t in_row_stride; /* elements */
+    float *out;
+} gyre_pack;
+
+/* One tile of w times the tiles of x that hold `rows` rows, for one block of n channels.
+ *     first: sums begin at 0, otherwise at partial[tile of x][product_rows][product_outs]
+ *     last:  y[r * y_row_stride + o] = sum + bias[o] + (accumulate ? y : 0), r < rows, o < outs; otherwise sums go to
+ *            partial */
+typedef struct gyre_product_tiles {
+    int64_t rows, outs, n;
+    const float *x, *w;
+    float *partial; /* NULL if first and last */
+    int first, last, accumulate;
+    const float *bias; /* or NULL */
+    float *y;
+    int64_t y_row_stride;
+    const void *next; /* the rows of w that are packed next, or NULL: a hint to load them into the second-level cache */
+    int64_t next_rows, next_bytes, next_row_stride; /* bytes of each row, and from row to row */
+} gyre_product_tiles;
 
 enum { GYRE_PHILOX_NUMBERS = 128 };
 typedef struct gyre_philox {
@@ -135,7 +172,10 @@ typedef struct gyre_dropout_row {
 } gyre_dropout_row;
 
 typedef struct gyre_kernels {
-    const char *tier; /* the name in GYRE_TIERS (tier_list.h) */
+    const char *tier;                /* the name in GYRE_TIERS (tier_list.h) */
+    int lanes;                       /* floats of a vector */
+    int product_rows, product_outs;  /* rows of x and of w in a tile of a product */
+    int matmul_rows, matmul_columns; /* of a block of matmul_f32; whole blocks are fastest */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL

@@ -31,6 +31,8 @@ INLINE void matmul_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, i
     const float *a = p->a + i * a_row_stride, *b = p->b + j;
     float *c = p->c + i * p->c_row_stride + j;
     vec sum[MATMUL_BLOCK_ROWS][GEMV_VECS];
+    for (int r = 0; r < rows && p->prefetch_c; r++)
+        __builtin_prefetch(c + r * p->c_row_stride, 1, 3), __builtin_prefetch(c + r * p->c_row_stride + 16, 1, 3);
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
@@ -265,6 +267,11 @@ static void angle_rows(const gyre_angle_block *job) {
 
 static const gyre_kernels table = {
     .tier = TEXT(TIER),
+    .lanes = LANES,
+    .product_rows = PRODUCT_ROWS,
+    .product_outs = PRODUCT_OUTS,
+    .matmul_rows = MATMUL_BLOCK_ROWS,
+    .matmul_columns = MATMUL_BLOCK_VECS * LANES < 16 ? 16 : MATMUL_BLOCK_VECS * LANES,
 #define GYRE_KERNEL(name, parameters) .name = name,
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL

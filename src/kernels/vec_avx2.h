@@ -3,11 +3,15 @@
 #define GYRE_KERNELS_VEC_AVX2_H
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
+#include <string.h>
 
 #define TIER                    avx2
 #define LANES                   8
 #define MATMUL_BLOCK_ROWS       6
 #define MATMUL_BLOCK_VECS       2
+#define PRODUCT_ROWS            3
+#define PRODUCT_OPERAND(a)      (a)
+#define PRODUCT_OUTS            4
 #define GEMV_VECS               8
 #define DECODE_ACCUMULATORS     8
 #define ROTATE_HALF_VECS        2
@@ -71,6 +75,7 @@ static inline vec vec_ldexp(vec y, vec n) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), power));
 }
 
+/* In the order of vec_reduce_add_each. */
 static inline float vec_reduce_add(vec a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));
@@ -103,6 +108,12 @@ static inline vec vec_permute(const float *from, const int32_t *row, int32_t low
 /* -- other types, and pairs of elements -- */
 static inline vec vec_load_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+/* All lanes = the f16 at p, which needs no alignment. */
+static inline vec vec_broadcast_f16(const void *p) {
+    int16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return _mm256_cvtph_ps(_mm_set1_epi16(bits));
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
@@ -223,6 +234,26 @@ static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+/* LANES bytes, each in a lane. */
+static inline vecu vecu_load_u8(const unsigned char *p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+static inline vecu vecu_and(vecu a, vecu b) {
+    return _mm256_and_si256(a, b);
+}
+static inline vecu vecu_or(vecu a, vecu b) {
+    return _mm256_or_si256(a, b);
+}
+static inline vecu vecu_shift_right(vecu a, int bits) {
+    return _mm256_srl_epi32(a, _mm_cvtsi32_si128(bits));
+}
+static inline vecu vecu_shift_left(vecu a, int bits) {
+    return _mm256_sll_epi32(a, _mm_cvtsi32_si128(bits));
+}
+/* Integers below 2^24 as floats. */
+static inline vec vec_from_vecu(vecu a) {
+    return _mm256_cvtepi32_ps(a);
 }
 
 #endif

@@ -3,6 +3,7 @@
 #define GYRE_KERNELS_VEC_AVX512_H
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
+#include <string.h>
 
 #ifndef TIER /* tier_avx512bf16.c defines its own name */
 #define TIER avx512
@@ -10,6 +11,9 @@
 #define LANES                   16
 #define MATMUL_BLOCK_ROWS       8
 #define MATMUL_BLOCK_VECS       2
+#define PRODUCT_ROWS            4
+#define PRODUCT_OPERAND(a)      vec_in_register(a)
+#define PRODUCT_OUTS            6
 #define GEMV_VECS               4
 #define DECODE_ACCUMULATORS     16
 #define ROTATE_HALF_VECS        4
@@ -69,8 +73,12 @@ static inline vec vec_select(mask m, vec yes, vec no) {
 static inline vec vec_ldexp(vec y, vec n) {
     return _mm512_scalef_ps(y, n);
 }
+/* In the order of vec_reduce_add_each. */
 static inline float vec_reduce_add(vec a) {
-    return _mm512_reduce_add_ps(a);
+    const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 static inline float vec_reduce_max(vec a) {
     return _mm512_reduce_max_ps(a);
@@ -100,6 +108,12 @@ static inline vec vec_permute(const float *from, const int32_t *row, int32_t low
 /* -- other types, and pairs of elements -- */
 static inline vec vec_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+/* All lanes = the f16 at p, which needs no alignment. */
+static inline vec vec_broadcast_f16(const void *p) {
+    int16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return _mm512_cvtph_ps(_mm256_set1_epi16(bits));
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
@@ -250,6 +264,26 @@ static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
     *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xAAAA, odd);
     return _mm512_mask_mov_epi32(even, 0xAAAA, _mm512_slli_epi64(odd, 32));
+}
+/* LANES bytes, each in a lane. */
+static inline vecu vecu_load_u8(const unsigned char *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline vecu vecu_and(vecu a, vecu b) {
+    return _mm512_and_si512(a, b);
+}
+static inline vecu vecu_or(vecu a, vecu b) {
+    return _mm512_or_si512(a, b);
+}
+static inline vecu vecu_shift_right(vecu a, int bits) {
+    return _mm512_srl_epi32(a, _mm_cvtsi32_si128(bits));
+}
+static inline vecu vecu_shift_left(vecu a, int bits) {
+    return _mm512_sll_epi32(a, _mm_cvtsi32_si128(bits));
+}
+/* Integers below 2^24 as floats. */
+static inline vec vec_from_vecu(vecu a) {
+    return _mm512_cvtepi32_ps(a);
 }
 
 #endif

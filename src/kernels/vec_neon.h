@@ -1,6 +1,7 @@
 /* vec_neon.h: the kernels' vocabulary in the Advanced SIMD that every AArch64 has, four floats at a time. */
 #ifndef GYRE_KERNELS_VEC_NEON_H
 #define GYRE_KERNELS_VEC_NEON_H
+#include "kernels/half_precision.h"
 #include <arm_neon.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,6 +11,9 @@
 #define LANES                   4
 #define MATMUL_BLOCK_ROWS       6
 #define MATMUL_BLOCK_VECS       4
+#define PRODUCT_ROWS            4
+#define PRODUCT_OPERAND(a)      vec_in_register(a)
+#define PRODUCT_OUTS            6
 #define GEMV_VECS               8
 #define TRANSPOSE               4
 #define DECODE_ACCUMULATORS     16
@@ -67,6 +71,7 @@ static inline vec vec_and_mask(mask m, vec a) {
 static inline vec vec_select(mask m, vec yes, vec no) {
     return vbslq_f32(m, yes, no);
 }
+/* In the order of vec_reduce_add_each. */
 static inline float vec_reduce_add(vec a) {
     return vaddvq_f32(a);
 }
@@ -105,6 +110,12 @@ static inline vec vec_permute(const float *from, const int32_t *row, int32_t low
 /* FCVTL and FCVTN are in the first version of the architecture; only f16 arithmetic came later. */
 static inline vec vec_load_f16(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+/* All lanes = the f16 at p, which needs no alignment. */
+static inline vec vec_broadcast_f16(const void *p) {
+    uint16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return vec_set1(gyre_f16_widen(bits));
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
     vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
@@ -210,6 +221,28 @@ static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const uint32x4_t second = vreinterpretq_u32_u64(vmull_high_u32(a, b));
     *high = vuzp2q_u32(first, second);
     return vuzp1q_u32(first, second);
+}
+/* LANES bytes, each in a lane. */
+static inline vecu vecu_load_u8(const unsigned char *p) {
+    uint32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(bytes)))));
+}
+static inline vecu vecu_and(vecu a, vecu b) {
+    return vandq_u32(a, b);
+}
+static inline vecu vecu_or(vecu a, vecu b) {
+    return vorrq_u32(a, b);
+}
+static inline vecu vecu_shift_right(vecu a, int bits) {
+    return vshlq_u32(a, vdupq_n_s32(-bits));
+}
+static inline vecu vecu_shift_left(vecu a, int bits) {
+    return vshlq_u32(a, vdupq_n_s32(bits));
+}
+/* Integers below 2^24 as floats. */
+static inline vec vec_from_vecu(vecu a) {
+    return vcvtq_f32_u32(a);
 }
 
 #endif

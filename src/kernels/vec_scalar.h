@@ -10,6 +10,9 @@
 #define LANES               1
 #define MATMUL_BLOCK_ROWS   4
 #define MATMUL_BLOCK_VECS   2
+#define PRODUCT_ROWS        2
+#define PRODUCT_OPERAND(a)  (a)
+#define PRODUCT_OUTS        4
 #define GEMV_VECS           4
 #define DECODE_ACCUMULATORS 4
 #define TRANSPOSE           1
@@ -96,6 +99,12 @@ static inline vec vec_permute(const float *from, const int32_t *row, int32_t low
 static inline vec vec_load_f16(const uint16_t *p) {
     return gyre_f16_widen(*p);
 }
+/* All lanes = the f16 at p, which needs no alignment. */
+static inline vec vec_broadcast_f16(const void *p) {
+    uint16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return vec_set1(gyre_f16_widen(bits));
+}
 static inline void vec_store_f16(uint16_t *p, vec a) {
     *p = gyre_f16_round(a);
 }
@@ -170,6 +179,24 @@ static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const uint64_t product = (uint64_t)a * b;
     *high = (uint32_t)(product >> 32);
     return (uint32_t)product;
+}
+static inline vecu vecu_load_u8(const unsigned char *p) {
+    return *p;
+}
+static inline vecu vecu_and(vecu a, vecu b) {
+    return a & b;
+}
+static inline vecu vecu_or(vecu a, vecu b) {
+    return a | b;
+}
+static inline vecu vecu_shift_right(vecu a, int bits) {
+    return a >> bits;
+}
+static inline vecu vecu_shift_left(vecu a, int bits) {
+    return a << bits;
+}
+static inline vec vec_from_vecu(vecu a) {
+    return (float)a;
 }
 
 #endif

@@ -10,6 +10,9 @@
 #define LANES                   4
 #define MATMUL_BLOCK_ROWS       4
 #define MATMUL_BLOCK_VECS       2
+#define PRODUCT_ROWS            3
+#define PRODUCT_OPERAND(a)      (a)
+#define PRODUCT_OUTS            4
 #define GEMV_VECS               8
 #define TRANSPOSE               4
 #define DECODE_ACCUMULATORS     8
@@ -67,9 +70,10 @@ static inline vec vec_and_mask(mask m, vec a) {
 static inline vec vec_select(mask m, vec yes, vec no) {
     return wasm_v128_bitselect(yes, no, m);
 }
+/* In the order of vec_reduce_add_each. */
 static inline float vec_reduce_add(vec a) {
-    const vec x = vec_add(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
-    return wasm_f32x4_extract_lane(x, 0) + wasm_f32x4_extract_lane(x, 1);
+    const vec x = vec_add(a, wasm_i32x4_shuffle(a, a, 1, 0, 3, 2));
+    return wasm_f32x4_extract_lane(x, 0) + wasm_f32x4_extract_lane(x, 2);
 }
 static inline float vec_reduce_max(vec a) {
     const vec x = vec_max(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
@@ -130,6 +134,12 @@ static inline v128_t f16_round(vec a) {
     out = wasm_v128_bitselect(wasm_i32x4_splat(0x7c00), out, wasm_i32x4_ge(rest, wasm_i32x4_splat(0x477ff000)));
     out = wasm_v128_bitselect(nan, out, wasm_i32x4_gt(rest, wasm_i32x4_splat(0x7f800000)));
     return wasm_v128_or(sign, out);
+}
+/* All lanes = the f16 at p, which needs no alignment. */
+static inline vec vec_broadcast_f16(const void *p) {
+    uint16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return vec_set1(gyre_f16_widen(bits));
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
     const v128_t half = f16_round(a);
@@ -233,6 +243,26 @@ static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const v128_t first = wasm_u64x2_extmul_low_u32x4(a, b), second = wasm_u64x2_extmul_high_u32x4(a, b);
     *high = wasm_i32x4_shuffle(first, second, 1, 3, 5, 7);
     return wasm_i32x4_shuffle(first, second, 0, 2, 4, 6);
+}
+/* LANES bytes, each in a lane. */
+static inline vecu vecu_load_u8(const unsigned char *p) {
+    return wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(wasm_v128_load32_zero(p)));
+}
+static inline vecu vecu_and(vecu a, vecu b) {
+    return wasm_v128_and(a, b);
+}
+static inline vecu vecu_or(vecu a, vecu b) {
+    return wasm_v128_or(a, b);
+}
+static inline vecu vecu_shift_right(vecu a, int bits) {
+    return wasm_u32x4_shr(a, (uint32_t)bits);
+}
+static inline vecu vecu_shift_left(vecu a, int bits) {
+    return wasm_i32x4_shl(a, (uint32_t)bits);
+}
+/* Integers below 2^24 as floats. */
+static inline vec vec_from_vecu(vecu a) {
+    return wasm_f32x4_convert_i32x4(a);
 }
 
 #endif

@@ -109,7 +109,6 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                                 gyre_error *err) {
     const gyre_architecture *a = &model->network->arch;
     const gyre_encoding *encoding = options->encoding ? options->encoding : model->encoding;
-    gyre_blas_single_thread();
     *d = (gyre_decoder){.net = model->network,
                         .encoding = encoding,
                         .kernels = encoding->kernels,

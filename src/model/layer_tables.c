@@ -101,11 +101,12 @@ gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int6
 /* -- products -- */
 static void refresh_layer(void *arg, int64_t layer) {
     const gyre_layer_tables *t = arg;
+    const gyre_linear_work work = {t->encoding->kernels, t->scratch + layer * t->scratch_floats};
     float *table = t->projected + layer * t->projected_count;
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++) {
         if (!is_projected(t, (gyre_table)which)) continue;
         const gyre_linear l = projection(t, layer, (gyre_table)which);
-        gyre_linear_forward(&l, position_embedding(t), 0, table);
+        gyre_linear_forward(&l, &work, position_embedding(t), 0, table);
         table += l.rows * l.out;
     }
 }
@@ -114,7 +115,8 @@ void gyre_layer_tables_refresh(gyre_layer_tables *t, const gyre_exec *exec) {
     if (t->projected_count > 0) gyre_parallel(exec, refresh_layer, t, t->model->config.layers);
 }
 
-void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dprojected, float *gradient) {
+void gyre_layer_tables_backward(const gyre_layer_tables *t, const gyre_linear_work *work, float *dprojected,
+                                float *gradient) {
     const gyre_weight_layout *layout = &t->model->layout;
     if (t->projected_count == 0) return;
     float *at = dprojected;
@@ -123,8 +125,8 @@ void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dprojected, f
             if (!is_projected(t, (gyre_table)which)) continue;
             const gyre_linear l = projection(t, layer, (gyre_table)which);
             float *dw = gradient + gyre_layer_tensor_offset(layout, layer, source_tensor(t, (gyre_table)which));
-            gyre_linear_weight_gradient(&l, position_embedding(t), at, dw);
-            if (!t->sinusoid) gyre_linear_input_gradient(&l, at, 1, gradient + layout->relative_embedding.offset);
+            gyre_linear_weight_gradient(&l, work, position_embedding(t), at, dw);
+            if (!t->sinusoid) gyre_linear_input_gradient(&l, work, at, 1, gradient + layout->relative_embedding.offset);
             at += l.rows * l.out;
         }
     memset(dprojected, 0, (size_t)(layout->layers * t->projected_count) * sizeof *dprojected);
@@ -163,7 +165,9 @@ static gyre_status allocate(gyre_layer_tables *t) {
     if (t->projected_count == 0) return GYRE_OK;
     if (t->projected_count > INT64_MAX / (int64_t)sizeof(float) / layers) return GYRE_ENOMEM;
     t->projected = gyre_alloc_floats(layers * t->projected_count);
-    if (!t->projected) return GYRE_ENOMEM;
+    t->scratch_floats = gyre_linear_scratch(t->rows, t->model->config.model_dim);
+    t->scratch = gyre_alloc_floats(layers * t->scratch_floats);
+    if (!t->projected || !t->scratch) return GYRE_ENOMEM;
     if (t->model->layout.row_source != GYRE_ROW_SOURCE_SINUSOID) return GYRE_OK;
     t->sinusoid = gyre_alloc_floats(t->rows * t->model->config.model_dim);
     return t->sinusoid ? GYRE_OK : GYRE_ENOMEM;
@@ -198,5 +202,6 @@ void gyre_layer_tables_free(gyre_layer_tables *t) {
     free(t->layer);
     free(t->sinusoid);
     free(t->projected);
+    free(t->scratch);
     *t = (gyre_layer_tables){0};
 }

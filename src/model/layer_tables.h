@@ -7,6 +7,7 @@
 #ifndef GYRE_MODEL_LAYER_TABLES_H
 #define GYRE_MODEL_LAYER_TABLES_H
 #include "model/model.h"
+#include "model/ops/linear.h"
 
 typedef struct gyre_layer_tables {
     const gyre_model *model;
@@ -16,6 +17,8 @@ typedef struct gyre_layer_tables {
     int64_t projected_count; /* floats of the projected tables of one layer; 0 = nothing is projected */
     float *sinusoid;         /* [rows][model_dim] P, if it is fixed; NULL = P is a weight */
     float *projected;        /* [layers][projected_count] */
+    float *scratch;          /* [layers][scratch_floats] of the products */
+    int64_t scratch_floats;
 } gyre_layer_tables;
 
 /* encoding: the model's own, or one whose tables have the same shapes (a fixed P may have another number of rows).  Any
@@ -31,6 +34,7 @@ void gyre_layer_tables_refresh(gyre_layer_tables *t, const gyre_exec *exec);
 gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int64_t layer, float *gradient,
                                                 float *dprojected);
 /* gradient += gradients to W and P, from those to the projected tables.  Sets dprojected to zero. */
-void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dprojected, float *gradient);
+void gyre_layer_tables_backward(const gyre_layer_tables *t, const gyre_linear_work *work, float *dprojected,
+                                float *gradient);
 
 #endif

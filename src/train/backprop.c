@@ -50,10 +50,22 @@ static gyre_status assign_buffers(gyre_backprop *b) {
     return GYRE_OK;
 }
 
+/* For every linear map of the model, and for projected tables. */
+static int64_t linear_scratch(const gyre_backprop *b) {
+    const gyre_model_config *c = &b->model->config;
+    const int64_t rows = b->rows > b->tables->rows ? b->rows : b->tables->rows;
+    const int64_t in[] = {c->model_dim, c->heads * c->head_dim, c->mlp_dim};
+    int64_t floats = 0;
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
+        const int64_t one = gyre_linear_scratch(rows, in[i]);
+        floats = one > floats ? one : floats;
+    }
+    return floats;
+}
+
 gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length) {
     *b = (gyre_backprop){
         .model = tables->model, .tables = tables, .sequences = sequences, .length = length, .rows = sequences * length};
-    gyre_blas_single_thread();
     gyre_status status = assign_buffers(b);
     if (status) return status;
     const gyre_attention_args args = attention_args(b, 0);
@@ -61,7 +73,8 @@ gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tabl
     if (!forward || !gradient) return GYRE_EINVAL;
     b->scratch_bytes = forward > gradient ? forward : gradient;
     b->scratch = gyre_alloc_floats((int64_t)(b->scratch_bytes / sizeof(float)) + 1);
-    return b->scratch ? GYRE_OK : GYRE_ENOMEM;
+    b->work = (gyre_linear_work){tables->model->encoding->kernels, gyre_alloc_floats(linear_scratch(b))};
+    return b->scratch && b->work.scratch ? GYRE_OK : GYRE_ENOMEM;
 }
 
 void gyre_backprop_free(gyre_backprop *b) {
@@ -69,6 +82,7 @@ void gyre_backprop_free(gyre_backprop *b) {
     free(b->blocks);
     free(b->inputs);
     free(b->scratch);
+    free(b->work.scratch);
     *b = (gyre_backprop){0};
 }
 
@@ -128,7 +142,7 @@ static double lm_head_loss(gyre_backprop *b, const gyre_microbatch *microbatch) 
     const lm_head head = lm_head_of(b);
     const gyre_norm_args norm = gyre_model_norm_args(b->model, &head.norm, b->rows);
     gyre_normalize_rows(&norm, b->layers_out, b->final_norm, c->model_dim, b->final_rstd);
-    gyre_linear_forward(&head.linear, b->final_norm, 0, b->logits);
+    gyre_linear_forward(&head.linear, &b->work, b->final_norm, 0, b->logits);
     double loss = 0;
     float *logits = b->logits;
     for (int64_t s = 0; s < b->sequences; s++)
@@ -147,8 +161,8 @@ static double lm_head_loss(gyre_backprop *b, const gyre_microbatch *microbatch) 
 static void lm_head_gradient(gyre_backprop *b, float *gradient) {
     const lm_head head = lm_head_of(b);
     const gyre_norm_args norm = gyre_model_norm_args(b->model, &head.norm, b->rows);
-    gyre_linear_weight_gradient(&head.linear, b->final_norm, b->logits, gradient);
-    gyre_linear_input_gradient(&head.linear, b->logits, 0, b->dnorm);
+    gyre_linear_weight_gradient(&head.linear, &b->work, b->final_norm, b->logits, gradient);
+    gyre_linear_input_gradient(&head.linear, &b->work, b->logits, 0, b->dnorm);
     memset(b->dx, 0, (size_t)(b->rows * b->model->config.model_dim) * sizeof(float));
     gyre_rmsnorm_gradient(&norm, b->layers_out, b->final_rstd, b->dnorm, b->dx,
                           gradient + b->model->layout.final_norm.offset);
@@ -160,10 +174,10 @@ static gyre_status forward(gyre_backprop *b) {
     gyre_status status = embed(b, b->blocks[0].x);
     for (int64_t l = 0; l < layers && !status; l++) {
         gyre_block *block = &b->blocks[l];
-        gyre_block_forward_qkv(b->model, l, block);
+        gyre_block_forward_qkv(b->model, &b->work, l, block);
         const gyre_attention_args args = attention_args(b, l);
         status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, NULL);
-        gyre_block_forward_output(b->model, l, block, l + 1 < layers ? block[1].x : b->layers_out);
+        gyre_block_forward_output(b->model, &b->work, l, block, l + 1 < layers ? block[1].x : b->layers_out);
     }
     return status;
 }
@@ -178,11 +192,12 @@ static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
     const gyre_block *block = &b->blocks[layer];
     const gyre_block_weights w = gyre_block_weights_of(b->model, layer, b->rows);
     const gyre_norm_args norm = gyre_model_norm_args(b->model, &w.mlp_norm, b->rows);
-    gyre_linear_weight_gradient(&w.down, block->mlp_act, b->dx, gradient_of(b, gradient, w.down.w));
-    gyre_linear_input_gradient(&w.down, b->dx, 0, b->dmlp_act);
+    gyre_linear_weight_gradient(&w.down, &b->work, block->mlp_act, b->dx, gradient_of(b, gradient, w.down.w));
+    gyre_linear_input_gradient(&w.down, &b->work, b->dx, 0, b->dmlp_act);
     gyre_swiglu_gradient(b->model->encoding->kernels, b->rows, b->model->config.mlp_dim, block->gate_up, b->dmlp_act);
-    gyre_linear_weight_gradient(&w.gate_up, block->mlp_norm, block->gate_up, gradient_of(b, gradient, w.gate_up.w));
-    gyre_linear_input_gradient(&w.gate_up, block->gate_up, 0, b->dnorm);
+    gyre_linear_weight_gradient(&w.gate_up, &b->work, block->mlp_norm, block->gate_up,
+                                gradient_of(b, gradient, w.gate_up.w));
+    gyre_linear_input_gradient(&w.gate_up, &b->work, block->gate_up, 0, b->dnorm);
     gyre_rmsnorm_gradient(&norm, block->attn_residual, block->mlp_rstd, b->dnorm, b->dx,
                           gradient_of(b, gradient, w.mlp_norm.gain));
 }
@@ -193,8 +208,8 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     const gyre_block *block = &b->blocks[layer];
     const gyre_block_weights w = gyre_block_weights_of(b->model, layer, b->rows);
     const gyre_norm_args norm = gyre_model_norm_args(b->model, &w.attn_norm, b->rows);
-    gyre_linear_weight_gradient(&w.o, block->attn_out, b->dx, gradient_of(b, gradient, w.o.w));
-    gyre_linear_input_gradient(&w.o, b->dx, 0, b->dattn_out);
+    gyre_linear_weight_gradient(&w.o, &b->work, block->attn_out, b->dx, gradient_of(b, gradient, w.o.w));
+    gyre_linear_input_gradient(&w.o, &b->work, b->dx, 0, b->dattn_out);
     const gyre_attention_args args = attention_args(b, layer);
     const gyre_cview dout = gyre_cdense(b->dattn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
     gyre_view dqkv[3];
@@ -203,8 +218,8 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     const gyre_status status =
         gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, NULL);
     if (status) return status;
-    gyre_linear_weight_gradient(&w.qkv, block->attn_norm, b->dqkv, gradient_of(b, gradient, w.qkv.w));
-    gyre_linear_input_gradient(&w.qkv, b->dqkv, 0, b->dnorm);
+    gyre_linear_weight_gradient(&w.qkv, &b->work, block->attn_norm, b->dqkv, gradient_of(b, gradient, w.qkv.w));
+    gyre_linear_input_gradient(&w.qkv, &b->work, b->dqkv, 0, b->dnorm);
     gyre_rmsnorm_gradient(&norm, block->x, block->attn_rstd, b->dnorm, b->dx, gradient_of(b, gradient, w.attn_norm.gain));
     return GYRE_OK;
 }
@@ -226,5 +241,5 @@ gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *microbatc
 }
 
 void gyre_backprop_finish(gyre_backprop *b, float *gradient) {
-    gyre_layer_tables_backward(b->tables, b->dprojected, gradient);
+    gyre_layer_tables_backward(b->tables, &b->work, b->dprojected, gradient);
 }

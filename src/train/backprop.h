@@ -18,6 +18,7 @@ typedef struct gyre_backprop {
         *dprojected; /* [layers][tables->projected_count] gradient to projected tables, summed since gyre_backprop_finish */
     void *scratch;   /* of attention */
     size_t scratch_bytes;
+    gyre_linear_work work;
     float *memory; /* holds the float buffers above */
 } gyre_backprop;
 

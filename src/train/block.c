@@ -71,24 +71,25 @@ gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_wei
 }
 
 /* -- forward -- */
-void gyre_block_forward_qkv(const gyre_model *model, int64_t layer, const gyre_block *block) {
+void gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block) {
     const gyre_block_weights w = gyre_block_weights_of(model, layer, block->rows);
     const gyre_norm_args norm = gyre_model_norm_args(model, &w.attn_norm, block->rows);
     gyre_normalize_rows(&norm, block->x, block->attn_norm, w.attn_norm.dim, block->attn_rstd);
-    gyre_linear_forward(&w.qkv, block->attn_norm, 0, block->qkv);
+    gyre_linear_forward(&w.qkv, work, block->attn_norm, 0, block->qkv);
 }
 
-void gyre_block_forward_output(const gyre_model *model, int64_t layer, const gyre_block *block, float *out) {
+void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,
+                               float *out) {
     const gyre_model_config *c = &model->config;
     const size_t bytes = (size_t)(block->rows * c->model_dim) * sizeof(float);
     const gyre_block_weights w = gyre_block_weights_of(model, layer, block->rows);
     const gyre_norm_args norm = gyre_model_norm_args(model, &w.mlp_norm, block->rows);
     memcpy(block->attn_residual, block->x, bytes);
-    gyre_linear_forward(&w.o, block->attn_out, 1, block->attn_residual);
+    gyre_linear_forward(&w.o, work, block->attn_out, 1, block->attn_residual);
     gyre_normalize_rows(&norm, block->attn_residual, block->mlp_norm, w.mlp_norm.dim, block->mlp_rstd);
-    gyre_linear_forward(&w.gate_up, block->mlp_norm, 0, block->gate_up);
+    gyre_linear_forward(&w.gate_up, work, block->mlp_norm, 0, block->gate_up);
     gyre_activate(model->encoding->kernels, GYRE_ACTIVATION_SILU, 1, block->rows, c->mlp_dim, block->gate_up,
                   block->mlp_act);
     memcpy(out, block->attn_residual, bytes);
-    gyre_linear_forward(&w.down, block->mlp_act, 1, out);
+    gyre_linear_forward(&w.down, work, block->mlp_act, 1, out);
 }

@@ -37,9 +37,10 @@ gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer,
 gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_weights *weights, int64_t rows);
 
 /* block->qkv from block->x. */
-void gyre_block_forward_qkv(const gyre_model *model, int64_t layer, const gyre_block *block);
+void gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block);
 /* out[rows][model_dim] from block->x and block->attn_out.  out may be block->x. */
-void gyre_block_forward_output(const gyre_model *model, int64_t layer, const gyre_block *block, float *out);
+void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,
+                               float *out);
 
 /* out = channels of a row of qkv: those of all query, key and value heads. */
 int64_t gyre_qkv_dim(const gyre_model_config *config);

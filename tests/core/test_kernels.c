@@ -33,8 +33,8 @@ static long double check_product(const gyre_kernels *kernels, const product_case
     test_fill(random, b, b_size);
     test_fill(random, c, c_size);
     memcpy(before, c, c_size * sizeof *c);
-    const gyre_matmul product = {t->m,         t->n, t->k,         a,         a_row_stride, a_col_stride, b,
-                                 b_row_stride, c,    c_row_stride, accumulate};
+    const gyre_matmul product = {t->m, t->n,         t->k,       a, a_row_stride, a_col_stride, b, b_row_stride,
+                                 c,    c_row_stride, accumulate, 0};
     kernels->matmul_f32(&product);
     for (int64_t i = 0; i < t->m; i++) {
         for (int64_t j = 0; j < c_row_stride; j++) {
@@ -83,11 +83,11 @@ static void product_same_for_any_split(void **state) {
     test_random random = {32};
     test_fill(&random, a, M * K);
     test_fill(&random, b, K * N);
-    const gyre_matmul all = {M, N, K, a, K, 1, b, N, whole, N, 0};
+    const gyre_matmul all = {M, N, K, a, K, 1, b, N, whole, N, 0, 0};
     kernels->matmul_f32(&all);
     for (int64_t i = 0; i < M; i++)
         for (int64_t j = 0; j < N; j += 48) {
-            const gyre_matmul one = {1, 48, K, a + i * K, K, 1, b + j, N, part + i * N + j, N, 0};
+            const gyre_matmul one = {1, 48, K, a + i * K, K, 1, b + j, N, part + i * N + j, N, 0, 0};
             kernels->matmul_f32(&one);
         }
     assert_memory_equal(whole, part, sizeof whole);
@@ -218,7 +218,8 @@ static void product_reads_inside_its_operands(void **state) {
                     void *at[3];
                     for (int i = 0; i < 3; i++)
                         at[i] = guarded(sizes[i] * sizeof(float));
-                    const gyre_matmul product = {m, n, k, at[0], row, col, at[1], n + 1300, at[2], n + 16, k % 2};
+                    const gyre_matmul product = {m,     n,        k,     at[0],  row,   col,
+                                                 at[1], n + 1300, at[2], n + 16, k % 2, k % 3 == 0};
                     kernels->matmul_f32(&product);
                     for (int i = 0; i < 3; i++)
                         unguard(at[i], sizes[i] * sizeof(float));

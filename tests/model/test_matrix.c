@@ -4,7 +4,6 @@
 #include "run_each_tier.h"
 
 #include "model/ops/float_buffer.h"
-#include "model/ops/linear.h"
 #include "model/ops/matrix.h"
 #include <float.h>
 #include <stdlib.h>
@@ -172,6 +171,10 @@ static const product_case cases[] = {
     {GYRE_STORED_Q4_K, 66, 256, 0, 0, 1, 1},  {GYRE_STORED_Q4_K, 3, 768, 1, 4, 0, 0},
     {GYRE_STORED_Q5_K, 69, 256, 2, 0, 0, 1},  {GYRE_STORED_Q5_K, 2, 512, 0, 3, 1, 0},
     {GYRE_STORED_Q6_K, 193, 256, 0, 1, 0, 0}, {GYRE_STORED_Q6_K, 7, 512, 5, 0, 1, 1},
+    {GYRE_STORED_F32, 29, 769, 0, 0, 1, 1},   {GYRE_STORED_F16, 7, 1537, 3, 0, 0, 0},
+    {GYRE_STORED_BF16, 50, 2000, 0, 1, 0, 1}, {GYRE_STORED_Q8_0, 26, 1568, 0, 0, 1, 0},
+    {GYRE_STORED_Q4_0, 9, 800, 0, 0, 0, 0},   {GYRE_STORED_Q4_K, 13, 1792, 0, 2, 1, 1},
+    {GYRE_STORED_Q5_K, 4, 1024, 0, 0, 0, 1},  {GYRE_STORED_Q6_K, 25, 1024, 1, 0, 0, 0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -231,24 +234,37 @@ static void same_bits_on_any_threads(void **state) {
         }
 }
 
-/* With few rows, each has the bits that it has alone. */
-static void same_bits_in_smaller_batches(void **state) {
+/* Rows first .. first + n - 1 of d alone have the bits they have among all. */
+static void check_part(const product_case *c, product_data *d, const float *together, int64_t first, int64_t n,
+                       const gyre_kernels *kernels) {
+    float *x = d->x, *before = d->before;
+    d->x += first * d->x_row_stride;
+    d->before += first * c->out;
+    run_product(c, d, n, kernels, NULL);
+    for (int64_t r = 0; r < n; r++)
+        assert_memory_equal(together + GUARD + (first + r) * d->y_row_stride, d->y + GUARD + r * d->y_row_stride,
+                            (size_t)c->out * sizeof *together);
+    d->x = x;
+    d->before = before;
+}
+
+/* More rows than are packed at once, cut anywhere: one row, a few (the kernels of decoding), or many. */
+static void same_bits_however_rows_are_cut(void **state) {
+    enum { ROWS = 230, CUTS = 6 };
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {74};
     for (int i = 0; i < CASES; i++) {
-        const int64_t rows = 11;
-        product_data d = make_data(&random, &cases[i], rows);
-        float *together = malloc(d.y_count * sizeof *together), *x = d.x;
+        product_data d = make_data(&random, &cases[i], ROWS);
+        float *together = malloc(d.y_count * sizeof *together);
         assert_non_null(together);
-        run_product(&cases[i], &d, rows, kernels, NULL);
+        run_product(&cases[i], &d, ROWS, kernels, NULL);
         memcpy(together, d.y, d.y_count * sizeof *together);
-        float *before = d.before;
-        for (int64_t r = 0; r < rows; r++, d.x += d.x_row_stride, d.before += cases[i].out) {
-            run_product(&cases[i], &d, 1, kernels, NULL);
-            assert_memory_equal(together + GUARD + r * d.y_row_stride, d.y + GUARD, (size_t)cases[i].out * sizeof *together);
+        for (int64_t n = 1; n <= 18; n += 4)
+            check_part(&cases[i], &d, together, (int64_t)(test_next(&random) >> 33) % (ROWS - n), n, kernels);
+        for (int cut = 0; cut < CUTS; cut++) {
+            const int64_t n = 1 + (int64_t)(test_next(&random) >> 33) % ROWS;
+            check_part(&cases[i], &d, together, (int64_t)(test_next(&random) >> 33) % (ROWS - n + 1), n, kernels);
         }
-        d.x = x;
-        d.before = before;
         free(together);
         free_data(&d);
     }
@@ -325,9 +341,8 @@ static void scratch_is_bounded(void **state) {
 }
 
 int main(void) {
-    gyre_blas_single_thread();
     const struct CMUnitTest tests[] = {FOR_TIERS(products_within_bound),           cmocka_unit_test(empty_products),
-                                       cmocka_unit_test(same_bits_on_any_threads), FOR_TIERS(same_bits_in_smaller_batches),
+                                       cmocka_unit_test(same_bits_on_any_threads), FOR_TIERS(same_bits_however_rows_are_cut),
                                        cmocka_unit_test(several_products_at_once), FOR_TIERS(rows_are_widened),
                                        cmocka_unit_test(scratch_is_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);

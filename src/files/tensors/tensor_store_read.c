@@ -3,7 +3,7 @@
 
 #include "files/file_read.h"
 #include "files/printable_name.h"
-#include "files/tensors/quants.h"
+#include "kernels/quant_blocks.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -64,19 +64,19 @@ void gyre_stored_dequantize(const gyre_kernels *kernels, gyre_stored_type type, 
         widen_halves(kernels->widen_bf16, row, out, n);
         return;
     case GYRE_STORED_Q8_0:
-        gyre_dequantize_q8_0(row, out, n);
+        kernels->dequantize_q8_0(row, out, n);
         return;
     case GYRE_STORED_Q4_0:
-        gyre_dequantize_q4_0(row, out, n);
+        kernels->dequantize_q4_0(row, out, n);
         return;
     case GYRE_STORED_Q4_K:
-        gyre_dequantize_q4_k(row, out, n);
+        kernels->dequantize_q4_k(row, out, n);
         return;
     case GYRE_STORED_Q5_K:
-        gyre_dequantize_q5_k(row, out, n);
+        kernels->dequantize_q5_k(row, out, n);
         return;
     case GYRE_STORED_Q6_K:
-        gyre_dequantize_q6_k(row, out, n);
+        kernels->dequantize_q6_k(row, out, n);
         return;
     case GYRE_STORED_OTHER:
         return;

@@ -1,22 +1,50 @@
 #include "model/ops/linear.h"
 
-#include <cblas.h>
+#include "model/ops/outer.h"
+#include "model/ops/product.h"
 
-void gyre_blas_single_thread(void) {
-    openblas_set_num_threads(1);
+int64_t gyre_linear_scratch(int64_t rows, int64_t in) {
+    const int64_t product = gyre_product_scratch(rows, in), outer = gyre_outer_scratch();
+    return product > outer ? product : outer;
 }
 
-void gyre_linear_forward(const gyre_linear *l, const float *x, float beta, float *y) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)l->rows, (int)l->out, (int)l->in, 1, x, (int)l->in, l->w,
-                (int)l->in, beta, y, (int)l->out);
+void gyre_linear_forward(const gyre_linear *l, const gyre_linear_work *work, const float *x, int accumulate, float *y) {
+    const gyre_matrix w = {GYRE_STORED_F32, l->w, l->out, l->in, l->in * (int64_t)sizeof(float)};
+    const gyre_gemm p = {&w, NULL, x, y, l->rows, l->in, l->out, accumulate};
+    for (int64_t first = 0; first < l->out; first += GYRE_PRODUCT_OUTS) {
+        const int64_t left = l->out - first;
+        gyre_product_run(&p, work->kernels, first, left < GYRE_PRODUCT_OUTS ? left : GYRE_PRODUCT_OUTS, work->scratch);
+    }
 }
 
-void gyre_linear_input_gradient(const gyre_linear *l, const float *dy, float beta, float *dx) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)l->rows, (int)l->in, (int)l->out, 1, dy, (int)l->out, l->w,
-                (int)l->in, beta, dx, (int)l->in);
+void gyre_linear_input_gradient(const gyre_linear *l, const gyre_linear_work *work, const float *dy, int accumulate,
+                                float *dx) {
+    const gyre_matmul p = {.m = l->rows,
+                           .n = l->in,
+                           .k = l->out,
+                           .a = dy,
+                           .a_row_stride = l->out,
+                           .a_col_stride = 1,
+                           .b = l->w,
+                           .b_row_stride = l->in,
+                           .c = dx,
+                           .c_row_stride = l->in,
+                           .accumulate = accumulate};
+    gyre_outer_run(&p, work->kernels, work->scratch);
 }
 
-void gyre_linear_weight_gradient(const gyre_linear *l, const float *x, const float *dy, float *dw) {
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)l->out, (int)l->in, (int)l->rows, 1, dy, (int)l->out, x,
-                (int)l->in, 1, dw, (int)l->in);
+void gyre_linear_weight_gradient(const gyre_linear *l, const gyre_linear_work *work, const float *x, const float *dy,
+                                 float *dw) {
+    const gyre_matmul p = {.m = l->out,
+                           .n = l->in,
+                           .k = l->rows,
+                           .a = dy,
+                           .a_row_stride = 1,
+                           .a_col_stride = l->out,
+                           .b = x,
+                           .b_row_stride = l->in,
+                           .c = dw,
+                           .c_row_stride = l->in,
+                           .accumulate = 1};
+    gyre_outer_run(&p, work->kernels, work->scratch);
 }

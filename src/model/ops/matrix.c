@@ -1,16 +1,15 @@
 #include "model/ops/matrix.h"
 #include "core/exec.h"
-#include <cblas.h>
 #include <stdatomic.h>
 #include <string.h>
 
 enum {
     LANES = 16,
-    GEMV_ROWS = 16,        /* up to this many rows, kernels read the weights as stored */
-    GEMV_OUT = 64,         /* outputs of a task then */
-    GEMM_OUT = 192,        /* outputs of a task that calls OpenBLAS, at most */
-    GEMM_FLOATS = 1 << 19, /* floats of that task's converted weights, at most */
-    DEQUANTIZED_ROWS = 4,  /* quantized weight rows converted before they are multiplied */
+    GEMV_ROWS = 4,        /* up to this many rows, kernels read the weights as stored */
+    GEMV_OUT = 64,        /* outputs of a task then */
+    MIN_OUT = 24,         /* outputs of a task of more rows, at least */
+    TASKS_PER_THREAD = 3, /* so that threads end together */
+    DEQUANTIZED_ROWS = 4, /* quantized weight rows converted before they are multiplied */
     MAX_GEMMS = 8
 };
 
@@ -23,32 +22,29 @@ void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t 
 }
 
 /* -- splitting the work -- */
-/* Outputs of a task.  Depends on the matrix and on whether rows <= GEMV_ROWS, on nothing else. */
-static int64_t task_outputs(const gyre_matrix *w, int64_t rows) {
-    if (rows <= GEMV_ROWS) return GEMV_OUT;
-    const int64_t fit = GEMM_FLOATS / w->in / LANES * LANES, max = fit < LANES ? LANES : fit > GEMM_OUT ? GEMM_OUT : fit;
-    const int64_t tasks = (w->out + max - 1) / max;
-    return tasks > 0 ? round_up((w->out + tasks - 1) / tasks) : max;
+/* Outputs of a task: no sum depends on it. */
+static int64_t task_outputs(const gyre_gemm *p, int64_t threads) {
+    if (p->rows <= GEMV_ROWS) return GEMV_OUT;
+    const int64_t tasks = threads > 1 ? TASKS_PER_THREAD * threads : 1;
+    const int64_t outputs = ((p->w->out + tasks - 1) / tasks + MIN_OUT - 1) / MIN_OUT * MIN_OUT;
+    return outputs < GYRE_PRODUCT_OUTS ? outputs : GYRE_PRODUCT_OUTS;
 }
 
-static int64_t task_count(const gyre_gemm *p) {
-    if (p->w->out < 1 || p->w->in < 1) return 0;
-    const int64_t outputs = task_outputs(p->w, p->rows);
-    return p->rows > 0 ? (p->w->out + outputs - 1) / outputs : 0;
+static int64_t task_count(const gyre_gemm *p, int64_t threads) {
+    if (p->w->out < 1 || p->w->in < 1 || p->rows < 1) return 0;
+    const int64_t outputs = task_outputs(p, threads);
+    return (p->w->out + outputs - 1) / outputs;
 }
 
 /* Types that the kernels multiply as stored. */
-static int is_float_type(gyre_stored_type type) {
-    return type == GYRE_STORED_F32 || type == GYRE_STORED_F16 || type == GYRE_STORED_BF16;
+static int is_multiplied_as_stored(gyre_stored_type type) {
+    return type == GYRE_STORED_F32 || type == GYRE_STORED_F16 || type == GYRE_STORED_BF16 || type == GYRE_STORED_Q8_0;
 }
 
 /* Floats of scratch for one thread. */
-static int64_t gemv_scratch(const gyre_matrix *w) {
-    return is_float_type(w->type) ? 0 : DEQUANTIZED_ROWS * round_up(w->in);
-}
 static int64_t thread_scratch(const gyre_matrix *w, int64_t rows) {
-    const int64_t gemv = gemv_scratch(w);
-    const int64_t gemm = rows > GEMV_ROWS && w->type != GYRE_STORED_F32 ? task_outputs(w, rows) * w->in : 0;
+    const int64_t gemv = is_multiplied_as_stored(w->type) ? 0 : DEQUANTIZED_ROWS * round_up(w->in);
+    const int64_t gemm = rows > GEMV_ROWS ? gyre_product_scratch(rows, w->in) : 0;
     return round_up(gemv > gemm ? gemv : gemm);
 }
 
@@ -85,36 +81,19 @@ static void gemv_task(const gyre_gemm *p, const gyre_kernels *kernels, int64_t f
     const gyre_matrix *w = p->w;
     float sums[GEMV_ROWS * GEMV_OUT];
     const void *rows = (const unsigned char *)w->data + first * w->row_bytes;
-    const int64_t w_row_stride = w->row_bytes / (w->type == GYRE_STORED_F32 ? 4 : 2);
-    const gyre_projection job = {p->rows, n, w->in, p->x, p->x_row_stride, rows, w_row_stride, sums, GEMV_OUT};
+    const int64_t element = w->type == GYRE_STORED_F32 ? 4 : w->type == GYRE_STORED_Q8_0 ? 1 : 2;
+    const gyre_projection job = {p->rows, n, w->in, p->x, p->x_row_stride, rows, w->row_bytes / element, sums, GEMV_OUT};
     if (w->type == GYRE_STORED_F32)
         kernels->project_f32(&job);
     else if (w->type == GYRE_STORED_F16)
         kernels->project_f16(&job);
     else if (w->type == GYRE_STORED_BF16)
         kernels->project_bf16(&job);
+    else if (w->type == GYRE_STORED_Q8_0)
+        kernels->project_q8_0(&job);
     else
         project_dequantized(kernels, job, w, first, scratch);
     store_outputs(p, first, n, sums);
-}
-
-/* -- more rows: OpenBLAS -- */
-static void gemm_task(const gyre_gemm *p, const gyre_kernels *kernels, int64_t first, int64_t n, float *scratch) {
-    const gyre_matrix *w = p->w;
-    const float *weights = scratch;
-    int64_t row = w->in;
-    if (w->type == GYRE_STORED_F32) {
-        weights = (const float *)(const void *)((const unsigned char *)w->data + first * w->row_bytes);
-        row = w->row_bytes / (int64_t)sizeof(float);
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            gyre_matrix_row(w, kernels, first + i, scratch + i * w->in);
-    }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p->rows, (int)n, (int)w->in, 1, p->x, (int)p->x_row_stride,
-                weights, (int)row, p->accumulate ? 1 : 0, p->y + first, (int)p->y_row_stride);
-    for (int64_t r = 0; p->bias && r < p->rows; r++)
-        for (int64_t i = first; i < first + n; i++)
-            p->y[r * p->y_row_stride + i] += p->bias[i];
 }
 
 /* -- running -- */
@@ -124,7 +103,7 @@ typedef struct gemm_run {
     int count;
     int64_t end[MAX_GEMMS]; /* end[i] = tasks of gemms 0 .. i */
     float *scratch;
-    int64_t floats; /* of scratch, per thread */
+    int64_t floats, threads; /* floats: of scratch, per thread */
     atomic_int_fast64_t next;
 } gemm_run;
 
@@ -136,22 +115,22 @@ static void run_tasks(void *arg, int64_t thread) {
         while (task >= r->end[i])
             i++;
         const gyre_gemm *p = &r->gemms[i];
-        const int64_t outputs = task_outputs(p->w, p->rows), first = (task - (i > 0 ? r->end[i - 1] : 0)) * outputs;
+        const int64_t outputs = task_outputs(p, r->threads), first = (task - (i > 0 ? r->end[i - 1] : 0)) * outputs;
         const int64_t n = p->w->out - first < outputs ? p->w->out - first : outputs;
-        (p->rows <= GEMV_ROWS ? gemv_task : gemm_task)(p, r->kernels, first, n, scratch);
+        (p->rows <= GEMV_ROWS ? gemv_task : gyre_product_run)(p, r->kernels, first, n, scratch);
     }
 }
 
 static void run_gemms(const gyre_gemm *gemms, int count, const gyre_kernels *kernels, float *scratch,
                       const gyre_exec *exec) {
-    gemm_run r = {.gemms = gemms, .kernels = kernels, .count = count, .scratch = scratch};
+    const int64_t threads = gyre_exec_concurrency(exec);
+    gemm_run r = {.gemms = gemms, .kernels = kernels, .count = count, .scratch = scratch, .threads = threads};
     int64_t tasks = 0;
     for (int i = 0; i < count; i++) {
         const int64_t floats = gyre_gemm_scratch(gemms[i].w, gemms[i].rows, 1);
         if (floats > r.floats) r.floats = floats;
-        r.end[i] = tasks += task_count(&gemms[i]);
+        r.end[i] = tasks += task_count(&gemms[i], threads);
     }
-    const int64_t threads = gyre_exec_concurrency(exec);
     atomic_init(&r.next, 0);
     gyre_parallel(exec, run_tasks, &r, threads < tasks ? threads : tasks);
 }
