@@ -136,11 +136,6 @@ static int is_finished(const char *path) {
     return access(file, F_OK) != 0;
 }
 
-/* out = the folder of the bundled models: beside the sources of this build, or where they were installed. */
-static const char *bundled_folder(void) {
-    return access(GYRE_MODELS_SOURCE "/rope/" GYRE_CONFIG_FILE, R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
-}
-
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                             gyre_error *err) {
     char path[PATH_MAX], moments[PATH_MAX + 32];
@@ -173,8 +168,7 @@ gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **ou
         gyre_encoding_free(made);
         return status;
     }
-    char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/%s", bundled_folder(), name);
-    if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
-    return gyre_model_open_to_train(out, path, err);
+    char path[LAB_PATH];
+    const gyre_status status = lab_bundled_path(name, path, err);
+    return status ? status : gyre_model_open_to_train(out, path, err);
 }
