@@ -360,7 +360,7 @@ static void edits_say_why(void **state) {
     EDIT_SAYS(GYRE_EINVAL, "first, count: 3 tokens from 4 on of a sequence that has 6", gyre_cache_remove, 0, 4, 3);
     EDIT_SAYS(GYRE_EINVAL, "first, count: 1 tokens from -1 on", gyre_cache_shift, 0, -1, 1, far_away);
     EDIT_SAYS(GYRE_EINVAL, "delta: is NULL", gyre_cache_shift, 0, 0, 1, NULL);
-    EDIT_SAYS(GYRE_ERANGE, "delta: 1099511627776 is past 2^33", gyre_cache_shift, 0, 0, 1, far_away);
+    EDIT_SAYS(GYRE_ERANGE, "delta: 1099511627776 is past 2^32", gyre_cache_shift, 0, 0, 1, far_away);
     EDIT_SAYS(GYRE_ERANGE, "delta: token 1 would move to position 2147483649", gyre_cache_shift, 0, 0, 6, past_the_end);
     EDIT_SAYS(GYRE_EINVAL, "from: 5 is not in 0 .. 1", gyre_cache_fork, 5, 0);
     EDIT_SAYS(GYRE_EINVAL, "to: 2 is not in 0 .. 1", gyre_cache_fork, 0, 2);
