@@ -152,7 +152,7 @@ static void numbers_and_types(int gradient) {
 static void shapes(int gradient) {
     SAYS(GYRE_ESHAPE, "k: 1 batch rows, but q has 2", a->k.shape[0] = 1);
     SAYS(GYRE_ESHAPE, "k: 6 channels, but q has 8", a->k.shape[3] = 6);
-    SAYS(GYRE_ESHAPE, "k: 3 heads, of which 4 query heads are no multiple", a->k.shape[2] = 3);
+    SAYS(GYRE_ESHAPE, "q: 4 heads are not a multiple of the 3 key heads", a->k.shape[2] = 3);
     SAYS(GYRE_ESHAPE, "q: shape[2] = 0 is not in 1 ..", a->q.shape[2] = 0);
     SAYS(GYRE_ESHAPE, "k: shape[1] = -1 is not in 0 ..", a->k.shape[1] = -1);
     SAYS(GYRE_ESHAPE, "v: shape [2, 6, 2, 8] is not [2, 7, 2, 8]", a->v.shape[1] = 6);
@@ -425,7 +425,7 @@ static void cache_attention_says_why(void **state) {
                a->mask = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, 5));
     CACHE_SAYS(GYRE_ESHAPE, "weights: 7 keys, but the longest sequence has 6", both,
                a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, 7));
-    CACHE_SAYS(GYRE_ESHAPE, "k: 2 heads, of which 3 query heads are no multiple", both,
+    CACHE_SAYS(GYRE_ESHAPE, "q: 3 heads are not a multiple of the 2 key heads", both,
                a->q.shape[2] = a->out.shape[2] = a->lse.shape[2] = 3);
     CACHE_SAYS(GYRE_EINVAL, "window: -1 is below 0", both, a->window = -1);
     CACHE_SAYS(GYRE_EINVAL, "k_first, k_end: keys 7 .. 6 of sequence 0, which has 6 keys", both, a->k_first = after);

@@ -165,7 +165,7 @@ static void contexts_that_do_not_fit(void **state) {
     options.max_tokens = TOKENS;
     options.cache_dtype = GYRE_DTYPE_Q8;
     assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EINVAL);
-    assert_non_null(strstr(err.text, "head_dim: 6 is no multiple of 8"));
+    assert_non_null(strstr(err.text, "head_dim: 6 is not a multiple of 8"));
     options.cache_dtype = GYRE_DTYPE_F64;
     assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EDTYPE);
     assert_non_null(strstr(err.text, "key_dtype"));

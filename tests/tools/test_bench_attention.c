@@ -169,9 +169,9 @@ static void wrong_use(void **state) {
     assert_fails("bench attention --quick --only prefill-8192", 2, "--only: --quick leaves out all of it");
     assert_fails("bench attention --quick --memory", 2, "--memory: contradicts --quick");
     assert_fails("bench rotate --quick", 2, "--quick: not an option of gyre bench rotate");
-    assert_fails("bench attention --only prefil", 2, "--only: \"prefil\" is none of prefill-512-f32, ");
+    assert_fails("bench attention --only prefil", 2, "--only: \"prefil\" is not one of prefill-512-f32, ");
     assert_fails("bench attention --only decode,prefill-512-f23", 2, "did you mean prefill-512-f32?");
-    assert_fails("bench attention --only decode,", 2, "\"\" is none of ");
+    assert_fails("bench attention --only decode,", 2, "\"\" is not one of ");
     assert_fails("bench attention --schemes rope", 2, "--schemes: not an option of gyre bench attention");
     assert_fails("bench encodings --only decode", 2, "--only: not an option of gyre bench encodings");
     assert_fails("bench train --memory", 2, "--memory: not an option of gyre bench train");

@@ -119,7 +119,7 @@ static void unknown_case_error(const char *word, const char *const *names, int c
     if (near) cli_usage_error("--only: \"%s\" is no case; did you mean %s?", word, near);
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    cli_usage_error("--only: \"%s\" is none of %s, nor how they begin", word, list);
+    cli_usage_error("--only: \"%s\" is not one of %s, nor how they begin", word, list);
 }
 
 /* A word that names no case is a usage error. */
