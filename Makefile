@@ -3,20 +3,24 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 
-.PHONY: all build deps demo test bench check format install clean
+.PHONY: all build deps configure demo test bench check format install clean
 all: build
 
 deps:
 	@scripts/install-deps
 
-build: deps
+configure: deps
 	@cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
-	@cmake --build --preset $(PRESET)
+
+# The command and the libraries, which is what demo runs and install installs.  Only test builds the tests.
+build: configure
+	@cmake --build --preset $(PRESET) --target gyre_command
 
 demo: build
 	$(BUILD)/gyre lab
 
-test: build
+test: configure
+	@cmake --build --preset $(PRESET)
 	@scripts/run-tests $(BUILD)
 
 bench: build

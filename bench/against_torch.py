@@ -361,7 +361,7 @@ def read_options():
     options.cases = options.cases.split(",")
     for name in options.cases:
         if name not in CASES:
-            parser.error(f"--cases: {name} is none of {', '.join(CASES)}")
+            parser.error(f"--cases: {name} is not one of {', '.join(CASES)}")
     if options.rounds < 1:
         parser.error("--rounds: at least 1")
     if options.tokens is not None and options.tokens < 2:

@@ -4,10 +4,11 @@ file(GLOB_RECURSE command_sources CONFIGURE_DEPENDS
 add_library(gyre_command_objects OBJECT ${command_sources})
 target_include_directories(gyre_command_objects PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::OPENBLAS PkgConfig::JANSSON)
-# Where the bundled checkpoints are: in the source tree for a build that was not installed, in share/ for an installed one.
-target_compile_definitions(gyre_command_objects PRIVATE
-    GYRE_MODELS_SOURCE="${PROJECT_SOURCE_DIR}/models"
-    GYRE_MODELS_INSTALL="${CMAKE_INSTALL_FULL_DATADIR}/gyre/models")
+# Where the bundled checkpoints are: in the source tree for a build that was not installed; for an installed command, share/
+# as seen from its own folder.  Nothing here depends on the prefix, so a new prefix compiles nothing anew.
+file(RELATIVE_PATH models_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/gyre/models)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/lab/lab_bundled.c PROPERTIES COMPILE_DEFINITIONS
+    "GYRE_MODELS_SOURCE=\"${PROJECT_SOURCE_DIR}/models\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
 target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)

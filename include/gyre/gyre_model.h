@@ -122,8 +122,8 @@ GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w after token n - rows + i of these, i < rows <= n; only the
  * last `rows` are computed. Reading token by token equals reading all at once up to rounding, except under
  * LENGTH_POLICY_PREFIX: there one read has one length in use, that after its last token, and layers after the first
- * remember shorter lengths. After an error the sequence is as it was.  Errors: EINVAL (a token outside the vocabulary, no
- * room left), ERANGE (the encoding has no such position). */
+ * remember shorter lengths. logits may be NULL if rows is 0.  After an error the sequence is as it was.
+ * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
                                                           int64_t rows, float *logits, gyre_error *err);
 /* out = tokens read so far. */

@@ -135,8 +135,8 @@ static gyre_status check_key_shape(const request *c, gyre_error *err) {
     if (k[3] != q[3])
         return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " channels, but q has %" PRId64 " (%s)", k[3], q[3], c->name);
     if (q[2] % k[2] != 0)
-        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " heads, of which %" PRId64 " query heads are no multiple (%s)",
-                         k[2], q[2], c->name);
+        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " heads are not a multiple of the %" PRId64 " key heads (%s)", q[2],
+                         k[2], c->name);
     return GYRE_OK;
 }
 

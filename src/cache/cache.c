@@ -39,11 +39,11 @@ static gyre_status check_types(const gyre_cache_config *config, gyre_error *err)
     } types[] = {{"key_dtype", config->key_dtype}, {"value_dtype", config->value_dtype}};
     for (int i = 0; i < 2; i++) {
         if (!is_cache_dtype(types[i].dtype))
-            return gyre_fail(err, GYRE_EDTYPE, "%s: %d is none of F32, F16, BF16 and Q8 (gyre_cache_config)", types[i].name,
-                             (int)types[i].dtype);
+            return gyre_fail(err, GYRE_EDTYPE, "%s: %d is not one of F32, F16, BF16 and Q8 (gyre_cache_config)",
+                             types[i].name, (int)types[i].dtype);
         if (types[i].dtype == GYRE_DTYPE_Q8 && config->head_dim % 8 != 0)
             return gyre_fail(err, GYRE_EINVAL,
-                             "head_dim: %" PRId64 " is no multiple of 8, which Q8 needs (gyre_cache_config)",
+                             "head_dim: %" PRId64 " is not a multiple of 8, which Q8 needs (gyre_cache_config)",
                              config->head_dim);
     }
     return GYRE_OK;

@@ -62,8 +62,8 @@ static gyre_status check_shift(const gyre_cache *cache, const gyre_sequence *s, 
     const int64_t low = encoding ? encoding->first_position : -GYRE_MAX_POSITION,
                   high = encoding ? encoding->last_position : GYRE_MAX_POSITION;
     for (int64_t a = 0; a < cache->axes; a++)
-        if (delta[a] > 4 * GYRE_MAX_POSITION || delta[a] < -4 * GYRE_MAX_POSITION)
-            return gyre_fail(err, GYRE_ERANGE, "delta: %" PRId64 " is past 2^33 (gyre_cache_shift)", delta[a]);
+        if (delta[a] > 2 * GYRE_MAX_POSITION || delta[a] < -2 * GYRE_MAX_POSITION) /* no two positions are further apart */
+            return gyre_fail(err, GYRE_ERANGE, "delta: %" PRId64 " is past 2^32 (gyre_cache_shift)", delta[a]);
     for (int64_t i = gyre_slot_range_find(s, by->first), t = by->first; t < by->end; i++) {
         const gyre_slot_range *range = &s->ranges[i];
         for (; t < by->end && t < range->first_token + range->count; t++) {

@@ -6,7 +6,7 @@
 
 gyre_status gyre_sized_read(void *own, size_t own_size, const void *given, const char *name, gyre_error *err) {
     size_t size;
-    if (!given) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL", name);
+    if (!given) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", name, name);
     memcpy(&size, given, sizeof size);
     /* None of our structs is near 64 KiB.  Such a size comes from memory that was never set. */
     if (size < sizeof size || size >= 65536)

@@ -14,14 +14,16 @@ typedef struct worker {
 typedef struct window_pool {
     const gyre_eval_windows *windows;
     worker *workers;
-    int64_t count; /* workers */
+    int64_t count;         /* workers */
+    int64_t first, end;    /* the windows they read */
+    const gyre_exec *exec; /* threads within a window; NULL = one */
 } window_pool;
 
-/* Worker w reads windows w, w + count, ...  Which worker reads a window does not change the result. */
+/* Worker w reads windows first + w, first + w + count, ...  Which worker reads a window does not change the result. */
 static void run_worker(void *arg, int64_t index) {
     window_pool *r = arg;
     worker *w = &r->workers[index];
-    for (int64_t i = index; i < r->windows->count && !w->status; i += r->count) {
+    for (int64_t i = r->first + index; i < r->end && !w->status; i += r->count) {
         gyre_context_reset(w->reader);
         w->status = r->windows->fn(r->windows->ctx, w->reader, w->logits, i, &w->error);
     }
@@ -42,6 +44,7 @@ static gyre_status create_workers(window_pool *r, gyre_error *err) {
     options.encoding = w->encoding;
     options.max_tokens = w->context;
     options.cache_dtype = w->cache;
+    options.exec = r->exec;
     for (int64_t i = 0; i < r->count; i++) {
         const gyre_status status = gyre_context_create(&r->workers[i].reader, w->model, &options, err);
         if (status) return status;
@@ -62,18 +65,28 @@ int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, i
     return left < max ? left : max;
 }
 
-gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err) {
-    window_pool r = {windows, NULL, gyre_exec_concurrency(exec)};
-    if (r.count > windows->count) r.count = windows->count;
-    r.workers = calloc((size_t)r.count, sizeof *r.workers);
-    if (!r.workers) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (evaluation)");
-    gyre_status status = create_workers(&r, err);
-    if (!status) gyre_parallel(exec, run_worker, &r, r.count);
-    for (int64_t i = 0; i < r.count && !status; i++)
-        if (r.workers[i].status) {
-            status = r.workers[i].status;
-            if (err) *err = r.workers[i].error;
+/* Reads the windows of r.  exec: the threads that the workers run on. */
+static gyre_status run_pool(window_pool *r, const gyre_exec *exec, gyre_error *err) {
+    r->workers = calloc((size_t)r->count, sizeof *r->workers);
+    if (!r->workers) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (evaluation)");
+    gyre_status status = create_workers(r, err);
+    if (!status) gyre_parallel(exec, run_worker, r, r->count);
+    for (int64_t i = 0; i < r->count && !status; i++)
+        if (r->workers[i].status) {
+            status = r->workers[i].status;
+            if (err) *err = r->workers[i].error;
         }
-    free_workers(&r);
+    free_workers(r);
     return status;
+}
+
+/* A thread reads whole windows, which is faster than sharing one.  Windows that are left over for at most half of the threads
+ * are read one after the other, by all threads together. */
+gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err) {
+    const int64_t threads = gyre_exec_concurrency(exec), over = windows->count % threads;
+    const int64_t alone = windows->count > threads && 2 * over <= threads ? windows->count - over : windows->count;
+    window_pool whole = {.windows = windows, .count = threads < alone ? threads : alone, .end = alone};
+    window_pool shared = {.windows = windows, .count = 1, .first = alone, .end = windows->count, .exec = exec};
+    const gyre_status status = run_pool(&whole, exec, err);
+    return status || alone == windows->count ? status : run_pool(&shared, NULL, err);
 }

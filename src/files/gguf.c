@@ -176,7 +176,7 @@ static gyre_status read_value_type(cursor *c, const char *what, gyre_gguf_type *
     *type = GYRE_GGUF_U8;
     const gyre_status status = read_uint(c, 4, what, &number);
     if (status != GYRE_OK) return status;
-    if (number >= TYPES) return failed(c, GYRE_EFORMAT, offset, "%s: its type, %" PRIu64 ", is none", what, number);
+    if (number >= TYPES) return failed(c, GYRE_EFORMAT, offset, "%s: its type, %" PRIu64 ", does not exist", what, number);
     *type = (gyre_gguf_type)number;
     return GYRE_OK;
 }

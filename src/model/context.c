@@ -141,11 +141,15 @@ static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error 
     return GYRE_OK;
 }
 
-static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int64_t n, int64_t rows, gyre_error *err) {
+static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int64_t n, int64_t rows, const float *logits,
+                              gyre_error *err) {
     const int64_t vocab = x->decoder.net->arch.vocab;
     if (n < 0 || rows < 0 || rows > n)
         return gyre_fail(err, GYRE_EINVAL, "tokens: %lld read and logits of %lld wanted (gyre_context_forward)",
                          (long long)n, (long long)rows);
+    if (rows > 0 && !logits)
+        return gyre_fail(err, GYRE_EINVAL, "logits: is NULL, but those of %lld tokens are wanted (gyre_context_forward)",
+                         (long long)rows);
     if (!x->window && n > x->max_tokens - x->tokens)
         return gyre_fail(err, GYRE_EINVAL, "tokens: no room for %lld more after %lld of %lld (gyre_context_forward)",
                          (long long)n, (long long)x->tokens, (long long)x->max_tokens);
@@ -170,7 +174,7 @@ static void rollback(gyre_context *x, int64_t cached_before, int64_t read) {
 gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *logits,
                                  gyre_error *err) {
     gyre_decoder *d = &context->decoder;
-    gyre_status status = check_read(context, tokens, n, rows, err);
+    gyre_status status = check_read(context, tokens, n, rows, logits, err);
     if (status) return status;
     const int64_t cached_before = d->cached;
     d->length = read_length_in_use(context, n);

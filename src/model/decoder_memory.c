@@ -99,7 +99,7 @@ static gyre_status check_tables(const gyre_decoder *d, gyre_error *err) {
         const gyre_table_size *has = &own->table[which], *wants = &d->encoding->table[which];
         if (wants->rows == 0 || (has->rows == wants->rows && has->heads == wants->heads && has->channels == wants->channels))
             continue;
-        return gyre_fail(err, GYRE_EINVAL, "encoding: %s has a table that the model, with %s, has not (context)",
+        return gyre_fail(err, GYRE_EINVAL, "encoding: %s needs a table that the model, with %s, does not have (context)",
                          gyre_kind_name(d->encoding->config.kind), gyre_kind_name(own->config.kind));
     }
     return GYRE_OK;

@@ -43,7 +43,7 @@ static gyre_status fail_mismatch(const gyre_model *model, const gyre_encoding *e
     const char *kind = gyre_kind_name(encoding->config.kind);
     if (has->rows == 0)
         return gyre_fail(err, GYRE_EINVAL,
-                         "encoding: %s has a table (%s) that the model, trained with %s, has not (context)", kind,
+                         "encoding: %s needs a table (%s) that the model, trained with %s, does not have (context)", kind,
                          names[which], gyre_kind_name(model->encoding->config.kind));
     return gyre_fail(
         err, GYRE_EINVAL,

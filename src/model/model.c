@@ -18,7 +18,7 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
             return gyre_fail(err, GYRE_EINVAL, "%s: %lld is outside 1 .. 2147483647 (model)", sizes[i].name,
                              (long long)sizes[i].value);
     if (c->heads % c->kv_heads != 0)
-        return gyre_fail(err, GYRE_EINVAL, "heads: %lld is no multiple of kv_heads %lld (model)", (long long)c->heads,
+        return gyre_fail(err, GYRE_EINVAL, "heads: %lld is not a multiple of kv_heads %lld (model)", (long long)c->heads,
                          (long long)c->kv_heads);
     if (!(c->norm_epsilon > 0.0) || !isfinite(c->norm_epsilon))
         return gyre_fail(err, GYRE_EINVAL, "norm_epsilon: %g is not above 0 (model)", c->norm_epsilon);

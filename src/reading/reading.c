@@ -16,7 +16,7 @@ const char *gyre_profile_name(gyre_profile profile) {
 }
 
 static gyre_status check_arguments(gyre_profile profile, int64_t length, gyre_error *err) {
-    if ((unsigned)profile >= PROFILES) return gyre_fail(err, GYRE_EINVAL, "profile: %d is none", (int)profile);
+    if ((unsigned)profile >= PROFILES) return gyre_fail(err, GYRE_EINVAL, "profile: %d does not exist", (int)profile);
     if (length < 0) return gyre_fail(err, GYRE_EINVAL, "length: below 0");
     return GYRE_OK;
 }

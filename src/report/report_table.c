@@ -208,42 +208,90 @@ static void put_row(gyre_report_buffer *out, const gyre_report_table *t, int64_t
     end_line(out);
 }
 
-static void put_table(gyre_report_buffer *out, const gyre_report_table *t, const int64_t *width, int terminal) {
+static void put_head(gyre_report_buffer *out, const gyre_report_table *t, const int64_t *width, int terminal) {
     if (t->caption) {
         put_line(out, t->caption, terminal ? bold : NULL);
         gyre_report_put(out, "\n");
     }
     put_column_titles(out, t, width, terminal);
-    for (int64_t r = 0; r < t->rows; r++)
+}
+
+static void put_rows(gyre_report_buffer *out, const gyre_report_table *t, int64_t first, int64_t end, const int64_t *width,
+                     int terminal) {
+    for (int64_t r = first; r < end; r++)
         if (is_heading(t, r)) {
             gyre_report_put(out, "\n");
             put_line(out, cell_at(t, r, 0)->text, terminal ? bold : NULL);
         } else
             put_row(out, t, r, width, terminal);
-    if (t->note) {
-        gyre_report_put(out, "\n");
-        put_line(out, t->note, terminal ? dim : NULL);
-    }
 }
 
-gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, int terminal, gyre_error *err) {
-    const gyre_status status = check(table, err);
-    if (status) return status;
-    if (!file) return gyre_fail(err, GYRE_EINVAL, "table: no file to print to (report)");
-    int64_t *width = calloc((size_t)table->columns_count, sizeof *width);
-    gyre_report_buffer out = {NULL, 0, 0, !width};
-    if (width) {
-        measure_columns(table, width);
-        put_table(&out, table, width, terminal);
-    }
-    free(width);
+static void put_note(gyre_report_buffer *out, const gyre_report_table *t, int terminal) {
+    if (!t->note) return;
+    gyre_report_put(out, "\n");
+    put_line(out, t->note, terminal ? dim : NULL);
+}
+
+/* Prints the text in `out` and frees it. */
+static gyre_status print_buffer(gyre_report_buffer *out, FILE *file, gyre_error *err) {
     char *text = NULL;
-    if (gyre_report_buffer_take(&out, &text, "table", err)) return GYRE_ENOMEM;
+    if (gyre_report_buffer_take(out, &text, "table", err)) return GYRE_ENOMEM;
     errno = 0;
     const int failed = fputs(text, file) < 0 || fflush(file) != 0;
     const char *why = errno ? strerror(errno) : "the stream is broken";
     free(text);
     return failed ? gyre_fail(err, GYRE_EIO, "table: %s (report)", why) : GYRE_OK;
+}
+
+static gyre_status check_print(const gyre_report_table *table, const FILE *file, gyre_error *err) {
+    const gyre_status status = check(table, err);
+    if (status || file) return status;
+    return gyre_fail(err, GYRE_EINVAL, "table: no file to print to (report)");
+}
+
+gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, int terminal, gyre_error *err) {
+    const gyre_status status = check_print(table, file, err);
+    if (status) return status;
+    int64_t *width = calloc((size_t)table->columns_count, sizeof *width);
+    gyre_report_buffer out = {NULL, 0, 0, !width};
+    if (width) {
+        measure_columns(table, width);
+        put_head(&out, table, width, terminal);
+        put_rows(&out, table, 0, table->rows, width, terminal);
+        put_note(&out, table, terminal);
+    }
+    free(width);
+    return print_buffer(&out, file, err);
+}
+
+gyre_status gyre_report_table_print_head(const gyre_report_table *table, int64_t *width, FILE *file, int terminal,
+                                         gyre_error *err) {
+    const gyre_status status = check_print(table, file, err);
+    if (status) return status;
+    gyre_report_buffer out = {NULL, 0, 0, 0};
+    measure_columns(table, width);
+    put_head(&out, table, width, terminal);
+    return print_buffer(&out, file, err);
+}
+
+gyre_status gyre_report_table_print_rows(const gyre_report_table *table, int64_t first, int64_t end, const int64_t *width,
+                                         FILE *file, int terminal, gyre_error *err) {
+    const gyre_status status = check_print(table, file, err);
+    if (status) return status;
+    if (first < 0 || end < first || end > table->rows)
+        return gyre_fail(err, GYRE_EINVAL, "table: rows %lld to %lld of %lld (report)", (long long)first, (long long)end,
+                         (long long)table->rows);
+    gyre_report_buffer out = {NULL, 0, 0, 0};
+    put_rows(&out, table, first, end, width, terminal);
+    return print_buffer(&out, file, err);
+}
+
+gyre_status gyre_report_table_print_note(const gyre_report_table *table, FILE *file, int terminal, gyre_error *err) {
+    const gyre_status status = check_print(table, file, err);
+    if (status) return status;
+    gyre_report_buffer out = {NULL, 0, 0, 0};
+    put_note(&out, table, terminal);
+    return print_buffer(&out, file, err);
 }
 
 /* -- HTML -- */

@@ -94,7 +94,7 @@ static gyre_tables input_table(const gyre_model *model) {
 }
 
 /* x[i] = embedding of input i, plus its position if the encoding adds positions at the input. */
-static gyre_status embed(const gyre_backprop *b, float *x) {
+static gyre_status embed(gyre_backprop *b, float *x) {
     const gyre_model *model = b->model;
     const int64_t model_dim = model->config.model_dim;
     for (int64_t i = 0; i < b->rows; i++)
@@ -104,7 +104,7 @@ static gyre_status embed(const gyre_backprop *b, float *x) {
     const gyre_positions positions = {0};
     const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, b->sequences, b->length, 1, model_dim);
     const gyre_cview in = gyre_const(view);
-    return gyre_add_input(model->encoding, &tables, &positions, &in, &view, NULL, NULL);
+    return gyre_add_input(model->encoding, &tables, &positions, &in, &view, NULL, &b->error);
 }
 
 static gyre_status embed_gradient(gyre_backprop *b, float *gradient) {
@@ -121,7 +121,7 @@ static gyre_status embed_gradient(gyre_backprop *b, float *gradient) {
     const gyre_cview dout = gyre_cdense(b->dx, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
     const gyre_table_gradients gradients = {
         .input = gyre_dense(gradient + table->offset, GYRE_DTYPE_F32, 1, 1, table->shape[0], table->shape[1])};
-    return gyre_add_input_gradient(b->model->encoding, &positions, &dout, &gradients, NULL, NULL);
+    return gyre_add_input_gradient(b->model->encoding, &positions, &dout, &gradients, NULL, &b->error);
 }
 
 /* The final norm and the lm_head, which is the embedding. */
@@ -176,7 +176,7 @@ static gyre_status forward(gyre_backprop *b) {
         gyre_block *block = &b->blocks[l];
         gyre_block_forward_qkv(b->model, &b->work, l, block);
         const gyre_attention_args args = attention_args(b, l);
-        status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, NULL);
+        status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
         gyre_block_forward_output(b->model, &b->work, l, block, l + 1 < layers ? block[1].x : b->layers_out);
     }
     return status;
@@ -216,7 +216,7 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
     const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
     const gyre_status status =
-        gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, NULL);
+        gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
     if (status) return status;
     gyre_linear_weight_gradient(&w.qkv, &b->work, block->attn_norm, b->dqkv, gradient_of(b, gradient, w.qkv.w));
     gyre_linear_input_gradient(&w.qkv, &b->work, b->dqkv, 0, b->dnorm);

@@ -19,7 +19,8 @@ typedef struct gyre_backprop {
     void *scratch;   /* of attention */
     size_t scratch_bytes;
     gyre_linear_work work;
-    float *memory; /* holds the float buffers above */
+    float *memory;    /* holds the float buffers above */
+    gyre_error error; /* of the last run that failed */
 } gyre_backprop;
 
 /* Sequences of one run. */
@@ -34,7 +35,8 @@ typedef struct gyre_microbatch {
 gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length);
 void gyre_backprop_free(gyre_backprop *b);
 /* *loss += sum over all predictions of -loss_weight log p(token).  gradient[] += grad_scale times its derivative, laid
- * out as the model's weights, except for projected tables. */
+ * out as the model's weights, except for projected tables.  Errors: those of gyre_add_input, gyre_attention and their
+ * gradients; b->error holds the text. */
 gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *microbatch, double *loss, float *gradient);
 /* Call after the last run into `gradient`: adds what the runs left for projected tables to the weights they are made of,
  * once for all runs. */

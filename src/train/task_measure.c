@@ -40,7 +40,7 @@ static gyre_status check_options(const gyre_model *model, const gyre_task_option
         return gyre_fail(err, GYRE_EINVAL, "length %lld, sequences %lld: at least %d and 1, below 2^31 tokens in all (task)",
                          (long long)o->length, (long long)o->sequences, MIN_LENGTH);
     const int64_t vocab = gyre_task_vocab(o->task), has = gyre_model_get_config(model)->vocab;
-    if (!vocab) return gyre_fail(err, GYRE_EINVAL, "task: %d is none that can be measured (task)", (int)o->task);
+    if (!vocab) return gyre_fail(err, GYRE_EINVAL, "task: %d is not one that can be measured (task)", (int)o->task);
     if (has < vocab)
         return gyre_fail(err, GYRE_EINVAL, "vocabulary: the model has %lld symbols, the task %lld (task)", (long long)has,
                          (long long)vocab);

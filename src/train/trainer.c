@@ -189,8 +189,8 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
     double sum = 0, norm = 0;
     for (int64_t i = 0; i < t->worker_count; i++)
         if (t->workers[i].status)
-            return gyre_fail(err, t->workers[i].status, "step %lld: %s (training)", (long long)t->step,
-                             gyre_status_text(t->workers[i].status));
+            return gyre_fail(err, t->workers[i].status, "step %lld: %s", (long long)t->step,
+                             t->workers[i].backprop.error.text);
     for (int64_t g = 0; g < t->groups; g++)
         sum += t->losses[g];
     const gyre_adamw_args update = {.weights = t->model->weights,

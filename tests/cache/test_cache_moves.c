@@ -197,6 +197,12 @@ static void shifts_refused(void **state) {
                   small[4] = {INT64_MIN, 0, 0, 0}, none[4] = {0}, fits[4] = {most - 19, INT64_MAX, 0, 0};
     assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, far, NULL), GYRE_ERANGE);
     assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, absurd, NULL), GYRE_ERANGE);
+    gyre_error err = {0, ""};
+    const int64_t widest[4] = {2 * most, 0, 0, 0}, wider[4] = {2 * most + 1, 0, 0, 0};
+    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, widest, &err), GYRE_ERANGE);
+    assert_non_null(strstr(err.text, "delta: token 0 would move to position 4294967296"));
+    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, wider, &err), GYRE_ERANGE);
+    assert_non_null(strstr(err.text, "delta: 4294967297 is past 2^32"));
     assert_int_equal(gyre_cache_shift(cache, 0, 3, 2, small, NULL), GYRE_ERANGE);
     assert_int_equal(gyre_cache_shift(cache, 0, 0, 21, none, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_cache_shift(cache, 0, 21, 0, none, NULL), GYRE_EINVAL);

@@ -282,8 +282,8 @@ static void refuses_inconsistent_keys(void **state) {
     check_made(many_doubles, GYRE_EFORMAT, 37, "elements of float64");
     check_made(many_words, GYRE_EFORMAT, 37, "elements of string");
     check_made(deep, GYRE_EFORMAT, UINT64_MAX, "arrays more than 8 deep");
-    check_made(no_type, GYRE_EFORMAT, 33, "its type, 13, is none");
-    check_made(no_element_type, GYRE_EFORMAT, 37, "its type, 99, is none");
+    check_made(no_type, GYRE_EFORMAT, 33, "its type, 13, does not exist");
+    check_made(no_element_type, GYRE_EFORMAT, 37, "its type, 99, does not exist");
     check_made(no_bool, GYRE_EFORMAT, 37, "a bool of 2");
     check_made(twice, GYRE_EFORMAT, 24 + 2 * 17, "k: a second key of that name, after the one at byte 24");
     check_made(alignment_of_three, GYRE_EFORMAT, 24, "no power of two");

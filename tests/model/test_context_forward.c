@@ -114,6 +114,8 @@ static void cuts_and_errors(void **state) {
         assert_int_equal(gyre_context_forward(context, bad, 3, 1, other, &err), GYRE_EINVAL);
         assert_int_equal(gyre_context_forward(context, tokens, 501, 1, other, &err), GYRE_EINVAL);
         assert_int_equal(gyre_context_forward(context, tokens, 2, 3, other, &err), GYRE_EINVAL);
+        assert_int_equal(gyre_context_forward(context, tokens, 2, 1, NULL, &err), GYRE_EINVAL);
+        assert_non_null(strstr(err.text, "logits: is NULL"));
         assert_int_equal(gyre_context_tokens(context), 100);
         read_some(fresh, 0, 100, 100, whole);
         read_some(context, 300, 250, 250, other);
@@ -163,7 +165,7 @@ static void contexts_that_do_not_fit(void **state) {
     options.max_tokens = TOKENS;
     options.cache_dtype = GYRE_DTYPE_Q8;
     assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EINVAL);
-    assert_non_null(strstr(err.text, "head_dim: 6 is no multiple of 8"));
+    assert_non_null(strstr(err.text, "head_dim: 6 is not a multiple of 8"));
     options.cache_dtype = GYRE_DTYPE_F64;
     assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EDTYPE);
     assert_non_null(strstr(err.text, "key_dtype"));

@@ -200,10 +200,10 @@ static void refuses_tables_that_do_not_fit(void **state) {
     p.score.terms = 0;
     p.score.buckets = 8;
     p.score.max_distance = 16;
-    refuses(m, &p, "t5 has a table (bias) that the model, trained with shaw, has not");
+    refuses(m, &p, "t5 needs a table (bias) that the model, trained with shaw, does not have");
     p.kind = GYRE_KIND_LEARNED;
     p.input.positions = 2 * TOKENS;
-    refuses(m, &p, "learned has a table (input) that the model");
+    refuses(m, &p, "learned needs a table (input) that the model");
     gyre_model_free(m);
 }
 

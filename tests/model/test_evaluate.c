@@ -113,6 +113,12 @@ static void by_position_and_threads(void **state) {
     assert_ok(gyre_evaluate(m, NULL, &text, &o, &same, &exec, &err));
     assert_memory_equal(&r.nats, &same.nats, sizeof r.nats);
     assert_memory_equal(buckets, again, sizeof buckets);
+    o.by_position = NULL;
+    o.windows = 4; /* one more than threads: they read the last one together */
+    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+    assert_ok(gyre_evaluate(m, NULL, &text, &o, &same, &exec, &err));
+    assert_int_equal(same.windows, 4);
+    assert_memory_equal(&r.nats, &same.nats, sizeof r.nats);
     gyre_pool_free(pool);
     gyre_model_free(m);
 }

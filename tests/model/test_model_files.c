@@ -158,7 +158,7 @@ static void test_refuses_sizes(void **state) {
     enum { CASES = 13 };
     gyre_model_config c[CASES];
     static const char *const why[CASES] = {
-        "vocab",        "width",   "layers",           "heads",    "kv_heads", "head_dim", "hidden", "no multiple",
+        "vocab",        "width",   "layers",           "heads",    "kv_heads", "head_dim", "hidden", "not a multiple",
         "norm_epsilon", "x width", "heads x head_dim", "layers x", "size"};
     for (int i = 0; i < CASES; i++)
         c[i] = small_config(GYRE_KIND_NOPE);
@@ -309,7 +309,7 @@ static void test_refuses_configs(void **state) {
                  {"\"head_dim\": 8", "\"head_dim\": 60000", "q_proj.weight: shape"},
                  {"\"head_dim\": 8", "\"head_dim\": 500000000", "head_dim: 500000000 channels"},
                  {"\"head_dim\": 8", "\"head_dim\": 9007199254740992", "head_dim"},
-                 {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "no multiple of kv_heads"},
+                 {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "not a multiple of kv_heads"},
                  {"\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, \"mscale\": -1.0}",
                   "rope_scaling.mscale: -1 is below 0"},
                  {"\"hidden_size\": 24", "", "config"}};

@@ -374,6 +374,25 @@ static void wrong_options(void **state) {
     assert_null(t);
 }
 
+/* What attention says about a step that fails reaches the caller. */
+static void says_why_a_step_failed(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    const gyre_train_options o = small_run(GYRE_KIND_ROPE);
+    gyre_trainer *t = trainer_of(&o, &text, NULL);
+    gyre_error err = {0, ""};
+    double loss = 0;
+    const size_t bytes = t->workers[0].backprop.scratch_bytes;
+    t->workers[0].backprop.scratch_bytes = 1;
+    assert_int_equal(gyre_trainer_step(t, &loss, &err), GYRE_ENOMEM);
+    assert_true(strncmp(err.text, "step 0: scratch: 1 bytes", 24) == 0);
+    assert_non_null(strstr(err.text, "(gyre_attention)"));
+    t->workers[0].backprop.scratch_bytes = bytes;
+    assert_ok(gyre_trainer_step(t, &loss, &err));
+    gyre_trainer_free(t);
+}
+
 /* The initial model must have the same tensors. The encoding may differ where the tensors do not. */
 static void wrong_start(void **state) {
     (void)state;
@@ -466,6 +485,7 @@ int main(void) {
                                        cmocka_unit_test(every_kind_learns),
                                        cmocka_unit_test(stays_within_bounds),
                                        cmocka_unit_test(weight_decay_on_matrices_only),
+                                       cmocka_unit_test(says_why_a_step_failed),
                                        cmocka_unit_test(wrong_start),
                                        cmocka_unit_test(killed_and_resumed),
                                        cmocka_unit_test(wrong_resume),

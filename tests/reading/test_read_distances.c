@@ -58,7 +58,7 @@ static void test_t5_profiles_and_faults(void **state) {
     reading = read_as(far, GYRE_PROFILE_LLAMA_CPP);
     assert_int_equal(group_of(reading, "decoder")->config.score.max_distance, 128);
     assert_int_equal(group_of(reading, "encoder")->config.score.max_distance, 128);
-    assert_warns(reading, "256 is not looked at", "relative_attention_max_distance", 1);
+    assert_warns(reading, "256 is ignored", "relative_attention_max_distance", 1);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"t5\", \"is_encoder_decoder\": false}");
     assert_int_equal(reading->groups_count, 1);
@@ -130,7 +130,7 @@ static void test_deberta_edges(void **state) {
     gyre_reading_free(reading);
     reading = read_text(V2 "\"pos_att_type\": \" C2P | p2p\"}");
     assert_int_equal(group_of(reading, "all")->config.score.terms, GYRE_TERM_QUERY);
-    assert_warns(reading, "\"p2p\" is not looked at", "pos_att_type", 2);
+    assert_warns(reading, "\"p2p\" is ignored", "pos_att_type", 2);
     gyre_reading_free(reading);
     assert_refused(V2 "\"pos_att_type\": [1]}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, "pos_att_type: entry 0 is not a text");
     assert_refused(V2 "\"pos_att_type\": 3}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, "pos_att_type: neither a text nor a list");

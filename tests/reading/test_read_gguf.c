@@ -69,7 +69,7 @@ static void factor_0_is_1_and_missing_is_none(void **state) {
     real_of(made, "qwen2", "rope.scaling.factor", 8);
     reading = read_made(made);
     assert_true(reading->groups[0]->config.rope.scaling == GYRE_SCALING_NONE);
-    assert_non_null(find_warning(reading, "8 is not looked at"));
+    assert_non_null(find_warning(reading, "8 is ignored"));
     gyre_reading_free(reading);
 }
 
@@ -445,7 +445,7 @@ static void errors_name_key_and_offset(void **state) {
     check_refused(with_real("rope.freq_base", NAN), p, GYRE_EFORMAT, "llama.rope.freq_base: no finite number");
     check_refused(with_word("rope.freq_base", "x"), p, GYRE_EFORMAT, "llama.rope.freq_base: no finite number");
     check_refused(with_real("rope.scaling.factor", -2), p, GYRE_EFORMAT, "llama.rope.scaling.factor: -2 is below 0");
-    check_refused(with_word("rope.scaling.type", "dynamic"), p, GYRE_EUNSUPPORTED, "\"dynamic\" is none of none, linear");
+    check_refused(with_word("rope.scaling.type", "dynamic"), p, GYRE_EUNSUPPORTED, "\"dynamic\" is not one of none, linear");
     check_refused(with_size("rope.scaling.type", 2), p, GYRE_EFORMAT, "rope.scaling.type: a uint32, no word");
     check_refused(with_size("rope.dimension_count", 130), p, GYRE_EFORMAT,
                   "130 channels cannot turn in pairs in a head of 128");
@@ -463,7 +463,7 @@ static void errors_name_key_and_offset(void **state) {
     check_refused(several("qwen2vl", (const int32_t[]){-1, 24, 24}, 3), p, GYRE_EFORMAT, "section 0 is no number of pairs");
     check_refused(model("qwen3vl", 128, 4096, 2), p, GYRE_EFORMAT, "rope.dimension_sections: missing");
     check_refused(several("qwen3vl", (const int32_t[]){16, 24, 24}, 3), p, GYRE_EUNSUPPORTED,
-                  "rope.dimension_sections: section 1: every third of 64 pairs, of which there are not 24");
+                  "rope.dimension_sections: section 1: takes every third of 64 pairs, which is fewer than 24");
     made_gguf *cold = model("mistral3", 128, 4096, 2);
     real_of(cold, "mistral3", "attention.temperature_scale", -1);
     check_refused(cold, p, GYRE_EFORMAT, "mistral3.attention.temperature_scale: -1 is below 0 (a.gguf, byte ");

@@ -31,12 +31,12 @@ static void rounds_run_all(void **state) {
     bench_series sa = {.run = count_call, .arg = &a, .amount = 1}, sb = {.run = count_call, .arg = &b, .amount = 1};
     bench_series *const both[] = {&sa, &sb};
     int64_t rounds = 2;
-    assert_ok(bench_run_interleaved(both, 2, &rounds));
+    assert_ok(bench_run_interleaved(both, 2, &rounds, NULL));
     assert_int_equal(rounds, 2);
     assert_true(sa.times >= 1000 && a.count >= 2 * sa.times); /* so short that the clock needs many */
     assert_true(sa.seconds[0] > 0 && sa.seconds[1] > 0 && sb.seconds[1] > 0);
     a = (calls){0, 5000};
-    assert_int_equal(bench_run_interleaved(both, 2, &rounds), GYRE_ERANGE);
+    assert_int_equal(bench_run_interleaved(both, 2, &rounds, NULL), GYRE_ERANGE);
 }
 
 /* -- limits -- */
@@ -145,11 +145,33 @@ static void table_for_people(void **state) {
     assert_null(strstr(o->out, "prefill"));
 }
 
+/* Lines that say how far it is go to stderr, one for each case; rows come on stdout as before. */
+static void progress_beside_rows(void **state) {
+    (void)state;
+    const outcome *o = run("bench attention --only prefill-512-f32,decode-4096-f32-per-head --quick --threads 1 --json");
+    if (o->exit) fail_msg("%s", o->err);
+    int rows = 0;
+    for (const char *line = o->out; *line; rows++) {
+        json_error_t error;
+        json_t *row = json_loads(line, JSON_DISABLE_EOF_CHECK, &error);
+        if (!row) fail_msg("%s: %s", error.text, line);
+        assert_int_equal(test_integer(row, "rounds"), 3); /* --quick */
+        json_decref(row);
+        line = strchr(line, '\n') + 1;
+    }
+    assert_int_equal(rows, 5); /* prefill-512-f32, the same under alibi, rope and t5, and the decoding */
+    assert_non_null(strstr(o->err, "gyre: prefill-512-f32: "));
+    assert_non_null(strstr(o->err, "gyre: decode-4096-f32-per-head: 100%, 0:00 left\n"));
+}
+
 static void wrong_use(void **state) {
     (void)state;
-    assert_fails("bench attention --only prefil", 2, "--only: \"prefil\" is none of prefill-512-f32, ");
+    assert_fails("bench attention --quick --only prefill-8192", 2, "--only: --quick leaves out all of it");
+    assert_fails("bench attention --quick --memory", 2, "--memory: contradicts --quick");
+    assert_fails("bench rotate --quick", 2, "--quick: not an option of gyre bench rotate");
+    assert_fails("bench attention --only prefil", 2, "--only: \"prefil\" is not one of prefill-512-f32, ");
     assert_fails("bench attention --only decode,prefill-512-f23", 2, "did you mean prefill-512-f32?");
-    assert_fails("bench attention --only decode,", 2, "\"\" is none of ");
+    assert_fails("bench attention --only decode,", 2, "\"\" is not one of ");
     assert_fails("bench attention --schemes rope", 2, "--schemes: not an option of gyre bench attention");
     assert_fails("bench encodings --only decode", 2, "--only: not an option of gyre bench encodings");
     assert_fails("bench train --memory", 2, "--memory: not an option of gyre bench train");
@@ -157,15 +179,11 @@ static void wrong_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_of_a_prefill),
-        cmocka_unit_test(medians_of_rounds),
-        cmocka_unit_test(rounds_run_all),
-        cmocka_unit_test(limits_run),
-        cmocka_unit_test(flops_of_visible_pairs),
-        cmocka_unit_test(json_line_of_prefill),
-        cmocka_unit_test(json_line_of_decoding),
-        cmocka_unit_test(table_for_people),
-        cmocka_unit_test(wrong_use),
+        cmocka_unit_test(memory_of_a_prefill),    cmocka_unit_test(medians_of_rounds),
+        cmocka_unit_test(rounds_run_all),         cmocka_unit_test(limits_run),
+        cmocka_unit_test(flops_of_visible_pairs), cmocka_unit_test(json_line_of_prefill),
+        cmocka_unit_test(json_line_of_decoding),  cmocka_unit_test(table_for_people),
+        cmocka_unit_test(progress_beside_rows),   cmocka_unit_test(wrong_use),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

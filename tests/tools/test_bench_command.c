@@ -194,8 +194,8 @@ static void wrong_use(void **state) {
     assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, attention, cache, train, model");
     assert_fails("bench encodings train", 2, "one benchmark at a time");
     assert_fails("bench encodings --schemes albi", 2, "did you mean alibi?");
-    assert_fails("bench encodings --schemes something", 2, "none of nope, ");
-    assert_fails("bench encodings --schemes alibi,", 2, "\"\" is none of ");
+    assert_fails("bench encodings --schemes something", 2, "one of nope, ");
+    assert_fails("bench encodings --schemes alibi,", 2, "\"\" is not one of ");
     assert_fails("bench encodings --tokens 1", 2, "--tokens: 1 is below 2");
     assert_fails("bench encodings --rounds 0", 2, "--rounds: 0 is below 1");
     assert_fails("bench encodings --heads 0", 2, "--heads: 0 is below 1");

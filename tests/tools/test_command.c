@@ -59,7 +59,7 @@ static void test_wrong_options(void **state) {
     assert_fails("eval -x @rope --text @text", 2, "-x: no such option");
     assert_fails("eval @rope --text @text --ids @ids", 2, "give one of them");
     assert_fails("eval @rope --ids @ids --passkey 8", 2, "--passkey: ");
-    assert_fails("eval @rope --text @text --protocol slide", 2, "none of sliding, truncate, last");
+    assert_fails("eval @rope --text @text --protocol slide", 2, "one of sliding, truncate, last");
     assert_fails("eval @rope --text @text --threads -1", 2, "--threads: ");
     assert_fails("eval @rope --text @text --threads 100000", 2, "above 1024");
     assert_fails("eval @rope --text @text --windows x", 2, "--windows: ");
@@ -107,7 +107,7 @@ static void test_wrong_methods(void **state) {
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
     assert_fails("eval @rope --text @text --methods none,ntk:4x", 2, "method ntk:4x: ");
     assert_fails("eval @rope --text @text --methods none:2", 2, "takes no factor");
-    assert_fails("eval @rope --text @text --methods yarn+resonanse", 2, "none of +resonance, +logn");
+    assert_fails("eval @rope --text @text --methods yarn+resonanse", 2, "one of +resonance, +logn");
     assert_fails("eval @alibi --text @text --methods rerope", 1,
                  "method rerope: the model has no rotation to scale (alibi)");
     assert_fails("eval @alibi --text @text --methods none,linear", 1,
@@ -332,8 +332,8 @@ static void test_length_policies(void **state) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(o->out, words[i])) fail_msg("no %s: %s", words[i], o->out);
     assert_null(strstr(run("eval @rope --text @text --contexts 32 --windows 2 --methods none,dynamic")->out, "declared"));
-    assert_fails("eval @rope --text @text --length-policy future", 2, "none of declared, causal, prefix, all");
-    assert_fails("eval @rope --text @text --length-policy causal,", 2, "--length-policy: \"\" is none of");
+    assert_fails("eval @rope --text @text --length-policy future", 2, "one of declared, causal, prefix, all");
+    assert_fails("eval @rope --text @text --length-policy causal,", 2, "--length-policy: \"\" is not one of");
 }
 
 /* What a run of those options prints, but for the command, which its card has. */

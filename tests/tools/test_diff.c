@@ -472,10 +472,10 @@ static void test_failures(void **state) {
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
     assert_fails("diff @pipe --with vllm", 1, "no regular file");
     assert_fails("diff @plain.json --with vllm -o @plain.json", USAGE, "own file");
-    assert_fails("diff @plain.json --with hf-9", USAGE, "--with: \"hf-9\" is none of hf-5");
+    assert_fails("diff @plain.json --with hf-9", USAGE, "--with: \"hf-9\" is not one of hf-5");
     assert_fails("diff @plain.json --with hf-4.43 --length 0", USAGE, "--length: 0 is below 1");
     assert_fails("diff @kinds.json @plain.json --layer-type none", USAGE,
-                 "\"none\" is none of sliding_attention, full_attention, all");
+                 "\"none\" is not one of sliding_attention, full_attention, all");
     assert_int_equal(run("diff --help")->exit, 0);
     assert_int_equal(run("diff @plain.json @base.json -o @result.txt")->exit, DIFFERENT);
     assert_int_equal(access(in_folder("result.txt"), R_OK), 0); /* to differ is no failure: the file stays */

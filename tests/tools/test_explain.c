@@ -254,7 +254,7 @@ static void test_layer_types(void **state) {
     assert_non_null(strstr(o->out, "full_attention - rope+linear - layers 5 (of 6)\n"));
     o = run("explain @kinds.json --layer-type full_attention");
     assert_null(strstr(o->out, "layers 0-4"));
-    assert_fails("explain @kinds.json --layer-type full", 2, "\"full\" is none of sliding_attention, full_attention");
+    assert_fails("explain @kinds.json --layer-type full", 2, "\"full\" is not one of sliding_attention, full_attention");
 }
 
 /* -- what people see -- */
@@ -461,7 +461,7 @@ static void test_failures(void **state) {
     assert_fails("explain", 2, "MODEL: missing");
     assert_fails("explain @llama3.json @t5.json", 2, "one model at a time");
     assert_fails("explain @llama3.json -o @llama3.json", 2, "own file");
-    assert_fails("explain @llama3.json --as hf-3", 2, "--as: \"hf-3\" is none of hf-5");
+    assert_fails("explain @llama3.json --as hf-3", 2, "--as: \"hf-3\" is not one of hf-5");
     assert_fails("explain @llama3.json --length 0", 2, "--length: 0 is below 1");
     assert_fails("explain @llama3.json --length 4294967296", 2, "--length");
     assert_fails("explain @llama3.json --length long", 2, "not a whole number");

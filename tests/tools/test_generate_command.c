@@ -320,7 +320,7 @@ static void test_errors(void **state) {
     assert_fails("generate @rope --prompt a --stream 4,9 --context 9", 2, "has no end");
     assert_fails("generate @learned --prompt a --stream 4,9", 1, "adds positions at the input");
     assert_fails("generate @rope --prompt abcdef --context 5", 1, "are more than --context 5");
-    assert_fails("generate @rope --prompt a --cache f64", 2, "none of f32, f16, bf16, q8");
+    assert_fails("generate @rope --prompt a --cache f64", 2, "one of f32, f16, bf16, q8");
     assert_fails("generate @rope --prompt a --temperature -1", 2, "not a number");
     assert_fails("generate @rope --prompt a --top-p 1.5", 2, "above 1");
 }

@@ -1,5 +1,5 @@
 /* test_lab.c: gyre lab from outside, at a tiny size: the same tables with any number of threads, from the journal, and after
- * a kill. */
+ * a kill; rows appear one by one and Ctrl-C keeps them. */
 #include "run_command.h"
 #include <math.h>
 
@@ -100,6 +100,68 @@ static void killed(void **state) {
     json_decref(whole);
 }
 
+/* Waits until the file holds the text, as long as the child may still write it.  out = 0 if it never did. */
+static int wait_for_text(const char *path, const char *text, pid_t child) {
+    static char found[1 << 16];
+    siginfo_t ended = {.si_pid = 0};
+    do {
+        found[0] = 0;
+        if (access(path, R_OK) == 0) read_whole(path, found, sizeof found);
+        if (strstr(found, text)) return 1;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
+    return 0;
+}
+
+#define MANY "lab --text @text --preset smoke --encodings all --report @cut.html "
+
+/* A row is printed while the lab goes on, and Ctrl-C keeps it.  What says how far the work is does not mix with the rows. */
+static void rows_at_once(void **state) {
+    (void)state;
+    static char page[1 << 20];
+    outcome o;
+    const pid_t child = start(MANY "--work @lab-rows", in_folder("rows"));
+    if (!wait_for_text(in_folder("rows"), "\nnope ", child)) fail_msg("no row before the end");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    read_whole(in_folder("rows"), o.out, sizeof o.out);
+    assert_int_equal(o.exit, 1);
+    assert_non_null(strstr(o.out, "encoding  ")); /* the head comes first */
+    assert_true(strstr(o.out, "encoding  ") < strstr(o.out, "\nnope "));
+    assert_null(strstr(o.out, "fine-tuned"));
+    assert_non_null(strstr(o.out, "report: "));
+    assert_non_null(strstr(o.err, " rows are complete, the others are missing here and in the report"));
+    assert_non_null(strstr(o.err, "the same command goes on from here"));
+    assert_non_null(strstr(o.err, " left\n"));
+    assert_null(strstr(o.out, " left\n"));
+    read_whole(in_folder("cut.html"), page, sizeof page);
+    assert_non_null(strstr(page, "The run was stopped: "));
+    assert_non_null(strstr(page, "nope"));
+}
+
+/* The same with --json: the document holds the rows that were begun, and says that it is not all of them. */
+static void json_when_stopped(void **state) {
+    (void)state;
+    outcome o;
+    const pid_t child = start(MANY "--json --work @lab-rows-json", in_folder("rows.json"));
+    if (!wait_for_text(in_folder(".err"), " left\n", child)) fail_msg("no progress before the end");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    assert_int_equal(o.exit, 1);
+    json_t *root = json_load_file(in_folder("rows.json"), 0, NULL);
+    assert_non_null(root);
+    const json_t *stopped = json_object_get(root, "stopped");
+    const json_int_t complete = json_integer_value(json_object_get(stopped, "rows_complete"));
+    const size_t begun = json_array_size(json_object_get(root, "encodings"));
+    assert_true(complete >= 1 && complete < json_integer_value(json_object_get(stopped, "rows")));
+    assert_true(begun >= (size_t)complete && begun <= (size_t)complete + 1);
+    assert_true(perplexity_at(root, "encodings", 0, 4) > 1);
+    json_decref(root);
+    root = lab_json("--work @lab");
+    assert_null(json_object_get(root, "stopped"));
+    json_decref(root);
+}
+
 static void wrong_work(void **state) {
     (void)state;
     write_text("other", 21000);
@@ -111,7 +173,8 @@ static void wrong_work(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(report_file), cmocka_unit_test(killed),
-                                       cmocka_unit_test(wrong_work)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables),       cmocka_unit_test(report_file),       cmocka_unit_test(killed),
+        cmocka_unit_test(rows_at_once), cmocka_unit_test(json_when_stopped), cmocka_unit_test(wrong_work)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

@@ -174,7 +174,7 @@ static void wrong_lists(void **state) {
     assert_fails("lab --encodings rope,xpos", 2, "no model of xpos comes with gyre");
     assert_fails("lab --task posgen --text @text", 2, "--task: contradicts --text");
     assert_fails("lab --task posgen --mix 0.5", 2, "--mix: a task has no text");
-    assert_fails("lab --task sorting", 2, "none of posgen, copy");
+    assert_fails("lab --task sorting", 2, "one of posgen, copy");
     assert_fails("lab --task copy --seeds 0", 2, "--seeds: 0 is below 1");
     assert_fails("lab --seeds 2", 2, "nothing is trained without");
     assert_fails("lab --task copy --preset smoke --work @posgen", 1, "another text, preset, mix, task");

@@ -301,8 +301,8 @@ static void test_errors(void **state) {
     assert_fails("passkey @rope --lengths 320 --depths 50,20", 2, "does not rise");
     assert_fails("passkey @rope --lengths 320 --depths 0,101", 2, "--depths: 101 is above 100");
     assert_fails("passkey @rope --lengths 320 --methods yarm", 2, "method \"yarm\"");
-    assert_fails("passkey @rope --lengths 320 --cache f64", 2, "none of f32, f16, bf16, q8");
-    assert_fails("passkey @rope --lengths 320 --length-policy all", 2, "none of declared, causal, prefix");
+    assert_fails("passkey @rope --lengths 320 --cache f64", 2, "one of f32, f16, bf16, q8");
+    assert_fails("passkey @rope --lengths 320 --length-policy all", 2, "one of declared, causal, prefix");
     assert_fails("passkey @rope --lengths 320 --figure @f.svg", 2, "two lengths and two depths");
     assert_fails("passkey @rope --lengths 320 --resume", 2, "--resume: needs the --journal");
     assert_fails("passkey @rope --lengths 320 --json --json-lines", 2, "contradicts --json");

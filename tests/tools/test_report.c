@@ -163,6 +163,29 @@ static void table_html(void **state) {
     gyre_report_free(html);
 }
 
+/* Head, rows and note, printed one after the other, are the table.  Rows may still be unknown when the head is printed. */
+static void table_in_parts(void **state) {
+    (void)state;
+    gyre_report_table table;
+    gyre_report_cell cells[5][4];
+    int64_t width[4];
+    fill_table(&table, cells);
+    char *whole = print_table(&table, 0);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_ok(gyre_report_table_print_head(&table, width, file, 0, &err));
+    for (int64_t r = 0; r < table.rows; r++)
+        assert_ok(gyre_report_table_print_rows(&table, r, r + 1, width, file, 0, &err));
+    assert_ok(gyre_report_table_print_note(&table, file, 0, &err));
+    char *parts = slurp(file);
+    assert_string_equal(parts, whole);
+    assert_int_equal(gyre_report_table_print_rows(&table, 0, table.rows + 1, width, file, 0, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_table_print_rows(&table, 2, 1, width, file, 0, &err), GYRE_EINVAL);
+    free(parts);
+    free(whole);
+    fclose(file);
+}
+
 static void table_errors(void **state) {
     (void)state;
     gyre_report_table table;
@@ -414,19 +437,13 @@ static void write_keeps_old(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_text),
-        cmocka_unit_test(table_alignment),
-        cmocka_unit_test(table_emphasis),
-        cmocka_unit_test(table_html),
-        cmocka_unit_test(table_errors),
-        cmocka_unit_test(page_whole),
-        cmocka_unit_test(page_needs_no_network),
-        cmocka_unit_test(page_ids),
-        cmocka_unit_test(page_keeps_first_error),
-        cmocka_unit_test(write_replaces),
-        cmocka_unit_test(write_fails),
-        cmocka_unit_test(write_into_special),
-        cmocka_unit_test(write_keeps_old),
+        cmocka_unit_test(table_text),         cmocka_unit_test(table_alignment),
+        cmocka_unit_test(table_emphasis),     cmocka_unit_test(table_html),
+        cmocka_unit_test(table_in_parts),     cmocka_unit_test(table_errors),
+        cmocka_unit_test(page_whole),         cmocka_unit_test(page_needs_no_network),
+        cmocka_unit_test(page_ids),           cmocka_unit_test(page_keeps_first_error),
+        cmocka_unit_test(write_replaces),     cmocka_unit_test(write_fails),
+        cmocka_unit_test(write_into_special), cmocka_unit_test(write_keeps_old),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ typedef struct bench_options {
     } encodings;
     struct bench_attention_options {
         const char *only; /* a comma list of cases; NULL = all but the memory case */
-        int memory;
+        int memory, quick;
     } attention;
     struct bench_model_options {
         int64_t layers, vocab;

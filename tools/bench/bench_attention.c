@@ -35,7 +35,14 @@ typedef struct attn_case {
     attn_goal goal;
 } attn_case;
 
-enum { MAX_CASES = 96, MEMORY_TOKENS = 65536, MEMORY_HEADS = 4, MEMORY_LIMIT = 64 << 20 };
+enum {
+    MAX_CASES = 96,
+    QUICK_TOKENS = 4096,
+    QUICK_ROUNDS = 3,
+    MEMORY_TOKENS = 65536,
+    MEMORY_HEADS = 4,
+    MEMORY_LIMIT = 64 << 20
+};
 
 typedef struct case_list {
     attn_case cases[MAX_CASES];
@@ -94,6 +101,7 @@ static int name_matches(const char *name, const char *word, size_t length) {
 }
 static int is_chosen(const attn_case *c, const bench_options *o) {
     const char *only = o->attention.only;
+    if (o->attention.quick && c->n > QUICK_TOKENS) return 0;
     if (!only) return strcmp(c->kind, "memory") != 0 || o->attention.memory;
     if (o->attention.memory && strcmp(c->kind, "memory") == 0) return 1;
     for (const char *word = only;; word++) {
@@ -111,7 +119,7 @@ static void unknown_case_error(const char *word, const char *const *names, int c
     if (near) cli_usage_error("--only: \"%s\" is no case; did you mean %s?", word, near);
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    cli_usage_error("--only: \"%s\" is none of %s, nor how they begin", word, list);
+    cli_usage_error("--only: \"%s\" is not one of %s, nor how they begin", word, list);
 }
 
 /* A word that names no case is a usage error. */
@@ -133,6 +141,7 @@ static case_list choose_cases(const bench_options *o) {
     }
     for (int i = 0; i < all.count; i++)
         if (is_chosen(&all.cases[i], o)) chosen.cases[chosen.count++] = all.cases[i];
+    if (!chosen.count) cli_usage_error("--only: --quick leaves out all of it");
     return chosen;
 }
 
@@ -232,6 +241,27 @@ static gyre_status prepared_case_open(prepared_case *s, const attn_case *c, cons
     return status ? gyre_fail(err, status, "%s: %s", c->name, why.text) : GYRE_OK;
 }
 
+/* -- how far it is -- */
+/* out = about how many microseconds the case takes: at 50 GFLOP/s and 10 GB/s on one thread, twice as fast on two, and with
+ * the time of filling the memory and of the limits beside it.  What counts is how cases compare. */
+static int64_t case_cost(const attn_case *c, int64_t rounds, int execs_count) {
+    const int decode = strcmp(c->kind, "decode") == 0, gradient = strcmp(c->kind, "gradient") == 0;
+    const attn_data sizes = {
+        .queries = decode ? 1 : c->n, .keys = c->n, .heads = ATTN_HEADS, .key_heads = ATTN_KV_HEADS, .dtype = c->dtype};
+    const double calls = (execs_count > 1 ? 1.5 : 1) * (c->with || gradient ? 2 : 1);
+    const double run = calls * (attn_flops(&sizes, gradient) / 50e3 + attn_kv_bytes(&sizes) / 10e3);
+    const double fit = 25e6 / run; /* as in bench_run_interleaved */
+    const double fitting = fit < QUICK_ROUNDS ? QUICK_ROUNDS : fit < (double)rounds ? fit : (double)rounds;
+    return (int64_t)(run * (fitting + 1) + 0.5e6);
+}
+
+static int64_t cases_cost(const case_list *list, int64_t rounds, int execs_count) {
+    int64_t cost = 0;
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->cases[i].kind, "memory") != 0) cost += case_cost(&list->cases[i], rounds, execs_count);
+    return cost;
+}
+
 /* -- measuring -- */
 typedef struct attn_result {
     int64_t threads, rounds;
@@ -286,13 +316,13 @@ static attn_result summarise(const series_set *set, const series_set *alone, int
     return r;
 }
 
-static gyre_status measure(const bench_options *o, const attn_case *c, bench_machine *m, attn_result *results,
-                           gyre_error *err) {
+static gyre_status measure(const attn_case *c, int64_t rounds, bench_machine *m, cli_progress *progress,
+                           attn_result *results, gyre_error *err) {
     prepared_case s;
     series_set sets[MAX_EXECS];
     bench_series *all[MAX_EXECS * SERIES_COUNT];
     int count = 0;
-    int64_t rounds = o->rounds;
+    const bench_part part = {progress, case_cost(c, rounds, m->execs_count)};
     gyre_status status = prepared_case_open(&s, c, m, err);
     if (status) return status;
     for (int w = 0; w < m->execs_count; w++) {
@@ -300,7 +330,7 @@ static gyre_status measure(const bench_options *o, const attn_case *c, bench_mac
         for (int i = 0; i < SERIES_COUNT; i++)
             if (sets[w].of[i].run) all[count++] = &sets[w].of[i];
     }
-    status = bench_run_interleaved(all, count, &rounds);
+    status = bench_run_interleaved(all, count, &rounds, &part);
     if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
     for (int w = 0; w < m->execs_count && !status; w++)
         results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->execs[w].concurrency, rounds);
@@ -438,19 +468,35 @@ static gyre_status machine_open(bench_machine *m, const int threads[], int execs
 static int run_cases(const bench_options *o, const case_list *list, bench_machine *m) {
     gyre_error err = {0, ""};
     attn_result results[MAX_EXECS];
+    cli_progress progress;
     int failed = 0, rows = 0;
+    int64_t done = 0;
+    cli_progress_begin(&progress, "attention", NULL, cases_cost(list, o->rounds, m->execs_count));
+    cli_progress_lines(&progress);
     for (int i = 0; i < list->count && !failed; i++) {
         const attn_case *c = &list->cases[i];
         if (strcmp(c->kind, "memory") == 0) continue;
-        if (measure(o, c, m, results, &err)) return cli_fail_error(&err);
+        cli_progress_label(&progress, "%s", c->name);
+        if (measure(c, o->rounds, m, &progress, results, &err)) {
+            failed = cli_fail_error(&err);
+            break;
+        }
+        cli_progress_set(&progress, done += case_cost(c, o->rounds, m->execs_count));
+        cli_progress_mark(&progress);
+        cli_progress_erase();
         if (!o->common.json && rows++ == 0) print_head(m);
         for (int w = 0; w < m->execs_count && !failed; w++)
             failed = o->common.json ? print_json(c, &results[w]) : print_row(c, &results[w]);
     }
+    cli_progress_end(&progress);
     return failed;
 }
 
-int bench_attention(const bench_options *o) {
+int bench_attention(const bench_options *options) {
+    bench_options own = *options;
+    const bench_options *o = &own;
+    if (own.attention.quick && own.attention.memory) cli_usage_error("--memory: contradicts --quick");
+    if (own.attention.quick && own.rounds > QUICK_ROUNDS) own.rounds = QUICK_ROUNDS;
     const case_list list = choose_cases(o);
     const int threads[MAX_EXECS] = {o->common.threads ? o->common.threads : 1, 2};
     const int execs_count = o->common.threads ? 1 : MAX_EXECS;

@@ -239,7 +239,10 @@ typedef struct model_limits {
     const gyre_exec *exec;
     bench_sgemm sgemm;
     float *memory; /* as many bytes as the weights of the larger model */
+    cli_progress *progress;
 } model_limits;
+
+enum { PART = 1 << 20 }; /* of the progress: one type on one number of threads */
 
 static int measure(const bench_options *o, const gyre_model *model, const char *type, model_limits *limits) {
     gyre_error err = {0, ""};
@@ -248,7 +251,9 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
     bench_series *in_turn[RUNS];
     bench_memory_read reading = {limits->memory, gyre_model_get_source(model).weight_bytes};
     const gyre_exec *exec = limits->exec;
+    const bench_part part = {limits->progress, PART};
     int64_t rounds = o->rounds;
+    cli_progress_label(limits->progress, "%s", type);
     if (model_bench_open(&s, model, exec, &err)) return cli_fail_error(&err);
     const double flops = prefill_flops(gyre_model_get_config(model), PREFILL), tokens = (double)(s.threads * WINDOW);
     all[RUN_PREFILL] = (bench_series){.run = run_prefill, .arg = &s, .exec = exec, .amount = flops};
@@ -261,16 +266,19 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
         (bench_series){.run = bench_run_memory_read, .arg = &reading, .exec = exec, .amount = (double)reading.bytes};
     for (int i = 0; i < RUNS; i++)
         in_turn[i] = &all[i];
-    const gyre_status status = bench_run_interleaved(in_turn, RUNS, &rounds);
+    const gyre_status status = bench_run_interleaved(in_turn, RUNS, &rounds, &part);
+    cli_progress_mark(limits->progress);
+    cli_progress_erase();
     const int failed = status ? cli_fail("%s: %s (gyre bench model)", type, gyre_status_text(status))
                               : report_all(o, type, all, s.threads, rounds);
     model_bench_close(&s);
     return failed;
 }
 
-static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COUNT], const gyre_exec *exec) {
+static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COUNT], const gyre_exec *exec,
+                       cli_progress *progress) {
     gyre_error err = {0, ""};
-    model_limits limits = {.exec = exec};
+    model_limits limits = {.exec = exec, .progress = progress};
     int64_t bytes = 0;
     for (int t = 0; t < TYPE_COUNT; t++) {
         const int64_t weights = gyre_model_get_source(models[t]).weight_bytes;
@@ -309,9 +317,12 @@ int bench_model(const bench_options *o) {
     const int threads[] = {o->common.threads ? o->common.threads : 1, 2}, counts = o->common.threads ? 1 : 2;
     gyre_model *models[TYPE_COUNT] = {NULL};
     gyre_error err = {0, ""};
+    cli_progress progress;
     cli_defer_signals();
     int failed = open_models(o, models, &err) ? cli_fail_error(&err) : cli_interrupted() ? CLI_FAILED : 0;
     if (!failed && !o->common.json) print_head(models[0]);
+    cli_progress_begin(&progress, "model", NULL, counts * TYPE_COUNT * (int64_t)PART);
+    cli_progress_lines(&progress);
     for (int w = 0; w < counts && !failed; w++) {
         gyre_pool *pool;
         if (gyre_pool_create(&pool, threads[w], &err)) {
@@ -319,9 +330,10 @@ int bench_model(const bench_options *o) {
             break;
         }
         const gyre_exec exec = gyre_pool_exec(pool);
-        failed = measure_all(o, models, &exec);
+        failed = measure_all(o, models, &exec, &progress);
         gyre_pool_free(pool);
     }
+    cli_progress_end(&progress);
     close_models(models);
     return failed;
 }

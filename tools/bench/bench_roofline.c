@@ -20,7 +20,12 @@ static gyre_status run_times(bench_series *s, int64_t times, double *seconds) {
     return status;
 }
 
-gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t *rounds) {
+/* Runs are about as long in each round, and the first counts as a round. */
+static void tell(const bench_part *part, int64_t runs) {
+    if (part) cli_progress_step(part->bar, part->amount / runs, 0);
+}
+
+gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t *rounds, const bench_part *part) {
     double seconds, round = 0;
     gyre_status status = GYRE_OK;
     for (int i = 0; i < count && !status; i++) {
@@ -32,11 +37,13 @@ gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t 
     }
     const double fit = MAX_CASE_SECONDS / round;
     if (fit<(double)*rounds && * rounds> MIN_ROUNDS) *rounds = fit < MIN_ROUNDS ? MIN_ROUNDS : (int64_t)fit;
+    if (!status) tell(part, *rounds + 1);
     for (int64_t r = 0; r < *rounds; r++)
         for (int i = 0; i < count && !status; i++) {
             if (r > 0 ? all[i]->seconds[r - 1] < WARMUP_BELOW_SECONDS : all[i]->times > 1)
                 status = run_times(all[i], 1, &seconds);
             if (!status) status = run_times(all[i], all[i]->times, &all[i]->seconds[r]);
+            if (!status) tell(part, count * (*rounds + 1));
         }
     return status;
 }

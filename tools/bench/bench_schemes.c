@@ -110,7 +110,7 @@ static _Noreturn void unknown(const char *word, const bench_scheme *all, int cou
     }
     const char *nearest = gyre_closest_name(word, names, 2 * count);
     if (nearest) cli_usage_error("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
-    cli_usage_error("--schemes: \"%s\" is none of %s", word, known);
+    cli_usage_error("--schemes: \"%s\" is not one of %s", word, known);
 }
 
 int bench_choose_schemes(const char *list, bench_scheme out[BENCH_MAX_SCHEMES]) {

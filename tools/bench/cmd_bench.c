@@ -15,6 +15,7 @@ enum {
     KEY_GRADIENT,
     KEY_ONLY,
     KEY_MEMORY,
+    KEY_QUICK,
     KEY_LAYERS,
     KEY_VOCAB,
     KEY_ROUNDS
@@ -37,6 +38,7 @@ static const struct argp_option OPTIONS[] = {
     {NULL, 0, NULL, 0, "Of attention:", 3},
     {"only", KEY_ONLY, "LIST", 0, "cases, or beginnings of their names: prefill-512,decode (default: all but memory)", 3},
     {"memory", KEY_MEMORY, NULL, 0, "also measure the extra memory of a prefill of 65536 tokens, which takes minutes", 3},
+    {"quick", KEY_QUICK, NULL, 0, "three rounds, and no case of more than 4096 tokens: ends in under two minutes", 3},
     {NULL, 0, NULL, 0, "Of train:", 4},
     {"encoding", KEY_ENCODING, "KIND", 0, "any encoding of gyre train; a wrong name lists them (default: rope)", 4},
     {"context", KEY_CONTEXT, "N", 0, "tokens per sequence (default: 256)", 4},
@@ -112,6 +114,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         a->given[GROUP_ATTENTION] = "--memory";
         o->attention.memory = 1;
         return 0;
+    case KEY_QUICK:
+        a->given[GROUP_ATTENTION] = "--quick";
+        o->attention.quick = 1;
+        return 0;
     case KEY_LAYERS:
         o->model.layers = cli_integer(a->given[GROUP_MODEL] = "--layers", arg, 1, 1 << 7);
         return 0;
@@ -161,9 +167,9 @@ static const char DOC[] =
     "on "
     "two, against references of the same rounds: a matrix product by OpenBLAS, the rate of reading the same number of "
     "bytes, "
-    "and the arithmetic peak.  Slow cases have fewer rounds, at least 3; everything takes about ten minutes.  With --json "
-    "one "
-    "line for each row.\n\n"
+    "and the arithmetic peak.  Slow cases have fewer rounds, at least 3; everything takes about ten minutes, "
+    "with "
+    "--quick under two.  A line on stderr says how far it is.  With --json one line for each row.\n\n"
     "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and after a "
     "shift; save and load in /tmp.\n\n"
     "train: tokens and floating-point operations per second of the lab's trainer, against single-precision matrix products "
@@ -180,6 +186,7 @@ static const char DOC[] =
     "  gyre bench encodings --threads 1\n"
     "  gyre bench encodings --tokens 2k --schemes alibi,deberta --rounds 15\n"
     "  gyre bench encodings --tokens 512 --gradient --json\n"
+    "  gyre bench attention --quick\n"
     "  gyre bench attention --only prefill-512,decode --threads 1\n"
     "  gyre bench train --rounds 9\n"
     "  gyre bench model --rounds 9 --threads 1\n";

@@ -1,4 +1,4 @@
-/* cli_progress.c: the progress bar, and short numbers. */
+/* cli_progress.c: the progress bar, its lines, and short numbers. */
 #include "tools/cli/cli_progress.h"
 #include <signal.h>
 #include <stdarg.h>
@@ -38,6 +38,10 @@ void cli_progress_begin(cli_progress *progress, const char *label, const char *u
     progress->last_drawn = progress->started;
 }
 
+void cli_progress_lines(cli_progress *progress) {
+    progress->lines = !progress->enabled;
+}
+
 void cli_progress_label(cli_progress *progress, const char *format, ...) {
     va_list arguments;
     (void)pthread_mutex_lock(&progress->lock);
@@ -55,25 +59,54 @@ static void format_duration(double seconds, char out[24]) {
         snprintf(out, 24, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* Draws nothing in the first second: most commands are done by then. */
-static void draw(cli_progress *progress) {
-    enum { CELLS = 24 };
+/* What is shown: the done fraction of the work, and the time that the rest takes at the rate so far. */
+typedef struct estimate {
     struct timespec now;
-    if (!progress->enabled || progress->total <= 0 || clock_gettime(CLOCK_MONOTONIC, &now)) return;
-    const double elapsed = seconds_between(&progress->started, &now);
-    if (elapsed < 1 || seconds_between(&progress->last_drawn, &now) < 0.1) return;
-    progress->last_drawn = now;
-    double fraction = (double)progress->done / (double)progress->total;
-    if (fraction > 1) fraction = 1;
-    char bar[CELLS + 1], rate[16], left[24] = "?";
+    double elapsed, fraction;
+    char left[24];
+} estimate;
+
+/* out = 0 if nothing is known. */
+static int make_estimate(const cli_progress *progress, estimate *e) {
+    if (progress->total <= 0 || clock_gettime(CLOCK_MONOTONIC, &e->now)) return 0;
+    e->elapsed = seconds_between(&progress->started, &e->now);
+    e->fraction = (double)progress->done / (double)progress->total;
+    if (e->fraction > 1) e->fraction = 1;
+    snprintf(e->left, sizeof e->left, "?");
+    if (e->fraction > 0) format_duration(e->elapsed * (1 - e->fraction) / e->fraction, e->left);
+    return 1;
+}
+
+static void draw_bar(const cli_progress *progress, const estimate *e) {
+    enum { CELLS = 24 };
+    char bar[CELLS + 1], count[16], rate[48] = "";
     for (int i = 0; i < CELLS; i++)
-        bar[i] = i < (int)(fraction * CELLS) ? '#' : '.';
+        bar[i] = i < (int)(e->fraction * CELLS) ? '#' : '.';
     bar[CELLS] = 0;
-    if (fraction > 0) format_duration(elapsed * (1 - fraction) / fraction, left);
-    fprintf(stderr, "%s%s [%s] %3d%%  %s %s/s  %s left", ERASE, progress->label, bar, (int)(100 * fraction),
-            cli_format_count((double)progress->done / elapsed, rate), progress->unit, left);
+    if (progress->unit)
+        snprintf(rate, sizeof rate, "  %s %s/s", cli_format_count((double)progress->done / e->elapsed, count),
+                 progress->unit);
+    fprintf(stderr, "%s%s [%s] %3d%%%s  %s left", ERASE, progress->label, bar, (int)(100 * e->fraction), rate, e->left);
     (void)fflush(stderr);
     bar_drawn = 1;
+}
+
+static void print_line(cli_progress *progress, const estimate *e) {
+    progress->last_drawn = e->now;
+    fprintf(stderr, "gyre: %s: %d%%, %s left\n", progress->label, (int)(100 * e->fraction), e->left);
+}
+
+/* Draws nothing in the first second: most commands are done by then. */
+static void draw(cli_progress *progress) {
+    enum { SECONDS_BETWEEN_LINES = 10 };
+    estimate e;
+    if (!(progress->enabled || progress->lines) || !make_estimate(progress, &e)) return;
+    const double since = seconds_between(&progress->last_drawn, &e.now);
+    if (progress->enabled && e.elapsed >= 1 && since >= 0.1) {
+        progress->last_drawn = e.now;
+        draw_bar(progress, &e);
+    } else if (progress->lines && since >= SECONDS_BETWEEN_LINES)
+        print_line(progress, &e);
 }
 
 void cli_progress_step(void *progress, int64_t step, int64_t all) {
@@ -89,6 +122,13 @@ void cli_progress_set(cli_progress *progress, int64_t done) {
     (void)pthread_mutex_lock(&progress->lock);
     progress->done = done;
     draw(progress);
+    (void)pthread_mutex_unlock(&progress->lock);
+}
+
+void cli_progress_mark(cli_progress *progress) {
+    estimate e;
+    (void)pthread_mutex_lock(&progress->lock);
+    if (progress->lines && make_estimate(progress, &e)) print_line(progress, &e);
     (void)pthread_mutex_unlock(&progress->lock);
 }
 

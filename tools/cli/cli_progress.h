@@ -1,4 +1,5 @@
-/* cli_progress.h: a progress bar on stderr, drawn if that is a terminal and the work takes longer than a second. */
+/* cli_progress.h: a progress bar on stderr, drawn if that is a terminal and the work takes longer than a second.  Work of
+ * minutes prints lines instead where stderr is no terminal. */
 #ifndef GYRE_TOOLS_CLI_PROGRESS_H
 #define GYRE_TOOLS_CLI_PROGRESS_H
 #include <pthread.h>
@@ -8,14 +9,19 @@
 
 typedef struct cli_progress {
     pthread_mutex_t lock;
-    const char *unit; /* of the rate: "tokens" */
+    const char *unit; /* of the rate: "tokens"; NULL = no rate is shown */
     char label[64];
     int64_t done, total;
     int enabled; /* 1: stderr is a terminal */
+    int lines;   /* 1: it is none, and a line is printed now and then */
     struct timespec started, last_drawn;
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all);
+/* From now on prints lines, "gyre: LABEL: 34%, 1:12 left", if stderr is no terminal: one every ten seconds of work. */
+void cli_progress_lines(cli_progress *progress);
+/* A part of the work is done: prints such a line now. */
+void cli_progress_mark(cli_progress *progress);
 /* Sets the text before the bar: "step 120, loss 1.52". */
 void cli_progress_label(cli_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Adds `step` to the amount done.  Callable from any thread.  Has the type of the library's progress callbacks; ignores

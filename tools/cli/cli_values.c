@@ -72,7 +72,7 @@ int cli_choice(const char *option, const char *text, const char *const *names, i
     char known[256] = "";
     for (int i = 0, used = 0; i < count && used < (int)sizeof known; i++)
         used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", names[i]);
-    cli_usage_error("%s: \"%s\" is none of %s", option, text, known);
+    cli_usage_error("%s: \"%s\" is not one of %s", option, text, known);
 }
 
 uint64_t cli_seed(const char *text) {

@@ -50,7 +50,8 @@ static gyre_status parse_modifier(const char *text, size_t length, method *m, gy
     if (length == strlen("resonance") && strncmp(text, "resonance", length) == 0) flag = &m->resonance;
     if (length == strlen("logn") && strncmp(text, "logn", length) == 0) flag = &m->logn;
     if (!flag)
-        return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" is none of " METHOD_MODIFIERS, m->label, (int)length, text);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" is not one of " METHOD_MODIFIERS, m->label, (int)length,
+                         text);
     if (*flag) return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" stands twice", m->label, (int)length, text);
     *flag = 1;
     return GYRE_OK;

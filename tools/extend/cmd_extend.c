@@ -102,7 +102,7 @@ static _Noreturn void unknown_layers(const gyre_reading *reading, const char *na
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", reading->groups[i]->name);
     }
-    cli_usage_error("--layer-type: \"%s\" is none of this model's: %s", name, list);
+    cli_usage_error("--layer-type: \"%s\" is not one of this model's: %s", name, list);
 }
 
 static double first_nonzero(double a, double b, double c) {

@@ -111,48 +111,38 @@ static gyre_status open_texts(lab *l, gyre_error *err) {
 }
 
 /* -- the work -- */
-/* out = tokens that a row reads if none of its cells is known; for the progress bar. */
-static int64_t row_tokens(const lab_plan *p) {
-    int64_t sum = 0;
-    for (int c = 0; c < LAB_CONTEXTS; c++)
-        sum += (lab_plan_windows(p, c, 0, NULL) + (p->trials + GYRE_PASSKEY_KEYS - 1) / GYRE_PASSKEY_KEYS) * p->contexts[c];
-    return sum;
+/* Rows are listed before they are measured: the columns of the tables must fit their names. */
+static void name_rows(lab *l) {
+    for (int i = 0; i < l->plan.encodings_count; i++)
+        snprintf(l->encodings[i].name, sizeof l->encodings[i].name, "%s", l->plan.encodings[i].name);
+    for (int m = 0; m < LAB_METHODS; m++) {
+        snprintf(l->methods[m].name, sizeof l->methods[m].name, "%s", l->plan.methods[m].label);
+        snprintf(l->tuned[m].name, sizeof l->tuned[m].name, "%s", l->plan.methods[m].label);
+    }
 }
 
-static int64_t run_tokens(const gyre_train_options *o) {
-    return o->steps * o->batch * o->context;
-}
-
-static int64_t all_tokens(const lab *l) {
-    const lab_plan *p = &l->plan;
-    const int64_t tuned = p->rope >= 0 ? LAB_TUNED : 0, methods = p->rope >= 0 ? 2 * LAB_METHODS : 0;
-    const int64_t trained = l->work ? p->encodings_count * run_tokens(&p->run) + tuned * run_tokens(&p->tune) : 0;
-    return p->seeds * (trained + (p->encodings_count + methods) * row_tokens(p));
-}
-
-static gyre_status measure_row(lab *l, const lab_measurement *subject, const char *name, lab_row *row, gyre_error *err) {
-    const int64_t before = l->progress.done;
-    snprintf(row->name, sizeof row->name, "%s", name);
+/* Measures a row, and prints it if all seeds are known. */
+static gyre_status measure_row(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err) {
     const gyre_status status = lab_measure(l, subject, row, err);
-    cli_progress_set(&l->progress, before + row_tokens(&l->plan));
-    return status;
+    if (status) return status;
+    cli_progress_mark(&l->progress);
+    return l->common.json ? GYRE_OK : lab_print_rows(l, stdout, err);
 }
 
 /* *rope = the RoPE model, which the methods are measured on; the caller frees it. */
-static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[METHOD_LABEL + 16],
-                                     gyre_error *err) {
+static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[LAB_NAME], gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int i = 0; i < l->plan.encodings_count && !status; i++) {
         const lab_model_spec wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
         gyre_model *model = NULL;
-        char name[METHOD_LABEL + 16];
+        char name[LAB_NAME];
         status = lab_load_model(l, &wanted, &model, name, err);
         if (status) break;
         const lab_measurement subject = {model, name, &gyre_model_get_config(model)->position, &l->plan.methods[0], seed};
-        status = measure_row(l, &subject, l->plan.encodings[i].name, &l->encodings[i], err);
+        status = measure_row(l, &subject, &l->encodings[i], err);
         if (i == l->plan.rope && !status) {
             *rope = model;
-            snprintf(rope_name, METHOD_LABEL + 16, "%s", name);
+            snprintf(rope_name, LAB_NAME, "%s", name);
         } else
             gyre_model_free(model);
     }
@@ -164,17 +154,17 @@ static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base,
     gyre_status status = GYRE_OK;
     for (int m = 0; m < LAB_METHODS && !status; m++) {
         const lab_measurement subject = {base, base_name, position, &l->plan.methods[m], seed};
-        status = measure_row(l, &subject, l->plan.methods[m].label, &l->methods[m], err);
+        status = measure_row(l, &subject, &l->methods[m], err);
     }
     for (int t = 0; t < LAB_TUNED && !status; t++) {
         const lab_model_spec wanted = {.seed = seed, .tuned = t, .base = base};
         gyre_model *model = NULL;
-        char name[METHOD_LABEL + 16];
+        char name[LAB_NAME];
         status = lab_load_model(l, &wanted, &model, name, err);
         for (int m = 0; m < LAB_METHODS && !status; m++) {
             if (l->plan.tuned_of[m] != t) continue;
             const lab_measurement subject = {model, name, position, &l->plan.methods[m], seed};
-            status = measure_row(l, &subject, l->plan.methods[m].label, &l->tuned[m], err);
+            status = measure_row(l, &subject, &l->tuned[m], err);
         }
         gyre_model_free(model);
     }
@@ -199,13 +189,34 @@ static gyre_status work(lab *l, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t seed = 0; seed < l->plan.seeds && !status; seed++) {
         gyre_model *rope = NULL;
-        char name[METHOD_LABEL + 16];
+        char name[LAB_NAME];
         status = measure_encodings(l, seed, &rope, name, err);
-        if (!status && rope) status = measure_methods(l, seed, rope, name, err);
         if (!status && rope && seed == 0) status = describe_methods(l, &gyre_model_get_config(rope)->position, err);
+        if (!status && rope) status = measure_methods(l, seed, rope, name, err);
         gyre_model_free(rope);
     }
     return status;
+}
+
+/* Prints and writes what was measured.  out = the exit status. */
+static int show(lab *l) {
+    gyre_error err = {0};
+    if (l->common.json) {
+        if (lab_print_json(l, stdout)) return CLI_FAILED;
+    } else if (lab_print_rows(l, stdout, &err)) {
+        return cli_fail_error(&err);
+    } else if (lab_print_end(l, stdout)) {
+        return CLI_FAILED;
+    }
+    if (lab_write_report(l, &err)) return cli_fail_error(&err);
+    if (!l->common.json) printf("report: %s\n", l->run.report);
+    return 0;
+}
+
+static int fail_stopped(const lab *l) {
+    return cli_fail("stopped: %d of %d rows are complete, the others are missing here and in the report%s (%s)",
+                    lab_rows_done(l), lab_rows_count(l), l->work ? "; the same command goes on from here" : "",
+                    l->work ? l->work : "gyre lab");
 }
 
 static int run(lab *l) {
@@ -216,22 +227,21 @@ static int run(lab *l) {
     if (!status && l->work) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, "cells.jsonl", &err);
     if (!status) {
-        cli_progress_begin(&l->progress, "gyre lab", "tokens", all_tokens(l));
+        name_rows(l);
+        cli_progress_begin(&l->progress, "gyre lab", NULL, lab_cost_all(l));
+        cli_progress_lines(&l->progress);
         status = work(l, &err);
         cli_progress_end(&l->progress);
     }
     l->seconds = cli_seconds() - started;
-    int exit_status = 0;
-    if (!status) {
-        exit_status = l->common.json ? lab_print_json(l, stdout) : lab_print(l, stdout);
-        status = lab_write_report(l, &err);
-        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->run.report);
-    }
+    l->stopped = status && cli_interrupted();
+    int exit_status = status && !(l->stopped && lab_row_begun(&l->encodings[0])) ? cli_fail_error(&err) : show(l);
+    if (!exit_status && l->stopped) exit_status = fail_stopped(l);
     for (int m = 0; m < LAB_METHODS; m++)
         gyre_encoding_free(l->maps[m]);
     journal_close(&l->memo);
     gyre_text_free(&l->all);
-    return status ? cli_fail_error(&err) : exit_status;
+    return exit_status;
 }
 
 /* -- options after parsing -- */

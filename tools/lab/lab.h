@@ -2,7 +2,10 @@
  *
  *     lab_plan.c     what is trained and measured
  *     lab_runs.c     the models: bundled, trained before, or trained now
+ *     lab_bundled.c  where the bundled models are
  *     lab_cells.c    the measurements
+ *     lab_cost.c     how much work that is, for the estimate of the remaining time
+ *     lab_rows.c     prints each row as soon as it is known
  *     lab_tables.c, lab_report.c    the output */
 #ifndef GYRE_TOOLS_LAB_H
 #define GYRE_TOOLS_LAB_H
@@ -21,7 +24,10 @@ enum {
     LAB_SEEDS = 5,
     LAB_BUCKETS = 64,
     LAB_REGIONS = 8,
-    LAB_PATH = 4096
+    LAB_PATH = 4096,
+    LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, /* of a table */
+    LAB_KEY = 200,
+    LAB_NAME = METHOD_LABEL + 16
 };
 
 /* -- the plan -- */
@@ -57,6 +63,7 @@ int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *s
 
 /* -- the results -- */
 typedef struct lab_cell {
+    int measured;         /* 0: the run was stopped before */
     int known;            /* 0: the encoding ends before this context */
     double nats, passkey; /* nats per byte; fraction of keys found */
     int64_t scored, trials;
@@ -65,11 +72,19 @@ typedef struct lab_cell {
 typedef struct lab_row {
     char name[METHOD_LABEL];
     lab_cell cells[LAB_SEEDS][LAB_CONTEXTS];
+    int64_t seeds_done; /* whose cells are all measured */
     int rotates;
     gyre_scaling_parts parts;        /* at the longest context */
     int64_t positions;               /* context of by_position; 0 = none */
     double by_position[LAB_BUCKETS]; /* nats per byte of the first seed at the longest context of the row */
 } lab_row;
+
+/* What has been printed of the tables.  Row `next` of the table of encodings (table 0) or of methods (1) comes next. */
+typedef struct lab_printed {
+    int table;
+    int64_t next, width[LAB_COLUMNS];
+    int has_head;
+} lab_printed;
 
 typedef struct lab {
     cli_options common;
@@ -82,7 +97,10 @@ typedef struct lab {
     gyre_text all, train, held_out; /* train and held_out are parts of `all`; for bundled models held_out is all of it */
     line_journal memo;              /* cells measured so far */
     char memo_path[LAB_PATH];
-    cli_progress progress;
+    cli_progress progress; /* counts costs */
+    int64_t token_cost;    /* of the cell that is measured */
+    lab_printed printed;
+    int stopped;   /* by Ctrl-C: some cells are not measured */
     cli_lock lock; /* of the work folder */
     char command[1024];
     double seconds;
@@ -90,12 +108,18 @@ typedef struct lab {
     lab_row encodings[MAX_VARIANTS], methods[LAB_METHODS], tuned[LAB_METHODS];
 } lab;
 
-/* Mean, minimum and maximum of a cell over the seeds.  known 0: it is 0 for any seed. */
+/* Mean, minimum and maximum of a cell over the seeds that are measured.  measured: how many are.  known 0: it is 0 for any of
+ * them. */
 typedef struct lab_spread {
-    int known;
+    int measured, known;
     double perplexity, min, max, passkey, passkey_min, passkey_max;
 } lab_spread;
 lab_spread lab_cell_spread(const lab *l, const lab_row *row, int context);
+/* out = the rows of the encodings, the methods and the fine-tuned models; and how many of them have all cells. */
+int lab_rows_count(const lab *l);
+int lab_rows_done(const lab *l);
+/* out = 1 if any cell of the row is measured. */
+int lab_row_begun(const lab_row *row);
 
 /* -- the work -- */
 /* Names a model: the base model of `encoding`, or if that is NULL, fine-tuned model number `tuned`, made from `base`. */
@@ -106,12 +130,16 @@ typedef struct lab_model_spec {
     const gyre_model *base;
 } lab_model_spec;
 /* Opens the model, or trains it, from a checkpoint if there is one.  name = its name in the journal. */
-gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[METHOD_LABEL + 16],
-                           gyre_error *err);
+gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[LAB_NAME], gyre_error *err);
+/* Writes the name of a model: "rope" or "rope-tuned-yarn-16"; in a work folder followed by the seed. */
+void lab_model_name(const lab *l, const lab_model_spec *wanted, char name[LAB_NAME]);
 /* *out = the model `name` of the work folder.  If it is not finished, trains it with the options o from the weights of `start`
  * (or NULL), or from its checkpoint. */
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                             gyre_error *err);
+/* path = the folder of the bundled model `name`: beside the sources of this build, or where the command is installed.
+ * Errors: EINVAL (too long). */
+gyre_status lab_bundled_path(const char *name, char path[LAB_PATH], gyre_error *err);
 /* Sets model->position to the encoding for a model of these sizes in this plan. */
 gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err);
 /* Creates the work folder, or checks that it belongs to this plan and text.  Errors: EINVAL (it does not), EIO, EFORMAT. */
@@ -134,8 +162,27 @@ typedef struct lab_measurement {
 } lab_measurement;
 /* Fills in row->cells[seed][*]. */
 gyre_status lab_measure(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err);
+/* out = 1 if the loss by position is measured at context number c: at the longest, and at the trained one in case the
+ * encoding ends there. */
+int lab_has_positions(int64_t seed, int c);
+/* Writes what the cell of this encoding at context number c depends on.  Cells of equal keys are measured once. */
+void lab_cell_key(const lab *l, const lab_measurement *subject, const gyre_encoding *encoding, int c, char key[LAB_KEY]);
 
-int lab_print(const lab *l, FILE *file);
+/* -- the cost of it -- */
+/* Costs are in multiply-adds of a layer, per channel.  out = that of all models and cells that are not known yet. */
+int64_t lab_cost_all(lab *l);
+/* out = that of a token in a window of context number c; of a cell; of a token in training. */
+int64_t lab_cost_token(const lab *l, int c);
+int64_t lab_cost_cell(const lab *l, int c);
+int64_t lab_cost_trained(const lab *l, const gyre_train_options *o);
+/* The progress callback of a cell: ctx is the lab.  Adds `tokens` times l->token_cost. */
+void lab_cost_step(void *ctx, int64_t tokens, int64_t all);
+
+/* -- the output -- */
+/* Prints the rows that are complete and not printed yet; of a stopped run, every row that was begun. */
+gyre_status lab_print_rows(lab *l, FILE *file, gyre_error *err);
+/* Prints what follows the rows. */
+int lab_print_end(const lab *l, FILE *file);
 int lab_print_json(const lab *l, FILE *file);
 gyre_status lab_write_report(const lab *l, gyre_error *err);
 

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_SIZE = 200 };
-
 typedef struct entry {
     lab_cell cell;
     int64_t positions; /* context of by_position; 0 = not measured */
@@ -92,6 +90,19 @@ static void name_rotation(const gyre_encoding *encoding, char *out, size_t size)
                  c->rope.far_factor, (int)c->query.temperature, (long long)c->query.reference_length);
 }
 
+int lab_has_positions(int64_t seed, int c) {
+    return seed == 0 && (c == 0 || c == LAB_CONTEXTS - 1);
+}
+
+void lab_cell_key(const lab *l, const lab_measurement *s, const gyre_encoding *encoding, int c, char key[LAB_KEY]) {
+    const int64_t length = l->plan.contexts[c];
+    char rotation[80];
+    name_rotation(encoding, rotation, sizeof rotation);
+    snprintf(key, LAB_KEY, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->name,
+             frequencies_hash(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
+             l->held_out.hash, lab_has_positions(s->seed, c), rotation);
+}
+
 static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int64_t context,
                                    entry *e, gyre_error *err) {
     gyre_passkey_options o = GYRE_INIT(gyre_passkey_options);
@@ -100,8 +111,8 @@ static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_
     o.trials = l->plan.trials;
     o.keys = GYRE_PASSKEY_KEYS;
     o.seed = 1;
-    o.progress = cli_progress_step;
-    o.progress_ctx = &l->progress;
+    o.progress = lab_cost_step;
+    o.progress_ctx = l;
     const gyre_status status = gyre_passkey(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
     if (status) return status;
     e->cell.passkey = (double)r.right / (double)r.trials;
@@ -118,8 +129,9 @@ static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding
     o.context = context;
     o.windows = lab_plan_windows(&l->plan, c, l->held_out.count, starts);
     o.starts = starts;
-    o.progress = cli_progress_step;
-    o.progress_ctx = &l->progress;
+    o.progress = lab_cost_step;
+    o.progress_ctx = l;
+    l->token_cost = lab_cost_token(l, c);
     if (e->positions) {
         o.by_position = e->by_position;
         o.buckets = LAB_BUCKETS;
@@ -137,19 +149,15 @@ static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding
     return GYRE_OK;
 }
 
-/* positions 1: with the loss by position. */
-static gyre_status find_or_measure(lab *l, const lab_measurement *s, int context, int positions, entry *e, gyre_error *err) {
+static gyre_status find_or_measure(lab *l, const lab_measurement *s, int context, entry *e, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     const int64_t length = l->plan.contexts[context];
     gyre_status status = method_encoding(s->method, s->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
     if (status) return status;
-    char key[KEY_SIZE], rotation[80];
-    name_rotation(encoding, rotation, sizeof rotation);
-    snprintf(key, sizeof key, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->name,
-             frequencies_hash(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
-             l->held_out.hash, positions, rotation);
+    char key[LAB_KEY];
+    lab_cell_key(l, s, encoding, context, key);
     if (!read_entry(journal_find(&l->memo, key), e)) {
-        *e = (entry){.positions = positions ? length : 0};
+        *e = (entry){.positions = lab_has_positions(s->seed, context) ? length : 0};
         status = measure(l, s, encoding, context, e, err);
         if (!status) status = lab_memo_add(l, key, line_of(key, e), err);
     }
@@ -160,30 +168,32 @@ static gyre_status find_or_measure(lab *l, const lab_measurement *s, int context
 gyre_status lab_measure(lab *l, const lab_measurement *s, lab_row *row, gyre_error *err) {
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         entry e;
-        /* The loss by position is measured at the longest context, and at the trained one in case the encoding ends there. */
-        const int positions = s->seed == 0 && (c == 0 || c == LAB_CONTEXTS - 1);
         cli_progress_label(&l->progress, "%s at %lld", row->name, (long long)l->plan.contexts[c]);
-        const gyre_status status = cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab")
-                                                     : find_or_measure(l, s, c, positions, &e, err);
+        const gyre_status status =
+            cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab") : find_or_measure(l, s, c, &e, err);
         if (status) return status;
         row->cells[s->seed][c] = e.cell;
+        row->cells[s->seed][c].measured = 1;
         if (e.positions && s->seed == 0) {
             row->positions = e.positions;
             memcpy(row->by_position, e.by_position, sizeof row->by_position);
         }
     }
+    row->seeds_done++;
     return GYRE_OK;
 }
 
 lab_spread lab_cell_spread(const lab *l, const lab_row *row, int context) {
     lab_spread s = {.known = 1, .min = INFINITY, .max = 0, .passkey_min = INFINITY, .passkey_max = 0};
     double nats = 0;
-    for (int64_t i = 0; i < l->plan.seeds; i++) {
+    for (int64_t i = 0; i < l->plan.seeds; i++) /* seeds are measured in order */
+        s.measured += row->cells[i][context].measured;
+    for (int64_t i = 0; i < s.measured; i++) {
         const lab_cell *one = &row->cells[i][context];
         const double perplexity = exp(one->nats);
         s.known = s.known && one->known;
-        nats += one->nats / (double)l->plan.seeds;
-        s.passkey += one->passkey / (double)l->plan.seeds;
+        nats += one->nats / (double)s.measured;
+        s.passkey += one->passkey / (double)s.measured;
         s.min = fmin(s.min, perplexity);
         s.max = fmax(s.max, perplexity);
         s.passkey_min = fmin(s.passkey_min, one->passkey);

@@ -27,6 +27,7 @@ typedef struct figures {
 /* -- charts by context -- */
 static void context_line(figures *f, const lab_row *row, int passkey) {
     lines *l = f->lines;
+    if (!lab_row_begun(row)) return;
     const int64_t i = l->count++;
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         const lab_spread s = lab_cell_spread(f->lab, row, c);
@@ -44,7 +45,9 @@ static void context_line(figures *f, const lab_row *row, int passkey) {
                                         .high = spread ? l->high[i] : NULL};
 }
 
+/* Draws nothing if no row was begun: the run was stopped. */
 static void draw(figures *f, gyre_report_chart *chart, const char *caption) {
+    if (!f->lines->count) return;
     chart->series = f->lines->series;
     chart->series_count = f->lines->count;
     (void)gyre_report_page_chart(f->page, chart, caption); /* the page keeps the first error */
@@ -214,9 +217,17 @@ static void spread_part(figures *f) {
     (void)gyre_report_page_details_end(f->page);
 }
 
+static void stopped_note(figures *f) {
+    char text[160];
+    snprintf(text, sizeof text, "The run was stopped: %d of %d rows are complete. A dot is a cell that was not measured.",
+             lab_rows_done(f->lab), lab_rows_count(f->lab));
+    (void)gyre_report_page_paragraph(f->page, text);
+}
+
 static void encodings_part(figures *f) {
     const lab *l = f->lab;
     (void)gyre_report_page_section(f->page, "Train short, test long");
+    if (l->stopped) stopped_note(f);
     lab_table_encodings(l, f->table);
     (void)gyre_report_page_table(f->page, &f->table->table);
     for (int passkey = 0; passkey < 2; passkey++) {
@@ -266,7 +277,7 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
     if (f.lines && f.table) {
         introduction(&f);
         encodings_part(&f);
-        if (l->plan.rope >= 0)
+        if (l->maps[LAB_METHODS - 1])
             status = methods_part(&f);
         else
             spread_part(&f);

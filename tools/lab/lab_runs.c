@@ -84,7 +84,7 @@ static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const cha
         const int64_t step = gyre_trainer_steps(t);
         cli_progress_label(&l->progress, "%s: step %lld of %lld, loss %.3f", name, (long long)step, (long long)o->steps,
                            loss);
-        cli_progress_step(&l->progress, o->batch * o->context, 0);
+        cli_progress_step(&l->progress, o->batch * o->context * lab_cost_trained(l, o), 0);
         if (status || step == o->steps) break;
         if (step % SAVE_EVERY == 0 || cli_interrupted()) status = gyre_trainer_save(t, path, err);
         if (!status && cli_interrupted())
@@ -117,15 +117,14 @@ static gyre_status options_of(const lab *l, const lab_model_spec *w, gyre_train_
     return GYRE_OK;
 }
 
-/* Writes "rope" or "rope-tuned-yarn-16"; in a work folder followed by the seed. */
-static void name_model(const lab *l, const lab_model_spec *w, char name[METHOD_LABEL + 16]) {
+void lab_model_name(const lab *l, const lab_model_spec *w, char name[LAB_NAME]) {
     char label[METHOD_LABEL];
     snprintf(label, sizeof label, "%s", w->encoding ? w->encoding->name : l->plan.tuned[w->tuned].label);
     for (char *c = label; *c; c++)
         if (*c == ':' || *c == '+') *c = '-';
-    snprintf(name, METHOD_LABEL + 16, "%s%s", w->encoding ? "" : "rope-tuned-", label);
+    snprintf(name, LAB_NAME, "%s%s", w->encoding ? "" : "rope-tuned-", label);
     const size_t used = strlen(name);
-    if (l->work) snprintf(name + used, METHOD_LABEL + 16 - used, "-s%lld", (long long)w->seed + 1);
+    if (l->work) snprintf(name + used, LAB_NAME - used, "-s%lld", (long long)w->seed + 1);
 }
 
 static int is_finished(const char *path) {
@@ -136,16 +135,11 @@ static int is_finished(const char *path) {
     return access(file, F_OK) != 0;
 }
 
-/* out = the folder of the bundled models: beside the sources of this build, or where they were installed. */
-static const char *bundled_folder(void) {
-    return access(GYRE_MODELS_SOURCE "/rope/" GYRE_CONFIG_FILE, R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
-}
-
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                             gyre_error *err) {
     char path[PATH_MAX], moments[PATH_MAX + 32];
     const gyre_text *text = o->task == GYRE_TASK_TEXT ? &l->train : NULL;
-    const int64_t per_step = o->batch * o->context;
+    const int64_t per_step = o->batch * o->context * lab_cost_trained(l, o);
     const int n = snprintf(path, sizeof path, "%s/%s", l->work, name);
     if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
     if (is_finished(path)) {
@@ -162,9 +156,8 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
     return status ? status : gyre_model_open_to_train(out, path, err);
 }
 
-gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[METHOD_LABEL + 16],
-                           gyre_error *err) {
-    name_model(l, wanted, name);
+gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[LAB_NAME], gyre_error *err) {
+    lab_model_name(l, wanted, name);
     if (l->work) {
         gyre_train_options o;
         gyre_encoding *made = NULL;
@@ -173,8 +166,7 @@ gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **ou
         gyre_encoding_free(made);
         return status;
     }
-    char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/%s", bundled_folder(), name);
-    if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
-    return gyre_model_open_to_train(out, path, err);
+    char path[LAB_PATH];
+    const gyre_status status = lab_bundled_path(name, path, err);
+    return status ? status : gyre_model_open_to_train(out, path, err);
 }

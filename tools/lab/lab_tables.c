@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FIRST = 1, PARTS = 3 };
+static const char NOT_MEASURED[] = ".";
 
 /* -- tables -- */
 static double heat_of(double value, double trained) {
@@ -20,6 +20,10 @@ static void add_row(const lab *l, lab_table *t, const lab_row *row) {
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         const lab_spread s = lab_cell_spread(l, row, c);
         gyre_report_cell *two = &cells[FIRST + 2 * c];
+        if (!s.measured) {
+            two[0] = two[1] = gyre_report_cell_text(NOT_MEASURED);
+            continue;
+        }
         two[0] = s.known ? gyre_report_cell_number(s.perplexity) : gyre_report_cell_missing();
         two[0].heat = s.known ? heat_of(s.perplexity, trained.perplexity) : 0;
         two[1] = s.known ? gyre_report_cell_number(100 * s.passkey) : gyre_report_cell_missing();
@@ -56,7 +60,9 @@ static void begin(const lab *l, lab_table *t, const char *first, int has_parts) 
 void lab_table_encodings(const lab *l, lab_table *t) {
     begin(l, t, "encoding", 0);
     t->table.caption = "Train short, test long: perplexity per byte and passkeys found, by context in bytes";
-    t->table.note = "A dash: the encoding ends before that context (a learned table has no rows there).";
+    t->table.note = l->stopped ? "A dash: the encoding ends before that context (a learned table has no rows there).  A "
+                                 "dot: not measured, because the run was stopped."
+                               : "A dash: the encoding ends before that context (a learned table has no rows there).";
     for (int i = 0; i < l->plan.encodings_count; i++)
         add_row(l, t, &l->encodings[i]);
 }
@@ -77,7 +83,9 @@ void lab_table_methods(const lab *l, lab_table *t) {
 
 /* -- minimum and maximum over the seeds -- */
 static void spread_text(const lab_spread *s, char *out, size_t size) {
-    if (s->known)
+    if (!s->measured)
+        snprintf(out, size, "%s", NOT_MEASURED);
+    else if (s->known)
         snprintf(out, size, "%.2f..%.2f", s->min, s->max);
     else
         snprintf(out, size, "-");
@@ -91,7 +99,11 @@ static void add_spread(const lab *l, lab_table *t, const lab_row *row) {
         const lab_spread s = lab_cell_spread(l, row, c);
         char *ppl = t->texts[at][2 * c], *key = t->texts[at][2 * c + 1];
         spread_text(&s, ppl, sizeof t->texts[0][0]);
-        snprintf(key, sizeof t->texts[0][0], s.known ? "%.0f..%.0f" : "-", 100 * s.passkey_min, 100 * s.passkey_max);
+        snprintf(key, sizeof t->texts[0][0],
+                 !s.measured ? NOT_MEASURED
+                 : s.known   ? "%.0f..%.0f"
+                             : "-",
+                 100 * s.passkey_min, 100 * s.passkey_max);
         cells[FIRST + 2 * c] = gyre_report_cell_text(ppl);
         cells[FIRST + 2 * c + 1] = gyre_report_cell_text(key);
     }
@@ -124,26 +136,17 @@ void lab_describe_text(const lab *l, char *out, size_t size) {
 }
 
 /* -- text -- */
-static gyre_status print_table(const lab_table *t, FILE *file, gyre_error *err) {
-    const gyre_status status = gyre_report_table_print(&t->table, file, isatty(fileno(file)), err);
-    if (!status) fputc('\n', file);
-    return status;
-}
-
-int lab_print(const lab *l, FILE *file) {
+int lab_print_end(const lab *l, FILE *file) {
     gyre_error err = {0};
-    lab_table *t = malloc(sizeof *t);
-    if (!t) return cli_fail("tables: out of memory (gyre lab)");
-    lab_table_encodings(l, t);
-    gyre_status status = print_table(t, file, &err);
-    if (l->plan.rope >= 0) lab_table_methods(l, t);
-    if (!status && l->plan.rope >= 0) status = print_table(t, file, &err);
-    if (!status && l->plan.seeds > 1) {
+    if (l->plan.seeds > 1) {
+        lab_table *t = malloc(sizeof *t);
+        if (!t) return cli_fail("tables: out of memory (gyre lab)");
         lab_table_spread(l, t);
-        status = print_table(t, file, &err);
+        const gyre_status status = gyre_report_table_print(&t->table, file, cli_use_color(file), &err);
+        free(t);
+        if (status) return cli_fail_error(&err);
+        fputc('\n', file);
     }
-    free(t);
-    if (status) return cli_fail_error(&err);
     char text[160];
     lab_describe_text(l, text, sizeof text);
     fprintf(file, "%s models, measured on %s; %.0f s\n", l->plan.preset, text, l->seconds);
@@ -173,20 +176,24 @@ static json_t *row_json(const lab *l, const lab_row *row) {
     return json;
 }
 
+/* The rows that were begun. */
 static json_t *rows_json(const lab *l, const lab_row *rows, int count) {
     json_t *array = json_array();
     for (int i = 0; i < count; i++)
-        json_array_append_new(array, row_json(l, &rows[i]));
+        if (lab_row_begun(&rows[i])) json_array_append_new(array, row_json(l, &rows[i]));
     return array;
 }
 
 int lab_print_json(const lab *l, FILE *file) {
     const int methods = l->plan.rope >= 0 ? LAB_METHODS : 0;
-    return cli_json_write(file, json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset",
-                                          l->plan.preset, "trained_length", (json_int_t)l->plan.trained, "seeds",
-                                          (json_int_t)l->plan.seeds, "text", "hash", cli_json_hash(l->all.hash), "bytes",
-                                          (json_int_t)l->all.count, "held_out", (json_int_t)l->held_out.count, "seconds",
-                                          l->seconds, "report", l->run.report, "encodings",
-                                          rows_json(l, l->encodings, l->plan.encodings_count), "methods",
-                                          rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods)));
+    json_t *root = json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset,
+                             "trained_length", (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds, "text",
+                             "hash", cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count, "held_out",
+                             (json_int_t)l->held_out.count, "seconds", l->seconds, "report", l->run.report, "encodings",
+                             rows_json(l, l->encodings, l->plan.encodings_count), "methods",
+                             rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods));
+    if (root && l->stopped)
+        json_object_set_new(root, "stopped",
+                            json_pack("{s:i, s:i}", "rows_complete", lab_rows_done(l), "rows", lab_rows_count(l)));
+    return cli_json_write(file, root);
 }

@@ -212,12 +212,14 @@ static int64_t all_tokens(const task_lab *t) {
     for (int p = 0; p < t->points; p++)
         if (!p || t->length[p] != t->length[p - 1]) row += t->length[p] * t->sequences;
     return t->lab->plan.seeds * t->rules *
-           (t->lab->plan.encodings_count * o->steps * o->batch * o->context + t->rows_count * row);
+           (t->lab->plan.encodings_count * o->steps * o->batch * o->context * lab_cost_trained(t->lab, o) +
+            t->rows_count * row);
 }
 
 static gyre_status work(task_lab *t, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    cli_progress_begin(&t->lab->progress, "gyre lab", "tokens", all_tokens(t));
+    cli_progress_begin(&t->lab->progress, "gyre lab", NULL, all_tokens(t));
+    cli_progress_lines(&t->lab->progress);
     for (int64_t seed = 0; seed < t->lab->plan.seeds; seed++)
         for (int rule = 0; rule < t->rules; rule++)
             for (int e = 0; e < t->lab->plan.encodings_count && !status; e++)

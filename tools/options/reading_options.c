@@ -42,5 +42,5 @@ void reading_check_layer_type(const char *layer_type, const gyre_reading *one, c
                 used +=
                     (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", reading->groups[i]->name);
     }
-    cli_usage_error("--layer-type: \"%s\" is none of %s", layer_type, known);
+    cli_usage_error("--layer-type: \"%s\" is not one of %s", layer_type, known);
 }

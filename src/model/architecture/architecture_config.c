@@ -48,7 +48,7 @@ static int64_t read_head_dim(const gyre_scope *s, const gyre_architecture *a) {
     const int64_t family_dim = family ? family->head_dim : 0;
     const int64_t dim = gyre_scope_integer(s, "head_dim", 1, family_dim ? family_dim : a->model_dim / a->heads);
     if (!gyre_scope_value(s, "head_dim") && !family_dim && a->model_dim % a->heads != 0)
-        gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and the width is no multiple of the heads");
+        gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and the width is not a multiple of the heads");
     if (dim < 1 || dim > MAX_DIM / a->heads) gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "%lld", (long long)dim);
     return dim;
 }

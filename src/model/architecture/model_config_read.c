@@ -41,7 +41,7 @@ static void read_sizes(const gyre_scope *s, gyre_model_config *c) {
     c->kv_heads = gyre_scope_integer(s, "num_key_value_heads", 1, c->heads);
     c->head_dim = gyre_scope_integer(s, "head_dim", 1, c->model_dim / c->heads);
     if (!gyre_scope_value(s, "head_dim") && c->model_dim % c->heads != 0)
-        gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and hidden_size is no multiple of num_attention_heads");
+        gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and hidden_size is not a multiple of num_attention_heads");
 }
 
 /* Refuses what a model made here cannot compute.  Defaults are those of transformers' Llama. */

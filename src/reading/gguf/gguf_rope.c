@@ -96,7 +96,7 @@ static scaling read_type(const gyre_gguf_source *s) {
     if (pair->value.type != GYRE_GGUF_STRING)
         gyre_gguf_fail(s, GYRE_EFORMAT, "rope.scaling.type", "a %s, no word", gyre_gguf_type_name(pair->value.type));
     else
-        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, "rope.scaling.type", "\"%.*s\" is none of none, linear, yarn, longrope",
+        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, "rope.scaling.type", "\"%.*s\" is not one of none, linear, yarn, longrope",
                        pair->value.count < 40 ? (int)pair->value.count : 40, (const char *)pair->value.data);
     return NONE;
 }
@@ -301,8 +301,8 @@ static void read_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_
     for (int axis = 1; axis < 3 && pairs == GYRE_GGUF_IMROPE; axis++)
         if (section[axis] > 0 && axis + 3 * (section[axis] - 1) >= t->dim / 2)
             gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key,
-                           "section %d: every third of %" PRId64 " pairs, of which there are not %" PRId64, axis, t->dim / 2,
-                           section[axis]);
+                           "section %d: takes every third of %" PRId64 " pairs, which is fewer than %" PRId64, axis,
+                           t->dim / 2, section[axis]);
     config->rope.axes = section[3] > 0 ? 4 : 3;
     config->rope.axes_layout = pairs == GYRE_GGUF_IMROPE ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
     memcpy(config->rope.axis_pairs, section, sizeof section);
@@ -426,7 +426,7 @@ static void note_fields(const gyre_gguf_source *s, gyre_layer_group *group, cons
     gyre_gguf_note_number(s, group, "factor", own || t->type == NONE ? NULL : factor_key(s),
                           own ? GYRE_ORIGIN_FAMILY : GYRE_ORIGIN_READER, t->factor,
                           gyre_gguf_find_arch_key(s, factor_key(s)) && t->type == NONE
-                              ? "rope.scaling.type none: the factor is not looked at"
+                              ? "rope.scaling.type none: the factor is ignored"
                               : NULL);
     gyre_gguf_note_number(s, group, "original_length", "rope.scaling.original_context_length", GYRE_ORIGIN_DERIVED,
                           (double)s->original_length,
@@ -522,7 +522,7 @@ void gyre_gguf_warn_rotation(const gyre_gguf_source *s) {
     if (!gyre_gguf_find_arch_key(s, "rope.scaling.type") &&
         gyre_gguf_find_arch_key(s, "rope.scaling.original_context_length") && factor > 1)
         gyre_gguf_warn(s, "rope.scaling.type", "missing, so the factor of %g is linear", factor);
-    if (type == NONE && factor > 1) gyre_gguf_warn(s, factor_key(s), "%g is not looked at, for the type is none", factor);
+    if (type == NONE && factor > 1) gyre_gguf_warn(s, factor_key(s), "%g is ignored, because the type is none", factor);
     if (factor > 0 && factor < 1) gyre_gguf_warn(s, factor_key(s), "%g is below 1: everything turns faster", factor);
     if (gyre_gguf_find_arch_key(s, "rope.scaling.factor") && gyre_gguf_find_arch_key(s, "rope.scale_linear"))
         gyre_gguf_warn(s, "rope.scale_linear", "the older name of rope.scaling.factor, which is there too, and is read");

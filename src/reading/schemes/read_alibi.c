@@ -54,7 +54,7 @@ static void mpt_alibi(gyre_config_reader *r, const gyre_scope *attention) {
     const int given = gyre_scope_value(attention, key) != NULL;
     if (is_hf(r->profile) && max_bias != 8.0) {
         why = "transformers does not hand alibi_bias_max on: slopes are those of 8";
-        gyre_scope_warn(attention, key, "%g is not looked at: transformers always computes slopes for 8", max_bias);
+        gyre_scope_warn(attention, key, "%g is ignored: transformers always computes slopes for 8", max_bias);
         max_bias = 8.0;
     }
     const gyre_place place = gyre_scope_place(attention, key);
@@ -110,8 +110,7 @@ void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
         r.root = &attention;
         gyre_reader_set_scale(&r, "softmax_scale", GYRE_ORIGIN_FILE, NULL, scale);
     } else {
-        gyre_scope_warn(&attention, "softmax_scale", "%g is not looked at: scores are divided by the root of head_dim",
-                        scale);
+        gyre_scope_warn(&attention, "softmax_scale", "%g is ignored: scores are divided by the root of head_dim", scale);
     }
 }
 
@@ -119,7 +118,7 @@ void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
 void gyre_read_falcon(const gyre_family *family, const gyre_scope *root) {
     const int has_slopes = gyre_scope_bool(root, "alibi", 0);
     if (has_slopes && gyre_build_profile(root->source->build) == GYRE_PROFILE_LLAMA_CPP)
-        gyre_scope_warn(root, "alibi", "true is not looked at: llama.cpp rotates every Falcon, so this one is read wrongly");
+        gyre_scope_warn(root, "alibi", "true is ignored: llama.cpp rotates every Falcon, so this one is read wrongly");
     if (!has_slopes || gyre_build_profile(root->source->build) == GYRE_PROFILE_LLAMA_CPP) {
         gyre_read_rope(family, root);
         return;

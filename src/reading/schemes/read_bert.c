@@ -86,7 +86,7 @@ void gyre_read_bert(const gyre_family *family, const gyre_scope *root) {
         read_jina_alibi(&r);
     else
         gyre_scope_fail(root, GYRE_EFORMAT, key,
-                        "\"%.60s\" is none of absolute, relative_key, relative_key_query, rotary, alibi", type);
+                        "\"%.60s\" is not one of absolute, relative_key, relative_key_query, rotary, alibi", type);
     const gyre_place place = gyre_scope_place(root, key);
     const int in_file = gyre_scope_value(root, key) != NULL;
     gyre_build_set_field(r.build, r.group, "encoding", in_file ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,

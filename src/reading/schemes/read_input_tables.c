@@ -40,7 +40,7 @@ static void gpt2_scale(const gyre_config_reader *r) {
 static void warn_of_type(const gyre_config_reader *r) {
     const char *key = "position_embedding_type", *type = gyre_scope_string(r->root, key, "absolute");
     if (strcmp(type, "absolute") != 0 && strcmp(type, "learned") != 0)
-        gyre_scope_warn(r->root, key, "\"%.40s\" is not looked at: %s has an absolute table", type, r->family->model_type);
+        gyre_scope_warn(r->root, key, "\"%.40s\" is ignored: %s has an absolute table", type, r->family->model_type);
 }
 
 static void learned_stack(gyre_config_reader *r, const stack *s) {

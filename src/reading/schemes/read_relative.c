@@ -30,7 +30,7 @@ static int64_t bucket_distance(const gyre_config_reader *r) {
     const gyre_place place = gyre_scope_place(r->root, distance_key[0]);
     gyre_build_set_number(r->build, r->group, "max_distance", GYRE_ORIGIN_READER, &place, "llama.cpp has 128 in its code",
                           128.0);
-    gyre_scope_warn(r->root, distance_key[0], "%" PRId64 " is not looked at: llama.cpp always takes 128", given);
+    gyre_scope_warn(r->root, distance_key[0], "%" PRId64 " is ignored: llama.cpp always takes 128", given);
     return 128;
 }
 
@@ -80,7 +80,7 @@ static unsigned term_of(const gyre_config_reader *r, const char *name, size_t le
     if (length == 3 && differ(name, "c2p", 3) == 0) return GYRE_TERM_QUERY;
     if (length == 3 && differ(name, "p2c", 3) == 0) return GYRE_TERM_KEY;
     if (length > 0)
-        gyre_scope_warn(r->root, "pos_att_type", "\"%.*s\" is not looked at: c2p and p2c alone are known",
+        gyre_scope_warn(r->root, "pos_att_type", "\"%.*s\" is ignored: c2p and p2c alone are known",
                         length > 40 ? 40 : (int)length, name);
     return 0;
 }

@@ -1,0 +1,325 @@
+/* gyre_model.h: a decoder, its files and tokenizer, and what it is judged by: perplexity, passkeys.
+ *
+ *     gyre_model_open      a model, mapped and run in the type it is stored in
+ *     gyre_context_*       one sequence: tokens in, logits out
+ *     gyre_tokenizer_*     text to ids and back
+ *     gyre_sample          logits to a token
+ *     gyre_evaluate        perplexity over windows of a text
+ *     gyre_passkey         retrieval of keys hidden in a text
+ *     gyre_convert         one format to another
+ *
+ * gyre_model_create makes Llamas (RMSNorm before each block, SwiGLU, no biases, embedding shared with the output) with
+ * any gyre_encoding, to be trained.  Opened models may be of many families (docs/models.md); their positions are those
+ * that gyre_reading tells.  Matrix products go to OpenBLAS in single-threaded calls over fixed blocks, so results do not
+ * depend on the number of threads.  The conventions of gyre.h hold.  Unstable until 1.0. */
+#ifndef GYRE_MODEL_H
+#define GYRE_MODEL_H
+#include "gyre/gyre_reading.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- the model -- */
+typedef struct gyre_model_config {
+    size_t size;          /* set by GYRE_INIT */
+    int64_t vocab;        /* 0 = 256: bytes */
+    int64_t model_dim;    /* channels of the residual stream; 0 = 128 */
+    int64_t layers;       /* 0 = 5 */
+    int64_t heads;        /* 0 = 4 */
+    int64_t kv_heads;     /* 0 = heads */
+    int64_t head_dim;     /* 0 = model_dim / heads */
+    int64_t mlp_dim;      /* 0 = 8/3 model_dim, rounded up to a multiple of 32 */
+    double norm_epsilon;  /* 0 = 1e-5 */
+    int64_t reserved[4];  /* 0; for fields to come */
+    gyre_config position; /* its size may be 0; head_dim, heads and input.dim are taken from above */
+} gyre_model_config;
+
+typedef struct gyre_model gyre_model;
+
+/* Tensors of a model made here, beside a llama's: one for each table of its encoding (gyre_encoding_table_shape).
+ *
+ *     model.embed_positions.weight                       input  [rows, model_dim], or a factor [1, 1]; one for the model
+ *     model.layers.N.self_attn.position_query.weight     query  [heads rows, head_dim]; each layer trains its own
+ *     model.layers.N.self_attn.position_key.weight       key    the same; absent where query and key share a table
+ *     model.layers.N.self_attn.position_value.weight     value  the same
+ *     model.layers.N.self_attn.position_bias.weight      bias   [rows, heads]
+ *     model.layers.N.self_attn.position_content.weight   u      [heads, head_dim]
+ *     model.layers.N.self_attn.position_position.weight  v      [heads, head_dim]
+ *
+ * If gyre_encoding_row_source is PROJECTED or SINUSOID, query, key and value are the matrices W, [heads head_dim,
+ * model_dim], and model.rel_embeddings.weight, [rows, model_dim], is P if it is trained. */
+
+/* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); those that end a block are divided by
+ * sqrt(2 layers).  Norms: 1.  Tables: as gyre_encoding_table_entry, most normal(0, 0.05).  The same seed gives the same
+ * bits on every machine.  Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
+                                                       gyre_error *err);
+/* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,
+ * BF16) or in a GGUF (those types, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K), of a family in docs/models.md.  Files are mapped, and
+ * matrices stay as they are stored: nobody may shorten the files while the model lives.  Every offset and size is
+ * checked; NaN and infinite weights are refused.  Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err);
+/* gyre_model_open with positions as `profile` reads them at context_length (see gyre_reading_open); gyre_model_open uses
+ * DEFAULT and 0.  With 0, dynamic NTK and LongRoPE rotate as within the trained length however much is read; vLLM and
+ * llama.cpp choose LongRoPE's list for the model's longest context.  To read more, open for that length, or give contexts
+ * an encoding with that rope.context_length. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile,
+                                                        int64_t context_length, gyre_error *err);
+/* *out = a model to be trained, its weights floats in memory, from a folder with what gyre_model_save wrote or with a
+ * llama of tied embeddings and no biases.  Errors: as gyre_model_open. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err);
+/* Writes a model of gyre_model_create or gyre_model_open_to_train to a folder, weights as F32, F16 or BF16.  It appears
+ * whole or not at all, and replaces `folder`.
+ * Errors: EINVAL, EIO, ENOMEM, EUNSUPPORTED (a model of gyre_model_open; gyre_convert writes those). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype,
+                                                     gyre_error *err);
+GYRE_API void gyre_model_free(gyre_model *model); /* NULL is fine */
+/* out = its config, defaults filled in; valid as long as the model. */
+GYRE_API const gyre_model_config *gyre_model_get_config(const gyre_model *model);
+/* out = its encoding: that of the layers that see all keys, if layers differ; valid as long as the model. */
+GYRE_API const gyre_encoding *gyre_model_get_encoding(const gyre_model *model);
+/* out = number of weights. */
+GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
+/* *out (begun with GYRE_INIT) = the config of gyre_model_get_encoding at another context length, as the model's profile
+ * reads its files; only the config, or a GGUF's metadata, is read again.  Its arrays live as long as *reading, which the
+ * caller frees; *reading NULL for a model made here.  Errors: those of gyre_reading_open. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t context_length,
+                                                                    gyre_config *out, gyre_reading **reading,
+                                                                    gyre_error *err);
+/* Where a model comes from, for reports. */
+typedef struct gyre_model_source {
+    const char *path, *family, *format; /* family "llama", format "safetensors", "GGUF" or "memory"; path NULL = made here */
+    gyre_profile profile;               /* that read its positions */
+    int64_t bytes;                      /* of its files */
+    int64_t weight_bytes;               /* of all matrices as stored: what one token reads */
+    const char *stored;                 /* the type of most weights of its layers: "F32", "BF16", "Q4_K" */
+} gyre_model_source;
+/* out = its source; strings valid as long as the model. */
+GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
+/* *out = FNV-1a, 64 bits, of its weight files in order of their names, which are read whole; 0 for a model made here.
+ * Errors: EIO. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_hash(const gyre_model *model, uint64_t *out, gyre_error *err);
+
+/* -- one sequence -- */
+/* Raw keys and values of every layer, and scratch memory.  Borrows the model, whose weights must not change meanwhile. */
+typedef struct gyre_context gyre_context;
+
+typedef struct gyre_context_options {
+    size_t size;                   /* set by GYRE_INIT */
+    const gyre_encoding *encoding; /* in place of the model's own, to extend its context; borrowed; NULL = the model's own.
+                                    * Its tables must be the model's, of the same shape (a projected sinusoid may have other
+                                    * rows).  If layers differ in positions it replaces gyre_model_get_encoding's, and every
+                                    * group that rotates exactly so: Gemma 3's local layers keep their own */
+    int64_t max_tokens;            /* needed */
+    gyre_dtype cache_dtype;        /* of keys and values: F32, F16, BF16 or Q8 */
+    const gyre_exec *exec;         /* runs the parts of every forward pass; same bits; borrowed; NULL = this thread */
+} gyre_context_options;
+/* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
+                                                         const gyre_context_options *options, gyre_error *err);
+GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
+/* Reads n more tokens.  logits[i * vocab + w] = log-odds of w after token n - rows + i of these, i < rows <= n; only the
+ * last `rows` are computed. Reading token by token equals reading all at once up to rounding, except under
+ * LENGTH_POLICY_PREFIX: there one read has one length in use, that after its last token, and layers after the first
+ * remember shorter lengths. logits may be NULL if rows is 0.  After an error the sequence is as it was.
+ * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such position). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
+                                                          int64_t rows, float *logits, gyre_error *err);
+/* out = tokens read so far. */
+GYRE_API int64_t gyre_context_tokens(const gyre_context *context);
+/* Forgets all but the first `tokens`.  Errors: EINVAL (more than were read, or a window is set). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_truncate(gyre_context *context, int64_t tokens);
+/* Forgets all tokens. */
+GYRE_API void gyre_context_reset(gyre_context *context);
+/* Lets an empty context read without end: StreamingLLM (Xiao 2023, arXiv 2309.17453).  Once `window` tokens are held, a
+ * new token sees the first `sinks` and the last window - sinks, itself included, at positions 0 .. window - 1; tokens are
+ * then read one by one.  sinks + 2 <= window <= max_tokens; max_tokens of several windows saves moving the cache at every
+ * token. 0, 0: no window.  A read that fails after the window has moved forgets all.
+ * Errors: EINVAL (also a context that has read); EUNSUPPORTED (positions added at the input). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t window,
+                                                         gyre_error *err);
+/* out = bytes of keys, values, activations and scratch.  Half of a cache is address space that is never written. */
+GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
+
+/* -- tokenizers -- */
+/* Never changes; threads may share it. */
+typedef struct gyre_tokenizer gyre_tokenizer;
+typedef enum gyre_tokenizer_kind {
+    GYRE_TOKENIZER_BYTES,      /* ids are bytes: models made here */
+    GYRE_TOKENIZER_BYTE_LEVEL, /* byte-level BPE behind a pre-tokenizer pattern: gpt2, llama3, qwen2 */
+    GYRE_TOKENIZER_PIECES      /* sentencepiece's BPE with byte fallback: llama2, mistral, gemma */
+} gyre_tokenizer_kind;
+typedef struct gyre_tokenizer_info {
+    gyre_tokenizer_kind kind;
+    int64_t vocab;                    /* ids are below it */
+    int32_t begin, end, unknown, pad; /* special tokens; -1 = none */
+    int adds_begin;                   /* 1 = texts of this model start with `begin` */
+    const char *notes; /* what the file asks for and Gyre does otherwise ("normalizer NFC: ..."); "" = nothing */
+} gyre_tokenizer_info;
+typedef enum gyre_tokenize_flags {
+    GYRE_TOKENIZE_BEGIN = 1,   /* the begin token first, if the model's texts have one */
+    GYRE_TOKENIZE_SPECIAL = 2, /* the text of an added token ("<|eot|>") is that token, not its characters */
+    GYRE_TOKENIZE_INSIDE = 4   /* a piece of a text, not its start: no space is put before it */
+} gyre_tokenize_flags;
+
+/* *out = the tokenizer of a model folder (its tokenizer.json; bytes for a vocabulary of 256 without one), of a
+ * tokenizer.json, or of a GGUF (gpt2 and llama kinds).  Errors: EIO; EFORMAT (names file, field and offset); EUNSUPPORTED
+ * (names the kind or step); ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_error *err);
+/* *out = a tokenizer whose ids are bytes.  Errors: ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_create_bytes(gyre_tokenizer **out, gyre_error *err);
+GYRE_API void gyre_tokenizer_free(gyre_tokenizer *tokenizer); /* NULL is fine */
+/* out = what it is; notes valid as long as the tokenizer. */
+GYRE_API gyre_tokenizer_info gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer);
+/* *ids = the *count tokens of any bytes, text[0 .. bytes - 1]; the caller frees them.  flags: a set of gyre_tokenize_flags.
+ * gyre_detokenize with the same flags returns the same bytes, except white space that a special token takes in and, with
+ * SPECIAL, the begin token.
+ * Errors: EINVAL (a byte without a token; 2^31 - 1 bytes or more), EUNSUPPORTED (a pattern that needs too much work on this
+ * text), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes,
+                                                   unsigned flags, int32_t **ids, int64_t *count, gyre_error *err);
+/* *text = the *bytes bytes that ids stand for, then a NUL; the caller frees it.  Special tokens are left out without
+ * GYRE_TOKENIZE_SPECIAL.  GYRE_TOKENIZE_INSIDE keeps the space before the first word.
+ * Errors: EINVAL (an id outside the vocabulary), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count,
+                                                     unsigned flags, char **text, size_t *bytes, gyre_error *err);
+
+/* -- sampling -- */
+typedef struct gyre_sampling {
+    size_t size;        /* set by GYRE_INIT */
+    double temperature; /* 0 = the likeliest token */
+    double top_p;       /* draw among the likeliest tokens that have this probability together; 0 = all */
+    int64_t top_k;      /* draw among at most this many; 0 = all */
+} gyre_sampling;
+/* out = a token drawn from logits[vocab], which are overwritten; -1 if one is NaN or none is finite, and for wrong
+ * arguments.  sampling NULL = zeros. state: of the generator, advanced once by every call.  The same logits and state
+ * give the same token on every machine. */
+GYRE_API int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state);
+
+/* -- texts -- */
+/* Token ids in memory, filled in by gyre_text_open and its kin or by the caller (hash 0: another text goes unnoticed). */
+typedef struct gyre_text {
+    int32_t *ids;
+    int64_t count;
+    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file */
+    int64_t files;
+    int64_t bytes; /* read in all; 0 = unknown (ids) */
+} gyre_text;
+
+/* Which files to take, by the FNV-1a hash of their content: hash % 10 == 0 is held out. */
+typedef enum gyre_text_split { GYRE_TEXT_SPLIT_ALL, GYRE_TEXT_SPLIT_TRAIN, GYRE_TEXT_SPLIT_HELD_OUT } gyre_text_split;
+
+/* *out = the bytes of `paths` in order.  A folder stands for all regular files below it, sorted by path; symbolic links and
+ * special files are skipped.  minimum: bytes needed in all.
+ * Errors: EIO (missing, unreadable), EINVAL (empty, too short), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count,
+                                                    gyre_text_split split, int64_t minimum, gyre_error *err);
+/* *out = the same files through a tokenizer, each by itself; the begin token stands before the first if the model's texts
+ * have one.  minimum: tokens.  Errors: as gyre_text_open and gyre_tokenize. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_tokenize(gyre_text *out, const gyre_tokenizer *tokenizer,
+                                                        const char *const *paths, int64_t count, int64_t minimum,
+                                                        gyre_error *err);
+/* *out = decimal ids below vocab, separated by white space or commas.  Errors: as gyre_text_open; EFORMAT (names the
+ * byte). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, int64_t minimum,
+                                                        gyre_error *err);
+GYRE_API void gyre_text_free(gyre_text *text); /* leaves it empty */
+
+/* -- perplexity and retrieval -- */
+/* Which predictions count, shown for windows of 8 tokens (x = scored, . = context only).
+ *
+ *     SLIDING, stride 2   ......xx       TRUNCATE   xxxxxxxx              LAST, stride 8   ....xxxx
+ *                           ......xx                       xxxxxxxx                              ....xxxx  */
+typedef enum gyre_eval_protocol {
+    GYRE_EVAL_PROTOCOL_SLIDING,  /* windows start every `stride`; the last `stride` predictions of each are scored */
+    GYRE_EVAL_PROTOCOL_TRUNCATE, /* windows side by side, all scored; mean of the windows' means: YaRN's tables */
+    GYRE_EVAL_PROTOCOL_LAST      /* windows start every `stride`; the last 200 predictions (or half, if fewer) are scored */
+} gyre_eval_protocol;
+typedef struct gyre_eval_options {
+    size_t size;     /* set by GYRE_INIT */
+    int64_t context; /* tokens of a window; needed */
+    int64_t stride;  /* 0 = context / 2 */
+    int64_t windows; /* at most, spread evenly over the text; 0 = all */
+    gyre_eval_protocol protocol;
+    const int64_t *starts;  /* [windows] where each window begins, in place of every stride; NULL = none */
+    double *by_position;    /* [buckets] mean nats per token by position in the window, all predictions; NULL = not wanted */
+    int64_t buckets;        /* equal parts of the context */
+    double *by_window;      /* [windows read] mean nats per scored prediction; NULL = not wanted */
+    gyre_dtype cache_dtype; /* of keys and values: F32, F16, BF16 or Q8 */
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
+    void *progress_ctx;
+} gyre_eval_options;
+typedef struct gyre_eval_result {
+    double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
+    int64_t windows, scored;
+} gyre_eval_result;
+/* *out = how well the model predicts the text under `encoding` (NULL = its own).  Windows are read in parallel, 512
+ * tokens at a time; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each read has its
+ * own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a time;
+ * passkeys too.
+ * Errors: EINVAL (a text shorter than context + 1), those of gyre_context_forward. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
+                                                   const gyre_text *text, const gyre_eval_options *options,
+                                                   gyre_eval_result *out, const gyre_exec *exec, gyre_error *err);
+
+/* Passkeys over byte tokens.  Each key is MARK d d d d END, with a marker of its own that no UTF-8 text contains:
+ *
+ *     text text M1 4 7 1 1 END text text M2 0 9 3 5 END text ...   M2 ? ? ? ? END M1 ? ? ? ? END
+ *
+ * All four digits of an answer must be the likeliest next bytes, given the right ones before. */
+typedef struct gyre_passkey_options {
+    size_t size;     /* set by GYRE_INIT */
+    int64_t context; /* bytes of a window; needed */
+    int64_t trials;  /* keys asked for, at least; 0 = 104 */
+    int64_t keys;    /* in a window, at most GYRE_PASSKEY_KEYS; 0 = all of them */
+    uint64_t seed;
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
+    void *progress_ctx;
+} gyre_passkey_options;
+enum {
+    GYRE_PASSKEY_KEYS = 8,
+    GYRE_PASSKEY_LENGTH = 6, /* bytes of MARK d d d d END */
+    GYRE_PASSKEY_MARK = 0xF5 /* the first of eight markers; END is the byte after the last */
+};
+typedef struct gyre_passkey_result {
+    int64_t trials, right, windows;
+} gyre_passkey_result;
+/* *out = answers that are right under `encoding` (NULL = the model's own).
+ * Errors: EINVAL, EUNSUPPORTED (a vocabulary without bytes), those of gyre_context_forward. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
+                                                  const gyre_text *text, const gyre_passkey_options *options,
+                                                  gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err);
+/* out[0 .. length - 1] = a window of text from a random place, `keys` keys hidden and asked for.  asked[i] (or NULL) = 1 if
+ * out[i] is a digit asked for.  state: of the generator, advanced.  The text has at least `length` ids (not checked); keys
+ * that do not fit are left out. */
+GYRE_API void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
+                                  unsigned char *asked);
+
+/* -- formats -- */
+typedef enum gyre_model_format { GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_MODEL_FORMAT_GGUF } gyre_model_format;
+typedef struct gyre_convert_options {
+    size_t size; /* set by GYRE_INIT */
+    gyre_model_format format;
+    int has_dtype;    /* 1 = matrices become `dtype`; 0 = they keep theirs (quantized ones become F16 in safetensors) */
+    gyre_dtype dtype; /* F32, F16, BF16; in a GGUF also Q8 (Q8_0) */
+    int has_layout;   /* 1 = the result pairs channels as `layout`; 0 = as readers of its format expect */
+    gyre_layout layout;
+    int has_source_layout; /* 1 = the source pairs channels as `source_layout`, whatever its files say */
+    gyre_layout source_layout;
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* bytes; NULL = none */
+    int (*stop)(void *ctx);                                 /* asked now and then; not 0 = end with EIO, nothing written */
+    void *progress_ctx;                                     /* of both */
+} gyre_convert_options;
+/* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
+ * safetensors or a GGUF, with config and tokenizer.  It appears whole or not at all.  Rows of query and key are permuted
+ * head by head if the layout changes.  options NULL = zeros.
+ * Errors: those of gyre_model_open; EUNSUPPORTED (the target cannot express something, named); EINVAL (target holds
+ * something else). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options,
+                                                  gyre_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GYRE_MODEL_H */

@@ -1,0 +1,121 @@
+/* gyre_train.h: training a gyre_model on a text, resumable and reproducible to the last bit.
+ *
+ * AdamW, linear warm-up and cosine decay, gradient clipping by global norm.  A step splits its sequences into a fixed
+ * number of groups and adds their gradients in a fixed order, so results do not depend on the number of threads.  The
+ * conventions of gyre.h hold.  Unstable until 1.0. */
+#ifndef GYRE_TRAIN_H
+#define GYRE_TRAIN_H
+#include "gyre/gyre_model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the sequences of a run are made of.  Tasks other than TEXT need no text: each sequence is a start symbol, the last of
+ * the task's vocabulary, and symbols drawn from seed, step and index alone.
+ * PosGen (Resonance RoPE, arXiv 2403.00071, j = 1, k = 3): symbols x[0], x[1], ... below 17.  x[0] .. x[3] are drawn; each
+ * later x[l] is the sum modulo 17 of x[l-3], x[l-2], x[l-1] and a fourth, so no position is harder than another. */
+typedef enum gyre_task {
+    GYRE_TASK_TEXT,
+    GYRE_TASK_POSGEN_RECURSIVE, /* the fourth is x[l-4] */
+    GYRE_TASK_POSGEN_COT,       /* chain of thought: x[0] */
+    GYRE_TASK_POSGEN_SEMI,      /* semi-recursive: x[floor((l - 4) / 2)], ever further back */
+    GYRE_TASK_COPY /* symbols below 32; `distance` tokens later, counted with the start symbol, all come again */
+} gyre_task;
+
+typedef struct gyre_train_options {
+    size_t size;               /* set by GYRE_INIT */
+    int64_t context;           /* tokens of a training sequence; 0 = 256 */
+    int64_t batch;             /* sequences of a step; 0 = 8 */
+    int64_t steps;             /* of the whole run, warm-up included; 0 = 4883 */
+    int64_t warmup;            /* steps of linear warm-up; 0 = none */
+    double learning_rate;      /* at its peak; 0 = 4e-3 */
+    double final_fraction;     /* of the peak, at the end of the cosine */
+    double weight_decay;       /* of matrices and vectors; not of norms, biases (u and v too) and factors */
+    double clip;               /* the gradient's norm is clipped to it; 0 = never */
+    double retrieval_fraction; /* of sequences, half with passkeys, half with copies; the others are plain text */
+    uint64_t seed;             /* of the weights and of the sequences */
+    gyre_task task;      /* other than TEXT: text may be NULL, retrieval_fraction is ignored, vocab is the task's or more */
+    int64_t reserved[4]; /* 0; for fields to come */
+    gyre_model_config model; /* its size may be 0; its position.trained_length is the caller's */
+} gyre_train_options;
+/* Sets fields that are zero to the recipe of the bundled models: warm-up 100, final_fraction 0.1, weight_decay 0.1, clip
+ * 1, retrieval_fraction 0.8, seed 1, and the defaults above, those of the model too.  Set the model's shape before the
+ * call, and zeros that you mean after it.  Does nothing where size is not set. */
+GYRE_API void gyre_train_options_suggest(gyre_train_options *options);
+
+typedef struct gyre_trainer gyre_trainer;
+
+/* *out = a run at step 0.  start: a model whose weights it begins with, or NULL for random ones; its tensors must be
+ * those of options->model, its encoding may differ otherwise.  text is borrowed.  exec sizes the memory (NULL = one
+ * thread).
+ * Errors: EINVAL (an option out of range, a text shorter than context + 1), ENOMEM, ERANGE (context past a learned
+ * table). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *options,
+                                                         const gyre_model *start, const gyre_text *text,
+                                                         const gyre_exec *exec, gyre_error *err);
+/* *out = the run that gyre_trainer_save wrote, at its step.  The next steps equal those of a run that never stopped, bit for
+ * bit.  Errors: as gyre_model_open; EINVAL (another text than it was trained on). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text,
+                                                       const gyre_exec *exec, gyre_error *err);
+GYRE_API void gyre_trainer_free(gyre_trainer *trainer); /* NULL is fine */
+/* One step.  *loss = weighted nats per token of its sequences before the update.
+ * Errors: EINVAL (the run is complete), EFORMAT (the loss is not finite; the weights are as before). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_step(gyre_trainer *trainer, double *loss, gyre_error *err);
+/* Writes model (F32), optimiser state and options to `folder`.  A kill leaves the old or the new checkpoint, whole. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_save(const gyre_trainer *trainer, const char *folder, gyre_error *err);
+/* Writes the model alone, weights as F32, F16 or BF16, and a training.json that says how it was made.  Not resumable. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *trainer, const char *folder, gyre_dtype dtype,
+                                                         gyre_error *err);
+/* Records the command that makes this model, for its training.json.  The first one given stays, also after a stop.
+ * Copied. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err);
+/* out = steps done. */
+GYRE_API int64_t gyre_trainer_steps(const gyre_trainer *trainer);
+/* out = the options of the run, defaults filled in; valid as long as the trainer. */
+GYRE_API const gyre_train_options *gyre_trainer_get_options(const gyre_trainer *trainer);
+/* out = the model being trained; valid as long as the trainer. */
+GYRE_API const gyre_model *gyre_trainer_get_model(const gyre_trainer *trainer);
+
+/* out = floating-point operations of one trained token, by the usual count: 6 per weight, without position tables (no token
+ * multiplies all of them), and 12 x layers x heads x head_dim x context for attention, as if nothing were masked. */
+GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
+
+/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, text with passkeys or copies, or a task's (text may
+ * be NULL, else it has at least `length` ids).  weights[i] = weight of predicting out[i] in the loss: 0 for random
+ * symbols, 1 for text and what a task determines, 3 for what stands before in the sequence. */
+GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
+                                  int64_t length, int32_t *out, float *weights);
+
+/* -- tasks -- */
+/* The last tokens of a copy task that are asked for; its distance is the length less these. */
+enum { GYRE_TASK_COPY_SPAN = 8 };
+
+/* out = symbols of a task, its start symbol included; 0 for TEXT or no task. */
+GYRE_API int64_t gyre_task_vocab(gyre_task task);
+/* out[0 .. length] = the start symbol and `length` more.  weights[i] (or NULL) = 1 if the symbols before determine out[i],
+ * else 0.  distance: of COPY, 1 .. length; other tasks ignore it.  state: of the generator, advanced.  TEXT does nothing. */
+GYRE_API void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64_t *state, int32_t *out,
+                                 float *weights);
+
+typedef struct gyre_task_options {
+    size_t size;       /* set by GYRE_INIT */
+    gyre_task task;    /* needed */
+    int64_t length;    /* tokens of each sequence; 0 = 64.  COPY: its distance is length - GYRE_TASK_COPY_SPAN */
+    int64_t sequences; /* 0 = 1000 */
+    uint64_t seed;
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
+    void *progress_ctx;
+} gyre_task_options;
+/* For each distance i from the start, i < length: asked[i] = determined tokens with i symbols between them and the start,
+ * right[i] = how many of them were the model's likeliest, given the right ones before.  encoding: NULL = the model's own.
+ * Errors: EINVAL (no task, too small a vocabulary, a length outside 16 .. 2^24, no sequences), ENOMEM, those of
+ * gyre_context_forward. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding,
+                                                       const gyre_task_options *options, int64_t *right, int64_t *asked,
+                                                       const gyre_exec *exec, gyre_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GYRE_TRAIN_H */
