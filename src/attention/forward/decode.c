@@ -35,6 +35,8 @@ typedef struct decode_state {
     float *shifted_q_rows;             /* q_rows rotated back by `shift`; only if has_shift */
     float *scores;                     /* [rows][KEY_TILE]; the softmax turns them into weights */
     float *staging;                    /* [STAGING_ROWS][max(head_pad, value_pad)] */
+    float *columns;                    /* fixed order: [head_pad][STAGING_ROWS], keys of `staging`, transposed */
+    float *sums;                       /* fixed order: as to->out, over one tile */
     int64_t shift[GYRE_MAX_AXES];      /* of the keys read last */
     int has_shift;
     int visible_to_any; /* 1: some query sees some key of the current tile */
@@ -62,6 +64,10 @@ static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decod
     d->shifted_q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
     d->scores = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
     d->staging = gyre_arena_alloc(&a, STAGING_ROWS * pad, sizeof(float));
+    if (plan->fixed_order) {
+        d->columns = gyre_arena_alloc(&a, STAGING_ROWS * plan->head_pad, sizeof(float));
+        d->sums = gyre_arena_alloc(&a, rows * plan->value_pad, sizeof(float));
+    }
     return (a.used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -151,6 +157,31 @@ static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t
     }
 }
 
+/* Scores of keys from .. end - 1 of the tile pair in the fixed order: each as gyre_tile_pair_score adds it, one
+ * channel after the other.  That needs keys in columns, rotated as tiles of keys are. */
+static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int64_t end) {
+    const gyre_attention_plan *plan = d->plan;
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, pad = plan->head_pad;
+    for (int64_t done = from; done < end; done += STAGING_ROWS) {
+        const int64_t n = end - done < STAGING_ROWS ? end - done : STAGING_ROWS, complete = (n + 15) / 16 * 16;
+        const gyre_row_range keys = {d->batch, d->head, first + done, n};
+        const gyre_transpose transpose = {complete, pad, d->staging, pad, d->columns, STAGING_ROWS};
+        const gyre_matmul product = {.m = d->rows,
+                                     .n = complete,
+                                     .k = pad,
+                                     .a = d->q_rows,
+                                     .a_row_stride = pad,
+                                     .a_col_stride = 1,
+                                     .b = d->columns,
+                                     .b_row_stride = STAGING_ROWS,
+                                     .c = d->scores + done,
+                                     .c_row_stride = KEY_TILE};
+        gyre_key_rows_read(plan, &keys, 0, d->staging);
+        plan->kernels->transpose_f32(&transpose);
+        plan->kernels->matmul_f32(&product);
+    }
+}
+
 /* scores = queries . keys, for `piece` keys of the tile pair from `from` on, run by run. */
 static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     const gyre_attention_plan *plan = d->plan;
@@ -158,6 +189,10 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
     const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
+    if (plan->fixed_order) {
+        score_piece_in_fixed_order(d, from, end);
+        return;
+    }
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
         const gyre_key_scores job = {.rows = d->rows,
@@ -253,6 +288,36 @@ static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int
         weighted_sum_staged(d, run, &job);
 }
 
+/* sums += weights . values of a piece, in the order of a product of tiles, which begins each tile at 0.  Q8 values are
+ * multiplied by their scale first, as in a tile. */
+static void weighted_sum_piece_in_fixed_order(const decode_state *d, int64_t from, int64_t end) {
+    const gyre_attention_plan *plan = d->plan;
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
+    gyre_weighted_values job = {.rows = d->rows,
+                                .channels = plan->value_dim,
+                                .weight_row_stride = KEY_TILE,
+                                .out = d->sums,
+                                .out_row_stride = plan->value_pad};
+    for (int64_t done = from; done < end; done += job.keys) {
+        gyre_key_run run;
+        gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
+        const int in_place = run.v_step == 1 && !run.v_scale;
+        job.keys = in_place || run.count < STAGING_ROWS ? run.count : STAGING_ROWS;
+        job.weights = d->scores + done;
+        job.v = in_place ? run.v : d->staging;
+        job.v_row_stride = in_place ? run.v_row_stride : plan->value_pad;
+        const gyre_row_range values = {d->batch, d->head, first + done, job.keys};
+        if (!in_place) gyre_value_rows_read(plan, &values, d->staging);
+        weighted_sum_rows(plan->kernels, in_place ? plan->source->v_dtype : GYRE_DTYPE_F32, &job);
+    }
+}
+
+/* The sums of a tile are added as gyre_matmul adds a product: at the end. */
+static void add_sums(const decode_state *d) {
+    for (int64_t i = 0; i < d->rows * d->plan->value_pad; i++)
+        d->to->out[i] += d->sums[i];
+}
+
 /* -- a split -- */
 
 static void begin_split(decode_state *d) {
@@ -295,6 +360,10 @@ static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
     const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
+    if (d->plan->fixed_order) {
+        weighted_sum_piece_in_fixed_order(d, from, end);
+        return;
+    }
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
         weighted_sum_run(d, &run, done, piece < KEY_TILE);
@@ -340,9 +409,13 @@ static void attend_tile(decode_state *d, int64_t heads, int64_t tile) {
     for (int64_t h = 0; h < heads; h++)
         d[h].visible_to_any = visible_to_any(&d[h], tile, &d[h].tile_pair);
     read_tile(d, heads, tile, 0);
-    for (int64_t h = 0; h < heads; h++)
+    for (int64_t h = 0; h < heads; h++) {
         if (d[h].visible_to_any) softmax_tile(&d[h]);
+        if (d->plan->fixed_order) memset(d[h].sums, 0, (size_t)(d[h].rows * d->plan->value_pad) * sizeof(float));
+    }
     read_tile(d, heads, tile, 1);
+    for (int64_t h = 0; d->plan->fixed_order && h < heads; h++)
+        if (d[h].visible_to_any) add_sums(&d[h]);
 }
 
 static int all_finite(const decode_state *d) {
