@@ -114,6 +114,7 @@ typedef struct gyre_context_options {
     int64_t max_tokens;            /* needed */
     gyre_dtype cache_dtype;        /* of keys and values: F32, F16, BF16 or Q8 */
     const gyre_exec *exec;         /* runs the parts of every forward pass; same bits; borrowed; NULL = this thread */
+    gyre_order order;              /* of attention; FIXED: however the tokens are cut into reads, attention adds alike */
 } gyre_context_options;
 /* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,

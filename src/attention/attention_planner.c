@@ -44,6 +44,8 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->fixed_order = args->order == GYRE_ORDER_FIXED && !plan->gradient;
     gyre_attention_rotation_measure(plan);
     gyre_tables_measure(plan);
+    plan->key_scales_apart = plan->fixed_order && plan->source->k_dtype == GYRE_DTYPE_Q8 && !plan->table.key;
+    plan->value_scales_apart = plan->fixed_order && plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->table.value;
     /* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window is none.  Sums with it stay in range. */
     plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
     plan->sinks = args->sinks;

@@ -22,7 +22,7 @@
  *     memory:    token 0: head 0 1 2 ... | token 1: head 0 1 2 ... | ...
  *     prefetch:  piece p + 1, all heads in memory order
  *     compute:   piece p of head 0, piece p of head 1, ... */
-enum { STAGING_ROWS = 32, PIECE = 16, LINE = 64 };
+enum { STAGING_ROWS = 32, PIECE = 16, LINE = 64, TRANSPOSED_ROWS = 16, PREFETCHED_ROWS = 64 };
 
 /* One item of a task. */
 typedef struct decode_state {
@@ -157,15 +157,35 @@ static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t
     }
 }
 
+/* Prefetches TRANSPOSED_ROWS keys from `first` on, which may not exist. */
+static void prefetch_keys(const decode_state *d, int64_t first) {
+    const gyre_attention_plan *plan = d->plan;
+    const int64_t size = (int64_t)gyre_dtype_size(plan->source->k_dtype);
+    gyre_key_run run;
+    if (first >= plan->keys) return;
+    gyre_key_run_at(plan->source, d->batch, d->head, first, TRANSPOSED_ROWS, &run);
+    for (int64_t j = 0; j < run.count; j++)
+        prefetch_row((uintptr_t)run.k + (uintptr_t)(j * run.k_row_stride * size), plan->head_dim * run.k_step * size);
+}
+
+/* Q8: multiplies the scores of n keys of the tile pair from `done` on by the scales of the keys. */
+static void scale_scores(const decode_state *d, int64_t done, int64_t n) {
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, end = done + n;
+    gyre_key_run run;
+    for (; d->plan->key_scales_apart && done < end; done += run.count) {
+        gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
+        for (int64_t r = 0; r < d->rows; r++)
+            gyre_row_multiply(d->scores + r * KEY_TILE + done, run.k_scale, run.count);
+    }
+}
+
 /* Scores of keys from .. end - 1 of the tile pair in the fixed order: each as gyre_tile_pair_score adds it, one
  * channel after the other.  That needs keys in columns, rotated as tiles of keys are. */
-static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int64_t end) {
+static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int64_t end, int prefetched) {
     const gyre_attention_plan *plan = d->plan;
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, pad = plan->head_pad;
     for (int64_t done = from; done < end; done += STAGING_ROWS) {
         const int64_t n = end - done < STAGING_ROWS ? end - done : STAGING_ROWS, complete = (n + 15) / 16 * 16;
-        const gyre_row_range keys = {d->batch, d->head, first + done, n};
-        const gyre_transpose transpose = {complete, pad, d->staging, pad, d->columns, STAGING_ROWS};
         const gyre_matmul product = {.m = d->rows,
                                      .n = complete,
                                      .k = pad,
@@ -176,9 +196,16 @@ static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int6
                                      .b_row_stride = STAGING_ROWS,
                                      .c = d->scores + done,
                                      .c_row_stride = KEY_TILE};
-        gyre_key_rows_read(plan, &keys, 0, d->staging);
-        plan->kernels->transpose_f32(&transpose);
+        for (int64_t j = 0; j < n; j += TRANSPOSED_ROWS) {
+            const int64_t left = n - j, some = left < TRANSPOSED_ROWS ? left : TRANSPOSED_ROWS;
+            const gyre_row_range keys = {d->batch, d->head, first + done + j, some};
+            const gyre_transpose transpose = {TRANSPOSED_ROWS, pad, d->staging, pad, d->columns + j, STAGING_ROWS};
+            if (!prefetched) prefetch_keys(d, first + done + j + PREFETCHED_ROWS);
+            gyre_key_rows_read(plan, &keys, 0, d->staging);
+            plan->kernels->transpose_f32(&transpose);
+        }
         plan->kernels->matmul_f32(&product);
+        scale_scores(d, done, n);
     }
 }
 
@@ -190,7 +217,7 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
     if (plan->fixed_order) {
-        score_piece_in_fixed_order(d, from, end);
+        score_piece_in_fixed_order(d, from, end, piece < KEY_TILE);
         return;
     }
     for (int64_t done = from; done < end; done += run.count) {
@@ -262,16 +289,11 @@ static void weighted_sum_staged(const decode_state *d, const gyre_key_run *run, 
     }
 }
 
-static void scale_weights(float *restrict weights, const float *restrict scale, int64_t count) {
-    for (int64_t j = 0; j < count; j++)
-        weights[j] *= scale[j];
-}
-
 /* out += weights . values of a run that begins at key `done` of the tile pair. */
 static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int64_t done, int prefetched) {
     const gyre_attention_plan *plan = d->plan;
     for (int64_t r = 0; run->v_scale && r < d->rows; r++)
-        scale_weights(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
+        gyre_row_multiply(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
     const gyre_weighted_values job = {.rows = d->rows,
                                       .keys = run->count,
                                       .channels = plan->value_dim,
@@ -279,7 +301,7 @@ static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int
                                       .weight_row_stride = KEY_TILE,
                                       .v = run->v,
                                       .v_row_stride = run->v_row_stride,
-                                      .out = d->to->out,
+                                      .out = plan->fixed_order ? d->sums : d->to->out,
                                       .out_row_stride = plan->value_pad,
                                       .prefetched = prefetched};
     if (run->v_step == 1)
@@ -288,31 +310,7 @@ static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int
         weighted_sum_staged(d, run, &job);
 }
 
-/* sums += weights . values of a piece, in the order of a product of tiles, which begins each tile at 0.  Q8 values are
- * multiplied by their scale first, as in a tile. */
-static void weighted_sum_piece_in_fixed_order(const decode_state *d, int64_t from, int64_t end) {
-    const gyre_attention_plan *plan = d->plan;
-    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
-    gyre_weighted_values job = {.rows = d->rows,
-                                .channels = plan->value_dim,
-                                .weight_row_stride = KEY_TILE,
-                                .out = d->sums,
-                                .out_row_stride = plan->value_pad};
-    for (int64_t done = from; done < end; done += job.keys) {
-        gyre_key_run run;
-        gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
-        const int in_place = run.v_step == 1 && !run.v_scale;
-        job.keys = in_place || run.count < STAGING_ROWS ? run.count : STAGING_ROWS;
-        job.weights = d->scores + done;
-        job.v = in_place ? run.v : d->staging;
-        job.v_row_stride = in_place ? run.v_row_stride : plan->value_pad;
-        const gyre_row_range values = {d->batch, d->head, first + done, job.keys};
-        if (!in_place) gyre_value_rows_read(plan, &values, d->staging);
-        weighted_sum_rows(plan->kernels, in_place ? plan->source->v_dtype : GYRE_DTYPE_F32, &job);
-    }
-}
-
-/* The sums of a tile are added as gyre_matmul adds a product: at the end. */
+/* Fixed order: the product of a tile begins at 0, and is added at its end, as gyre_matmul does. */
 static void add_sums(const decode_state *d) {
     for (int64_t i = 0; i < d->rows * d->plan->value_pad; i++)
         d->to->out[i] += d->sums[i];
@@ -360,10 +358,6 @@ static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
     const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
-    if (d->plan->fixed_order) {
-        weighted_sum_piece_in_fixed_order(d, from, end);
-        return;
-    }
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
         weighted_sum_run(d, &run, done, piece < KEY_TILE);

@@ -73,6 +73,8 @@ static void find_key_info(const gyre_attention_call *call, int64_t batch, gyre_k
 
 static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                        const gyre_tile_pair *tile_pair) {
+    for (int64_t i = 0; plan->value_scales_apart && i < q->count; i++)
+        gyre_row_multiply(q->scores + i * KEY_TILE, keys->v_scale + tile_pair->first, tile_pair->count);
     const gyre_matmul product = {.m = q->count,
                                  .n = plan->value_pad,
                                  .k = tile_pair->count,

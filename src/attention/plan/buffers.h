@@ -27,6 +27,7 @@ typedef struct gyre_key_buffers {
     float *k_rows[2];          /* gradient: [tile][KEY_TILE][head_pad] */
     float *dk_rows[2];         /* gradient: as k_rows */
     float *v_rows;             /* forward: [tile][KEY_TILE][value_pad] */
+    float *k_scale, *v_scale;  /* with key_scales_apart, value_scales_apart: [KEY_TILE] */
     float *v_columns;          /* gradient: [tile][value_pad][KEY_TILE] */
     float *dv_rows;            /* gradient: [tile][KEY_TILE][value_pad] */
 } gyre_key_buffers;

@@ -315,15 +315,15 @@ static float sum_row(const float *x, int64_t n) {
     return sum;
 }
 
-/* 1: all keys with a weight have one distance row.  *only = that row.  One that no weight has changes no sum. */
+/* 1: all keys with a weight have one distance row, *only. */
 static int weights_one_row(const int32_t *row, const float *weight, int64_t n, int32_t *only) {
     int64_t first = 0;
     int one = 1;
     while (first < n - 1 && weight[first] == 0)
         first++;
-    *only = row[first];
     for (int64_t j = first; j < n; j++)
         one &= row[j] == row[first] || weight[j] == 0;
+    *only = row[first];
     return one;
 }
 
@@ -575,15 +575,15 @@ void gyre_tables_add_nonfinite_values(const gyre_attention_plan *plan, gyre_quer
     gyre_cview view;
     float entries[CHUNK];
     if (t->value.finite || !gyre_vector_table_view(plan->encoding, plan->args->tables, GYRE_TABLE_VALUE, &view)) return;
-    for (int64_t i = 0; i < queries->count; i++)
-        for (int64_t j = 0; j < tile_pair->count; j++)
-            for (int64_t c = 0; queries->scores[i * KEY_TILE + j] != 0 && c < plan->value_dim; c += CHUNK) {
-                const int64_t n = plan->value_dim - c < CHUNK ? plan->value_dim - c : CHUNK;
-                gyre_load_row(gyre_cview_at(&view, 0, t->value.head, t->row[t->offset[i] + j], c), view.dtype,
-                              view.stride[3], n, entries);
-                gyre_row_add_nonfinite(queries->scores[i * KEY_TILE + j], entries, n,
-                                       queries->out_rows + i * plan->value_pad + c);
-            }
+    for (int64_t e = 0; e < queries->count * tile_pair->count; e++) {
+        const int64_t i = e / tile_pair->count, j = e % tile_pair->count, row = t->row[t->offset[i] + j];
+        const float weight = queries->scores[i * KEY_TILE + j];
+        for (int64_t c = 0; weight != 0 && c < plan->value_dim; c += CHUNK) {
+            const int64_t n = plan->value_dim - c < CHUNK ? plan->value_dim - c : CHUNK;
+            gyre_load_row(gyre_cview_at(&view, 0, t->value.head, row, c), view.dtype, view.stride[3], n, entries);
+            gyre_row_add_nonfinite(weight, entries, n, queries->out_rows + i * plan->value_pad + c);
+        }
+    }
 }
 
 void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_buffers *queries, const gyre_tile_pair *tile_pair) {

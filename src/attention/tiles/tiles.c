@@ -64,7 +64,8 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *row
     for (int64_t done = 0; done < rows->count; done += run.count) {
         gyre_key_run_at(source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
         const char *from = what == KEYS ? run.k : run.v;
-        const float *scale = what == KEYS ? run.k_scale : run.v_scale;
+        const int apart = what == KEYS ? plan->key_scales_apart : plan->value_scales_apart;
+        const float *scale = apart ? NULL : what == KEYS ? run.k_scale : run.v_scale;
         const int64_t row = (what == KEYS ? run.k_row_stride : run.v_row_stride) * (int64_t)gyre_dtype_size(dtype);
         float *first = to + done * pad;
         for (int64_t i = 0; i < run.count; i++) {
@@ -82,6 +83,16 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *row
 static void transpose_rows(const gyre_attention_plan *plan, const float *rows, int64_t count, int64_t pad, float *columns) {
     const gyre_transpose job = {(count + 15) / 16 * 16, pad, rows, pad, columns, KEY_TILE};
     plan->kernels->transpose_f32(&job);
+}
+
+/* to[KEY_TILE] = the scales of the rows, then zeros. */
+static void read_scales(const gyre_attention_plan *plan, const gyre_row_range *rows, kv_kind what, float *to) {
+    gyre_key_run run;
+    memset(to, 0, KEY_TILE * sizeof *to);
+    for (int64_t done = 0; done < rows->count; done += run.count) {
+        gyre_key_run_at(plan->source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
+        memcpy(to + done, what == KEYS ? run.k_scale : run.v_scale, (size_t)run.count * sizeof *to);
+    }
 }
 
 void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int far, float *to) {
@@ -117,6 +128,8 @@ void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t
     gyre_value_rows_read(plan, &rows, v);
     buffers->v_finite = all_finite(plan, v, rows.count * pad);
     if (!buffers->v_finite && buffers->zero_nonfinite) zero_nonfinite(v, rows.count * pad);
+    if (plan->key_scales_apart) read_scales(plan, &rows, KEYS, buffers->k_scale);
+    if (plan->value_scales_apart) read_scales(plan, &rows, VALUES, buffers->v_scale);
     if (!plan->gradient) return;
     buffers->tiles[t].v_finite = buffers->v_finite;
     transpose_rows(plan, v, rows.count, pad, buffers->v_columns + at * pad);
