@@ -121,8 +121,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, con
                                                          const gyre_context_options *options, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w after token n - rows + i of these, i < rows <= n; only the
- * last `rows` are computed. Reading token by token equals reading all at once up to rounding, except under
- * LENGTH_POLICY_PREFIX: there one read has one length in use, that after its last token, and layers after the first
+ * last `rows` are computed. Reading token by token equals reading all at once up to rounding (attention to the last bit with
+ * ORDER_FIXED), except under LENGTH_POLICY_PREFIX: there one read has one length in use, that after its last token, and layers after the first
  * remember shorter lengths. After an error the sequence is as it was.  Errors: EINVAL (a token outside the vocabulary, no
  * room left), ERANGE (the encoding has no such position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
@@ -256,7 +256,7 @@ typedef struct gyre_eval_result {
     int64_t windows, scored;
 } gyre_eval_result;
 /* *out = how well the model predicts the text under `encoding` (NULL = its own).  Windows are read in parallel, 512
- * tokens at a time; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each read has its
+ * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each read has its
  * own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a time;
  * passkeys too.
  * Errors: EINVAL (a text shorter than context + 1), those of gyre_context_forward. */

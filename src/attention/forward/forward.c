@@ -219,8 +219,10 @@ static float finish_row(const gyre_attention_plan *plan, const gyre_row_range *r
 /* The weighted sum of a row becomes its output. */
 static void finish_out(const gyre_attention_plan *plan, const gyre_row_range *row, const gyre_row_state *state) {
     gyre_row_rescale(plan, state->out, finish_row(plan, row, state));
-    for (int64_t c = 0; plan->fixed_order && c < plan->value_pad; c++)
-        state->out[c] = gyre_canonical(state->out[c]);
+    if (!plan->fixed_order) return;
+    float *out = state->out;
+    for (int64_t c = 0, n = plan->value_pad; c < n; c++)
+        out[c] = gyre_canonical(out[c]);
 }
 
 static void write_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {

@@ -47,7 +47,8 @@ float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head);
 /* out = x, with one zero and one NaN.  Which keys a tile has beside the visible ones changes no bit of a sum but the sign of
  * a zero, and the bits of a NaN. */
 static inline float gyre_canonical(float x) {
-    return isnan(x) ? NAN : x + 0.0F;
+    const float positive = x + 0.0F; /* of a zero; other numbers stay */
+    return isnan(positive) ? NAN : positive;
 }
 
 /* The product with weights in `a`.  A weight of exactly 0 adds nothing, even for an infinite or NaN b.  finite: b has

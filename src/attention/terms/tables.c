@@ -327,8 +327,7 @@ static int weights_one_row(const int32_t *row, const float *weight, int64_t n, i
     return one;
 }
 
-/* A row that needs one table row takes the sum in lanes, which is faster.  Whether all rows of the tile do depends on the
- * tile, so the fixed order asks each row. */
+/* A sum in lanes is faster where all need one table row.  The fixed order asks each row: the tile depends on the cut. */
 static void scatter_by_query(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair,
                              row_block block, const float *tile) {
     for (int64_t i = 0; i < q->count; i++) {
