@@ -36,7 +36,7 @@ typedef struct decode_state {
     float *scores;                     /* [rows][KEY_TILE]; the softmax turns them into weights */
     float *staging;                    /* [STAGING_ROWS][max(head_pad, value_pad)] */
     float *columns;                    /* fixed order: [head_pad][STAGING_ROWS], keys of `staging`, transposed */
-    float *sums;                       /* fixed order: as to->out, over one tile */
+    float *sums;                       /* fixed order: as to->out, over one tile; otherwise NULL */
     int64_t shift[GYRE_MAX_AXES];      /* of the keys read last */
     int has_shift;
     int visible_to_any; /* 1: some query sees some key of the current tile */
@@ -405,11 +405,11 @@ static void attend_tile(decode_state *d, int64_t heads, int64_t tile) {
     read_tile(d, heads, tile, 0);
     for (int64_t h = 0; h < heads; h++) {
         if (d[h].visible_to_any) softmax_tile(&d[h]);
-        if (d->plan->fixed_order) memset(d[h].sums, 0, (size_t)(d[h].rows * d->plan->value_pad) * sizeof(float));
+        if (d[h].sums) memset(d[h].sums, 0, (size_t)(d[h].rows * d[h].plan->value_pad) * sizeof(float));
     }
     read_tile(d, heads, tile, 1);
-    for (int64_t h = 0; d->plan->fixed_order && h < heads; h++)
-        if (d[h].visible_to_any) add_sums(&d[h]);
+    for (int64_t h = 0; h < heads; h++)
+        if (d[h].sums && d[h].visible_to_any) add_sums(&d[h]);
 }
 
 static int all_finite(const decode_state *d) {
