@@ -540,6 +540,18 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding
 
 /* -- complete: attention -- */
 
+/* The order in which sums over keys and channels are added.
+ * FIXED promises: at one tier (GYRE_CPU), the rows of out and lse of a query are the same bits however its sequence is cut
+ * into calls (whole, in pieces, token by token), for any number of threads, any other sequences in the batch, padding,
+ * page_tokens and capacity of a cache, and for a fork.  Each call has the keys of the sequence from its first one on, and the
+ * queries are causal or all keys are there.  Zeros of out and lse are positive, and their NaNs are one NaN.
+ * What still tells calls apart: LENGTH_POLICY_PREFIX, whose length is that of the call; dropout, which counts queries in the
+ * call; tokens removed from a cache or shifted, which changes the places of keys. */
+typedef enum gyre_order {
+    GYRE_ORDER_FAST, /* up to 8 queries read keys in place and split them, which adds in another order than many queries */
+    GYRE_ORDER_FIXED /* by tiles of 128 keys, counted from the first key of the sequence.  Costs only such few queries */
+} gyre_order;
+
 typedef struct gyre_attention_args {
     size_t size;                   /* set by GYRE_INIT */
     const gyre_encoding *encoding; /* NULL = none, or applied before */
@@ -577,6 +589,7 @@ typedef struct gyre_attention_args {
                              * without dropout; data NULL = not wanted.  Packed: [1, n, query heads, keys of the longest
                              * sequence], queries counted in the call, keys in their sequence, 0 past its last */
     int64_t weights_first;
+    gyre_order order; /* the gradient has one order for all calls and ignores it */
 } gyre_attention_args;
 
 /* out = bytes of scratch that gyre_attention (gradient 0) or gyre_attention_gradient (gradient 1) needs; 0 = invalid

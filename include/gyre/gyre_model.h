@@ -10,8 +10,8 @@
  *
  * gyre_model_create makes Llamas (RMSNorm before each block, SwiGLU, no biases, embedding shared with the output) with
  * any gyre_encoding, to be trained.  Opened models may be of many families (docs/models.md); their positions are those
- * that gyre_reading tells.  Matrix products go to OpenBLAS in single-threaded calls over fixed blocks, so results do not
- * depend on the number of threads.  The conventions of gyre.h hold.  Unstable until 1.0. */
+ * that gyre_reading tells.  Results do not depend on the number of threads, nor, with GYRE_ORDER_FIXED, on how a text is cut
+ * into calls.  The conventions of gyre.h hold.  Unstable until 1.0. */
 #ifndef GYRE_MODEL_H
 #define GYRE_MODEL_H
 #include "gyre/gyre_reading.h"
@@ -114,16 +114,19 @@ typedef struct gyre_context_options {
     int64_t max_tokens;            /* needed */
     gyre_dtype cache_dtype;        /* of keys and values: F32, F16, BF16 or Q8 */
     const gyre_exec *exec;         /* runs the parts of every forward pass; same bits; borrowed; NULL = this thread */
+    gyre_order order;              /* of attention; FIXED: however the tokens are cut into reads, attention adds alike */
 } gyre_context_options;
 /* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_context_options *options, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w after token n - rows + i of these, i < rows <= n; only the
- * last `rows` are computed. Reading token by token equals reading all at once up to rounding, except under
- * LENGTH_POLICY_PREFIX: there one read has one length in use, that after its last token, and layers after the first
- * remember shorter lengths. logits may be NULL if rows is 0.  After an error the sequence is as it was.
- * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such position). */
+ * last `rows` are computed.  logits may be NULL if rows is 0.  However the tokens are cut into calls, the logits are the same:
+ * to the last bit with GYRE_ORDER_FIXED, to rounding otherwise.  GYRE_LENGTH_POLICY_PREFIX is the exception: there one read
+ * has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an error the
+ * sequence is as it was.
+ * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such
+ * position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
                                                           int64_t rows, float *logits, gyre_error *err);
 /* out = tokens read so far. */
@@ -255,7 +258,7 @@ typedef struct gyre_eval_result {
     int64_t windows, scored;
 } gyre_eval_result;
 /* *out = how well the model predicts the text under `encoding` (NULL = its own).  Windows are read in parallel, 512
- * tokens at a time; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each read has its
+ * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each read has its
  * own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a time;
  * passkeys too.
  * Errors: EINVAL (a text shorter than context + 1), those of gyre_context_forward. */

@@ -87,6 +87,8 @@ static gyre_status check_integers(const request *c, gyre_error *err) {
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is below 0 (%s)", fields[i].name, fields[i].value, c->name);
     if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER)
         return gyre_fail(err, GYRE_EINVAL, "causal: %d is no gyre_causal (%s)", (int)args->causal, c->name);
+    if (args->order != GYRE_ORDER_FAST && args->order != GYRE_ORDER_FIXED)
+        return gyre_fail(err, GYRE_EINVAL, "order: %d is no gyre_order (%s)", (int)args->order, c->name);
     return GYRE_OK;
 }
 
@@ -394,7 +396,8 @@ static gyre_status check_segment(const request *c, gyre_error *err, const gyre_s
     gyre_status status = check_positions(c, err, "q_pos", args->encoding, &args->q_pos, q);
     if (!status) status = check_positions(c, err, "k_pos", args->encoding, &args->k_pos, k);
     if (!status && args->encoding && args->encoding->xpos_log2_decay) {
-        status = check_xpos_range(c, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));
+        if (args->order != GYRE_ORDER_FIXED) /* where queries are relative to positions near them */
+            status = check_xpos_range(c, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));
         if (!status) status = check_xpos_range(c, err, "k_pos", &args->k_pos, k, KEY_TILE);
     }
     if (status || !c->gradient || !segment->accumulate_dkv) return status;

@@ -41,8 +41,11 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     const double terms = args->encoding ? args->encoding->score_terms : 1;
     plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim * terms));
     plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
+    plan->fixed_order = args->order == GYRE_ORDER_FIXED && !plan->gradient;
     gyre_attention_rotation_measure(plan);
     gyre_tables_measure(plan);
+    plan->key_scales_apart = plan->fixed_order && plan->source->k_dtype == GYRE_DTYPE_Q8 && !plan->table.key;
+    plan->value_scales_apart = plan->fixed_order && plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->table.value;
     /* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window is none.  Sums with it stay in range. */
     plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
     plan->sinks = args->sinks;
@@ -61,7 +64,7 @@ static int64_t max_i64(int64_t a, int64_t b) {
  * smaller tiles, and there is room for partials and decoding for any number of queries. */
 static void schedule_forward(gyre_attention_plan *plan, int64_t concurrency) {
     const int64_t tiles = (plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE;
-    plan->split_keys = plan->queries <= MAX_DECODE_QUERIES;
+    plan->split_keys = plan->queries <= MAX_DECODE_QUERIES && (!plan->fixed_order || gyre_decode_supported(plan));
     plan->heads_at_once = plan->uses_tables ? 1 : plan->group; /* table buffers hold one head */
     plan->job_query_tiles = max_i64(plan->heads_at_once, min_i64(MAX_JOB_QUERY_TILES, plan->heads_at_once * tiles));
     const int64_t most = plan->job_query_tiles / plan->heads_at_once;
@@ -69,8 +72,11 @@ static void schedule_forward(gyre_attention_plan *plan, int64_t concurrency) {
         plan->query_tiles * plan->items * plan->group / plan->heads_at_once / (TASKS_PER_JOB * concurrency);
     plan->chunk_tiles = concurrency == 1 ? most : min_i64(most, max_i64(1, wanted));
     plan->chunks = (plan->query_tiles + plan->chunk_tiles - 1) / plan->chunk_tiles;
-    plan->key_splits = max_i64(1, (plan->keys + KEYS_PER_SPLIT - 1) / KEYS_PER_SPLIT);
+    plan->split_keys_each = plan->fixed_order ? max_i64(1, plan->keys) : KEYS_PER_SPLIT;
+    plan->key_splits = max_i64(1, (plan->keys + plan->split_keys_each - 1) / plan->split_keys_each);
     plan->heads_together = gyre_decode_heads_together(plan);
+    if (plan->fixed_order) /* heads are all there is to share among jobs */
+        plan->heads_together = min_i64(plan->heads_together, max_i64(1, plan->items / concurrency));
     plan->partial_rows = plan->group * min_i64(plan->queries, MAX_DECODE_QUERIES);
     plan->key_info_sets = plan->args->k_pos.data && plan->args->k_pos.stride_batch != 0 ? plan->args->q.shape[0] : 1;
     plan->jobs = min_i64(concurrency, max_i64(plan->items * plan->group * tiles, plan->items * plan->key_splits));

@@ -108,6 +108,7 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     args.window = d->net->group[group].window;
     args.softcap = a->attn_softcap;
     args.causal = GYRE_CAUSAL_BY_POSITION;
+    args.order = d->order;
     args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim);
     return args;
 }

@@ -37,6 +37,7 @@ typedef struct gyre_decoder {
     int64_t cached;                /* tokens in the cache = position of the next token */
     int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
     int64_t qkv_dim;               /* channels of a row of qkv */
+    gyre_order order;              /* of attention */
     gyre_decoder_buffers buffers;
 } gyre_decoder;
 

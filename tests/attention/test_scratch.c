@@ -69,6 +69,7 @@ typedef struct memory {
     float *x, *gradient; /* read by all inputs; written by all outputs */
     gyre_tables tables;
     gyre_table_gradients gradients;
+    gyre_order order; /* of its calls */
 } memory;
 
 static const size_t FLOATS = (size_t)ROWS * MAX_TOKENS * HEADS * DIM;
@@ -106,6 +107,7 @@ static gyre_attention_args make_args(const gyre_encoding *encoding, const memory
     args.out = gyre_dense(m->gradient, GYRE_DTYPE_F32, s.rows, s.queries, HEADS, DIM);
     args.lse = gyre_dense(m->gradient + FLOATS, GYRE_DTYPE_F32, s.rows, s.queries, HEADS, 1);
     args.causal = GYRE_CAUSAL_BY_POSITION;
+    args.order = m->order;
     return args;
 }
 
@@ -142,9 +144,10 @@ static const int64_t counts[] = {0, 1, 2, 7, 8, 9, 31, 33, 64, 127, 129};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
 /* The one with the most serves the others, and asks for no less than they do. */
-static void serves(int which, int gradient, const gyre_exec *exec) {
+static void serves(int which, int gradient, gyre_order order, const gyre_exec *exec) {
     gyre_encoding *encoding = make_encoding(which);
     memory m = make_memory(encoding);
+    m.order = order;
     for (int top = 0; top < 2; top++) {
         const sizes most = {ROWS, top ? 60 : 129, top ? 200 : 129};
         const gyre_attention_args args = make_args(encoding, &m, most);
@@ -173,8 +176,9 @@ static void serves_smaller_calls(void **state) {
     const gyre_exec three = gyre_pool_exec(pool);
     for (int which = 0; which < ENCODINGS; which++)
         for (int gradient = 0; gradient < 2; gradient++) {
-            serves(which, gradient, NULL);
-            serves(which, gradient, &three);
+            serves(which, gradient, GYRE_ORDER_FAST, NULL);
+            serves(which, gradient, gradient ? GYRE_ORDER_FAST : GYRE_ORDER_FIXED, &three);
+            if (!gradient) serves(which, 0, GYRE_ORDER_FAST, &three);
         }
     gyre_pool_free(pool);
 }
@@ -182,9 +186,10 @@ static void serves_smaller_calls(void **state) {
 /* Decoding after a long prompt: the keys in several splits. */
 static void serves_decoding(void **state) {
     (void)state;
-    for (int which = 0; which < ENCODINGS; which++) {
-        gyre_encoding *encoding = make_encoding(which);
+    for (int i = 0; i < 2 * ENCODINGS; i++) {
+        gyre_encoding *encoding = make_encoding(i / 2);
         memory m = make_memory(encoding);
+        m.order = i % 2 ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
         const gyre_attention_args args = make_args(encoding, &m, (sizes){1, MAX_TOKENS, MAX_TOKENS});
         const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
         char *scratch = take(bytes);

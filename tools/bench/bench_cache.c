@@ -19,6 +19,7 @@ typedef struct cache_bench {
     void *scratch;
     size_t scratch_bytes;
     const gyre_exec *exec;
+    gyre_order order; /* of attention */
     char path[32];
 } cache_bench;
 
@@ -103,6 +104,7 @@ static gyre_attention_args query(const cache_bench *b) {
     args.out = gyre_dense(b->out, GYRE_DTYPE_F32, 1, 1, QUERY_HEADS, HEAD_DIM);
     args.q_pos.base = TOKENS - 1;
     args.causal = GYRE_CAUSAL_BY_POSITION;
+    args.order = b->order;
     return args;
 }
 
@@ -117,6 +119,13 @@ static double time_decode(cache_bench *b) {
     for (int i = 0; i < DECODES; i++)
         if (attend(b)) return -1;
     return (cli_seconds() - started) / DECODES;
+}
+
+static double time_decode_fixed(cache_bench *b) {
+    b->order = GYRE_ORDER_FIXED;
+    const double seconds = time_decode(b);
+    b->order = GYRE_ORDER_FAST;
+    return seconds;
 }
 
 /* The shifted tokens overlap the earlier ones, as after a part of a prompt was removed. */
@@ -138,6 +147,7 @@ static const struct {
              {"save", time_save},
              {"load", time_load},
              {"decode", time_decode},
+             {"decode fixed", time_decode_fixed},
              {"decode shifted", time_decode_shifted}};
 enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS };
 
@@ -198,8 +208,12 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
     b->k = alloc_random((int64_t)TOKENS * HEADS * HEAD_DIM, 2);
     b->v = alloc_random((int64_t)TOKENS * HEADS * HEAD_DIM, 3);
     b->out = alloc_random(QUERY_HEADS * HEAD_DIM, 4);
-    const gyre_attention_args args = query(b);
-    b->scratch_bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
+    for (int order = GYRE_ORDER_FAST; order <= GYRE_ORDER_FIXED; order++) {
+        gyre_attention_args args = query(b);
+        args.order = (gyre_order)order;
+        const size_t bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
+        b->scratch_bytes = bytes > b->scratch_bytes ? bytes : b->scratch_bytes;
+    }
     b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (!b->q || !b->k || !b->v || !b->out || !b->scratch)
         return gyre_fail(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");

@@ -17,6 +17,7 @@ typedef struct generate_options {
     gyre_sampling sampling;
     uint64_t seed;
     int ignore_end, echo;
+    gyre_order order; /* of attention */
 } generate_options;
 
 typedef enum generate_stop {

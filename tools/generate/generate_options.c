@@ -17,8 +17,12 @@ enum {
     KEY_TOP_K,
     KEY_SEED,
     KEY_IGNORE_END,
-    KEY_ECHO
+    KEY_ECHO,
+    KEY_ORDER
 };
+
+enum { ORDERS = 2 };
+static const char *const order_names[ORDERS] = {[GYRE_ORDER_FAST] = "fast", [GYRE_ORDER_FIXED] = "fixed"};
 
 static const struct argp_option option_table[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0, "The beginning of the text (default: empty)", 1},
@@ -50,6 +54,10 @@ static const struct argp_option option_table[] = {
     {"stream", KEY_STREAM, "SINKS,WINDOW", 0,
      "See at most WINDOW tokens, the first SINKS and the last others, and continue without end (Xiao 2023)", 5},
     OPTION_CACHE(5),
+    {"order", KEY_ORDER, "NAME", 0,
+     "How attention adds. fast: a single token reads the cache in an order of its own; fixed: a text read token by token "
+     "gets the same scores as a prompt, in more time (default: fast)",
+     5},
     {0}};
 
 static const char documentation[] =
@@ -115,6 +123,9 @@ static error_t parse_text(generate_options *o, int key, const char *text) {
         return 0;
     case KEY_ECHO:
         o->echo = 1;
+        return 0;
+    case KEY_ORDER:
+        o->order = (gyre_order)cli_choice("--order", text, order_names, ORDERS);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -80,6 +80,7 @@ static gyre_status open_context(generation *g, gyre_error *err) {
     /* Room for several windows, so that cached tokens are not moved for every new one. */
     options.max_tokens = o->window && o->window < MAX_ENLARGED ? WINDOWS * o->window : length;
     options.cache_dtype = o->method.cache;
+    options.order = o->order;
     options.exec = &g->exec;
     status = gyre_context_create(&g->context, g->input.model, &options, err);
     return status || !o->window ? status : gyre_context_stream(g->context, o->sinks, o->window, err);

@@ -173,6 +173,7 @@ static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gy
     options.encoding = job->encoding;
     options.max_tokens = job->template->length;
     options.cache_dtype = job->cache;
+    options.order = GYRE_ORDER_FIXED; /* the same answer however the prompt is read */
     options.exec = exec;
     *w = (worker){.all = all};
     w->logits = malloc((size_t)vocab * sizeof *w->logits);

@@ -22,7 +22,7 @@
  *     memory:    token 0: head 0 1 2 ... | token 1: head 0 1 2 ... | ...
  *     prefetch:  piece p + 1, all heads in memory order
  *     compute:   piece p of head 0, piece p of head 1, ... */
-enum { STAGING_ROWS = 32, PIECE = 16, LINE = 64 };
+enum { STAGING_ROWS = 32, PIECE = 16, LINE = 64, TRANSPOSED_ROWS = 16, PREFETCHED_ROWS = 64 };
 
 /* One item of a task. */
 typedef struct decode_state {
@@ -35,6 +35,8 @@ typedef struct decode_state {
     float *shifted_q_rows;             /* q_rows rotated back by `shift`; only if has_shift */
     float *scores;                     /* [rows][KEY_TILE]; the softmax turns them into weights */
     float *staging;                    /* [STAGING_ROWS][max(head_pad, value_pad)] */
+    float *columns;                    /* fixed order: [head_pad][STAGING_ROWS], keys of `staging`, transposed */
+    float *sums;                       /* fixed order: as to->out, over one tile; otherwise NULL */
     int64_t shift[GYRE_MAX_AXES];      /* of the keys read last */
     int has_shift;
     int visible_to_any; /* 1: some query sees some key of the current tile */
@@ -62,6 +64,10 @@ static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decod
     d->shifted_q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
     d->scores = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
     d->staging = gyre_arena_alloc(&a, STAGING_ROWS * pad, sizeof(float));
+    if (plan->fixed_order) {
+        d->columns = gyre_arena_alloc(&a, STAGING_ROWS * plan->head_pad, sizeof(float));
+        d->sums = gyre_arena_alloc(&a, rows * plan->value_pad, sizeof(float));
+    }
     return (a.used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -151,6 +157,58 @@ static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t
     }
 }
 
+/* Prefetches TRANSPOSED_ROWS keys from `first` on, which may not exist. */
+static void prefetch_keys(const decode_state *d, int64_t first) {
+    const gyre_attention_plan *plan = d->plan;
+    const int64_t size = (int64_t)gyre_dtype_size(plan->source->k_dtype);
+    gyre_key_run run;
+    if (first >= plan->keys) return;
+    gyre_key_run_at(plan->source, d->batch, d->head, first, TRANSPOSED_ROWS, &run);
+    for (int64_t j = 0; j < run.count; j++)
+        prefetch_row((uintptr_t)run.k + (uintptr_t)(j * run.k_row_stride * size), plan->head_dim * run.k_step * size);
+}
+
+/* Q8: multiplies the scores of n keys of the tile pair from `done` on by the scales of the keys. */
+static void scale_scores(const decode_state *d, int64_t done, int64_t n) {
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, end = done + n;
+    gyre_key_run run;
+    for (; d->plan->key_scales_apart && done < end; done += run.count) {
+        gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
+        for (int64_t r = 0; r < d->rows; r++)
+            gyre_row_multiply(d->scores + r * KEY_TILE + done, run.k_scale, run.count);
+    }
+}
+
+/* Scores of keys from .. end - 1 of the tile pair in the fixed order: each as gyre_tile_pair_score adds it, one
+ * channel after the other.  That needs keys in columns, rotated as tiles of keys are. */
+static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int64_t end, int prefetched) {
+    const gyre_attention_plan *plan = d->plan;
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, pad = plan->head_pad;
+    for (int64_t done = from; done < end; done += STAGING_ROWS) {
+        const int64_t n = end - done < STAGING_ROWS ? end - done : STAGING_ROWS, complete = (n + 15) / 16 * 16;
+        const gyre_matmul product = {.m = d->rows,
+                                     .n = complete,
+                                     .k = pad,
+                                     .a = d->q_rows,
+                                     .a_row_stride = pad,
+                                     .a_col_stride = 1,
+                                     .b = d->columns,
+                                     .b_row_stride = STAGING_ROWS,
+                                     .c = d->scores + done,
+                                     .c_row_stride = KEY_TILE};
+        for (int64_t j = 0; j < n; j += TRANSPOSED_ROWS) {
+            const int64_t left = n - j, some = left < TRANSPOSED_ROWS ? left : TRANSPOSED_ROWS;
+            const gyre_row_range keys = {d->batch, d->head, first + done + j, some};
+            const gyre_transpose transpose = {TRANSPOSED_ROWS, pad, d->staging, pad, d->columns + j, STAGING_ROWS};
+            if (!prefetched) prefetch_keys(d, first + done + j + PREFETCHED_ROWS);
+            gyre_key_rows_read(plan, &keys, 0, d->staging);
+            plan->kernels->transpose_f32(&transpose);
+        }
+        plan->kernels->matmul_f32(&product);
+        scale_scores(d, done, n);
+    }
+}
+
 /* scores = queries . keys, for `piece` keys of the tile pair from `from` on, run by run. */
 static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     const gyre_attention_plan *plan = d->plan;
@@ -158,6 +216,10 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
     const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
+    if (plan->fixed_order) {
+        score_piece_in_fixed_order(d, from, end, piece < KEY_TILE);
+        return;
+    }
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
         const gyre_key_scores job = {.rows = d->rows,
@@ -227,16 +289,11 @@ static void weighted_sum_staged(const decode_state *d, const gyre_key_run *run, 
     }
 }
 
-static void scale_weights(float *restrict weights, const float *restrict scale, int64_t count) {
-    for (int64_t j = 0; j < count; j++)
-        weights[j] *= scale[j];
-}
-
 /* out += weights . values of a run that begins at key `done` of the tile pair. */
 static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int64_t done, int prefetched) {
     const gyre_attention_plan *plan = d->plan;
     for (int64_t r = 0; run->v_scale && r < d->rows; r++)
-        scale_weights(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
+        gyre_row_multiply(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
     const gyre_weighted_values job = {.rows = d->rows,
                                       .keys = run->count,
                                       .channels = plan->value_dim,
@@ -244,13 +301,19 @@ static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int
                                       .weight_row_stride = KEY_TILE,
                                       .v = run->v,
                                       .v_row_stride = run->v_row_stride,
-                                      .out = d->to->out,
+                                      .out = plan->fixed_order ? d->sums : d->to->out,
                                       .out_row_stride = plan->value_pad,
                                       .prefetched = prefetched};
     if (run->v_step == 1)
         weighted_sum_rows(plan->kernels, plan->source->v_dtype, &job);
     else
         weighted_sum_staged(d, run, &job);
+}
+
+/* Fixed order: the product of a tile begins at 0, and is added at its end, as gyre_matmul does. */
+static void add_sums(const decode_state *d) {
+    for (int64_t i = 0; i < d->rows * d->plan->value_pad; i++)
+        d->to->out[i] += d->sums[i];
 }
 
 /* -- a split -- */
@@ -340,9 +403,13 @@ static void attend_tile(decode_state *d, int64_t heads, int64_t tile) {
     for (int64_t h = 0; h < heads; h++)
         d[h].visible_to_any = visible_to_any(&d[h], tile, &d[h].tile_pair);
     read_tile(d, heads, tile, 0);
-    for (int64_t h = 0; h < heads; h++)
+    for (int64_t h = 0; h < heads; h++) {
         if (d[h].visible_to_any) softmax_tile(&d[h]);
+        if (d[h].sums) memset(d[h].sums, 0, (size_t)(d[h].rows * d[h].plan->value_pad) * sizeof(float));
+    }
     read_tile(d, heads, tile, 1);
+    for (int64_t h = 0; h < heads; h++)
+        if (d[h].sums && d[h].visible_to_any) add_sums(&d[h]);
 }
 
 static int all_finite(const decode_state *d) {

@@ -73,6 +73,8 @@ static void find_key_info(const gyre_attention_call *call, int64_t batch, gyre_k
 
 static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                        const gyre_tile_pair *tile_pair) {
+    for (int64_t i = 0; plan->value_scales_apart && i < q->count; i++)
+        gyre_row_multiply(q->scores + i * KEY_TILE, keys->v_scale + tile_pair->first, tile_pair->count);
     const gyre_matmul product = {.m = q->count,
                                  .n = plan->value_pad,
                                  .k = tile_pair->count,
@@ -85,7 +87,7 @@ static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *
                                  .c = q->out_rows,
                                  .c_row_stride = plan->value_pad,
                                  .accumulate = 1};
-    gyre_weighted_sum(plan, &product, keys->v_finite);
+    gyre_weighted_sum(plan, &product, keys->v_finite || keys->zero_nonfinite);
 }
 
 static void attend_tile_pair(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
@@ -97,6 +99,23 @@ static void attend_tile_pair(const gyre_attention_plan *plan, const gyre_key_buf
     gyre_dropout_tile_pair(plan, q, tile_pair, &drop);
     add_values(plan, keys, q, tile_pair);
     if (plan->table.value) gyre_tables_add_values(plan, q, tile_pair);
+}
+
+/* out += weights times the infinite and NaN values, which attend_tile_pair took for zeros.  row_max is known. */
+static void add_nonfinite_values(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                                 const gyre_tile_pair *tile_pair) {
+    if (keys->v_finite && !plan->table.value) return;
+    gyre_tile_pair_score(plan, keys, q, tile_pair);
+    for (int64_t i = 0; i < q->count; i++)
+        gyre_row_exp(plan, q, tile_pair, i);
+    const gyre_dropout_rows drop = {0, q->count, q->scores, NULL};
+    gyre_dropout_tile_pair(plan, q, tile_pair, &drop);
+    const float *values = keys->v_rows + (tile_pair->buffer_tile * KEY_TILE + tile_pair->first) * plan->value_pad;
+    for (int64_t i = 0; i < q->count && !keys->v_finite; i++)
+        for (int64_t j = 0; j < tile_pair->count; j++)
+            gyre_row_add_nonfinite(q->scores[i * KEY_TILE + j], values + j * plan->value_pad, plan->value_pad,
+                                   q->out_rows + i * plan->value_pad);
+    if (plan->table.value) gyre_tables_add_nonfinite_values(plan, q, tile_pair);
 }
 
 static void find_row_max(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
@@ -147,12 +166,22 @@ static int for_each_tile_pair(worker *w, const tile_task *s, tile_pair_fn *what,
             if (!gyre_tile_pair_visible(plan, &w->keys, q, t, &tile_pair)) continue;
             if (!filled) gyre_key_tile_fill(plan, s->item, t, &w->keys, w->query_buffers[0].key_rows);
             filled = 1;
-            q->nonfinite |= which == FINITE_TILES && !w->keys.v_finite;
+            q->nonfinite |= (which == FINITE_TILES || w->keys.zero_nonfinite) && !w->keys.v_finite;
             nonfinite |= q->nonfinite;
             if (which != FINITE_TILES || !q->nonfinite) what(plan, &w->keys, q, &tile_pair);
         }
     }
     return nonfinite;
+}
+
+/* The fixed order: a row must not round differently because another row of its tile sees an infinite or NaN value.  So these
+ * are zeros at first, and are added once the largest score of each row is known, where only rows that give them weight change.
+ * The queries are read. */
+static int attend_in_fixed_order(worker *w, const tile_task *s) {
+    w->keys.zero_nonfinite = 1;
+    for_each_tile_pair(w, s, attend_tile_pair, ALL_TILES);
+    w->keys.zero_nonfinite = 0;
+    return for_each_tile_pair(w, s, add_nonfinite_values, NONFINITE_TILES);
 }
 
 /* A weight that is 0 in the end must not be multiplied with an infinite or NaN value on the way.  So tiles that see such a
@@ -165,6 +194,7 @@ static int attend(worker *w, const tile_task *s) {
     read_queries(w, s);
     for (int64_t i = 0; i < count; i++)
         w->query_buffers[i].nonfinite = plan->table.value && !gyre_tables_values_finite(plan, &w->query_buffers[i]);
+    if (plan->fixed_order) return attend_in_fixed_order(w, s);
     if (!for_each_tile_pair(w, s, attend_tile_pair, FINITE_TILES)) return 0;
     for (int64_t i = 0; i < count; i++)
         if (w->query_buffers[i].nonfinite) begin_rows(plan, &w->query_buffers[i]);
@@ -179,15 +209,27 @@ static int attend(worker *w, const tile_task *s) {
 static float finish_row(const gyre_attention_plan *plan, const gyre_row_range *row, const gyre_row_state *state) {
     const gyre_view *lse = &plan->args->lse;
     const gyre_row_normalizer sum = gyre_row_finish(plan, row->head, state);
-    if (lse->data) *(float *)gyre_view_at(lse, row->batch, row->first, row->head, 0) = sum.lse;
+    if (lse->data) {
+        float *to = gyre_view_at(lse, row->batch, row->first, row->head, 0);
+        *to = plan->fixed_order ? gyre_canonical(sum.lse) : sum.lse;
+    }
     return sum.out_scale;
+}
+
+/* The weighted sum of a row becomes its output. */
+static void finish_out(const gyre_attention_plan *plan, const gyre_row_range *row, const gyre_row_state *state) {
+    gyre_row_rescale(plan, state->out, finish_row(plan, row, state));
+    if (!plan->fixed_order) return;
+    float *out = state->out;
+    for (int64_t c = 0, n = plan->value_pad; c < n; c++)
+        out[c] = gyre_canonical(out[c]);
 }
 
 static void write_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     for (int64_t i = 0; i < q->count; i++) {
         const gyre_row_range row = {q->batch, q->head, q->first + i, 1};
         const gyre_row_state state = {q->row_max[i], q->row_sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
-        gyre_row_rescale(plan, state.out, finish_row(plan, &row, &state));
+        finish_out(plan, &row, &state);
     }
     const gyre_row_range rows = {q->batch, q->head, q->first, q->count};
     gyre_rows_write(plan, &plan->args->out, &rows, q->out_rows, plan->value_pad);
@@ -263,7 +305,7 @@ static void run_decode_task(const gyre_attention_call *call, worker *w, const gy
     gyre_partial to[MAX_HEADS_TOGETHER];
     int nonfinite[MAX_HEADS_TOGETHER];
     for (int64_t i = 0; i < task->items; i++)
-        gyre_partials_layout(plan, gyre_partial_memory(call), task->item + i, task->first / KEYS_PER_SPLIT, &to[i]);
+        gyre_partials_layout(plan, gyre_partial_memory(call), task->item + i, task->first / plan->split_keys_each, &to[i]);
     gyre_decode_split(plan, &w->keys, task, w->decode, to, nonfinite);
     for (int64_t i = 0; i < task->items; i++)
         if (nonfinite[i]) atomic_store(&nonfinite_items(call)[task->item + i], 1);
@@ -273,7 +315,7 @@ static void run_tiled(const gyre_attention_call *call, worker *w, const gyre_dec
     const int64_t first = task->first / KEY_TILE, end = (task->first + task->count + KEY_TILE - 1) / KEY_TILE;
     for (int64_t i = task->item; i < task->item + task->items; i++) {
         gyre_partial to;
-        gyre_partials_layout(call->plan, gyre_partial_memory(call), i, task->first / KEYS_PER_SPLIT, &to);
+        gyre_partials_layout(call->plan, gyre_partial_memory(call), i, task->first / call->plan->split_keys_each, &to);
         if (attend_item(w, i, first, end, &to)) atomic_store(&nonfinite_items(call)[i], 1);
     }
 }
@@ -286,11 +328,12 @@ static void run_key_splits(void *arg, int64_t job) {
     init_worker(call, job, &w);
     for (int64_t i; (i = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         const int64_t batch = i % split_tasks / row_tasks, head = i % split_tasks % row_tasks * plan->heads_together;
-        const int64_t first = i / split_tasks * KEYS_PER_SPLIT, left = plan->key_heads - head;
+        const int64_t first = i / split_tasks * plan->split_keys_each, left = plan->key_heads - head;
+        const int64_t keys = plan->keys - first;
         const gyre_decode_task task = {.item = batch * plan->key_heads + head,
                                        .items = left < plan->heads_together ? left : plan->heads_together,
                                        .first = first,
-                                       .count = plan->keys - first < KEYS_PER_SPLIT ? plan->keys - first : KEYS_PER_SPLIT};
+                                       .count = keys < plan->split_keys_each ? keys : plan->split_keys_each};
         find_key_info(call, batch, &w.keys);
         if (gyre_decode_supported(plan))
             run_decode_task(call, &w, &task);
@@ -316,7 +359,7 @@ static void combine_key_splits(void *arg, int64_t job) {
             gyre_partials_combine(plan, gyre_partial_memory(call), item, nonfinite ? 1 : plan->key_splits, i, &state);
             const gyre_row_range row = {item / plan->key_heads, item % plan->key_heads * plan->group + i / plan->queries,
                                         i % plan->queries, 1};
-            gyre_row_rescale(plan, state.out, finish_row(plan, &row, &state));
+            finish_out(plan, &row, &state);
             gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
         }
     }

@@ -63,13 +63,18 @@ typedef struct gyre_attention_plan {
     int64_t sinks;
     float scale, softcap; /* softcap: 0 = none */
     int gradient;
-    int by_order; /* visibility goes by the order of tokens, not by their positions */
+    int by_order;    /* visibility goes by the order of tokens, not by their positions */
+    int fixed_order; /* GYRE_ORDER_FIXED, forward only */
+    /* Fixed order, Q8: scores and weights are multiplied by the scales of keys and values, so that few queries need not widen
+     * values.  0: the rows are, as products with tables need. */
+    int key_scales_apart, value_scales_apart;
     /* Forward only. */
     int split_keys;              /* few queries: the keys of an item are split among jobs */
     int64_t heads_at_once;       /* query heads of an item multiplied with a tile of keys together */
     int64_t chunk_tiles, chunks; /* query tiles of each of those heads in a task; such tasks for each set of heads */
     int64_t job_query_tiles;     /* query buffers of a job, at most */
-    int64_t key_splits;          /* parts of KEYS_PER_SPLIT keys, at least 1 */
+    int64_t split_keys_each;     /* keys of a split: KEYS_PER_SPLIT; all of them in the fixed order */
+    int64_t key_splits;          /* such parts, at least 1 */
     int64_t partial_rows;        /* rows of a partial, at most */
     int64_t heads_together;      /* key heads that a decoding task reads together, at most */
     int64_t key_info_sets;       /* batch rows whose keys have positions of their own */

@@ -9,6 +9,7 @@ typedef struct gyre_key_tile {
     int64_t low, high;            /* of positions */
     int64_t order_min, order_max; /* of gyre_key_buffers.order */
     int64_t count;
+    int64_t center;          /* xPos: the position that magnitudes of the keys are relative to */
     int sorted, consecutive; /* sorted: `order` never falls.  consecutive: each position is the one before + 1 */
     int k_finite, v_finite;  /* gradient */
 } gyre_key_tile;
@@ -19,12 +20,14 @@ typedef struct gyre_key_buffers {
     int64_t *positions; /* of all keys of the batch row, as are order and tiles */
     int64_t *order;     /* what visibility is decided by: positions, or the index in the sequence */
     gyre_key_tile *tiles;
-    int v_finite;              /* forward: of the tile in the buffers */
+    int v_finite;              /* forward: of the tile in the buffers, before zeros took the place of other values */
+    int zero_nonfinite;        /* fixed order: 1 = infinite and NaN values are read as zeros */
     int64_t first_buffer_tile; /* the tile that comes first in the arrays below; forward: the only one */
     float *k_columns[2];       /* [tile][head_pad][KEY_TILE]: rotated keys, transposed */
     float *k_rows[2];          /* gradient: [tile][KEY_TILE][head_pad] */
     float *dk_rows[2];         /* gradient: as k_rows */
     float *v_rows;             /* forward: [tile][KEY_TILE][value_pad] */
+    float *k_scale, *v_scale;  /* with key_scales_apart, value_scales_apart: [KEY_TILE] */
     float *v_columns;          /* gradient: [tile][value_pad][KEY_TILE] */
     float *dv_rows;            /* gradient: [tile][KEY_TILE][value_pad] */
 } gyre_key_buffers;
@@ -33,7 +36,8 @@ typedef struct gyre_key_buffers {
 /* A vector table of one head, in floats. */
 typedef struct gyre_packed_table {
     int64_t head;       /* -1 = none yet */
-    int finite, shared; /* shared: all heads use this one */
+    int finite, shared; /* finite: the caller's rows are.  shared: all heads use this one */
+    int zero_nonfinite; /* fixed order, V: 1 = infinite and NaN entries are packed as zeros */
     float *rows;        /* [rows][pad] */
     float *columns;     /* [pad][row_pad] */
     float *gradient;    /* [heads of an item][rows][pad] */

@@ -65,14 +65,37 @@ size_t gyre_attention_rotation_layout(gyre_attention_plan *plan, char *memory) {
 
 /* -- angles -- */
 
-/* out = the position that xPos magnitudes of a tile are relative to: the lowest of queries, the highest of keys. */
-static double center_of(const gyre_rotation_spec *rotation, int64_t first, int64_t count) {
-    int64_t center = gyre_position_at(rotation->positions, rotation->batch, first, 0);
-    for (int64_t i = 1; i < count; i++) {
-        const int64_t position = gyre_position_at(rotation->positions, rotation->batch, first + i, 0);
-        if (rotation->role == GYRE_ROLE_QUERY ? position < center : position > center) center = position;
+int64_t gyre_xpos_key_center(const gyre_attention_plan *plan, const int64_t *positions, int64_t count) {
+    int64_t center = positions[0];
+    for (int64_t i = 1; !plan->fixed_order && i < count; i++)
+        center = positions[i] > center ? positions[i] : center;
+    return center;
+}
+
+/* XPOS_QUERY_GRID: few enough positions that a magnitude relative to the multiple below is not small, and enough that a tile
+ * has few multiples, each with factors of its own. */
+enum { XPOS_QUERY_GRID = 16 };
+
+/* out = the position that xPos magnitudes of a query are relative to, in a tile whose lowest is `low`. */
+static int64_t query_center(const gyre_attention_plan *plan, int64_t position, int64_t low) {
+    const int64_t rest = position % XPOS_QUERY_GRID;
+    return plan->fixed_order ? position - (rest < 0 ? rest + XPOS_QUERY_GRID : rest) : low;
+}
+
+/* Angles of a tile with xPos: of runs of rows that are relative to one position. */
+static void prepare_xpos_tile(const gyre_attention_plan *plan, gyre_rotation_spec *how, int64_t first, int64_t count,
+                              float *rows) {
+    int64_t position[KEY_TILE], low = INT64_MAX, high = INT64_MIN;
+    gyre_positions_read(how->positions, how->batch, first, count, position);
+    gyre_min_max(position, count, &low, &high);
+    for (int64_t i = 0, end; i < count; i = end) {
+        const int is_query = how->role == GYRE_ROLE_QUERY;
+        const int64_t center = is_query ? query_center(plan, position[i], low) : gyre_xpos_key_center(plan, position, count);
+        for (end = i + 1; end < count && (!is_query || query_center(plan, position[end], low) == center);)
+            end++;
+        how->center = (double)center;
+        gyre_rotation_angles(plan->encoding, how, first + i, end - i, rows + i * 2 * plan->rotation.pairs);
     }
-    return (double)center;
 }
 
 /* 1: no query sees any of the keys, so their angles are never read. */
@@ -104,10 +127,13 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
     if (role == GYRE_ROLE_KEY && (!plan->gradient || plan->segment->accumulate_dkv) &&
         never_visible(plan, how.batch, first, count))
         return; /* (the first gradient of keys rotates all of them back) */
-    if (rotation->xpos) how.center = center_of(&how, first, count);
-    for (how.far = 0; how.far <= rotation->far; how.far++)
-        gyre_rotation_angles(plan->encoding, &how, first, count,
-                             rotation->rows[role][how.far] + (how.batch * all + first) * 2 * rotation->pairs);
+    for (how.far = 0; how.far <= rotation->far; how.far++) {
+        float *rows = rotation->rows[role][how.far] + (how.batch * all + first) * 2 * rotation->pairs;
+        if (rotation->xpos)
+            prepare_xpos_tile(plan, &how, first, count, rows);
+        else
+            gyre_rotation_angles(plan->encoding, &how, first, count, rows);
+    }
 }
 
 static void prepare_task(void *arg, int64_t task) {
@@ -203,8 +229,12 @@ void gyre_attention_rotate_shift(const gyre_attention_plan *plan, const int64_t 
 void gyre_attention_near_queries(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
     q->near_q_rows = q->q_rows[0];
     if (!plan->rotation.xpos) return;
-    gyre_xpos_decay_factors(plan->encoding, q->low - tile_pair->keys->high, plan->head_pad, q->xpos_decay);
+    int64_t center = 0;
     for (int64_t i = 0; i < q->count; i++) {
+        const int64_t before = center;
+        center = query_center(plan, q->positions[i], q->low);
+        if (i == 0 || center != before)
+            gyre_xpos_decay_factors(plan->encoding, center - tile_pair->keys->center, plan->head_pad, q->xpos_decay);
         const float *restrict from = q->q_rows[0] + i * plan->head_pad, *restrict xpos_decay = q->xpos_decay;
         float *restrict to = q->xpos_rows + i * plan->head_pad;
         for (int64_t c = 0; c < plan->head_pad; c++)

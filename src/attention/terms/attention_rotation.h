@@ -4,7 +4,8 @@
  * far pairs rotate by other angles (ReRoPE, Self-Extend), queries and keys are stored twice, and each score of a tile takes
  * one of the two.  xPos makes the magnitudes of keys relative to the last of their tile and those of queries relative to the
  * first of theirs.  The rest, one factor for each channel, is applied where two tiles are multiplied, so no position is too
- * large for a float. */
+ * large for a float.  In the fixed order neither may depend on what else is in the tile: keys are relative to the first of
+ * their tile, which no longer call changes, and queries to a multiple of XPOS_QUERY_GRID. */
 #ifndef GYRE_ATTENTION_ATTENTION_ROTATION_H
 #define GYRE_ATTENTION_ATTENTION_ROTATION_H
 #include "attention/plan/buffers.h"
@@ -13,6 +14,8 @@
 void gyre_attention_rotation_measure(gyre_attention_plan *plan);
 /* Sets plan->rotation.rows to parts of `memory` (NULL = only count); out = bytes. */
 size_t gyre_attention_rotation_layout(gyre_attention_plan *plan, char *memory);
+/* out = the position that xPos magnitudes of `count` keys, the first of a tile, are relative to. */
+int64_t gyre_xpos_key_center(const gyre_attention_plan *plan, const int64_t *positions, int64_t count);
 /* Computes the angles. */
 void gyre_attention_rotation_prepare(gyre_attention_plan *plan, const gyre_exec *exec);
 

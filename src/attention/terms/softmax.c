@@ -46,6 +46,11 @@ float gyre_row_exp(const gyre_attention_plan *plan, gyre_query_buffers *q, const
     return sum;
 }
 
+void gyre_row_add_nonfinite(float weight, const float *value, int64_t n, float *row) {
+    for (int64_t c = 0; weight != 0 && c < n; c++)
+        if (!isfinite(value[c])) row[c] += weight * value[c];
+}
+
 float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head) {
     const gyre_cview *sinks = &plan->args->sink_logits;
     return sinks->data ? *(const float *)gyre_cview_at(sinks, 0, 0, head, 0) : -INFINITY;

@@ -5,6 +5,7 @@
 #ifndef GYRE_ATTENTION_SOFTMAX_H
 #define GYRE_ATTENTION_SOFTMAX_H
 #include "attention/plan/buffers.h"
+#include <math.h>
 
 typedef struct gyre_online_softmax {
     int64_t rows, columns;
@@ -23,6 +24,9 @@ float gyre_row_exp(const gyre_attention_plan *plan, gyre_query_buffers *queries,
 /* row[value_pad] *= factor.  A factor of 0 clears, whatever stands there. */
 void gyre_row_rescale(const gyre_attention_plan *plan, float *row, float factor);
 
+/* row[c] += weight * value[c] for the infinite and NaN value[c].  A weight of 0 adds nothing. */
+void gyre_row_add_nonfinite(float weight, const float *value, int64_t n, float *row);
+
 /* -- a row after its last key -- */
 typedef struct gyre_row_state {
     float row_max;        /* -infinity: no key was visible */
@@ -39,6 +43,13 @@ gyre_row_normalizer gyre_row_finish(const gyre_attention_plan *plan, int64_t hea
  * a row's bias: subtract the bias before comparing it with scores.  The log-sum-exp of a row includes it, so weights formed
  * from that need nothing more. */
 float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head);
+
+/* out = x, with one zero and one NaN.  Which keys a tile has beside the visible ones changes no bit of a sum but the sign of
+ * a zero, and the bits of a NaN. */
+static inline float gyre_canonical(float x) {
+    const float positive = x + 0.0F; /* of a zero; other numbers stay */
+    return isnan(positive) ? NAN : positive;
+}
 
 /* The product with weights in `a`.  A weight of exactly 0 adds nothing, even for an infinite or NaN b.  finite: b has
  * neither, and the kernel gives the same result. */

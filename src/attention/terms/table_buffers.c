@@ -84,7 +84,9 @@ typedef struct packing {
 } packing;
 
 static void layout_packed(const gyre_attention_plan *plan, gyre_arena *a, const packing *how, gyre_packed_table *packed) {
-    *packed = (gyre_packed_table){.head = -1, .shared = plan->encoding->table[how->which].heads <= 1};
+    *packed = (gyre_packed_table){.head = -1,
+                                  .shared = plan->encoding->table[how->which].heads <= 1,
+                                  .zero_nonfinite = plan->fixed_order && how->which == GYRE_TABLE_VALUE};
     if (!how->wanted) return;
     if (how->rows) packed->rows = gyre_arena_alloc(a, plan->table.rows * how->pad, sizeof(float));
     if (how->columns) packed->columns = gyre_arena_alloc(a, plan->table.row_pad * how->pad, sizeof(float));

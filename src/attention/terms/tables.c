@@ -7,6 +7,7 @@
 #include "core/table_view.h"
 #include "core/view.h"
 
+#include <math.h>
 #include <string.h>
 
 /* -- packing -- */
@@ -27,6 +28,8 @@ static void pack_block(const gyre_attention_plan *plan, gyre_packed_table *packe
         plan->kernels->scale_row_f32(row, width, scale);
         plan->kernels->finite_row_f32(row, width, &finite);
         packed->finite &= finite;
+        for (int64_t l = 0; !finite && packed->zero_nonfinite && l < width; l++)
+            row[l] = isfinite(row[l]) ? row[l] : 0;
         if (packed->rows) memcpy(packed->rows + (r + i) * pad + c, row, (size_t)width * sizeof *row);
     }
     if (!packed->columns) return;
@@ -260,6 +263,15 @@ static int next_block(row_block *block) {
     return 1;
 }
 
+/* Fixed order: blocks end at multiples of ROW_BLOCK, so that a sum over rows is cut at the same rows in any tile. */
+static int next_aligned_block(row_block *block) {
+    if (!next_block(block)) return 0;
+    const int32_t most = ROW_BLOCK - block->first % ROW_BLOCK;
+    block->count = block->count < most ? block->count : most;
+    block->covers_all = block->count > block->high - block->low;
+    return 1;
+}
+
 static int64_t round_up_16(int64_t n) {
     return (n + 15) / 16 * 16;
 }
@@ -303,16 +315,35 @@ static float sum_row(const float *x, int64_t n) {
     return sum;
 }
 
-static void scatter_by_query(gyre_query_buffers *q, const gyre_tile_pair *tile_pair, row_block block, const float *tile) {
+/* 1: all keys with a weight have one distance row, *only. */
+static int weights_one_row(const int32_t *row, const float *weight, int64_t n, int32_t *only) {
+    int64_t first = 0;
+    int one = 1;
+    while (first < n - 1 && weight[first] == 0)
+        first++;
+    for (int64_t j = first; j < n; j++)
+        one &= row[j] == row[first] || weight[j] == 0;
+    *only = row[first];
+    return one;
+}
+
+/* A sum in lanes is faster where all need one table row.  The fixed order asks each row: the tile depends on the cut. */
+static void scatter_by_query(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair,
+                             row_block block, const float *tile) {
     for (int64_t i = 0; i < q->count; i++) {
         const int32_t *restrict row = q->tables->row + q->tables->offset[i];
         const float *restrict from = tile + i * KEY_TILE;
         float *restrict to = q->tables->query_products + i * ROW_BLOCK;
+        int32_t only;
         if (block.covers_all && block.count == 1) {
             to[0] = sum_row(from, tile_pair->columns);
             continue;
         }
         memset(to, 0, (size_t)block.count * sizeof *to);
+        if (plan->fixed_order && weights_one_row(row, from, tile_pair->count, &only)) {
+            if (block_has_row(block, only)) to[only - block.first] = sum_row(from, tile_pair->columns);
+            continue;
+        }
         for (int64_t j = 0; j < tile_pair->count; j++)
             if (block.covers_all || block_has_row(block, row[j])) to[row[j] - block.first] += from[j];
     }
@@ -405,7 +436,7 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_buffers *
                                  .c = to,
                                  .c_row_stride = pad,
                                  .accumulate = 1};
-    gyre_weighted_sum(plan, &product, packed->finite);
+    gyre_weighted_sum(plan, &product, packed->finite || packed->zero_nonfinite);
 }
 
 /* As product_by_key and gather_by_key, by key: key_products[j][r] = scale k[j] . table[r].  Each line of `by_key` is a key
@@ -529,9 +560,28 @@ int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_buffer
 }
 
 void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_buffers *queries, const gyre_tile_pair *tile_pair) {
-    for (row_block block = rows_of(queries, all_of(queries, tile_pair)); next_block(&block);) {
-        scatter_by_query(queries, tile_pair, block, queries->scores);
+    row_block block = rows_of(queries, all_of(queries, tile_pair));
+    while (plan->fixed_order ? next_aligned_block(&block) : next_block(&block)) {
+        scatter_by_query(plan, queries, tile_pair, block, queries->scores);
         add_rows(plan, queries, block, &queries->tables->value, queries->out_rows, plan->value_pad);
+    }
+}
+
+void gyre_tables_add_nonfinite_values(const gyre_attention_plan *plan, gyre_query_buffers *queries,
+                                      const gyre_tile_pair *tile_pair) {
+    enum { CHUNK = 64 };
+    const gyre_table_buffers *t = queries->tables;
+    gyre_cview view;
+    float entries[CHUNK];
+    if (t->value.finite || !gyre_vector_table_view(plan->encoding, plan->args->tables, GYRE_TABLE_VALUE, &view)) return;
+    for (int64_t e = 0; e < queries->count * tile_pair->count; e++) {
+        const int64_t i = e / tile_pair->count, j = e % tile_pair->count, row = t->row[t->offset[i] + j];
+        const float weight = queries->scores[i * KEY_TILE + j];
+        for (int64_t c = 0; weight != 0 && c < plan->value_dim; c += CHUNK) {
+            const int64_t n = plan->value_dim - c < CHUNK ? plan->value_dim - c : CHUNK;
+            gyre_load_row(gyre_cview_at(&view, 0, t->value.head, row, c), view.dtype, view.stride[3], n, entries);
+            gyre_row_add_nonfinite(weight, entries, n, queries->out_rows + i * plan->value_pad + c);
+        }
     }
 }
 
@@ -630,12 +680,12 @@ void gyre_tables_backward(const gyre_attention_plan *plan, gyre_key_buffers *key
     if (plan->table.rows == 0) return;
     for (row_block block = rows_of(queries, all_of(queries, tile_pair)); next_block(&block);) {
         if (plan->table.query) {
-            scatter_by_query(queries, tile_pair, block, queries->dscores);
+            scatter_by_query(plan, queries, tile_pair, block, queries->dscores);
             add_rows(plan, queries, block, &t->query, t->dq_rows, plan->head_pad);
             add_to_rows(plan, queries, block, queries->table_rows, t->q_finite, &t->query);
         }
         if (plan->table.value) {
-            scatter_by_query(queries, tile_pair, block, queries->scores);
+            scatter_by_query(plan, queries, tile_pair, block, queries->scores);
             add_to_rows(plan, queries, block, queries->dout_rows, queries->dout_finite, &t->value);
         }
     }

@@ -32,6 +32,9 @@ int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_buffer
 /* The functions below follow gyre_tables_score of the same tile pair. */
 /* out_rows += sum of weights V[r]. */
 void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_buffers *queries, const gyre_tile_pair *tile_pair);
+/* Fixed order: out_rows += weights times the infinite and NaN entries of V, which the function above takes for zeros. */
+void gyre_tables_add_nonfinite_values(const gyre_attention_plan *plan, gyre_query_buffers *queries,
+                                      const gyre_tile_pair *tile_pair);
 /* dscores += dout . V[r]. */
 void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_buffers *queries, const gyre_tile_pair *tile_pair);
 /* Adds to dq, dk and the gradients of the tables, from weights and dscores. */

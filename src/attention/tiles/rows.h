@@ -11,6 +11,11 @@ void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, con
 /* view[batch, first + i, head, c] = from[i * pad + c], rounded once. */
 void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows, const float *from,
                      int64_t pad);
+/* row[j] *= by[j]. */
+static inline void gyre_row_multiply(float *restrict row, const float *restrict by, int64_t n) {
+    for (int64_t j = 0; j < n; j++)
+        row[j] *= by[j];
+}
 /* row[from .. to - 1] = 0. */
 static inline void gyre_row_clear_padding(float *row, int64_t from, int64_t to) {
     for (int64_t c = from; c < to; c++)

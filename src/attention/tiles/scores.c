@@ -5,6 +5,7 @@
 #include "attention/terms/softmax.h"
 #include "attention/terms/tables.h"
 #include "attention/terms/visibility.h"
+#include "attention/tiles/rows.h"
 #include "core/scheme.h"
 #include <math.h>
 
@@ -24,14 +25,23 @@ static void qk_scores(const gyre_attention_plan *plan, const gyre_tile_pair *til
     plan->kernels->matmul_f32(&product);
 }
 
+static void scale_scores(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_tile_pair *tile_pair,
+                         int64_t count, float *scores) {
+    for (int64_t i = 0; plan->key_scales_apart && i < count; i++)
+        gyre_row_multiply(scores + i * KEY_TILE, keys->k_scale + tile_pair->first, tile_pair->columns);
+}
+
 static void score_pairs(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                         const gyre_tile_pair *tile_pair, const int64_t *positions) {
     if (tile_pair->near) {
         gyre_attention_near_queries(plan, q, tile_pair);
         qk_scores(plan, tile_pair, q->near_q_rows, q->count, keys->k_columns[0], q->scores);
     }
+    if (tile_pair->near) scale_scores(plan, keys, tile_pair, q->count, q->scores);
     if (!tile_pair->far) return;
-    qk_scores(plan, tile_pair, q->q_rows[1], q->count, keys->k_columns[1], tile_pair->near ? q->far_scores : q->scores);
+    float *far_scores = tile_pair->near ? q->far_scores : q->scores;
+    qk_scores(plan, tile_pair, q->q_rows[1], q->count, keys->k_columns[1], far_scores);
+    scale_scores(plan, keys, tile_pair, q->count, far_scores);
     if (tile_pair->near) gyre_attention_select_far(plan, positions, q, tile_pair);
 }
 

@@ -13,6 +13,8 @@ void gyre_key_tile_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_k
     for (int far = 0; far <= plan->rotation.far; far++)
         buffers->k_columns[far] = gyre_arena_floats(a, KEY_TILE, plan->head_pad);
     buffers->v_rows = gyre_arena_floats(a, KEY_TILE, plan->value_pad);
+    if (plan->key_scales_apart) buffers->k_scale = gyre_arena_floats(a, 1, KEY_TILE);
+    if (plan->value_scales_apart) buffers->v_scale = gyre_arena_floats(a, 1, KEY_TILE);
 }
 
 size_t gyre_key_buffers_layout(const gyre_attention_plan *plan, char *memory, gyre_key_buffers *buffers) {

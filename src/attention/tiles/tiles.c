@@ -16,12 +16,19 @@ static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n
     return finite;
 }
 
+static void zero_nonfinite(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        x[i] = isfinite(x[i]) ? x[i] : 0;
+}
+
 /* -- key info -- */
 
-static void measure_key_tile(const int64_t *positions, const int64_t *order, gyre_key_tile *tile) {
+static void measure_key_tile(const gyre_attention_plan *plan, const int64_t *positions, const int64_t *order,
+                             gyre_key_tile *tile) {
     tile->low = tile->high = positions[0];
     tile->order_min = tile->order_max = order[0];
     gyre_min_max(positions, tile->count, &tile->low, &tile->high);
+    tile->center = gyre_xpos_key_center(plan, positions, tile->count);
     gyre_min_max(order, tile->count, &tile->order_min, &tile->order_max);
     tile->sorted = tile->consecutive = 1;
     for (int64_t i = 1; i < tile->count; i++) {
@@ -41,7 +48,7 @@ void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t 
     *tile = (gyre_key_tile){.count = rows.count};
     gyre_positions_read(&plan->args->k_pos, batch, rows.first, rows.count, buffers->positions + rows.first);
     if (plan->by_order) gyre_order_read(plan, GYRE_ROLE_KEY, &rows, buffers->order + rows.first);
-    measure_key_tile(buffers->positions + rows.first, buffers->order + rows.first, tile);
+    measure_key_tile(plan, buffers->positions + rows.first, buffers->order + rows.first, tile);
 }
 
 /* -- keys and values -- */
@@ -57,7 +64,8 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *row
     for (int64_t done = 0; done < rows->count; done += run.count) {
         gyre_key_run_at(source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
         const char *from = what == KEYS ? run.k : run.v;
-        const float *scale = what == KEYS ? run.k_scale : run.v_scale;
+        const int apart = what == KEYS ? plan->key_scales_apart : plan->value_scales_apart;
+        const float *scale = apart ? NULL : what == KEYS ? run.k_scale : run.v_scale;
         const int64_t row = (what == KEYS ? run.k_row_stride : run.v_row_stride) * (int64_t)gyre_dtype_size(dtype);
         float *first = to + done * pad;
         for (int64_t i = 0; i < run.count; i++) {
@@ -77,16 +85,34 @@ static void transpose_rows(const gyre_attention_plan *plan, const float *rows, i
     plan->kernels->transpose_f32(&job);
 }
 
+/* to[KEY_TILE] = the scales of the rows, then zeros. */
+static void read_scales(const gyre_attention_plan *plan, const gyre_row_range *rows, kv_kind what, float *to) {
+    gyre_key_run run;
+    memset(to, 0, KEY_TILE * sizeof *to);
+    for (int64_t done = 0; done < rows->count; done += run.count) {
+        gyre_key_run_at(plan->source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
+        memcpy(to + done, what == KEYS ? run.k_scale : run.v_scale, (size_t)run.count * sizeof *to);
+    }
+}
+
+void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int far, float *to) {
+    const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .far = far};
+    read_tile(plan, rows, KEYS, to, plan->head_pad);
+    if (!plan->source->rotated) gyre_attention_rotate(plan, rows, &how, to);
+}
+
+void gyre_value_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, float *to) {
+    read_tile(plan, rows, VALUES, to, plan->value_pad);
+}
+
 static void fill_keys(const gyre_attention_plan *plan, const gyre_row_range *rows, int64_t at, gyre_key_buffers *buffers,
                       float *key_rows) {
     const int64_t pad = plan->head_pad, n = rows->count;
     gyre_key_tile *tile = &buffers->tiles[rows->first / KEY_TILE];
     int finite = 1;
     for (int far = 0; far <= plan->rotation.far; far++) {
-        const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .far = far};
         float *k = plan->gradient ? buffers->k_rows[far] + at * pad : key_rows;
-        read_tile(plan, rows, KEYS, k, pad);
-        if (!plan->source->rotated) gyre_attention_rotate(plan, rows, &how, k);
+        gyre_key_rows_read(plan, rows, far, k);
         if (plan->gradient) finite &= all_finite(plan, k, n * pad);
         transpose_rows(plan, k, n, pad, buffers->k_columns[far] + at * pad);
     }
@@ -99,8 +125,11 @@ void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t
     const int64_t at = (t - buffers->first_buffer_tile) * KEY_TILE, pad = plan->value_pad;
     fill_keys(plan, &rows, at, buffers, key_rows);
     float *v = plan->gradient ? key_rows : buffers->v_rows + at * pad;
-    read_tile(plan, &rows, VALUES, v, pad);
+    gyre_value_rows_read(plan, &rows, v);
     buffers->v_finite = all_finite(plan, v, rows.count * pad);
+    if (!buffers->v_finite && buffers->zero_nonfinite) zero_nonfinite(v, rows.count * pad);
+    if (plan->key_scales_apart) read_scales(plan, &rows, KEYS, buffers->k_scale);
+    if (plan->value_scales_apart) read_scales(plan, &rows, VALUES, buffers->v_scale);
     if (!plan->gradient) return;
     buffers->tiles[t].v_finite = buffers->v_finite;
     transpose_rows(plan, v, rows.count, pad, buffers->v_columns + at * pad);
