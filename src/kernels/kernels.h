@@ -122,6 +122,9 @@ typedef struct gyre_projection {
     int64_t y_row_stride;
 } gyre_projection;
 
+/* ln 2^-100: a weight of attention that is smaller, relative to the largest of its row, is 0. */
+#define GYRE_SMALLEST_WEIGHT_LOG (-69.31472f)
+
 enum { GYRE_PHILOX_NUMBERS = 128 };
 typedef struct gyre_philox {
     uint32_t counter[4], key[2];
