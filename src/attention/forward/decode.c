@@ -34,8 +34,8 @@ typedef struct decode_state {
     float *q_rows;                     /* [rows][head_pad], rotated and scaled */
     float *shifted_q_rows;             /* q_rows rotated back by `shift`; only if has_shift */
     float *scores;                     /* [rows][KEY_TILE]; the softmax turns them into weights */
-    float *staging;                    /* [STAGING_ROWS][max(head_pad, value_pad)] */
-    int64_t shift[GYRE_MAX_AXES];      /* of the keys read last */
+    float *staging;               /* [STAGING_ROWS][max(head_pad, value_pad)], or [KEY_TILE][value_pad] integers of Q8 */
+    int64_t shift[GYRE_MAX_AXES]; /* of the keys read last */
     int has_shift;
     int visible_to_any; /* 1: some query sees some key of the current tile */
     gyre_tile_pair tile_pair;
@@ -290,6 +290,23 @@ static void softmax_tile(decode_state *d) {
     gyre_online_softmax_update(d->plan, &rows);
 }
 
+/* out += weights . values of several runs, keys from .. end - 1 of the tile pair.  A kernel of Q8 may round the weights of a
+ * call together, so the values of a piece are one call however many pages they are in. */
+static void weighted_sum_gathered(decode_state *d, int64_t from, int64_t end) {
+    const gyre_attention_plan *plan = d->plan;
+    gyre_key_run run, all = {.v = d->staging, .count = end - from, .v_row_stride = plan->value_pad, .v_step = 1};
+    for (int64_t done = from; done < end; done += run.count) {
+        const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first + done;
+        gyre_key_run_at(plan->source, d->batch, d->head, first, end - done, &run);
+        for (int64_t j = 0; j < run.count; j++)
+            memcpy((int8_t *)d->staging + (done - from + j) * plan->value_pad, (const int8_t *)run.v + j * run.v_row_stride,
+                   (size_t)plan->value_dim);
+        for (int64_t r = 0; run.v_scale && r < d->rows; r++)
+            scale_weights(d->scores + r * KEY_TILE + done, run.v_scale, run.count);
+    }
+    weighted_sum_run(d, &all, from, 1);
+}
+
 /* out += weights . values, for `piece` values of the tile pair from `from` on, run by run. */
 static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
@@ -297,6 +314,10 @@ static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     gyre_key_run run;
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
+        if (d->plan->source->v_dtype == GYRE_DTYPE_Q8 && run.v_step == 1 && run.count < end - done) {
+            weighted_sum_gathered(d, done, end);
+            return;
+        }
         weighted_sum_run(d, &run, done, piece < KEY_TILE);
     }
 }
