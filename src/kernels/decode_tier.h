@@ -163,25 +163,11 @@ TIER_INLINE vec score_pair(elem_type type, int deinterleaved, const float *q, co
     return c < channels ? vec_fma(vec_load(q + c), load_partial(type, k + c * type.size, channels - c), sum) : sum;
 }
 
-/* Keys first .. first + n - 1 and `rows` queries.  If n is less than a block, the last key fills the unused places. */
-TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q,
-                             int64_t first, int64_t n, int rows) {
+/* scores of keys first .. first + n - 1 = the sums of each accumulator. */
+TIER_INLINE void store_scores(const gyre_key_scores *p, const query_group *q, int64_t first, int64_t n, const vec *sum,
+                              int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
-    const int64_t step = p->k_row_stride * type.size;
-    const char *k[DECODE_ACCUMULATORS], *at = (const char *)p->k + first * step;
-    vec sum[DECODE_ACCUMULATORS];
     float total[DECODE_ACCUMULATORS];
-    if (q->prefetch && rows > 1) prefetch_rows(at, n, step, p->channels * type.size, q->away);
-    DECODE_UNROLL
-    for (int j = 0; j < keys; j++)
-        k[j] = at + (j < n ? j : n - 1) * step;
-    if (rows == 1)
-        for (int j = 0; j < keys; j++) {
-            if (q->prefetch) prefetch_rows(at + j * step, 1, step, p->channels * type.size, q->away);
-            sum[j] = score_pair(type, deinterleaved, q->q, k[j], p->channels);
-        }
-    else
-        score_accumulators(type, deinterleaved, q, k, p->channels, sum, rows);
     DECODE_UNROLL
     for (int i = 0; i < DECODE_ACCUMULATORS; i += LANES)
         vec_store(total + i, vec_reduce_add_each(sum + i));
@@ -193,6 +179,27 @@ TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_s
         else
             for (int64_t j = 0; j < n && j < keys; j++)
                 scores[r * p->score_row_stride + j] = total[r * keys + j];
+}
+
+/* Keys first .. first + n - 1 and `rows` queries.  If n is less than a block, the last key fills the unused places. */
+TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q,
+                             int64_t first, int64_t n, int rows) {
+    const int keys = DECODE_ACCUMULATORS / rows;
+    const int64_t step = p->k_row_stride * type.size;
+    const char *k[DECODE_ACCUMULATORS], *at = (const char *)p->k + first * step;
+    vec sum[DECODE_ACCUMULATORS];
+    if (q->prefetch && rows > 1) prefetch_rows(at, n, step, p->channels * type.size, q->away);
+    DECODE_UNROLL
+    for (int j = 0; j < keys; j++)
+        k[j] = at + (j < n ? j : n - 1) * step;
+    if (rows == 1)
+        for (int j = 0; j < keys; j++) {
+            if (q->prefetch) prefetch_rows(at + j * step, 1, step, p->channels * type.size, q->away);
+            sum[j] = score_pair(type, deinterleaved, q->q, k[j], p->channels);
+        }
+    else
+        score_accumulators(type, deinterleaved, q, k, p->channels, sum, rows);
+    store_scores(p, q, first, n, sum, rows);
 }
 
 TIER_INLINE void score_keys(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q, int rows) {

@@ -83,7 +83,8 @@ typedef struct gyre_gather_add {
 
 /* scores[r * score_row_stride + j] = sum over c < channels of q[r * q_row_stride + c] k[j * k_row_stride + c], times
  * k_scale[j] if k_scale is not NULL; r < rows, j < keys.  q is padded with zeros to a multiple of 16 channels; k must not be
- * read past its channels. */
+ * read past its channels.  score_rotated_* rotate pairs (c, pairs + c), c < pairs, of key j first, by angles[j][2][pairs]: cos,
+ * then sin; pairs is a multiple of 16. */
 typedef struct gyre_key_scores {
     int64_t rows, keys, channels;
     const float *q;
@@ -93,7 +94,9 @@ typedef struct gyre_key_scores {
     const float *k_scale;
     float *scores;
     int64_t score_row_stride;
-    int prefetched; /* 1: the caller has prefetched k already */
+    int prefetched;      /* 1: the caller has prefetched k already */
+    const float *angles; /* score_rotated_* only, as is pairs */
+    int64_t pairs;
 } gyre_key_scores;
 
 /* out[r * out_row_stride + c] += sum over j < keys, in order, of weights[r * weight_row_stride + j] v[j * v_row_stride + c],

@@ -9,6 +9,7 @@
 #define VNNI_INSTRUCTIONS
 #include "kernels/vec_avx512.h"
 
+#include "kernels/decode_rotated_tier.h"
 #include "kernels/decode_tier.h"
 #include "kernels/dropout_tier.h"
 #include "kernels/project_tier.h"

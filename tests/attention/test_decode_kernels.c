@@ -88,7 +88,8 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
         for (int64_t i = c->channels; i < q_row_stride; i++)
             q[r * q_row_stride + i] = i < round_up(c->channels, 16) ? 0 : NAN;
     const gyre_key_scores job = {
-        c->rows, c->keys, c->channels, q, q_row_stride, k, k_row_stride, scaled ? scale : NULL, scores, score_row_stride, 0};
+        c->rows,          c->keys, c->channels, q, q_row_stride, k, k_row_stride, scaled ? scale : NULL, scores,
+        score_row_stride, 0,       NULL,        0};
     scores_of(kernels, type)(&job);
     long double worst = 0;
     for (int64_t r = 0; r <= c->rows; r++)
@@ -145,16 +146,102 @@ static void scores_same_for_any_split(void **state) {
         for (int r = 0; r < ROWS; r++)
             test_fill(&random, q + r * PAD, CHANNELS);
         char *k = elements(&random, type, KEYS * CHANNELS);
-        const gyre_key_scores all = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, whole, KEYS, 0};
+        const gyre_key_scores all = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, whole, KEYS, 0, NULL, 0};
         scores_of(kernels, type)(&all);
         for (int r = 0; r < ROWS; r++)
             for (int64_t j = 0; j < KEYS; j++) {
                 const void *at = k + (size_t)(j * CHANNELS) * types[type].size;
-                const gyre_key_scores alone = {1, 1, CHANNELS, q + r * PAD, PAD, at, CHANNELS, NULL, &one, 1, 0};
+                const gyre_key_scores alone = {1, 1, CHANNELS, q + r * PAD, PAD, at, CHANNELS, NULL, &one, 1, 0, NULL, 0};
                 scores_of(kernels, type)(&alone);
                 assert_memory_equal(&one, &whole[r * KEYS + j], sizeof one);
             }
         unguard(k, KEYS * CHANNELS * types[type].size);
+    }
+}
+
+/* -- scores of keys that are rotated on the way -- */
+
+static void (*rotated_scores_of(const gyre_kernels *kernels, int type))(const gyre_key_scores *) {
+    void (*const all[])(const gyre_key_scores *) = {kernels->score_rotated_f32, kernels->score_rotated_f16,
+                                                    kernels->score_rotated_bf16, kernels->score_rotated_q8};
+    return all[type];
+}
+
+/* out = channel i of a key, of which channels c and pairs + c are rotated. */
+static long double rotated_element(const void *k, int type, const float *angles, int64_t pairs, int64_t i) {
+    const int64_t c = i % pairs;
+    if (i >= 2 * pairs) return (long double)element(k, type, i);
+    const long double cosine = angles[c], sine = angles[pairs + c];
+    const long double a = (long double)element(k, type, c), b = (long double)element(k, type, pairs + c);
+    return i < pairs ? a * cosine - b * sine : b * cosine + a * sine;
+}
+
+typedef struct rotated_case {
+    int64_t rows, keys, channels, pairs;
+} rotated_case;
+
+/* As check_scores; each rotated channel has three roundings more, of at most |a| + |b|. */
+static long double check_rotated(const gyre_kernels *kernels, int type, const rotated_case *c, test_random *random) {
+    const int64_t pad = round_up(c->channels, 16), k_row_stride = c->channels + 3, size = c->keys * k_row_stride - 3;
+    float *q = floats(random, c->rows * pad), *scores = floats(random, c->rows * c->keys), *scale = floats(random, c->keys);
+    float *angles = floats(random, c->keys * 2 * c->pairs), one;
+    char *k = elements(random, type, size);
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t i = c->channels; i < pad; i++)
+            q[r * pad + i] = 0;
+    gyre_key_scores job = {c->rows, c->keys, c->channels, q, pad,    k,       k_row_stride,
+                           scale,   scores,  c->keys,     0, angles, c->pairs};
+    rotated_scores_of(kernels, type)(&job);
+    long double worst = 0;
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t j = 0; j < c->keys; j++) {
+            const char *key = k + (size_t)(j * k_row_stride) * types[type].size;
+            long double exact = 0, sum = 0;
+            for (int64_t i = 0; i < c->channels; i++) {
+                const long double x = (long double)q[r * pad + i];
+                exact += x * rotated_element(key, type, angles + j * 2 * c->pairs, c->pairs, i);
+                sum += fabsl(x) *
+                       (fabsl((long double)element(key, type, i % c->pairs)) + fabsl((long double)element(key, type, i)) +
+                        fabsl((long double)element(key, type, i < c->pairs ? c->pairs + i : i)));
+            }
+            worst = larger_fraction(worst, (long double)scores[r * c->keys + j], exact * (long double)scale[j],
+                                    (long double)(c->channels + 5) * 0x1p-24L * sum * fabsl((long double)scale[j]));
+            const gyre_key_scores alone = {1,
+                                           1,
+                                           c->channels,
+                                           q + r * pad,
+                                           pad,
+                                           key,
+                                           k_row_stride,
+                                           scale + j,
+                                           &one,
+                                           1,
+                                           0,
+                                           angles + j * 2 * c->pairs,
+                                           c->pairs};
+            rotated_scores_of(kernels, type)(&alone);
+            assert_memory_equal(&one, &scores[r * c->keys + j], sizeof one);
+        }
+    unguard(k, (size_t)size * types[type].size);
+    free(q);
+    free(scores);
+    free(scale);
+    free(angles);
+    return worst;
+}
+
+/* Each score has the bits it has alone. */
+static void rotated_scores_within_bound(void **state) {
+    static const rotated_case rotated[] = {
+        {4, 37, 128, 64}, {1, 9, 64, 32}, {7, 21, 80, 16}, {2, 5, 33, 16}, {8, 16, 96, 48}};
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {56};
+    for (int type = 0; type < TYPES; type++) {
+        long double worst = 0;
+        for (size_t i = 0; i < sizeof rotated / sizeof *rotated; i++)
+            worst = fmaxl(worst, check_rotated(kernels, type, &rotated[i], &random));
+        print_message("score_rotated_%s ", types[type].name);
+        report_fraction("", kernels, worst);
     }
 }
 
@@ -256,7 +343,7 @@ static void nonfinite_elements_do_not_spread(void **state) {
         char *k = elements(&random, type, KEYS * CHANNELS);
         test_put(k, types[type].dtype, 7 * CHANNELS + 33, (double)INFINITY);
         test_put(k, types[type].dtype, 12 * CHANNELS + 2, (double)NAN);
-        const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS, 0};
+        const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS, 0, NULL, 0};
         const gyre_weighted_values sums = {ROWS, KEYS, CHANNELS, weights, KEYS, k, CHANNELS, out, PAD, 0};
         scores_of(kernels, type)(&job);
         sums_of(kernels, type)(&sums);
@@ -334,14 +421,9 @@ static void caps_at_the_edges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(scores_within_bound),
-        FOR_TIERS(scores_same_for_any_split),
-        FOR_TIERS(sums_within_bound),
-        FOR_TIERS(sums_same_for_any_split),
-        FOR_TIERS(nonfinite_elements_do_not_spread),
-        FOR_TIERS(widens_int8),
-        FOR_TIERS(caps_within_bound),
-        FOR_TIERS(caps_at_the_edges),
+        FOR_TIERS(scores_within_bound), FOR_TIERS(scores_same_for_any_split), FOR_TIERS(rotated_scores_within_bound),
+        FOR_TIERS(sums_within_bound),   FOR_TIERS(sums_same_for_any_split),   FOR_TIERS(nonfinite_elements_do_not_spread),
+        FOR_TIERS(widens_int8),         FOR_TIERS(caps_within_bound),         FOR_TIERS(caps_at_the_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,15 +103,22 @@ static const float *queries_for(decode_state *d, const gyre_key_run *run) {
     return d->shifted_q_rows;
 }
 
+/* job->angles: NULL unless the keys must be rotated. */
 static void score_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_key_scores *job) {
     if (dtype == GYRE_DTYPE_F16)
-        kernels->score_rows_f16(job);
+        (job->angles ? kernels->score_rotated_f16 : kernels->score_rows_f16)(job);
     else if (dtype == GYRE_DTYPE_BF16)
-        kernels->score_rows_bf16(job);
+        (job->angles ? kernels->score_rotated_bf16 : kernels->score_rows_bf16)(job);
     else if (dtype == GYRE_DTYPE_Q8)
-        kernels->score_rows_q8(job);
+        (job->angles ? kernels->score_rotated_q8 : kernels->score_rows_q8)(job);
     else
-        kernels->score_rows_f32(job);
+        (job->angles ? kernels->score_rotated_f32 : kernels->score_rows_f32)(job);
+}
+
+/* 1: kernels can rotate the keys while they read them. */
+static int rotates_in_kernel(const gyre_attention_plan *plan) {
+    const gyre_config *config = &plan->encoding->config;
+    return plan->rotation.pairs % 16 == 0 && config->rope.layout == GYRE_LAYOUT_HALF && config->rope.first_channel == 0;
 }
 
 /* Prefetches a row that may not exist.  (Kernels that read many rows prefetch themselves.) */
@@ -160,21 +167,25 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     gyre_key_run run;
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
-        const gyre_key_scores job = {.rows = d->rows,
-                                     .keys = run.count,
-                                     .channels = plan->head_dim,
-                                     .q = queries_for(d, &run),
-                                     .q_row_stride = plan->head_pad,
-                                     .k = run.k,
-                                     .k_row_stride = run.k_row_stride,
-                                     .k_scale = run.k_scale,
-                                     .scores = d->scores + done,
-                                     .score_row_stride = KEY_TILE,
-                                     .prefetched = piece < KEY_TILE};
-        if (rotates || run.k_step != 1)
+        gyre_key_scores job = {.rows = d->rows,
+                               .keys = run.count,
+                               .channels = plan->head_dim,
+                               .q = queries_for(d, &run),
+                               .q_row_stride = plan->head_pad,
+                               .k = run.k,
+                               .k_row_stride = run.k_row_stride,
+                               .k_scale = run.k_scale,
+                               .scores = d->scores + done,
+                               .score_row_stride = KEY_TILE,
+                               .prefetched = piece < KEY_TILE};
+        if (run.k_step != 1 || (rotates && !rotates_in_kernel(plan))) {
             score_staged(d, &run, first + done, &job);
-        else
-            score_rows(plan->kernels, plan->source->k_dtype, &job);
+            continue;
+        }
+        const gyre_row_range rows = {d->batch, d->head, first + done, run.count};
+        const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
+        if (rotates) job.angles = gyre_attention_angle_rows(plan, &rows, &how), job.pairs = plan->rotation.pairs;
+        score_rows(plan->kernels, plan->source->k_dtype, &job);
     }
 }
 
