@@ -69,9 +69,9 @@ static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decod
 static int64_t max_heads_together(const gyre_attention_plan *plan) {
     const int64_t heads_together =
         plan->source->heads_together < plan->key_heads ? plan->source->heads_together : plan->key_heads;
-    return !scheme_supported(plan) || plan->group > 1 || heads_together < 1 ? 1
-           : heads_together < MAX_HEADS_TOGETHER                            ? heads_together
-                                                                            : MAX_HEADS_TOGETHER;
+    return !scheme_supported(plan) || heads_together < 1 ? 1
+           : heads_together < MAX_HEADS_TOGETHER         ? heads_together
+                                                         : MAX_HEADS_TOGETHER;
 }
 
 /* Several queries for each key are enough work to hide the latency of memory.  Pieces would only cost time there. */
