@@ -382,16 +382,15 @@ static void agrees_with_definition(void **state) {
     }
 }
 
-/* Neither threads nor pages change a bit. */
-static void same_for_any_threads_and_pages(void **state) {
-    (void)state;
-    decode_case c = {GYRE_KIND_ALIBI, F32, F16, F16, 2, 5000, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0};
+/* first_page: 0 = views. */
+static void check_threads_and_pages(gyre_dtype dtype, int64_t first_page) {
+    decode_case c = {GYRE_KIND_ALIBI, F32, dtype, dtype, 2, 5000, 4, 2, 64, 64, first_page, 1, 0, 0, 1, 0};
     gyre_pool *pool = NULL;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
     decode_problem *one = make_problem(&c, 90);
     run(one, NULL);
-    for (int64_t page = 0; page <= 100; page += 25) {
+    for (int64_t page = first_page; page <= 100; page += 25) {
         c.page = page;
         decode_problem *other = make_problem(&c, 90);
         run(other, page % 2 ? NULL : &exec);
@@ -401,6 +400,13 @@ static void same_for_any_threads_and_pages(void **state) {
     }
     free_problem(one);
     gyre_pool_free(pool);
+}
+
+/* Neither threads nor pages change a bit. */
+static void same_for_any_threads_and_pages(void **state) {
+    (void)state;
+    check_threads_and_pages(F16, 0);
+    check_threads_and_pages(Q8, 25);
 }
 
 /* A query alone has the same bits as among others, and a head alone as in its group. */
