@@ -12,10 +12,10 @@
 #include <math.h>
 
 /* MAX_CONCURRENCY: limit on gyre_exec.concurrency.  More jobs are never useful, and task counts stay in range.
- * MAX_JOB_QUERY_TILES: query tiles of a job, 64 KiB each at 128 channels.  With 64 of them, reading a tile of keys costs next
- * to nothing for each.
+ * JOB_QUERY_BYTES, MAX_JOB_QUERY_TILES: query tiles of a job.  All of them are read for each tile of keys, so they should stay
+ * in the second-level cache.  Sixteen of 128 channels are enough to share the cost of laying out a tile of keys.
  * TASKS_PER_JOB: enough tasks to even out causal rows, the last of which have all the keys. */
-enum { MAX_CONCURRENCY = 65536, MAX_JOB_QUERY_TILES = 64, TASKS_PER_JOB = 4 };
+enum { MAX_CONCURRENCY = 65536, JOB_QUERY_BYTES = 1 << 20, MAX_JOB_QUERY_TILES = 64, TASKS_PER_JOB = 4 };
 
 static int64_t round_up(int64_t n, int64_t to) {
     return (n + to - 1) / to * to;
@@ -59,6 +59,12 @@ static int64_t max_i64(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/* out = query tiles of `rows` rows that a job holds, at most: queries and weighted sums of values for heads_at_once heads. */
+static int64_t max_query_tiles(const gyre_attention_plan *plan, int64_t rows) {
+    const int64_t bytes = rows * (plan->head_pad + plan->value_pad) * (int64_t)sizeof(float);
+    return max_i64(plan->heads_at_once, min_i64(MAX_JOB_QUERY_TILES, JOB_QUERY_BYTES / max_i64(1, bytes)));
+}
+
 /* Divides the work.  A row is computed the same way in any task, so the tasks may depend on the number of threads.  The
  * memory must grow with queries, keys and heads (scratch.h), whichever way they are divided.  So it is counted by the
  * smaller tiles, and there is room for partials and decoding for any number of queries. */
@@ -66,8 +72,8 @@ static void schedule_forward(gyre_attention_plan *plan, int64_t concurrency) {
     const int64_t tiles = (plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE;
     plan->split_keys = plan->queries <= MAX_DECODE_QUERIES && (!plan->fixed_order || gyre_decode_supported(plan));
     plan->heads_at_once = plan->uses_tables ? 1 : plan->group; /* table buffers hold one head */
-    plan->job_query_tiles = max_i64(plan->heads_at_once, min_i64(MAX_JOB_QUERY_TILES, plan->heads_at_once * tiles));
-    const int64_t most = plan->job_query_tiles / plan->heads_at_once;
+    plan->job_query_tiles = min_i64(max_query_tiles(plan, SHORT_QUERY_TILE), plan->heads_at_once * max_i64(1, tiles));
+    const int64_t most = min_i64(plan->job_query_tiles, max_query_tiles(plan, plan->tile_rows)) / plan->heads_at_once;
     const int64_t wanted =
         plan->query_tiles * plan->items * plan->group / plan->heads_at_once / (TASKS_PER_JOB * concurrency);
     plan->chunk_tiles = concurrency == 1 ? most : min_i64(most, max_i64(1, wanted));

@@ -66,12 +66,18 @@ static void widen_q8(const void *in, float *out, int64_t n) {
  * two to a 32-bit lane. */
 enum { PREFETCH_BYTES_ONE_ROW = 2048, PREFETCH_BYTES = 8192, CACHE_LINE_BYTES = 64, MAX_DEINTERLEAVED = 256 };
 
-/* Prefetches what lies `ahead` bytes past n rows.  The memory need not exist: a prefetch never faults. */
-TIER_INLINE void prefetch_rows(const void *rows, int64_t first, int64_t n, int64_t step, int64_t bytes, int64_t ahead) {
-    const int64_t away = ahead / bytes + 1;
-    for (int64_t j = 0; j < n; j++) {
-        const uintptr_t at = (uintptr_t)rows + (uintptr_t)((first + j + away) * step);
-        for (int64_t b = 0; b < bytes; b += CACHE_LINE_BYTES)
+/* Bytes from a row to the one that lies `ahead` bytes later, if rows of so many bytes were dense. */
+TIER_INLINE int64_t prefetch_distance(int64_t ahead, int64_t bytes, int64_t step) {
+    return bytes > 0 ? (ahead / bytes + 1) * step : 0;
+}
+
+/* Prefetches n rows that lie `away` bytes past `rows`.  The memory need not exist: a prefetch never faults. */
+TIER_INLINE void prefetch_rows(const void *rows, int64_t n, int64_t step, int64_t bytes, int64_t away) {
+    const int dense = step == bytes; /* one loop over all lines */
+    const int64_t each = dense ? n * bytes : bytes;
+    for (int64_t j = 0; j < (dense ? 1 : n); j++) {
+        const uintptr_t at = (uintptr_t)rows + (uintptr_t)(j * step + away);
+        for (int64_t b = 0; b < each; b += CACHE_LINE_BYTES)
             DECODE_PREFETCH(
                 (const char *)(at + (uintptr_t)b)); /* NOLINT(performance-no-int-to-ptr): it may be past the end */
     }
@@ -82,6 +88,7 @@ typedef struct query_group {
     const float *q;
     int64_t row, first;
     int prefetch; /* 1: this group is the first to read the keys */
+    int64_t away; /* prefetch_distance */
 } query_group;
 
 /* Adds channels from .. channels - 1 to the sums, one vector at a time; keys are widened once for all queries. */
@@ -156,6 +163,24 @@ TIER_INLINE vec score_pair(elem_type type, int deinterleaved, const float *q, co
     return c < channels ? vec_fma(vec_load(q + c), load_partial(type, k + c * type.size, channels - c), sum) : sum;
 }
 
+/* scores of keys first .. first + n - 1 = the sums of each accumulator. */
+TIER_INLINE void store_scores(const gyre_key_scores *p, const query_group *q, int64_t first, int64_t n, const vec *sum,
+                              int rows) {
+    const int keys = DECODE_ACCUMULATORS / rows;
+    float total[DECODE_ACCUMULATORS];
+    DECODE_UNROLL
+    for (int i = 0; i < DECODE_ACCUMULATORS; i += LANES)
+        vec_store(total + i, vec_reduce_add_each(sum + i));
+    float *scores = p->scores + q->first * p->score_row_stride + first;
+    DECODE_UNROLL
+    for (int r = 0; r < rows; r++)
+        if (n == keys)
+            memcpy(scores + r * p->score_row_stride, total + r * keys, (size_t)keys * sizeof *total);
+        else
+            for (int64_t j = 0; j < n && j < keys; j++)
+                scores[r * p->score_row_stride + j] = total[r * keys + j];
+}
+
 /* Keys first .. first + n - 1 and `rows` queries.  If n is less than a block, the last key fills the unused places. */
 TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q,
                              int64_t first, int64_t n, int rows) {
@@ -163,26 +188,18 @@ TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_s
     const int64_t step = p->k_row_stride * type.size;
     const char *k[DECODE_ACCUMULATORS], *at = (const char *)p->k + first * step;
     vec sum[DECODE_ACCUMULATORS];
-    float total[DECODE_ACCUMULATORS];
-    if (q->prefetch && rows > 1) prefetch_rows(p->k, first, n, step, p->channels * type.size, PREFETCH_BYTES);
+    if (q->prefetch && rows > 1) prefetch_rows(at, n, step, p->channels * type.size, q->away);
     DECODE_UNROLL
     for (int j = 0; j < keys; j++)
         k[j] = at + (j < n ? j : n - 1) * step;
     if (rows == 1)
         for (int j = 0; j < keys; j++) {
-            if (q->prefetch) prefetch_rows(p->k, first + j, 1, step, p->channels * type.size, PREFETCH_BYTES_ONE_ROW);
+            if (q->prefetch) prefetch_rows(at + j * step, 1, step, p->channels * type.size, q->away);
             sum[j] = score_pair(type, deinterleaved, q->q, k[j], p->channels);
         }
     else
         score_accumulators(type, deinterleaved, q, k, p->channels, sum, rows);
-    DECODE_UNROLL
-    for (int i = 0; i < DECODE_ACCUMULATORS; i += LANES)
-        vec_store(total + i, vec_reduce_add_each(sum + i));
-    float *scores = p->scores + q->first * p->score_row_stride + first;
-    DECODE_UNROLL
-    for (int r = 0; r < rows; r++)
-        for (int64_t j = 0; j < (n < keys ? n : keys); j++)
-            scores[r * p->score_row_stride + j] = total[r * keys + j];
+    store_scores(p, q, first, n, sum, rows);
 }
 
 TIER_INLINE void score_keys(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q, int rows) {
@@ -210,13 +227,28 @@ TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, in
 }
 
 TIER_INLINE void score_group(elem_type type, int is_bf16, const gyre_key_scores *p, int64_t first, int rows) {
-    const query_group q = {p->q + first * p->q_row_stride, p->q_row_stride, first, first == 0 && !p->prefetched};
+    const int64_t away = prefetch_distance(rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES, p->channels * type.size,
+                                           p->k_row_stride * type.size);
+    query_group q = {p->q + first * p->q_row_stride, p->q_row_stride, first, first == 0 && !p->prefetched, away};
     if (is_bf16 && p->channels <= MAX_DEINTERLEAVED) {
         float deinterleaved[4 * MAX_DEINTERLEAVED];
         deinterleave_queries(&q, p->channels, rows, deinterleaved);
-        score_keys(type, 1, p, &(query_group){deinterleaved, MAX_DEINTERLEAVED, first, first == 0 && !p->prefetched}, rows);
+        q.q = deinterleaved;
+        q.row = MAX_DEINTERLEAVED;
+        score_keys(type, 1, p, &q, rows);
     } else {
         score_keys(type, 0, p, &q, rows);
+    }
+}
+
+TIER_INLINE void scale_scores(const gyre_key_scores *p) {
+    for (int64_t r = 0; p->k_scale && r < p->rows; r++) {
+        float *scores = p->scores + r * p->score_row_stride;
+        int64_t j = 0;
+        for (; j + LANES <= p->keys; j += LANES)
+            vec_store(scores + j, vec_mul(vec_load(scores + j), vec_load(p->k_scale + j)));
+        for (; j < p->keys; j++)
+            scores[j] *= p->k_scale[j];
     }
 }
 
@@ -226,14 +258,7 @@ TIER_INLINE void score_rows(elem_type type, int is_bf16, const gyre_key_scores *
         score_group(type, is_bf16, p, r, 4);
     if (r + 2 <= p->rows) score_group(type, is_bf16, p, r, 2), r += 2;
     if (r < p->rows) score_group(type, is_bf16, p, r, 1);
-    for (r = 0; p->k_scale && r < p->rows; r++) {
-        float *scores = p->scores + r * p->score_row_stride;
-        int64_t j = 0;
-        for (; j + LANES <= p->keys; j += LANES)
-            vec_store(scores + j, vec_mul(vec_load(scores + j), vec_load(p->k_scale + j)));
-        for (; j < p->keys; j++)
-            scores[j] *= p->k_scale[j];
-    }
+    scale_scores(p);
 }
 
 /* -- weighted sums of values -- */
@@ -255,6 +280,8 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
     const char *v = (const char *)p->v + c0 * type.size;
     const float *weights = p->weights + r0 * p->weight_row_stride;
     float *out = p->out + r0 * p->out_row_stride + c0;
+    const int64_t bytes = vecs * LANES * type.size,
+                  away = prefetch_distance(p->rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES, bytes, step);
     vec sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL
     for (int i = 0; i < rows * vecs; i++)
@@ -262,8 +289,7 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
     if (deinterleaved) deinterleave_all(sum, rows * vecs);
     for (int64_t j = 0; j < p->keys; j++) {
         vec x[8];
-        if (r0 == 0 && !p->prefetched)
-            prefetch_rows(v, j, 1, step, vecs * LANES * type.size, p->rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES);
+        if (r0 == 0 && !p->prefetched) prefetch_rows(v + j * step, 1, bytes, bytes, away);
         DECODE_UNROLL
         for (int i = 0; i < vecs; i += deinterleaved ? 2 : 1) {
             if (deinterleaved)
@@ -336,6 +362,10 @@ TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weigh
 DEFINE_DECODE_KERNELS(f32, load_f32, 4, 0)
 DEFINE_DECODE_KERNELS(f16, load_f16, 2, 0)
 DEFINE_DECODE_KERNELS(bf16, load_bf16, 2, 1)
+#ifdef VNNI_INSTRUCTIONS
+#include "kernels/q8_vnni.h"
+#else
 DEFINE_DECODE_KERNELS(q8, load_q8, 1, 0)
+#endif
 
 #endif

@@ -17,10 +17,11 @@ static int runs_avx512(void) {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
-/* Uses the registers of AVX-512, so its CPUID bit is all that remains to check. */
+/* Uses the registers of AVX-512, so two CPUID bits are all that remains to check. */
 static int runs_avx512bf16(void) {
     unsigned eax, ebx, ecx, edx;
-    return runs_avx512() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & 1 << 5);
+    if (!runs_avx512() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || !(ecx & 1 << 11)) return 0; /* VNNI */
+    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & 1 << 5);
 }
 #else
 #define runs_avx2()       0

@@ -84,7 +84,8 @@ typedef struct gyre_gather_add {
 
 /* scores[r * score_row_stride + j] = sum over c < channels of q[r * q_row_stride + c] k[j * k_row_stride + c], times
  * k_scale[j] if k_scale is not NULL; r < rows, j < keys.  q is padded with zeros to a multiple of 16 channels; k must not be
- * read past its channels. */
+ * read past its channels.  score_rotated_* rotate pairs (c, pairs + c), c < pairs, of key j first, by angles[j][2][pairs]: cos,
+ * then sin; pairs is a multiple of 16. */
 typedef struct gyre_key_scores {
     int64_t rows, keys, channels;
     const float *q;
@@ -94,7 +95,9 @@ typedef struct gyre_key_scores {
     const float *k_scale;
     float *scores;
     int64_t score_row_stride;
-    int prefetched; /* 1: the caller has prefetched k already */
+    int prefetched;      /* 1: the caller has prefetched k already */
+    const float *angles; /* score_rotated_* only, as is pairs */
+    int64_t pairs;
 } gyre_key_scores;
 
 /* out[r * out_row_stride + c] += sum over j < keys, in order, of weights[r * weight_row_stride + j] v[j * v_row_stride + c],
@@ -158,6 +161,9 @@ typedef struct gyre_product_tiles {
     const void *next; /* the rows of w that are packed next, or NULL: a hint to load them into the second-level cache */
     int64_t next_rows, next_bytes, next_row_stride; /* bytes of each row, and from row to row */
 } gyre_product_tiles;
+
+/* ln 2^-100: a weight of attention that is smaller, relative to the largest of its row, is 0. */
+#define GYRE_SMALLEST_WEIGHT_LOG (-69.31472f)
 
 enum { GYRE_PHILOX_NUMBERS = 128 };
 typedef struct gyre_philox {

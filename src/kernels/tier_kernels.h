@@ -101,8 +101,8 @@ static void matmul_f32(const gyre_matmul *p) {
  * bits of the float.  ln 2 is split in two parts; the first is short enough that n times it is exact.  Polynomial: Cephes'
  * expf, of degree 7, the first two coefficients 1.  Largest error over every 61st float from -87.3365 to -2^-25: 0.97 ulp
  * without FMA, 1.01 ulp with it, relative 2^-23.5. */
-INLINE vec vec_exp(vec x) {
-    const vec smallest = vec_set1(-87.33654f), magic = vec_set1(12582912.0f);
+INLINE vec vec_exp_from(vec x, float from) { /* 0 for x < from */
+    const vec smallest = vec_set1(from), magic = vec_set1(12582912.0f);
     const vec clamped = vec_max(smallest, vec_min(vec_set1(88.3f), x)); /* a NaN passes: it is the second operand */
     const vec t = vec_fma(clamped, vec_set1(1.44269504f), magic), n = vec_sub(t, magic);
     const vec r = vec_fma(n, vec_set1(2.12194440e-4f), vec_fma(n, vec_set1(-0.693359375f), clamped));
@@ -115,16 +115,25 @@ INLINE vec vec_exp(vec x) {
     y = vec_add(vec_fma(vec_mul(y, r), r, r), vec_set1(1));
     return vec_and_mask(vec_not_less(x, smallest), vec_ldexp(y, n));
 }
+INLINE vec vec_exp(vec x) {
+    return vec_exp_from(x, -87.33654f);
+}
 
-static void exp_row_f32(float *x, int64_t n, float shift, float *sum) {
+INLINE void exp_row_from(float *x, int64_t n, float shift, float *sum, float from) {
     const vec by = vec_set1(shift);
     vec total = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec y = vec_exp(vec_sub(vec_load(x + i), by));
+        const vec y = vec_exp_from(vec_sub(vec_load(x + i), by), from);
         vec_store(x + i, y);
         total = vec_add(total, y);
     }
     *sum = vec_reduce_add(total);
+}
+static void exp_row_f32(float *x, int64_t n, float shift, float *sum) {
+    exp_row_from(x, n, shift, sum, -87.33654f);
+}
+static void weights_row_f32(float *x, int64_t n, float shift, float *sum) {
+    exp_row_from(x, n, shift, sum, GYRE_SMALLEST_WEIGHT_LOG);
 }
 
 static void max_row_f32(const float *x, int64_t n, float *max) {

@@ -38,6 +38,10 @@ static inline vec vec_set1(float a) {
 static inline vec vec_fma(vec a, vec b, vec c) {
     return _mm256_fmadd_ps(a, b, c);
 }
+#define VEC_FMS
+static inline vec vec_fms(vec a, vec b, vec c) {
+    return _mm256_fmsub_ps(a, b, c);
+}
 static inline vec vec_mul(vec a, vec b) {
     return _mm256_mul_ps(a, b);
 }

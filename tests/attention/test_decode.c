@@ -313,6 +313,11 @@ static void run(const decode_problem *p, const gyre_exec *exec) {
     run_args(p, &args, exec);
 }
 
+/* Arithmetic is of floats, whatever the elements are.  Only with Q8 some tiers round queries and weights to 16 bits. */
+static int rounds_to_16_bits(const decode_case *c) {
+    return c->k == GYRE_DTYPE_Q8 || c->v == GYRE_DTYPE_Q8;
+}
+
 /* out = root mean square of the error divided by that of the expected output. */
 static double error_of(const decode_problem *p) {
     double off = 0, size = 0;
@@ -324,8 +329,8 @@ static double error_of(const decode_problem *p) {
         if (isinf(p->lse[r]))
             assert_true(p->out_lse[r] == -INFINITY);
         else
-            test_close((long double)p->out_lse[r], (long double)p->lse[r], 3e-6L * (1 + fabsl((long double)p->lse[r])),
-                       "lse");
+            test_close((long double)p->out_lse[r], (long double)p->lse[r],
+                       (rounds_to_16_bits(&p->c) ? 2e-5L : 3e-6L) * (1 + fabsl((long double)p->lse[r])), "lse");
     return size > 0 ? sqrt(off / size) : off;
 }
 
@@ -363,7 +368,6 @@ static const decode_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* All arithmetic is of floats, whatever the elements are, so one bound holds for every type. */
 static void agrees_with_definition(void **state) {
     static const char *const names[] = {[F32] = "f32", [F16] = "f16", [B16] = "bf16", [Q8] = "q8"};
     (void)state;
@@ -373,21 +377,20 @@ static void agrees_with_definition(void **state) {
         run(p, NULL);
         const double error = error_of(p);
         print_message("case %zu, keys %s, values %s: %.1e relative rms\n", i, names[p->c.k], names[p->c.v], error);
-        assert_true(error <= 2e-6);
+        assert_true(error <= (rounds_to_16_bits(&cases[i]) ? 1e-4 : 2e-6));
         free_problem(p);
     }
 }
 
-/* Neither threads nor pages change a bit. */
-static void same_for_any_threads_and_pages(void **state) {
-    (void)state;
-    decode_case c = {GYRE_KIND_ALIBI, F32, F16, F16, 2, 5000, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0};
+/* first_page: 0 = views. */
+static void check_threads_and_pages(gyre_dtype dtype, int64_t first_page) {
+    decode_case c = {GYRE_KIND_ALIBI, F32, dtype, dtype, 2, 5000, 4, 2, 64, 64, first_page, 1, 0, 0, 1, 0};
     gyre_pool *pool = NULL;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
     decode_problem *one = make_problem(&c, 90);
     run(one, NULL);
-    for (int64_t page = 0; page <= 100; page += 25) {
+    for (int64_t page = first_page; page <= 100; page += 25) {
         c.page = page;
         decode_problem *other = make_problem(&c, 90);
         run(other, page % 2 ? NULL : &exec);
@@ -397,6 +400,13 @@ static void same_for_any_threads_and_pages(void **state) {
     }
     free_problem(one);
     gyre_pool_free(pool);
+}
+
+/* Neither threads nor pages change a bit. */
+static void same_for_any_threads_and_pages(void **state) {
+    (void)state;
+    check_threads_and_pages(F16, 0);
+    check_threads_and_pages(Q8, 25);
 }
 
 /* A query alone has the same bits as among others, and a head alone as in its group. */

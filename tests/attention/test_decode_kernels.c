@@ -68,7 +68,15 @@ static const few_case cases[] = {{1, 1, 1, 0},     {1, 17, 8, 0},  {2, 9, 24, 3}
                                  {8, 8, 31, 0},    {4, 0, 32, 0},  {0, 5, 32, 0},   {32, 19, 96, 32}, {1, 16, 63, 1}};
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* |score - exact| <= gamma_(channels + 2) sum |q k|, and half an ulp more for the scale. */
+/* With Q8 a tier may round a row of queries or weights to 16 bits (kernels.def).  out = the largest change of an x[i]. */
+static long double rounding_of(int type, const float *x, int64_t n) {
+    float largest = 0;
+    for (int64_t i = 0; i < n && type == 3; i++)
+        largest = fmaxf(largest, fabsf(x[i]));
+    return (long double)largest / 65534 * 1.001L;
+}
+
+/* |score - exact| <= gamma_(channels + 2) sum |q k|, half an ulp more for the scale, and what Q8 adds. */
 static long double check_scores(const gyre_kernels *kernels, int type, const few_case *c, int scaled, test_random *random) {
     const int64_t q_row_stride = round_up(c->channels, 16) + (c->gap > 3 ? 16 : 0), k_row_stride = c->channels + c->gap;
     const int64_t score_row_stride = c->keys + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * k_row_stride + c->channels;
@@ -80,7 +88,8 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
         for (int64_t i = c->channels; i < q_row_stride; i++)
             q[r * q_row_stride + i] = i < round_up(c->channels, 16) ? 0 : NAN;
     const gyre_key_scores job = {
-        c->rows, c->keys, c->channels, q, q_row_stride, k, k_row_stride, scaled ? scale : NULL, scores, score_row_stride, 0};
+        c->rows,          c->keys, c->channels, q, q_row_stride, k, k_row_stride, scaled ? scale : NULL, scores,
+        score_row_stride, 0,       NULL,        0};
     scores_of(kernels, type)(&job);
     long double worst = 0;
     for (int64_t r = 0; r <= c->rows; r++)
@@ -90,8 +99,10 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
                 assert_true(got == was[r * score_row_stride + j]);
                 continue;
             }
-            long double exact = 0, sum = 0;
+            const long double off = rounding_of(type, q + r * q_row_stride, c->channels);
+            long double exact = 0, sum = 0, rounding = 0;
             for (int64_t i = 0; i < c->channels; i++) {
+                rounding += off * fabsl((long double)element(k, type, j * k_row_stride + i));
                 const long double term =
                     (long double)q[r * q_row_stride + i] * (long double)element(k, type, j * k_row_stride + i);
                 exact += term;
@@ -99,7 +110,7 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
             }
             const long double by = scaled ? (long double)scale[j] : 1;
             worst = larger_fraction(worst, (long double)got, exact * by,
-                                    (long double)(c->channels + 2) * 0x1p-24L * 1.001L * sum * fabsl(by));
+                                    ((long double)(c->channels + 2) * 0x1p-24L * 1.001L * sum + rounding) * fabsl(by));
         }
     unguard(k, (size_t)size * types[type].size);
     free(q);
@@ -135,12 +146,12 @@ static void scores_same_for_any_split(void **state) {
         for (int r = 0; r < ROWS; r++)
             test_fill(&random, q + r * PAD, CHANNELS);
         char *k = elements(&random, type, KEYS * CHANNELS);
-        const gyre_key_scores all = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, whole, KEYS, 0};
+        const gyre_key_scores all = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, whole, KEYS, 0, NULL, 0};
         scores_of(kernels, type)(&all);
         for (int r = 0; r < ROWS; r++)
             for (int64_t j = 0; j < KEYS; j++) {
                 const void *at = k + (size_t)(j * CHANNELS) * types[type].size;
-                const gyre_key_scores alone = {1, 1, CHANNELS, q + r * PAD, PAD, at, CHANNELS, NULL, &one, 1, 0};
+                const gyre_key_scores alone = {1, 1, CHANNELS, q + r * PAD, PAD, at, CHANNELS, NULL, &one, 1, 0, NULL, 0};
                 scores_of(kernels, type)(&alone);
                 assert_memory_equal(&one, &whole[r * KEYS + j], sizeof one);
             }
@@ -148,9 +159,95 @@ static void scores_same_for_any_split(void **state) {
     }
 }
 
+/* -- scores of keys that are rotated on the way -- */
+
+static void (*rotated_scores_of(const gyre_kernels *kernels, int type))(const gyre_key_scores *) {
+    void (*const all[])(const gyre_key_scores *) = {kernels->score_rotated_f32, kernels->score_rotated_f16,
+                                                    kernels->score_rotated_bf16, kernels->score_rotated_q8};
+    return all[type];
+}
+
+/* out = channel i of a key, of which channels c and pairs + c are rotated. */
+static long double rotated_element(const void *k, int type, const float *angles, int64_t pairs, int64_t i) {
+    const int64_t c = i % pairs;
+    if (i >= 2 * pairs) return (long double)element(k, type, i);
+    const long double cosine = angles[c], sine = angles[pairs + c];
+    const long double a = (long double)element(k, type, c), b = (long double)element(k, type, pairs + c);
+    return i < pairs ? a * cosine - b * sine : b * cosine + a * sine;
+}
+
+typedef struct rotated_case {
+    int64_t rows, keys, channels, pairs;
+} rotated_case;
+
+/* As check_scores; each rotated channel has three roundings more, of at most |a| + |b|. */
+static long double check_rotated(const gyre_kernels *kernels, int type, const rotated_case *c, test_random *random) {
+    const int64_t pad = round_up(c->channels, 16), k_row_stride = c->channels + 3, size = c->keys * k_row_stride - 3;
+    float *q = floats(random, c->rows * pad), *scores = floats(random, c->rows * c->keys), *scale = floats(random, c->keys);
+    float *angles = floats(random, c->keys * 2 * c->pairs), one;
+    char *k = elements(random, type, size);
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t i = c->channels; i < pad; i++)
+            q[r * pad + i] = 0;
+    gyre_key_scores job = {c->rows, c->keys, c->channels, q, pad,    k,       k_row_stride,
+                           scale,   scores,  c->keys,     0, angles, c->pairs};
+    rotated_scores_of(kernels, type)(&job);
+    long double worst = 0;
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t j = 0; j < c->keys; j++) {
+            const char *key = k + (size_t)(j * k_row_stride) * types[type].size;
+            long double exact = 0, sum = 0;
+            for (int64_t i = 0; i < c->channels; i++) {
+                const long double x = (long double)q[r * pad + i];
+                exact += x * rotated_element(key, type, angles + j * 2 * c->pairs, c->pairs, i);
+                sum += fabsl(x) *
+                       (fabsl((long double)element(key, type, i % c->pairs)) + fabsl((long double)element(key, type, i)) +
+                        fabsl((long double)element(key, type, i < c->pairs ? c->pairs + i : i)));
+            }
+            worst = larger_fraction(worst, (long double)scores[r * c->keys + j], exact * (long double)scale[j],
+                                    (long double)(c->channels + 5) * 0x1p-24L * sum * fabsl((long double)scale[j]));
+            const gyre_key_scores alone = {1,
+                                           1,
+                                           c->channels,
+                                           q + r * pad,
+                                           pad,
+                                           key,
+                                           k_row_stride,
+                                           scale + j,
+                                           &one,
+                                           1,
+                                           0,
+                                           angles + j * 2 * c->pairs,
+                                           c->pairs};
+            rotated_scores_of(kernels, type)(&alone);
+            assert_memory_equal(&one, &scores[r * c->keys + j], sizeof one);
+        }
+    unguard(k, (size_t)size * types[type].size);
+    free(q);
+    free(scores);
+    free(scale);
+    free(angles);
+    return worst;
+}
+
+/* Each score has the bits it has alone. */
+static void rotated_scores_within_bound(void **state) {
+    static const rotated_case rotated[] = {
+        {4, 37, 128, 64}, {1, 9, 64, 32}, {7, 21, 80, 16}, {2, 5, 33, 16}, {8, 16, 96, 48}};
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {56};
+    for (int type = 0; type < TYPES; type++) {
+        long double worst = 0;
+        for (size_t i = 0; i < sizeof rotated / sizeof *rotated; i++)
+            worst = fmaxl(worst, check_rotated(kernels, type, &rotated[i], &random));
+        print_message("score_rotated_%s ", types[type].name);
+        report_fraction("", kernels, worst);
+    }
+}
+
 /* -- sums of values -- */
 
-/* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|), and nothing written past a row. */
+/* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|) and what Q8 adds, and nothing written past a row. */
 static long double check_sums(const gyre_kernels *kernels, int type, const few_case *c, test_random *random) {
     const int64_t v_row_stride = c->channels + c->gap, weight_row_stride = c->keys + 5, room = round_up(c->channels, 16);
     const int64_t out_row_stride = room + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * v_row_stride + c->channels;
@@ -171,15 +268,17 @@ static long double check_sums(const gyre_kernels *kernels, int type, const few_c
                 continue;
             }
             assert_true(isfinite(got));
-            long double exact = (long double)before, sum = fabsl(exact);
+            const long double off = rounding_of(type, weights + r * weight_row_stride, c->keys);
+            long double exact = (long double)before, sum = fabsl(exact), rounding = 0;
             for (int64_t j = 0; i < c->channels && j < c->keys; j++) {
+                rounding += off * fabsl((long double)element(v, type, j * v_row_stride + i));
                 const long double w = (long double)weights[r * weight_row_stride + j];
                 exact += w * (long double)element(v, type, j * v_row_stride + i);
                 sum += fabsl(w * (long double)element(v, type, j * v_row_stride + i));
             }
             if (i < c->channels)
-                worst =
-                    larger_fraction(worst, (long double)got, exact, (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum);
+                worst = larger_fraction(worst, (long double)got, exact,
+                                        (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum + rounding);
         }
     unguard(v, (size_t)size * types[type].size);
     free(weights);
@@ -204,7 +303,8 @@ static void sums_within_bound(void **state) {
     }
 }
 
-/* A row has the bits that it has alone, with its keys one after the other. */
+/* A row has the bits that it has alone, with its keys one after the other.  The weights of a call with Q8 may be rounded
+ * together, so there a row is alone with all its keys. */
 static void sums_same_for_any_split(void **state) {
     enum { ROWS = 11, KEYS = 21, CHANNELS = 88, PAD = 96 };
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -215,11 +315,12 @@ static void sums_same_for_any_split(void **state) {
         char *v = elements(&random, type, KEYS * CHANNELS);
         const gyre_weighted_values all = {ROWS, KEYS, CHANNELS, weights, KEYS, v, CHANNELS, whole, PAD, 0};
         sums_of(kernels, type)(&all);
+        const int64_t together = type == 3 ? KEYS : 1;
         for (int r = 0; r < ROWS; r++)
-            for (int64_t j = 0; j < KEYS; j++) {
+            for (int64_t j = 0; j < KEYS; j += together) {
                 const void *at = v + (size_t)(j * CHANNELS) * types[type].size;
                 const gyre_weighted_values one = {
-                    1, 1, CHANNELS, weights + r * KEYS + j, KEYS, at, CHANNELS, part + r * PAD, PAD, 0};
+                    1, together, CHANNELS, weights + r * KEYS + j, KEYS, at, CHANNELS, part + r * PAD, PAD, 0};
                 sums_of(kernels, type)(&one);
             }
         for (int r = 0; r < ROWS; r++)
@@ -242,7 +343,7 @@ static void nonfinite_elements_do_not_spread(void **state) {
         char *k = elements(&random, type, KEYS * CHANNELS);
         test_put(k, types[type].dtype, 7 * CHANNELS + 33, (double)INFINITY);
         test_put(k, types[type].dtype, 12 * CHANNELS + 2, (double)NAN);
-        const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS, 0};
+        const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS, 0, NULL, 0};
         const gyre_weighted_values sums = {ROWS, KEYS, CHANNELS, weights, KEYS, k, CHANNELS, out, PAD, 0};
         scores_of(kernels, type)(&job);
         sums_of(kernels, type)(&sums);
@@ -320,14 +421,9 @@ static void caps_at_the_edges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(scores_within_bound),
-        FOR_TIERS(scores_same_for_any_split),
-        FOR_TIERS(sums_within_bound),
-        FOR_TIERS(sums_same_for_any_split),
-        FOR_TIERS(nonfinite_elements_do_not_spread),
-        FOR_TIERS(widens_int8),
-        FOR_TIERS(caps_within_bound),
-        FOR_TIERS(caps_at_the_edges),
+        FOR_TIERS(scores_within_bound), FOR_TIERS(scores_same_for_any_split), FOR_TIERS(rotated_scores_within_bound),
+        FOR_TIERS(sums_within_bound),   FOR_TIERS(sums_same_for_any_split),   FOR_TIERS(nonfinite_elements_do_not_spread),
+        FOR_TIERS(widens_int8),         FOR_TIERS(caps_within_bound),         FOR_TIERS(caps_at_the_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,24 @@ static void exp_at_the_edges(void **state) {
         assert_true(isnan(nan[i]));
 }
 
+/* The same bits as exp_row_f32, but zeros from a larger number on. */
+static void weights_at_the_edges(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    float y[16] = {3, -66.25f, -66.375f, -INFINITY, NAN, 2, 1, 0, -1, -2, -5, -20, -50, -80, -90, -1000}, x[16], sum,
+          expected;
+    memcpy(x, y, sizeof x);
+    kernels->exp_row_f32(x, 16, 3, &expected);
+    kernels->weights_row_f32(y, 16, 3, &sum);
+    for (int i = 0; i < 16; i++) {
+        const int zero = i == 2 || i == 3 || i >= 13;
+        assert_true(zero ? y[i] == 0 : memcmp(&x[i], &y[i], sizeof *x) == 0);
+    }
+    assert_true(isnan(sum) && y[1] >= 0x1p-100f);
+    y[4] = 0;
+    kernels->weights_row_f32(y, 16, 3, &sum);
+    assert_false(isnan(sum));
+}
+
 static void row_sums_and_maxima(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {33};
@@ -504,6 +522,7 @@ int main(void) {
         FOR_TIERS(product_same_for_any_split),
         FOR_TIERS(exp_within_bound),
         FOR_TIERS(exp_at_the_edges),
+        FOR_TIERS(weights_at_the_edges),
         FOR_TIERS(row_sums_and_maxima),
         FOR_TIERS(finds_nonfinite_values),
         FOR_TIERS(picks_entries),

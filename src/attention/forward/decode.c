@@ -34,10 +34,10 @@ typedef struct decode_state {
     float *q_rows;                     /* [rows][head_pad], rotated and scaled */
     float *shifted_q_rows;             /* q_rows rotated back by `shift`; only if has_shift */
     float *scores;                     /* [rows][KEY_TILE]; the softmax turns them into weights */
-    float *staging;                    /* [STAGING_ROWS][max(head_pad, value_pad)] */
-    float *columns;                    /* fixed order: [head_pad][STAGING_ROWS], keys of `staging`, transposed */
-    float *sums;                       /* fixed order: as to->out, over one tile; otherwise NULL */
-    int64_t shift[GYRE_MAX_AXES];      /* of the keys read last */
+    float *staging;               /* [STAGING_ROWS][max(head_pad, value_pad)], or [KEY_TILE][value_pad] integers of Q8 */
+    float *columns;               /* fixed order: [head_pad][STAGING_ROWS], keys of `staging`, transposed */
+    float *sums;                  /* fixed order: as to->out, over one tile; otherwise NULL */
+    int64_t shift[GYRE_MAX_AXES]; /* of the keys read last */
     int has_shift;
     int visible_to_any; /* 1: some query sees some key of the current tile */
     gyre_tile_pair tile_pair;
@@ -75,9 +75,9 @@ static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decod
 static int64_t max_heads_together(const gyre_attention_plan *plan) {
     const int64_t heads_together =
         plan->source->heads_together < plan->key_heads ? plan->source->heads_together : plan->key_heads;
-    return !scheme_supported(plan) || plan->group > 1 || heads_together < 1 ? 1
-           : heads_together < MAX_HEADS_TOGETHER                            ? heads_together
-                                                                            : MAX_HEADS_TOGETHER;
+    return !scheme_supported(plan) || heads_together < 1 ? 1
+           : heads_together < MAX_HEADS_TOGETHER         ? heads_together
+                                                         : MAX_HEADS_TOGETHER;
 }
 
 /* Several queries for each key are enough work to hide the latency of memory.  Pieces would only cost time there. */
@@ -109,15 +109,22 @@ static const float *queries_for(decode_state *d, const gyre_key_run *run) {
     return d->shifted_q_rows;
 }
 
+/* job->angles: NULL unless the keys must be rotated. */
 static void score_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_key_scores *job) {
     if (dtype == GYRE_DTYPE_F16)
-        kernels->score_rows_f16(job);
+        (job->angles ? kernels->score_rotated_f16 : kernels->score_rows_f16)(job);
     else if (dtype == GYRE_DTYPE_BF16)
-        kernels->score_rows_bf16(job);
+        (job->angles ? kernels->score_rotated_bf16 : kernels->score_rows_bf16)(job);
     else if (dtype == GYRE_DTYPE_Q8)
-        kernels->score_rows_q8(job);
+        (job->angles ? kernels->score_rotated_q8 : kernels->score_rows_q8)(job);
     else
-        kernels->score_rows_f32(job);
+        (job->angles ? kernels->score_rotated_f32 : kernels->score_rows_f32)(job);
+}
+
+/* 1: kernels can rotate the keys while they read them. */
+static int rotates_in_kernel(const gyre_attention_plan *plan) {
+    const gyre_config *config = &plan->encoding->config;
+    return plan->rotation.pairs % 16 == 0 && config->rope.layout == GYRE_LAYOUT_HALF && config->rope.first_channel == 0;
 }
 
 /* Prefetches a row that may not exist.  (Kernels that read many rows prefetch themselves.) */
@@ -222,21 +229,25 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     }
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
-        const gyre_key_scores job = {.rows = d->rows,
-                                     .keys = run.count,
-                                     .channels = plan->head_dim,
-                                     .q = queries_for(d, &run),
-                                     .q_row_stride = plan->head_pad,
-                                     .k = run.k,
-                                     .k_row_stride = run.k_row_stride,
-                                     .k_scale = run.k_scale,
-                                     .scores = d->scores + done,
-                                     .score_row_stride = KEY_TILE,
-                                     .prefetched = piece < KEY_TILE};
-        if (rotates || run.k_step != 1)
+        gyre_key_scores job = {.rows = d->rows,
+                               .keys = run.count,
+                               .channels = plan->head_dim,
+                               .q = queries_for(d, &run),
+                               .q_row_stride = plan->head_pad,
+                               .k = run.k,
+                               .k_row_stride = run.k_row_stride,
+                               .k_scale = run.k_scale,
+                               .scores = d->scores + done,
+                               .score_row_stride = KEY_TILE,
+                               .prefetched = piece < KEY_TILE};
+        if (run.k_step != 1 || (rotates && !rotates_in_kernel(plan))) {
             score_staged(d, &run, first + done, &job);
-        else
-            score_rows(plan->kernels, plan->source->k_dtype, &job);
+            continue;
+        }
+        const gyre_row_range rows = {d->batch, d->head, first + done, run.count};
+        const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
+        if (rotates) job.angles = gyre_attention_angle_rows(plan, &rows, &how), job.pairs = plan->rotation.pairs;
+        score_rows(plan->kernels, plan->source->k_dtype, &job);
     }
 }
 
@@ -270,7 +281,12 @@ static void weighted_sum_rows(const gyre_kernels *kernels, gyre_dtype dtype, con
         kernels->weighted_sum_f32(job);
 }
 
-/* Values whose channels are not adjacent. */
+/* 1: the kernel may round the weights of a call together. */
+static int rounds_weights(const gyre_attention_plan *plan) {
+    return plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->fixed_order;
+}
+
+/* Values whose channels are not adjacent; Q8 in the fixed order, whose kernel may round weights. */
 static void weighted_sum_staged(const decode_state *d, const gyre_key_run *run, const gyre_weighted_values *all) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_dtype dtype = plan->source->v_dtype;
@@ -304,7 +320,7 @@ static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int
                                       .out = plan->fixed_order ? d->sums : d->to->out,
                                       .out_row_stride = plan->value_pad,
                                       .prefetched = prefetched};
-    if (run->v_step == 1)
+    if (run->v_step == 1 && (plan->source->v_dtype != GYRE_DTYPE_Q8 || rounds_weights(plan)))
         weighted_sum_rows(plan->kernels, plan->source->v_dtype, &job);
     else
         weighted_sum_staged(d, run, &job);
@@ -353,6 +369,23 @@ static void softmax_tile(decode_state *d) {
     gyre_online_softmax_update(d->plan, &rows);
 }
 
+/* out += weights . values of several runs, keys from .. end - 1 of the tile pair.  A kernel of Q8 may round the weights of a
+ * call together, so the values of a piece are one call however many pages they are in. */
+static void weighted_sum_gathered(decode_state *d, int64_t from, int64_t end) {
+    const gyre_attention_plan *plan = d->plan;
+    gyre_key_run run, all = {.v = d->staging, .count = end - from, .v_row_stride = plan->value_pad, .v_step = 1};
+    for (int64_t done = from; done < end; done += run.count) {
+        const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first + done;
+        gyre_key_run_at(plan->source, d->batch, d->head, first, end - done, &run);
+        for (int64_t j = 0; j < run.count; j++)
+            memcpy((int8_t *)d->staging + (done - from + j) * plan->value_pad, (const int8_t *)run.v + j * run.v_row_stride,
+                   (size_t)plan->value_dim);
+        for (int64_t r = 0; run.v_scale && r < d->rows; r++)
+            gyre_row_multiply(d->scores + r * KEY_TILE + done, run.v_scale, run.count);
+    }
+    weighted_sum_run(d, &all, from, 1);
+}
+
 /* out += weights . values, for `piece` values of the tile pair from `from` on, run by run. */
 static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
@@ -360,6 +393,10 @@ static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     gyre_key_run run;
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
+        if (rounds_weights(d->plan) && run.v_step == 1 && run.count < end - done) {
+            weighted_sum_gathered(d, done, end);
+            return;
+        }
         weighted_sum_run(d, &run, done, piece < KEY_TILE);
     }
 }

@@ -75,19 +75,21 @@ static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *
                        const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; plan->value_scales_apart && i < q->count; i++)
         gyre_row_multiply(q->scores + i * KEY_TILE, keys->v_scale + tile_pair->first, tile_pair->count);
-    const gyre_matmul product = {.m = q->count,
-                                 .n = plan->value_pad,
-                                 .k = tile_pair->count,
-                                 .a = q->scores,
-                                 .a_row_stride = KEY_TILE,
-                                 .a_col_stride = 1,
-                                 .b =
-                                     keys->v_rows + (tile_pair->buffer_tile * KEY_TILE + tile_pair->first) * plan->value_pad,
-                                 .b_row_stride = plan->value_pad,
-                                 .c = q->out_rows,
-                                 .c_row_stride = plan->value_pad,
-                                 .accumulate = 1};
-    gyre_weighted_sum(plan, &product, keys->v_finite || keys->zero_nonfinite);
+    const float *values = keys->v_rows + (tile_pair->buffer_tile * KEY_TILE + tile_pair->first) * plan->value_pad;
+    for (gyre_row_block block = {0}; gyre_next_row_block(plan, keys, q, tile_pair, &block);) {
+        const gyre_matmul product = {.m = block.rows,
+                                     .n = plan->value_pad,
+                                     .k = block.keys,
+                                     .a = q->scores + block.first * KEY_TILE,
+                                     .a_row_stride = KEY_TILE,
+                                     .a_col_stride = 1,
+                                     .b = values,
+                                     .b_row_stride = plan->value_pad,
+                                     .c = q->out_rows + block.first * plan->value_pad,
+                                     .c_row_stride = plan->value_pad,
+                                     .accumulate = 1};
+        gyre_weighted_sum(plan, &product, keys->v_finite || keys->zero_nonfinite);
+    }
 }
 
 static void attend_tile_pair(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,

@@ -114,7 +114,7 @@ static void softmax_backward_row(const gyre_attention_plan *plan, gyre_query_buf
     if (isnan(q->row_max[i]))
         fill_nan_weights(p, tile_pair->columns);
     else
-        plan->kernels->exp_row_f32(p, tile_pair->columns, q->row_max[i], &sum);
+        plan->kernels->weights_row_f32(p, tile_pair->columns, q->row_max[i], &sum);
     if (plan->args->dropout > 0) {
         const gyre_dropout_rows drop = {i, 1, p, dp};
         memcpy(undropped, p, (size_t)tile_pair->columns * sizeof *p);

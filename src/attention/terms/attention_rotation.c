@@ -199,20 +199,25 @@ static void rotate_transient(const gyre_attention_plan *plan, const gyre_row_ran
     }
 }
 
-void gyre_attention_rotate(const gyre_attention_plan *plan, const gyre_row_range *rows, const gyre_attention_rotation *how,
-                           float *x) {
+const float *gyre_attention_angle_rows(const gyre_attention_plan *plan, const gyre_row_range *rows,
+                                       const gyre_attention_rotation *how) {
     const gyre_rotation_plan *rotation = &plan->rotation;
-    if (rotation->pairs == 0) return;
     const int64_t set = rotation->sets[how->role] > 1 ? rows->batch : 0;
     const int is_cached = rotation->cached_rows[how->role] != NULL;
-    if (how->role == GYRE_ROLE_QUERY && !is_cached && rows->first >= rotation->query_rows) {
-        rotate_transient(plan, rows, x);
-        return;
-    }
+    if (how->role == GYRE_ROLE_QUERY && !is_cached && rows->first >= rotation->query_rows) return NULL;
     const int64_t all = how->role == GYRE_ROLE_KEY ? plan->keys : is_cached ? plan->queries : rotation->query_rows;
     const float *all_rows = is_cached ? rotation->cached_rows[how->role] : rotation->rows[how->role][how->far];
-    const float *angles = all_rows + (set * all + rows->first) * 2 * rotation->pairs;
-    gyre_rotate_rows(plan->encoding, angles, rows->count, x, plan->head_pad, how->transpose);
+    return all_rows + (set * all + rows->first) * 2 * rotation->pairs;
+}
+
+void gyre_attention_rotate(const gyre_attention_plan *plan, const gyre_row_range *rows, const gyre_attention_rotation *how,
+                           float *x) {
+    if (plan->rotation.pairs == 0) return;
+    const float *angles = gyre_attention_angle_rows(plan, rows, how);
+    if (angles)
+        gyre_rotate_rows(plan->encoding, angles, rows->count, x, plan->head_pad, how->transpose);
+    else
+        rotate_transient(plan, rows, x);
 }
 
 void gyre_attention_rotate_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x) {

@@ -27,6 +27,10 @@ typedef struct gyre_attention_rotation {
 void gyre_attention_rotate(const gyre_attention_plan *plan, const gyre_row_range *rows, const gyre_attention_rotation *how,
                            float *x);
 
+/* out = the angle rows that it rotates by (core/rotation/rotate_rows.h), adjacent; NULL for queries without stored angles. */
+const float *gyre_attention_angle_rows(const gyre_attention_plan *plan, const gyre_row_range *rows,
+                                       const gyre_attention_rotation *how);
+
 /* x = `count` rows of rotated keys, rotated by `shift` more positions on each axis, without magnitudes. */
 void gyre_attention_rotate_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x);
 

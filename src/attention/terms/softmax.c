@@ -17,17 +17,22 @@ void gyre_row_rescale(const gyre_attention_plan *plan, float *row, float factor)
         plan->kernels->scale_row_f32(row, plan->value_pad, factor);
 }
 
+/* out = factor of what was summed before the largest score rose by -change; 0 where products would be subnormal. */
+static float shrink_by(float change) {
+    return change < GYRE_SMALLEST_WEIGHT_LOG ? 0 : expf(change);
+}
+
 void gyre_online_softmax_update(const gyre_attention_plan *plan, const gyre_online_softmax *softmax) {
     for (int64_t i = 0; i < softmax->rows; i++) {
         float *row = softmax->scores + i * KEY_TILE, *so_far = &softmax->row_max[i], row_max, sum;
         plan->kernels->max_row_f32(row, softmax->columns, &row_max);
         if (row_max > *so_far) {
-            const float shrink = expf(*so_far - row_max);
+            const float shrink = shrink_by(*so_far - row_max);
             gyre_row_rescale(plan, softmax->out + i * plan->value_pad, shrink);
             softmax->row_sum[i] *= (double)shrink;
             *so_far = row_max;
         }
-        plan->kernels->exp_row_f32(row, softmax->columns, shift_of(*so_far), &sum);
+        plan->kernels->weights_row_f32(row, softmax->columns, shift_of(*so_far), &sum);
         softmax->row_sum[i] += (double)sum;
     }
 }
@@ -42,7 +47,7 @@ void gyre_row_max_update(const gyre_attention_plan *plan, gyre_query_buffers *q,
 
 float gyre_row_exp(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair, int64_t i) {
     float sum;
-    plan->kernels->exp_row_f32(q->scores + i * KEY_TILE, tile_pair->columns, shift_of(q->row_max[i]), &sum);
+    plan->kernels->weights_row_f32(q->scores + i * KEY_TILE, tile_pair->columns, shift_of(q->row_max[i]), &sum);
     return sum;
 }
 

@@ -101,6 +101,22 @@ int gyre_tile_pair_visible(const gyre_attention_plan *plan, const gyre_key_buffe
     return 1;
 }
 
+int gyre_next_row_block(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *queries,
+                        const gyre_tile_pair *tile_pair, gyre_row_block *block) {
+    enum { BLOCKS = 4 };
+    const int64_t *order = keys->order + tile_pair->tile * KEY_TILE + tile_pair->first;
+    const int64_t first = block->first + block->rows, left = queries->count - first;
+    const int64_t most = tile_pair->masked ? (plan->tile_rows + BLOCKS - 1) / BLOCKS : queries->count;
+    *block = (gyre_row_block){first, left < most ? left : most, tile_pair->count};
+    if (block->rows <= 0) return 0;
+    int64_t low = queries->order[first], high = low;
+    gyre_min_max(queries->order + first, block->rows, &low, &high);
+    const gyre_visible_range any = gyre_visible_to_any(plan, low, high);
+    while (tile_pair->masked && block->keys > 0 && gyre_outside_visible_range(any, order[block->keys - 1]))
+        block->keys--;
+    return 1;
+}
+
 /* out = distance from q to the nearest position in low .. high; INT64_MAX if the range is empty. */
 static int64_t distance_to(int64_t low, int64_t high, int64_t q) {
     if (low > high) return INT64_MAX;

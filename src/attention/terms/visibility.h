@@ -38,6 +38,15 @@ int gyre_keys_visible(const gyre_attention_plan *plan, const gyre_row_range *key
 int gyre_tile_pair_visible(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *queries,
                            int64_t tile, gyre_tile_pair *tile_pair);
 
+/* Some rows of a tile of queries.  None of them sees a key of the tile pair from `keys` on. */
+typedef struct gyre_row_block {
+    int64_t first, rows, keys;
+} gyre_row_block;
+/* *block = the rows after it; begin with zeros.  out = 0 if there are none.  If all of the pair is visible, one block has all
+ * rows.  So a product of each block leaves out most of what is masked. */
+int gyre_next_row_block(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *queries,
+                        const gyre_tile_pair *tile_pair, gyre_row_block *block);
+
 typedef enum gyre_key_direction { GYRE_KEY_BEFORE = -1, GYRE_KEY_ANYWHERE, GYRE_KEY_AFTER } gyre_key_direction;
 /* 1: *nearest = position of the nearest visible key in that direction.  0: there is none. */
 int gyre_nearest_key(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_token *from,

@@ -9,20 +9,24 @@
 #include "core/scheme.h"
 #include <math.h>
 
-/* scores = queries . keys */
-static void qk_scores(const gyre_attention_plan *plan, const gyre_tile_pair *tile_pair, const float *queries, int64_t count,
-                      const float *columns, float *scores) {
-    const gyre_matmul product = {.m = count,
-                                 .n = tile_pair->columns,
-                                 .k = plan->head_pad,
-                                 .a = queries,
-                                 .a_row_stride = plan->head_pad,
-                                 .a_col_stride = 1,
-                                 .b = columns + tile_pair->buffer_tile * KEY_TILE * plan->head_pad + tile_pair->first,
-                                 .b_row_stride = KEY_TILE,
-                                 .c = scores,
-                                 .c_row_stride = KEY_TILE};
-    plan->kernels->matmul_f32(&product);
+/* scores = queries . keys, where a block of rows sees any of them. */
+static void qk_scores(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *q,
+                      const gyre_tile_pair *tile_pair, int far, float *scores) {
+    const float *queries = far ? q->q_rows[1] : q->near_q_rows;
+    const float *columns = keys->k_columns[far] + tile_pair->buffer_tile * KEY_TILE * plan->head_pad + tile_pair->first;
+    for (gyre_row_block block = {0}; gyre_next_row_block(plan, keys, q, tile_pair, &block);) {
+        const gyre_matmul product = {.m = block.rows,
+                                     .n = (block.keys + 15) / 16 * 16,
+                                     .k = plan->head_pad,
+                                     .a = queries + block.first * plan->head_pad,
+                                     .a_row_stride = plan->head_pad,
+                                     .a_col_stride = 1,
+                                     .b = columns,
+                                     .b_row_stride = KEY_TILE,
+                                     .c = scores + block.first * KEY_TILE,
+                                     .c_row_stride = KEY_TILE};
+        plan->kernels->matmul_f32(&product);
+    }
 }
 
 static void scale_scores(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_tile_pair *tile_pair,
@@ -35,12 +39,12 @@ static void score_pairs(const gyre_attention_plan *plan, const gyre_key_buffers 
                         const gyre_tile_pair *tile_pair, const int64_t *positions) {
     if (tile_pair->near) {
         gyre_attention_near_queries(plan, q, tile_pair);
-        qk_scores(plan, tile_pair, q->near_q_rows, q->count, keys->k_columns[0], q->scores);
+        qk_scores(plan, keys, q, tile_pair, 0, q->scores);
     }
     if (tile_pair->near) scale_scores(plan, keys, tile_pair, q->count, q->scores);
     if (!tile_pair->far) return;
     float *far_scores = tile_pair->near ? q->far_scores : q->scores;
-    qk_scores(plan, tile_pair, q->q_rows[1], q->count, keys->k_columns[1], far_scores);
+    qk_scores(plan, keys, q, tile_pair, 1, far_scores);
     scale_scores(plan, keys, tile_pair, q->count, far_scores);
     if (tile_pair->near) gyre_attention_select_far(plan, positions, q, tile_pair);
 }
