@@ -1,9 +1,10 @@
-# command.cmake: the gyre command.  It sees the public headers, src/util and src/report/report.h.  src/report is compiled into it.
+# command.cmake: the gyre command.  It sees the public headers, src/util and src/report/report.h, and gyre bench products the
+# matrix products of src/model/ops.  src/report is compiled into it.
 file(GLOB_RECURSE command_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/tools/*.c ${PROJECT_SOURCE_DIR}/src/report/*.c)
 add_library(gyre_command_objects OBJECT ${command_sources})
 target_include_directories(gyre_command_objects PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::OPENBLAS PkgConfig::JANSSON)
+target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::JANSSON)
 # Where the bundled checkpoints are: in the source tree for a build that was not installed; for an installed command, share/
 # as seen from its own folder.  Nothing here depends on the prefix, so a new prefix compiles nothing anew.
 file(RELATIVE_PATH models_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/gyre/models)
@@ -11,7 +12,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/lab/lab_bundled.c PROPER
     "GYRE_MODELS_SOURCE=\"${PROJECT_SOURCE_DIR}/models\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
-target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
+target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
 set_target_properties(gyre_command PROPERTIES
     LINKER_LANGUAGE C OUTPUT_NAME gyre RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

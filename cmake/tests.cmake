@@ -25,7 +25,7 @@ if(GYRE_MODEL)
         $<TARGET_OBJECTS:gyre_reading_objects> $<TARGET_OBJECTS:gyre_model_objects> $<TARGET_OBJECTS:gyre_train_objects>
         $<TARGET_OBJECTS:gyre_command_objects> tests/support/make_synthetic_model.c)
     target_compile_definitions(gyre_inside PUBLIC GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
-    target_link_libraries(gyre_inside PUBLIC PkgConfig::OPENBLAS PkgConfig::PCRE2)
+    target_link_libraries(gyre_inside PUBLIC PkgConfig::PCRE2)
 endif()
 
 # out = ON if a test includes more than the core, directly or through a header in tests/support.

@@ -190,8 +190,8 @@ static void calls_of_a_cache(void **state) {
 
 static void wrong_use(void **state) {
     (void)state;
-    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, attention, cache, train, model");
-    assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, attention, cache, train, model");
+    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, attention, cache, products, train, model");
+    assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, attention, cache, products, train, model");
     assert_fails("bench encodings train", 2, "one benchmark at a time");
     assert_fails("bench encodings --schemes albi", 2, "did you mean alibi?");
     assert_fails("bench encodings --schemes something", 2, "one of nope, ");

@@ -26,7 +26,7 @@ static void check_row(const json_t *row, const char *type, const char *name) {
     close_to(row, "rate", decode ? bytes / ns : eval ? 512 * 1e9 / ns : flops / ns);
     close_to(row, "tokens_per_s", (decode ? 1 : 512) * 1e9 / ns);
     close_to(row, "value", test_number(row, "rate") / test_number(row, "limit")); /* of one round */
-    assert_string_equal(test_string(row, "share"), decode ? "of_read" : eval ? "of_forward" : "of_sgemm");
+    assert_string_equal(test_string(row, "share"), decode ? "of_read" : eval ? "of_forward" : "of_peak");
     assert_true(json_is_null(json_object_get(row, "goal"))); /* goals are those of the whole model */
 }
 

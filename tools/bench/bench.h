@@ -4,12 +4,15 @@
 #include "tools/cli/cli.h"
 #include "tools/common/variants.h"
 
-enum { BENCH_MAX_ROUNDS = 99, BENCH_MAX_SCHEMES = 64 };
+enum { BENCH_MAX_ROUNDS = 99, BENCH_QUICK_ROUNDS = 3, BENCH_MAX_SCHEMES = 64 };
 
 typedef struct bench_options {
     cli_options common;
     const char *benchmark_name;
     int64_t rounds;
+    /* Of attention and products: */
+    const char *only; /* a comma list of cases; NULL = all, of attention all but the memory case */
+    int quick;
     struct bench_train_options {
         int64_t context, batch;
         variant encoding;
@@ -20,8 +23,7 @@ typedef struct bench_options {
         int gradient;
     } encodings;
     struct bench_attention_options {
-        const char *only; /* a comma list of cases; NULL = all but the memory case */
-        int memory, quick;
+        int memory;
     } attention;
     struct bench_model_options {
         int64_t layers, vocab;
@@ -41,6 +43,7 @@ int bench_angles(const bench_options *options);
 int bench_add(const bench_options *options);
 int bench_cache(const bench_options *options);
 int bench_model(const bench_options *options);
+int bench_products(const bench_options *options);
 
 /* -- measuring -- */
 /* Sorts values.  out = the median; of an even count, the upper of the two middle values. */

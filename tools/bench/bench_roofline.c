@@ -1,7 +1,6 @@
-/* bench_roofline.c: arithmetic peak, memory read rate, a matrix product, and interleaved measuring. */
+/* bench_roofline.c: arithmetic peak, memory read rate, and interleaved measuring. */
 #include "tools/bench/bench_roofline.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,34 +190,5 @@ gyre_status bench_run_memory_read(void *reading, const gyre_exec *exec) {
     const int64_t step = STREAMS * 2 * LANES, all = ((bench_memory_read *)reading)->bytes / (int64_t)sizeof(float);
     read_job job = {reading, all / concurrency_of(exec) / step * step};
     exec->run(exec->ctx, read_slice, &job, concurrency_of(exec));
-    return GYRE_OK;
-}
-
-/* -- matrix products -- */
-enum { ROWS = 2048, DEPTH = 128, SGEMM_FLOATS = 2 * ROWS * DEPTH + ROWS * ROWS };
-
-gyre_status bench_sgemm_create(bench_sgemm *out, int64_t threads, gyre_error *err) {
-    const size_t count = (size_t)threads * SGEMM_FLOATS;
-    openblas_set_num_threads(1); /* each of our threads computes one product */
-    *out = (bench_sgemm){bench_alloc_huge(count * sizeof(float)), threads};
-    if (!out->memory) return gyre_fail(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
-    for (size_t i = 0; i < count; i++)
-        out->memory[i] = (float)(i % 17) * 0.1f;
-    return GYRE_OK;
-}
-void bench_sgemm_free(bench_sgemm *sgemm) {
-    free(sgemm->memory);
-}
-
-static void sgemm_one(void *arg, int64_t index) {
-    float *a = ((bench_sgemm *)arg)->memory + index * SGEMM_FLOATS, *b = a + ROWS * DEPTH, *c = b + ROWS * DEPTH;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, ROWS, ROWS, DEPTH, 1, a, DEPTH, b, DEPTH, 0, c, ROWS);
-}
-double bench_sgemm_flops(const gyre_exec *exec) {
-    return 2.0 * ROWS * ROWS * DEPTH * (double)concurrency_of(exec);
-}
-gyre_status bench_run_sgemm(void *sgemm, const gyre_exec *exec) {
-    if (concurrency_of(exec) > ((bench_sgemm *)sgemm)->threads) return GYRE_EINVAL;
-    exec->run(exec->ctx, sgemm_one, sgemm, concurrency_of(exec));
     return GYRE_OK;
 }

@@ -1,7 +1,6 @@
 /* bench_roofline.h: the limits of this machine, and calls measured beside them.
  *
- * An attention call takes at least the time of its arithmetic at peak rate, and at least the time to read its bytes from
- * memory.  A matrix product by OpenBLAS is a familiar reference for fast code. */
+ * A call takes at least the time of its arithmetic at peak rate, and at least the time to read its bytes from memory. */
 #ifndef GYRE_TOOLS_BENCH_ROOFLINE_H
 #define GYRE_TOOLS_BENCH_ROOFLINE_H
 #include "tools/bench/bench.h"
@@ -43,15 +42,5 @@ typedef struct bench_memory_read {
     int64_t bytes;     /* a remainder of less than 512 bytes per thread is left out */
 } bench_memory_read;
 gyre_status bench_run_memory_read(void *reading, const gyre_exec *exec);
-
-/* One single-precision product per thread, 2048 x 2048 x 128: the shape of a tile pair of queries and keys. */
-typedef struct bench_sgemm {
-    float *memory;
-    int64_t threads;
-} bench_sgemm;
-gyre_status bench_sgemm_create(bench_sgemm *out, int64_t threads, gyre_error *err);
-void bench_sgemm_free(bench_sgemm *sgemm);
-gyre_status bench_run_sgemm(void *sgemm, const gyre_exec *exec);
-double bench_sgemm_flops(const gyre_exec *exec);
 
 #endif

@@ -1,53 +1,33 @@
-/* bench_train.c: gyre bench train: the speed of the trainer as a fraction of the machine's speed in the same run. */
+/* bench_train.c: gyre bench train: the speed of the trainer as a fraction of the arithmetic peak in the same run. */
 #include "gyre/gyre_train.h"
-#include "tools/bench/bench.h"
-#include <cblas.h>
+#include "tools/bench/bench_roofline.h"
 #include <stdlib.h>
 
-enum { SGEMM_SIZE = 1024, STEPS = 4 };
+enum { STEPS = 4, PEAK_RUNS = 64 }; /* PEAK_RUNS: some twenty milliseconds */
 
-/* One matrix product per thread at the same time, as in the trainer, so that all cores are loaded. */
-typedef struct sgemm_job {
-    float *memory; /* [threads][3][SGEMM_SIZE][SGEMM_SIZE] */
-} sgemm_job;
-
-static void multiply(void *arg, int64_t index) {
-    const sgemm_job *job = arg;
-    const size_t size = (size_t)SGEMM_SIZE * SGEMM_SIZE;
-    float *a = job->memory + (size_t)index * 3 * size, *b = a + size, *c = b + size;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SGEMM_SIZE, SGEMM_SIZE, SGEMM_SIZE, 1, a, SGEMM_SIZE, b, SGEMM_SIZE,
-                0, c, SGEMM_SIZE);
-}
-
-static double sgemm_rate(const sgemm_job *job, const gyre_exec *exec) {
-    const int64_t threads = exec->concurrency ? exec->concurrency : 1;
+static double peak_rate(const gyre_exec *exec) {
     const double started = cli_seconds();
-    exec->run(exec->ctx, multiply, (void *)job, threads);
-    return 2.0 * SGEMM_SIZE * SGEMM_SIZE * SGEMM_SIZE * (double)threads / (cli_seconds() - started);
+    for (int i = 0; i < PEAK_RUNS; i++)
+        (void)bench_run_fma(NULL, exec);
+    return PEAK_RUNS * bench_fma_flops(exec) / (cli_seconds() - started);
 }
 
 /* Alternates rounds of both, so that a slow moment of the machine affects both.  rates: tokens and operations per second. */
 static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, double rates[2],
                            gyre_error *err) {
-    const size_t floats = (size_t)(exec->concurrency ? exec->concurrency : 1) * 3 * SGEMM_SIZE * SGEMM_SIZE;
-    double tokens[BENCH_MAX_ROUNDS], sgemm[BENCH_MAX_ROUNDS], loss;
-    sgemm_job job = {malloc(floats * sizeof(float))};
-    if (!job.memory) return gyre_fail(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
-    for (size_t i = 0; i < floats; i++)
-        job.memory[i] = (float)(i % 17) * 0.1f;
+    double tokens[BENCH_MAX_ROUNDS], peak[BENCH_MAX_ROUNDS], loss;
     gyre_status status = gyre_trainer_step(t, &loss, err);
-    (void)sgemm_rate(&job, exec);
+    (void)peak_rate(exec);
     for (int64_t r = 0; r < o->rounds && !status; r++) {
-        sgemm[r] = sgemm_rate(&job, exec);
+        peak[r] = peak_rate(exec);
         const double started = cli_seconds();
         for (int i = 0; i < STEPS && !status; i++)
             status = gyre_trainer_step(t, &loss, err);
         tokens[r] = (double)(STEPS * o->train.batch * o->train.context) / (cli_seconds() - started);
     }
-    free(job.memory);
     if (status) return status;
     rates[0] = bench_median(tokens, o->rounds);
-    rates[1] = bench_median(sgemm, o->rounds);
+    rates[1] = bench_median(peak, o->rounds);
     return GYRE_OK;
 }
 
@@ -59,14 +39,14 @@ static int print_train(const bench_options *o, const gyre_exec *exec, int64_t we
                                         "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context, "batch",
                                         (json_int_t)o->train.batch, "threads", (json_int_t)exec->concurrency, "parameters",
                                         (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token", flops, "gflops",
-                                        trained, "sgemm_gflops", limit, "of_sgemm", trained / limit));
+                                        trained, "peak_gflops", limit, "of_peak", trained / limit));
     printf("train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
            o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
            (long long)exec->concurrency, (long long)o->rounds);
     printf("  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
            flops * 1e-6, trained);
-    printf("  sgemm %d x %d x %d, one for each thread at once: %.1f GFLOP/s\n", SGEMM_SIZE, SGEMM_SIZE, SGEMM_SIZE, limit);
-    printf("  ratio %.2f\n", trained / limit);
+    printf("  fused multiply-adds in registers, on all threads: %.1f GFLOP/s\n", limit);
+    printf("  of peak: %.2f\n", trained / limit);
     return 0;
 }
 

@@ -21,8 +21,8 @@ enum {
     KEY_ROUNDS
 };
 
-/* The benchmarks that have options of their own. */
-typedef enum option_group { GROUP_TRAIN, GROUP_ENCODINGS, GROUP_ATTENTION, GROUP_MODEL, GROUPS } option_group;
+/* Options that only some benchmarks have: those of one benchmark, and the choice of cases. */
+typedef enum option_group { GROUP_TRAIN, GROUP_ENCODINGS, GROUP_ATTENTION, GROUP_MODEL, GROUP_CASES, GROUPS } option_group;
 
 static const struct argp_option OPTIONS[] = {
     {NULL, 0, NULL, 0, "Of all:", 1},
@@ -35,10 +35,12 @@ static const struct argp_option OPTIONS[] = {
      "schemes or kinds, such as alibi-causal,deberta,rope-table; a wrong name lists them (default: all)", 2},
     {"gradient", KEY_GRADIENT, NULL, 0, "measure the gradient, to the inputs and the tables, instead of the forward call",
      2},
-    {NULL, 0, NULL, 0, "Of attention:", 3},
-    {"only", KEY_ONLY, "LIST", 0, "cases, or beginnings of their names: prefill-512,decode (default: all but memory)", 3},
-    {"memory", KEY_MEMORY, NULL, 0, "also measure the extra memory of a prefill of 65536 tokens, which takes minutes", 3},
-    {"quick", KEY_QUICK, NULL, 0, "three rounds, and no case of more than 4096 tokens: ends in under two minutes", 3},
+    {NULL, 0, NULL, 0, "Of attention and products:", 3},
+    {"only", KEY_ONLY, "LIST", 0,
+     "cases, or beginnings of their names: prefill-512,decode or nt-512,row (default: all but memory)", 3},
+    {"quick", KEY_QUICK, NULL, 0, "three rounds, and no attention over more than 4096 tokens: ends in under two minutes", 3},
+    {"memory", KEY_MEMORY, NULL, 0,
+     "attention: also measure the extra memory of a prefill of 65536 tokens, which takes minutes", 3},
     {NULL, 0, NULL, 0, "Of train:", 4},
     {"encoding", KEY_ENCODING, "KIND", 0, "any encoding of gyre train; a wrong name lists them (default: rope)", 4},
     {"context", KEY_CONTEXT, "N", 0, "tokens per sequence (default: 256)", 4},
@@ -107,16 +109,16 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->rounds = cli_integer("--rounds", arg, 1, BENCH_MAX_ROUNDS);
         return 0;
     case KEY_ONLY:
-        a->given[GROUP_ATTENTION] = "--only";
-        o->attention.only = arg;
+        a->given[GROUP_CASES] = "--only";
+        o->only = arg;
         return 0;
     case KEY_MEMORY:
         a->given[GROUP_ATTENTION] = "--memory";
         o->attention.memory = 1;
         return 0;
     case KEY_QUICK:
-        a->given[GROUP_ATTENTION] = "--quick";
-        o->attention.quick = 1;
+        a->given[GROUP_CASES] = "--quick";
+        o->quick = 1;
         return 0;
     case KEY_LAYERS:
         o->model.layers = cli_integer(a->given[GROUP_MODEL] = "--layers", arg, 1, 1 << 7);
@@ -137,17 +139,19 @@ typedef struct benchmark {
     const char *name;
     int (*run)(const bench_options *options);
     option_group group; /* of its own options */
+    int cases;          /* 1: has the options of GROUP_CASES */
 } benchmark;
-static const benchmark benchmarks[] = {{"rotate", bench_rotate, GROUPS},
-                                       {"angles", bench_angles, GROUPS},
-                                       {"add", bench_add, GROUPS},
-                                       {"encodings", bench_encodings, GROUP_ENCODINGS},
-                                       {"attention", bench_attention, GROUP_ATTENTION},
-                                       {"cache", bench_cache, GROUPS},
-                                       {"train", bench_train, GROUP_TRAIN},
-                                       {"model", bench_model, GROUP_MODEL}};
+static const benchmark benchmarks[] = {{"rotate", bench_rotate, GROUPS, 0},
+                                       {"angles", bench_angles, GROUPS, 0},
+                                       {"add", bench_add, GROUPS, 0},
+                                       {"encodings", bench_encodings, GROUP_ENCODINGS, 0},
+                                       {"attention", bench_attention, GROUP_ATTENTION, 1},
+                                       {"cache", bench_cache, GROUPS, 0},
+                                       {"products", bench_products, GROUPS, 1},
+                                       {"train", bench_train, GROUP_TRAIN, 0},
+                                       {"model", bench_model, GROUP_MODEL, 0}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
-#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, train, model"
+#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, products, train, model"
 
 static const char DOC[] =
     "Measures what positions cost attention, or the speed of training, on this machine."
@@ -165,17 +169,19 @@ static const char DOC[] =
     "line for each row.\n\n"
     "attention: prefill, decoding, gradients and length policies in 32 query heads of 128, 8 key heads, on one thread and "
     "on "
-    "two, against references of the same rounds: a matrix product by OpenBLAS, the rate of reading the same number of "
-    "bytes, "
-    "and the arithmetic peak.  Slow cases have fewer rounds, at least 3; everything takes about ten minutes, "
+    "two, against references of the same rounds: the arithmetic peak and the rate of reading the same number of "
+    "bytes.  Slow cases have fewer rounds, at least 3; everything takes about ten minutes, "
     "with "
     "--quick under two.  A line on stderr says how far it is.  With --json one line for each row.\n\n"
     "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and after a "
     "shift; save and load in /tmp.\n\n"
-    "train: tokens and floating-point operations per second of the lab's trainer, against single-precision matrix products "
-    "by OpenBLAS.\n\n"
+    "products: the matrix products of models.  nt-ROWS-OUTxIN: of ROWS tokens with a matrix of OUT rows of IN weights, on "
+    "one thread and on two; nn, tn: its gradients for inputs and for weights in training, on one; against the arithmetic "
+    "peak.  row-TYPE: one token with 128 MiB of weights of a type, against reading them and against f32: of saved is the "
+    "speed relative to f32 over the bytes saved, 1 if time falls with the bytes.  With --json one line for each row.\n\n"
+    "train: tokens and floating-point operations per second of the lab's trainer, against the arithmetic peak.\n\n"
     "model: a llama of a hundred million parameters, written to a temporary folder in f32 and in bf16 (600 MB, removed as "
-    "soon as it is mapped), on one thread and on two: a prefill of 512 tokens against a matrix product by OpenBLAS; "
+    "soon as it is mapped), on one thread and on two: a prefill of 512 tokens against the arithmetic peak; "
     "decoding a "
     "token against reading the same number of bytes; an evaluation against the forward pass of its windows.  Goals are for "
     "the "
@@ -188,12 +194,13 @@ static const char DOC[] =
     "  gyre bench encodings --tokens 512 --gradient --json\n"
     "  gyre bench attention --quick\n"
     "  gyre bench attention --only prefill-512,decode --threads 1\n"
+    "  gyre bench products --only nt-512,row-q8_0\n"
     "  gyre bench train --rounds 9\n"
     "  gyre bench model --rounds 9 --threads 1\n";
 
 int cmd_bench(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|attention|cache|train|model", DOC, NULL,
-                                     NULL,    NULL};
+    static const struct argp ARGP = {
+        OPTIONS, parse, "rotate|angles|add|encodings|attention|cache|products|train|model", DOC, NULL, NULL, NULL};
     bench_arguments a = {.options = {.rounds = 7,
                                      .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_KIND_ROPE}},
                                      .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},
@@ -205,7 +212,7 @@ int cmd_bench(int argc, char **argv) {
         if (strcmp(benchmarks[i].name, what) == 0) chosen = &benchmarks[i];
     if (!chosen) cli_usage_error("%s: no such benchmark; known are: " BENCHMARK_NAMES, what ? what : "benchmark");
     for (int g = 0; g < GROUPS; g++)
-        if (a.given[g] && (option_group)g != chosen->group)
+        if (a.given[g] && !((option_group)g == GROUP_CASES ? chosen->cases : (option_group)g == chosen->group))
             cli_usage_error("%s: not an option of gyre bench %s", a.given[g], what);
     const int status = chosen->run(&a.options);
     free(a.options.encodings.tokens);

@@ -1,0 +1,374 @@
+/* bench_products.c: gyre bench products: the matrix products of models: many rows, forward and gradients, against the
+ * arithmetic peak; one row, from every type of stored weights, against reading them. */
+#include "kernels/quant_blocks.h"
+#include "model/ops/linear.h"
+#include "model/ops/matrix.h"
+#include "tools/bench/bench_only.h"
+#include "tools/bench/bench_roofline.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- cases -- */
+typedef enum product_kind {
+    KIND_NT, /* y = x w^T */
+    KIND_NN, /* dx = dy w */
+    KIND_TN, /* dw += dy^T x */
+    KIND_ROW /* y = x w^T of one row */
+} product_kind;
+static const char *const kind_names[] = {"nt", "nn", "tn", "row"};
+
+typedef struct product_case {
+    char name[48];
+    product_kind kind;
+    int64_t rows, out, in;
+    gyre_stored_type type; /* of the weights */
+} product_case;
+
+enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20, MAX_EXECS = 2, ALIGN_FLOATS = 16 };
+#define PEAK_GOAL    0.80 /* of the arithmetic peak */
+#define READ_GOAL    0.80 /* of reading the weights, f32 */
+#define SAVED_GOAL   0.80 /* of the bytes saved, bf16 and Q8_0 */
+#define SPEEDUP_GOAL 1.8  /* of two threads */
+
+typedef struct case_list {
+    product_case cases[MAX_CASES];
+    int count;
+} case_list;
+
+static const char *type_name(gyre_stored_type type) {
+    static const char *const names[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k"};
+    return names[type];
+}
+
+static case_list list_all_cases(void) {
+    static const int64_t rows[] = {64, 128, 512};
+    static const int64_t shapes[][2] = {{768, 768}, {2048, 768}, {768, 2048}, {4096, 4096}, {1024, 1024}};
+    case_list list = {.count = 0};
+    for (int kind = KIND_NT; kind < KIND_ROW; kind++)
+        for (int r = 0; r < 3; r++)
+            for (int s = 0; s < 5; s++) {
+                product_case *c = &list.cases[list.count++];
+                *c = (product_case){"", (product_kind)kind, rows[r], shapes[s][0], shapes[s][1], GYRE_STORED_F32};
+                snprintf(c->name, sizeof c->name, "%s-%lld-%lldx%lld", kind_names[kind], (long long)c->rows,
+                         (long long)c->out, (long long)c->in);
+            }
+    for (int type = GYRE_STORED_F32; type < GYRE_STORED_OTHER; type++) {
+        product_case *c = &list.cases[list.count++];
+        const int64_t out = ROW_BYTES / gyre_stored_row_bytes((gyre_stored_type)type, ROW_IN);
+        *c = (product_case){"", KIND_ROW, 1, out, ROW_IN, (gyre_stored_type)type};
+        snprintf(c->name, sizeof c->name, "row-%s", type_name(c->type));
+    }
+    return list;
+}
+
+static case_list choose_cases(const bench_options *o) {
+    const case_list all = list_all_cases();
+    case_list chosen = {.count = 0};
+    const char *names[MAX_CASES];
+    for (int i = 0; i < all.count; i++)
+        names[i] = all.cases[i].name;
+    bench_only_check(o->only, names, all.count);
+    for (int i = 0; i < all.count; i++)
+        if (!o->only || bench_only_matches(o->only, all.cases[i].name)) chosen.cases[chosen.count++] = all.cases[i];
+    return chosen;
+}
+
+/* -- a product, ready to run -- */
+typedef struct product {
+    product_kind kind;
+    const gyre_kernels *kernels;
+    gyre_matrix matrix;
+    gyre_linear linear;
+    float *memory; /* all of the following */
+    float *w, *x, *y, *gradient, *scratch;
+} product;
+
+/* Numbers of about 1 / 64, so that sums stay small.  Scales of blocks are f16, the rest of a block may be anything. */
+static void fill_weights(gyre_stored_type type, void *weights, int64_t bytes) {
+    uint64_t seed = 1;
+    unsigned char *at = weights;
+    if (type == GYRE_STORED_F32) {
+        for (int64_t i = 0; i < bytes / 4; i++)
+            ((float *)weights)[i] = (float)(bench_random(&seed) - 0.5) / 32;
+        return;
+    }
+    for (int64_t i = 0; i < bytes; i++)
+        at[i] = (unsigned char)(256 * bench_random(&seed));
+    if (type == GYRE_STORED_F16 || type == GYRE_STORED_BF16)
+        for (int64_t i = 1; i < bytes; i += 2)
+            at[i] = (unsigned char)((at[i] & 0x80) | (type == GYRE_STORED_F16 ? 0x20 : 0x3c)); /* sign, exponent */
+    if (type < GYRE_STORED_Q8_0) return;
+    const int64_t block = gyre_stored_row_bytes(type, gyre_stored_block_size(type));
+    const int minima = type == GYRE_STORED_Q4_K || type == GYRE_STORED_Q5_K;
+    const unsigned char scale[] = {0, 0x04}; /* 2^-14 */
+    for (int64_t i = 0; i + block <= bytes; i += block) {
+        memcpy(at + i + (type == GYRE_STORED_Q6_K ? GYRE_Q6_K_SCALE : GYRE_Q_SCALE), scale, 2);
+        if (minima) memcpy(at + i + GYRE_K_DMIN, scale, 2);
+    }
+}
+
+static int64_t round_up(int64_t floats) {
+    return (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+}
+
+/* threads: the most that will run it.  On failure nothing is allocated.  Errors: ENOMEM. */
+static gyre_status product_open(product *p, const product_case *c, int threads, gyre_error *err) {
+    const int64_t row_bytes = gyre_stored_row_bytes(c->type, c->in), bytes = c->out * row_bytes;
+    const int64_t w = round_up((bytes + 3) / 4), x = round_up(c->rows * c->in), y = round_up(c->rows * c->out);
+    const int64_t gradient = c->kind == KIND_NN ? x : c->kind == KIND_TN ? w : 0;
+    *p = (product){.kind = c->kind,
+                   .kernels = gyre_kernels_select(),
+                   .matrix = {.type = c->type, .out = c->out, .in = c->in, .row_bytes = row_bytes},
+                   .linear = {.rows = c->rows, .in = c->in, .out = c->out}};
+    const int64_t scratch = gradient ? gyre_linear_scratch(c->rows, c->in) : gyre_gemm_scratch(&p->matrix, c->rows, threads);
+    const size_t floats = (size_t)(w + x + y + gradient + round_up(scratch));
+    p->memory = bench_alloc_huge(floats * sizeof(float));
+    if (!p->memory) return gyre_fail(err, GYRE_ENOMEM, "%s: out of memory (gyre bench products)", c->name);
+    memset(p->memory, 0, floats * sizeof(float));
+    p->w = p->memory, p->x = p->w + w, p->y = p->x + x, p->gradient = p->y + y, p->scratch = p->gradient + gradient;
+    p->matrix.data = p->linear.w = p->w;
+    fill_weights(c->type, p->w, bytes);
+    fill_weights(GYRE_STORED_F32, p->x, (x + y) * (int64_t)sizeof(float));
+    return GYRE_OK;
+}
+
+static gyre_status product_run(void *arg, const gyre_exec *exec) {
+    const product *p = arg;
+    const gyre_linear_work work = {p->kernels, p->scratch};
+    const gyre_gemm gemm = {.w = &p->matrix,
+                            .x = p->x,
+                            .y = p->y,
+                            .rows = p->linear.rows,
+                            .x_row_stride = p->linear.in,
+                            .y_row_stride = p->linear.out};
+    if (p->kind == KIND_NN)
+        gyre_linear_input_gradient(&p->linear, &work, p->y, 0, p->gradient);
+    else if (p->kind == KIND_TN)
+        gyre_linear_weight_gradient(&p->linear, &work, p->x, p->y, p->gradient);
+    else
+        gyre_gemm_run(&gemm, p->kernels, p->scratch, exec);
+    return GYRE_OK;
+}
+
+static double flops_of(const product_case *c) {
+    return 2.0 * (double)c->rows * (double)c->out * (double)c->in;
+}
+static double bytes_of(const product_case *c) {
+    return (double)(c->out * gyre_stored_row_bytes(c->type, c->in));
+}
+
+/* -- measuring -- */
+/* The numbers of threads.  Gradients run on one thread, because the trainer splits the work itself. */
+typedef struct product_execs {
+    gyre_pool *pools[MAX_EXECS], *alone;
+    gyre_exec of[MAX_EXECS], one;
+    int count;
+} product_execs;
+
+typedef struct product_result {
+    int64_t threads, rounds;
+    /* NAN = not applicable.  Ratios are medians over the rounds. */
+    double ns, gflops, peak_gflops, of_peak, gbps, read_gbps, of_read, of_saved, speedup;
+} product_result;
+
+/* The series of one number of threads. */
+typedef struct series_set {
+    bench_series call, f32, limit; /* f32.run NULL: not measured */
+} series_set;
+
+static product_result summarise(const product_case *c, const series_set *set, const series_set *alone, int64_t rounds) {
+    const double ns = 1e9 * bench_series_seconds(&set->call, rounds), bytes = bytes_of(c);
+    const double limit = 1e-9 * bench_series_rate(&set->limit, rounds);
+    const double share = bench_series_ratio(&set->limit, &set->call, rounds) * set->call.amount / set->limit.amount;
+    const int row = c->kind == KIND_ROW;
+    return (product_result){
+        .threads = set->call.exec->concurrency,
+        .rounds = rounds,
+        .ns = ns,
+        .gflops = flops_of(c) / ns,
+        .peak_gflops = row ? NAN : limit,
+        .of_peak = row ? NAN : share,
+        .gbps = row ? bytes / ns : NAN,
+        .read_gbps = row ? limit : NAN,
+        .of_read = row ? share : NAN,
+        .of_saved = set->f32.run ? bench_series_ratio(&set->f32, &set->call, rounds) * bytes / set->f32.amount : NAN,
+        .speedup = set != alone ? bench_series_ratio(&alone->call, &set->call, rounds) : NAN};
+}
+
+/* About how many microseconds the case takes on a processor of 100 GFLOP/s and 10 GB/s; what counts is how cases compare. */
+static int64_t case_cost(const product_case *c, int64_t rounds) {
+    const double run = c->kind == KIND_ROW ? 5 * bytes_of(c) / 10e3 : fmax(flops_of(c) / 100e3, 10e3) + 10e3;
+    return (int64_t)((double)(rounds + 1) * run * (c->kind == KIND_NT || c->kind == KIND_ROW ? 2 : 1)) + 1;
+}
+
+/* out = the sets in use. */
+static int set_up_series(series_set sets[MAX_EXECS], const product_case *c, product *p, product *f32,
+                         bench_memory_read *reading, const product_execs *execs) {
+    const int serial = c->kind == KIND_NN || c->kind == KIND_TN, count = serial ? 1 : execs->count;
+    const int row = c->kind == KIND_ROW;
+    const double f32_bytes = (double)f32->matrix.out * (double)f32->matrix.row_bytes;
+    for (int i = 0; i < count; i++) {
+        const gyre_exec *exec = serial ? &execs->one : &execs->of[i];
+        sets[i].call = (bench_series){product_run, p, exec, row ? bytes_of(c) : flops_of(c), 0, {0}};
+        sets[i].f32 = (bench_series){f32->memory ? product_run : NULL, f32, exec, f32_bytes, 0, {0}};
+        sets[i].limit = row ? (bench_series){bench_run_memory_read, reading, exec, (double)reading->bytes, 0, {0}}
+                            : (bench_series){bench_run_fma, NULL, exec, bench_fma_flops(exec), 0, {0}};
+    }
+    return count;
+}
+
+/* out = the results, one for each number of threads; -1 with *err set. */
+static int measure(const product_case *c, const product_case *as_f32, int64_t rounds, const product_execs *execs,
+                   cli_progress *progress, product_result results[MAX_EXECS], gyre_error *err) {
+    product p, f32 = {.memory = NULL};
+    series_set sets[MAX_EXECS];
+    bench_series *all[3 * MAX_EXECS];
+    const bench_part part = {progress, case_cost(c, rounds)};
+    const int threads = execs->of[execs->count - 1].concurrency;
+    int count = 0;
+    if (product_open(&p, c, threads, err)) return -1;
+    gyre_status status =
+        c->kind == KIND_ROW && c->type != GYRE_STORED_F32 ? product_open(&f32, as_f32, threads, err) : GYRE_OK;
+    bench_memory_read reading = {p.w, (int64_t)bytes_of(c)};
+    const int used = set_up_series(sets, c, &p, &f32, &reading, execs);
+    for (int i = 0; i < used; i++) {
+        all[count++] = &sets[i].call;
+        all[count++] = &sets[i].limit;
+        if (f32.memory) all[count++] = &sets[i].f32;
+    }
+    if (!status) status = bench_run_interleaved(all, count, &rounds, &part);
+    for (int i = 0; i < used && !status; i++)
+        results[i] = summarise(c, &sets[i], &sets[0], rounds);
+    free(p.memory);
+    free(f32.memory);
+    return status ? -1 : used;
+}
+
+/* -- results -- */
+typedef struct product_goal {
+    const char *of; /* NULL = none */
+    double value, least;
+} product_goal;
+
+static product_goal goal_of(const product_case *c, const product_result *r) {
+    const int saved = c->type == GYRE_STORED_BF16 || c->type == GYRE_STORED_Q8_0;
+    if (c->kind == KIND_ROW && c->type == GYRE_STORED_F32) return (product_goal){"of_read", r->of_read, READ_GOAL};
+    if (c->kind == KIND_ROW) return (product_goal){saved ? "of_saved" : NULL, r->of_saved, SAVED_GOAL};
+    if (r->threads == 1) return (product_goal){"of_peak", r->of_peak, PEAK_GOAL};
+    return (product_goal){r->threads == 2 && !isnan(r->speedup) ? "speedup" : NULL, r->speedup, SPEEDUP_GOAL};
+}
+
+static int print_json(const product_case *c, const product_result *r) {
+    const product_goal goal = goal_of(c, r);
+    const double numbers[] = {r->ns,        r->gflops,  r->peak_gflops, r->of_peak, r->gbps,
+                              r->read_gbps, r->of_read, r->of_saved,    r->speedup};
+    static const char *const names[] = {"ns",        "gflops",  "peak_gflops", "of_peak", "gbps",
+                                        "read_gbps", "of_read", "of_saved",    "speedup"};
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "bench", "products", "name", c->name, "case",
+                  kind_names[c->kind], "dtype", type_name(c->type), "rows", (json_int_t)c->rows, "out", (json_int_t)c->out,
+                  "in", (json_int_t)c->in, "threads", (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
+    int failed = !line;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !failed; i++)
+        failed = json_object_set_new(line, names[i], cli_json_number(numbers[i]));
+    if (!failed)
+        failed = json_object_set_new(line, "goal",
+                                     goal.of ? json_pack("{s:s, s:f}", "of", goal.of, "least", goal.least) : json_null());
+    if (failed) json_decref(line);
+    return cli_json_line(failed ? NULL : line);
+}
+
+static void print_head(void) {
+    printf(
+        "nt: rows of x times weights [out x in]; nn, tn: its gradients for x and for the weights; row: one row of x times\n"
+        "128 MiB of weights.  of peak: of fused multiply-adds in registers; of read: rate of the weights over that of\n"
+        "reading them in a loop; of saved: speed relative to f32 over the bytes saved.  Ratios: medians of the "
+        "rounds'.\n\n");
+    printf("%-20s %7s %10s %8s %8s %7s %7s %8s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak", "GB/s", "of read",
+           "of saved", "speedup", "goal");
+}
+
+static const char *number(double x, int digits, char out[16]) {
+    if (isnan(x))
+        snprintf(out, 16, "-");
+    else
+        snprintf(out, 16, "%.*f", digits, x);
+    return out;
+}
+
+static int print_row(const product_case *c, const product_result *r) {
+    char text[5][16], goal[48] = "";
+    const product_goal g = goal_of(c, r);
+    if (g.of) snprintf(goal, sizeof goal, "%s >= %.2f%s", g.of, g.least, g.value >= g.least ? "" : ", missed");
+    printf("%-20s %7lld %10.3f %8.1f %8s %7s %7s %8s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns, r->gflops,
+           number(r->of_peak, 2, text[0]), number(r->gbps, 1, text[1]), number(r->of_read, 2, text[2]),
+           number(r->of_saved, 2, text[3]), number(r->speedup, 2, text[4]), goal);
+    return bench_flush();
+}
+
+/* -- the benchmark -- */
+static int run_cases(const bench_options *o, int64_t rounds, const case_list *list, const product_execs *execs) {
+    gyre_error err = {0, ""};
+    product_result results[MAX_EXECS];
+    cli_progress progress;
+    const case_list all = list_all_cases();
+    const product_case *as_f32 = all.cases;
+    int64_t cost = 0, done = 0;
+    int failed = 0;
+    while (as_f32->kind != KIND_ROW)
+        as_f32++;
+    for (int i = 0; i < list->count; i++)
+        cost += case_cost(&list->cases[i], rounds);
+    cli_progress_begin(&progress, "products", NULL, cost);
+    cli_progress_lines(&progress);
+    for (int i = 0; i < list->count && !failed; i++) {
+        const product_case *c = &list->cases[i];
+        cli_progress_label(&progress, "%s", c->name);
+        const int count = measure(c, as_f32, rounds, execs, &progress, results, &err);
+        if (count < 0) {
+            failed = cli_fail_error(&err);
+            break;
+        }
+        cli_progress_set(&progress, done += case_cost(c, rounds));
+        cli_progress_mark(&progress);
+        cli_progress_erase();
+        if (!o->common.json && i == 0) print_head();
+        for (int r = 0; r < count && !failed; r++)
+            failed = o->common.json ? print_json(c, &results[r]) : print_row(c, &results[r]);
+    }
+    cli_progress_end(&progress);
+    return failed;
+}
+
+static void execs_close(product_execs *execs) {
+    for (int i = 0; i < execs->count; i++)
+        gyre_pool_free(execs->pools[i]);
+    gyre_pool_free(execs->alone);
+}
+
+static gyre_status execs_open(product_execs *execs, int threads, gyre_error *err) {
+    const int threads_of[MAX_EXECS] = {threads ? threads : 1, 2}, count = threads ? 1 : MAX_EXECS;
+    *execs = (product_execs){.count = 0};
+    gyre_status status = gyre_pool_create(&execs->alone, 1, err);
+    if (!status) execs->one = gyre_pool_exec(execs->alone);
+    for (int i = 0; i < count && !status; i++) {
+        status = gyre_pool_create(&execs->pools[i], threads_of[i], err);
+        if (status) break;
+        execs->of[i] = gyre_pool_exec(execs->pools[i]);
+        execs->count++;
+    }
+    if (status) execs_close(execs);
+    return status;
+}
+
+int bench_products(const bench_options *o) {
+    const int64_t rounds = o->quick && o->rounds > BENCH_QUICK_ROUNDS ? BENCH_QUICK_ROUNDS : o->rounds;
+    const case_list list = choose_cases(o);
+    gyre_error err = {0, ""};
+    product_execs execs;
+    if (execs_open(&execs, o->common.threads, &err)) return cli_fail_error(&err);
+    const int failed = run_cases(o, rounds, &list, &execs);
+    execs_close(&execs);
+    return failed;
+}
