@@ -1,5 +1,5 @@
-# peers.cmake: bench/products, the matrix products of Gyre beside those of OpenBLAS and oneDNN (bench/README.md).  Nothing else
-# uses these libraries.
+# peers.cmake: bench/products, the matrix products of Gyre beside those of OpenBLAS and oneDNN (bench/README.md).  Nothing
+# else uses these libraries.
 if(NOT GYRE_MODEL)
     message(FATAL_ERROR "GYRE_BENCH_PEERS needs GYRE_MODEL: its matrix products are what is compared")
 endif()

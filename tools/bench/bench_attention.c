@@ -1,5 +1,5 @@
-/* bench_attention.c: gyre bench attention: prefill against the arithmetic peak, decoding against the roofline, and the extra cost
- * of positions, gradients and length policies, with all calls interleaved. */
+/* bench_attention.c: gyre bench attention: prefill against the arithmetic peak, decoding against the roofline, and the extra
+ * cost of positions, gradients and length policies, with all calls interleaved. */
 #include "tools/bench/bench_attention.h"
 
 #include "tools/bench/bench_only.h"
