@@ -12,10 +12,11 @@ static double peak_rate(const gyre_exec *exec) {
     return PEAK_RUNS * bench_fma_flops(exec) / (cli_seconds() - started);
 }
 
-/* Alternates rounds of both, so that a slow moment of the machine affects both.  rates: tokens and operations per second. */
-static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, double rates[2],
+/* Alternates rounds of both, so that a slow moment of the machine affects both.  rates: tokens and
+ * operations per second, and the median over the rounds of their ratio. */
+static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, double rates[3],
                            gyre_error *err) {
-    double tokens[BENCH_MAX_ROUNDS], peak[BENCH_MAX_ROUNDS], loss;
+    double tokens[BENCH_MAX_ROUNDS], peak[BENCH_MAX_ROUNDS], ratios[BENCH_MAX_ROUNDS], loss;
     gyre_status status = gyre_trainer_step(t, &loss, err);
     (void)peak_rate(exec);
     for (int64_t r = 0; r < o->rounds && !status; r++) {
@@ -24,29 +25,31 @@ static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_e
         for (int i = 0; i < STEPS && !status; i++)
             status = gyre_trainer_step(t, &loss, err);
         tokens[r] = (double)(STEPS * o->train.batch * o->train.context) / (cli_seconds() - started);
+        ratios[r] = tokens[r] / peak[r];
     }
     if (status) return status;
     rates[0] = bench_median(tokens, o->rounds);
     rates[1] = bench_median(peak, o->rounds);
+    rates[2] = bench_median(ratios, o->rounds);
     return GYRE_OK;
 }
 
-static int print_train(const bench_options *o, const gyre_exec *exec, int64_t weights, double flops, const double rates[2]) {
-    const double trained = rates[0] * flops * 1e-9, limit = rates[1] * 1e-9;
+static int print_train(const bench_options *o, const gyre_exec *exec, int64_t weights, double flops, const double rates[3]) {
+    const double trained = rates[0] * flops * 1e-9, limit = rates[1] * 1e-9, of_peak = rates[2] * flops;
     if (o->common.json)
         return cli_json_write(stdout,
                               json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "train",
                                         "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context, "batch",
                                         (json_int_t)o->train.batch, "threads", (json_int_t)exec->concurrency, "parameters",
                                         (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token", flops, "gflops",
-                                        trained, "peak_gflops", limit, "of_peak", trained / limit));
+                                        trained, "peak_gflops", limit, "of_peak", of_peak));
     printf("train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
            o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
            (long long)exec->concurrency, (long long)o->rounds);
     printf("  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
            flops * 1e-6, trained);
     printf("  fused multiply-adds in registers, on all threads: %.1f GFLOP/s\n", limit);
-    printf("  of peak: %.2f\n", trained / limit);
+    printf("  of peak: %.2f\n", of_peak);
     return 0;
 }
 
@@ -78,7 +81,7 @@ static int train(const bench_options *o, const gyre_exec *exec) {
     const gyre_text text = random_text(ids, count);
     gyre_error err = {0};
     gyre_trainer *t = NULL;
-    double rates[2] = {0};
+    double rates[3] = {0};
     int64_t weights = 0;
     double flops = 0;
     gyre_status status = gyre_trainer_create(&t, &run, NULL, &text, exec, &err);
