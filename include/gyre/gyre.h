@@ -543,13 +543,15 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding
 /* The order in which sums over keys and channels are added.
  * FIXED promises: at one tier (GYRE_CPU), the rows of out and lse of a query are the same bits however its sequence is cut
  * into calls (whole, in pieces, token by token), for any number of threads, any other sequences in the batch, padding,
- * page_tokens and capacity of a cache, and for a fork.  Each call has the keys of the sequence from its first one on, and the
- * queries are causal or all keys are there.  Zeros of out and lse are positive, and their NaNs are one NaN.
- * What still tells calls apart: LENGTH_POLICY_PREFIX, whose length is that of the call; dropout, which counts queries in the
- * call; tokens removed from a cache or shifted, which changes the places of keys. */
+ * page_tokens and capacity of a cache, and for a fork.  Each call has the keys of the sequence from its first one on, and
+ * each query sees the same keys in every cut: a causal query with no later token at an equal or lower position, or one whose
+ * keys are all there.  Zeros of out and lse are positive, and their NaNs are one NaN.  `weights` are not promised.
+ * Calls still differ by LENGTH_POLICY_PREFIX, whose length is that of the call; by dropout, which counts queries in the call;
+ * by tokens removed from a cache or shifted, which changes the places of keys; and in xPos's ERANGE, which looks at whole
+ * tiles. */
 typedef enum gyre_order {
     GYRE_ORDER_FAST, /* up to 8 queries read keys in place and split them, which adds in another order than many queries */
-    GYRE_ORDER_FIXED /* by tiles of 128 keys, counted from the first key of the sequence.  Costs only such few queries */
+    GYRE_ORDER_FIXED /* by tiles of 128 keys, counted from the first key of the sequence.  Slower with up to 8 queries */
 } gyre_order;
 
 typedef struct gyre_attention_args {

@@ -3,6 +3,7 @@
 #include "core/exec.h"
 #include "model/ops/activation.h"
 
+#include <math.h>
 #include <string.h>
 
 /* -- norms and linear maps -- */
@@ -200,4 +201,6 @@ void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *l
     for (int64_t i = 0; scale != 1 && i < wanted * a->vocab; i++)
         logits[i] *= scale;
     if (a->logit_softcap > 0) gyre_softcap(d->kernels, logits, wanted * a->vocab, a->logit_softcap);
+    for (int64_t i = 0; i < wanted * a->vocab; i++) /* a NaN's sign and payload depend on the order of operands */
+        logits[i] = logits[i] != logits[i] ? NAN : logits[i];
 }

@@ -270,6 +270,23 @@ static void same_bits_however_rows_are_cut(void **state) {
     }
 }
 
+/* Products that round to -0 leave the same zero with one row as with many. */
+static void same_zeros(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    const product_case c = {GYRE_STORED_F32, 20, 40, 0, 0, 0, 0};
+    test_random random = {77};
+    product_data d = make_data(&random, &c, 9);
+    for (int64_t i = 0; i < d.rows * c.in; i++)
+        d.x[i] = -1e-30F;
+    for (int64_t i = 0; i < c.out * c.in; i++)
+        ((float *)(uintptr_t)d.m.w.data)[i] = 1e-30F;
+    run_product(&c, &d, d.rows, kernels, NULL);
+    float together[GUARD + 9 * 20];
+    memcpy(together, d.y, sizeof together);
+    check_part(&c, &d, together, 4, 1, kernels);
+    free_data(&d);
+}
+
 /* Ten products at once, more than one round takes, of every type, with few and many rows: the same bits as one by one. */
 static void several_products_at_once(void **state) {
     (void)state;
@@ -341,9 +358,13 @@ static void scratch_is_bounded(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {FOR_TIERS(products_within_bound),           cmocka_unit_test(empty_products),
-                                       cmocka_unit_test(same_bits_on_any_threads), FOR_TIERS(same_bits_however_rows_are_cut),
-                                       cmocka_unit_test(several_products_at_once), FOR_TIERS(rows_are_widened),
+    const struct CMUnitTest tests[] = {FOR_TIERS(products_within_bound),
+                                       cmocka_unit_test(empty_products),
+                                       cmocka_unit_test(same_bits_on_any_threads),
+                                       FOR_TIERS(same_bits_however_rows_are_cut),
+                                       FOR_TIERS(same_zeros),
+                                       cmocka_unit_test(several_products_at_once),
+                                       FOR_TIERS(rows_are_widened),
                                        cmocka_unit_test(scratch_is_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* cli_progress.h: a progress bar on stderr, drawn if that is a terminal and the work takes longer than a second.  Work of
- * minutes prints lines instead where stderr is no terminal. */
+ * minutes prints lines where stderr is not a terminal. */
 #ifndef GYRE_TOOLS_CLI_PROGRESS_H
 #define GYRE_TOOLS_CLI_PROGRESS_H
 #include <pthread.h>
@@ -13,12 +13,12 @@ typedef struct cli_progress {
     char label[64];
     int64_t done, total;
     int enabled; /* 1: stderr is a terminal */
-    int lines;   /* 1: it is none, and a line is printed now and then */
+    int lines;   /* 1: stderr is not a terminal; a line is printed now and then */
     struct timespec started, last_drawn;
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all);
-/* From now on prints lines, "gyre: LABEL: 34%, 1:12 left", if stderr is no terminal: one every ten seconds of work. */
+/* From now on prints lines, "gyre: LABEL: 34%, 1:12 left", if stderr is not a terminal: one every ten seconds of work. */
 void cli_progress_lines(cli_progress *progress);
 /* A part of the work is done: prints such a line now. */
 void cli_progress_mark(cli_progress *progress);

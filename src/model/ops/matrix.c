@@ -72,7 +72,7 @@ static void store_outputs(const gyre_gemm *p, int64_t first, int64_t n, const fl
             float *y = p->y + r * p->y_row_stride + first + i;
             /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): the kernels wrote it */
             const float sum = sums[r * GEMV_OUT + i];
-            const float biased = sum + (p->bias ? p->bias[first + i] : 0);
+            const float biased = p->bias ? sum + p->bias[first + i] : sum; /* 0 added to -0 would be another zero */
             *y = p->accumulate ? *y + biased : biased;
         }
 }
