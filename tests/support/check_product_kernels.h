@@ -3,8 +3,7 @@
 #ifndef GYRE_TESTS_CHECK_PRODUCT_KERNELS_H
 #define GYRE_TESTS_CHECK_PRODUCT_KERNELS_H
 #include "kernels/kernels.h"
-#include "kernels/quant_blocks.h"
-#include "numbers.h"
+#include "make_quant_blocks.h"
 
 #include <math.h>
 #include <string.h>
@@ -118,20 +117,6 @@ static inline const char *check_row_products(const gyre_kernels *k) {
     return NULL;
 }
 
-/* Random blocks with finite scales, of a type whose halves lie at offset `d`, and at `m` if that is not negative. */
-static inline void fill_quant_blocks(test_random *random, unsigned char *blocks, int64_t count, int64_t bytes, int64_t d,
-                                     int64_t m) {
-    for (int64_t i = 0; i < count * bytes; i++)
-        blocks[i] = (unsigned char)(test_next(random) >> 32);
-    for (int64_t i = 0; i < count; i++) {
-        uint16_t half;
-        test_put(&half, GYRE_DTYPE_F16, 0, test_uniform(random) / 64);
-        memcpy(blocks + i * bytes + d, &half, sizeof half);
-        test_put(&half, GYRE_DTYPE_F16, 0, test_uniform(random) / 64);
-        if (m >= 0) memcpy(blocks + i * bytes + m, &half, sizeof half);
-    }
-}
-
 /* Every tier gives the numbers of the scalar one to the bit, and the sums over Q8_0 are those over its numbers. */
 static inline const char *check_quant_blocks(const gyre_kernels *k, const gyre_kernels *scalar) {
     enum { COUNT = 4, NUMBERS = COUNT * GYRE_QK_K };
@@ -140,19 +125,14 @@ static inline const char *check_quant_blocks(const gyre_kernels *k, const gyre_k
     void (*const of_scalar[])(const void *, float *, int64_t) = {scalar->dequantize_q8_0, scalar->dequantize_q4_0,
                                                                  scalar->dequantize_q4_k, scalar->dequantize_q5_k,
                                                                  scalar->dequantize_q6_k};
-    static const int64_t shapes[][4] = {{GYRE_Q_BLOCK, GYRE_Q8_0_BYTES, GYRE_Q_SCALE, -1},
-                                        {GYRE_Q_BLOCK, GYRE_Q4_0_BYTES, GYRE_Q_SCALE, -1},
-                                        {GYRE_QK_K, GYRE_Q4_K_BYTES, GYRE_Q_SCALE, GYRE_K_DMIN},
-                                        {GYRE_QK_K, GYRE_Q5_K_BYTES, GYRE_Q_SCALE, GYRE_K_DMIN},
-                                        {GYRE_QK_K, GYRE_Q6_K_BYTES, GYRE_Q6_K_SCALE, -1}};
     static unsigned char blocks[COUNT * GYRE_Q6_K_BYTES];
     static float got[NUMBERS], want[NUMBERS], x[NUMBERS];
     float sum, of_blocks;
     test_random random = {78};
-    for (int type = 0; type < 5; type++)
+    for (int type = 0; type < QUANT_FORMATS; type++)
         for (int round = 0; round < 50; round++) {
-            const int64_t n = COUNT * shapes[type][0];
-            fill_quant_blocks(&random, blocks, COUNT, shapes[type][1], shapes[type][2], shapes[type][3]);
+            const int64_t n = COUNT * quant_formats[type].numbers;
+            fill_quant_blocks(&random, &quant_formats[type], 1.0 / 64, COUNT, blocks);
             of_tier[type](blocks, got, n);
             of_scalar[type](blocks, want, n);
             if (memcmp(got, want, (size_t)n * sizeof *got) != 0) return "dequantize: not the bits of the scalar tier";
