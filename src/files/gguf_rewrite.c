@@ -104,7 +104,7 @@ static void put(sink *s, const void *bytes, size_t count) {
 
 static void put_number(sink *s, uint64_t x, size_t count) {
     unsigned char bytes[8];
-    gyre_store_le(bytes, x, count);
+    gyre_store_le(bytes, x, sizeof bytes);
     put(s, bytes, count);
 }
 

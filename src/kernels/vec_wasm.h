@@ -2,7 +2,9 @@
  * (relaxed SIMD may fuse or not, depending on the machine), so vec_fma rounds twice: multiply, then add. */
 #ifndef GYRE_KERNELS_VEC_WASM_H
 #define GYRE_KERNELS_VEC_WASM_H
+#include "kernels/half_precision.h"
 #include <stdint.h>
+#include <string.h>
 #include <wasm_simd128.h>
 
 /* Most machines that run it have the 16 registers of x86-64. */

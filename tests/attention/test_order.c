@@ -2,19 +2,9 @@
  * threads, beside any other sequences, over views and over caches of any pages, on every tier. */
 #include "gyre/gyre_cache.h"
 #include "naive_attention_tables.h"
+#include "random_cuts.h"
 #include "run_each_tier.h"
 
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(thread_sanitizer) ||                       \
-    HAS_FEATURE(address_sanitizer) /* takes 30 times as long */
-enum { CUTS = 20 };
-#else
-enum { CUTS = 200 };
-#endif
 enum { TOKENS = 200, HEADS = 2, DIM = 16, THREADS = 3, ROWS = 2 };
 static const uint64_t SEED = 20;
 
@@ -365,7 +355,7 @@ static void same_for_any_cut(void **state) {
     for (int c = 0; c < CASES; c++) {
         order_test t = begin_test(&cases[c], *state);
         run_whole(&t, t.out, t.lse);
-        for (int i = 0; i < (t.tokens > TOKENS ? CUTS / 10 : CUTS); i++) {
+        for (int i = 0; i < (t.tokens > TOKENS ? random_cuts() / 10 : random_cuts()); i++) {
             const piece at = random_piece(&t, below(&t.random, t.tokens));
             const int way = (int)below(&t.random, cases[c].mask ? 2 : 4);
             call_memory *m = begin_call(&t);
@@ -547,7 +537,7 @@ static void same_over_any_cache(void **state) {
             if (of->value_dim % 8 && cache_kinds[k].value_dtype == GYRE_DTYPE_Q8) continue;
             order_test t = begin_test(of, *state);
             read_at_once(&t, &cache_kinds[k]);
-            for (int pieces = 0; pieces < CUTS;)
+            for (int pieces = 0; pieces < random_cuts();)
                 pieces += read_in_pieces(&t, &cache_kinds[k], *state);
             end_test(&t);
         }
@@ -568,7 +558,7 @@ static void same_after_a_slide(void **state) {
         order_test t = begin_test(find_case("rope"), *state);
         const piece all = {MOVED, t.tokens - MOVED};
         const size_t row = (size_t)(HEADS * t.value_dim);
-        for (int i = 0; i < CUTS / 10; i++) {
+        for (int i = 0; i < 1 + random_cuts() / 10; i++) {
             gyre_cache *cache = make_cache(&t, &cache_kinds[k], i ? 16 : 0);
             const piece at = i ? random_piece(&t, MOVED + below(&t.random, all.count)) : all;
             slide(&t, cache, MOVED, SINKS, WINDOW);

@@ -2,6 +2,7 @@
 #include "guarded_memory.h"
 #include "kernels/kernels.h"
 
+#include "check_product_kernels.h"
 #include "check_rotation_kernels.h"
 #include "run_each_tier.h"
 
@@ -91,6 +92,17 @@ static void product_same_for_any_split(void **state) {
             kernels->matmul_f32(&one);
         }
     assert_memory_equal(whole, part, sizeof whole);
+}
+
+/* Rows against a matrix: tiles and rows in place give the same bits. */
+static void one_order_of_sums(void **state) {
+    const char *wrong = check_row_products(tier_or_skip(*state));
+    if (wrong) fail_msg("%s: %s", (const char *)*state, wrong);
+}
+
+static void blocks_of_ggml(void **state) {
+    const char *wrong = check_quant_blocks(tier_or_skip(*state), gyre_kernels_tier("scalar"));
+    if (wrong) fail_msg("%s: %s", (const char *)*state, wrong);
 }
 
 /* -- rows -- */
@@ -520,6 +532,8 @@ int main(void) {
         FOR_TIERS(every_tier_has_every_kernel),
         FOR_TIERS(product_within_bound),
         FOR_TIERS(product_same_for_any_split),
+        FOR_TIERS(one_order_of_sums),
+        FOR_TIERS(blocks_of_ggml),
         FOR_TIERS(exp_within_bound),
         FOR_TIERS(exp_at_the_edges),
         FOR_TIERS(weights_at_the_edges),

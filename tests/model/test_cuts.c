@@ -1,19 +1,23 @@
 /* test_cuts.c: in the fixed order the logits of a token are the same bits however the text before it was cut into reads, for
- * any number of threads and any room in the cache. */
+ * any number of threads, any room in the cache and any type of weights. */
 #include "gyre/gyre_model.h"
+#include "make_quantized_model.h"
 #include "make_synthetic_model.h"
+#include "random_cuts.h"
 #include "temp_folder.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { TOKENS = 192, CUTS = 200, THREADS = 3 };
+/* A decoder passes 512 tokens at a time. */
+enum { TOKENS = 192, LONG_TOKENS = 640, THREADS = 3 };
 
 /* Trained models that lie beside the source. */
 static const char *const bundled[] = {"rope", "alibi", "rope-tuned-yarn-16"};
 /* Windows, softcap, slopes, shared key heads, two kinds of layers, positions at the input. */
-static const char *const families[] = {"llama", "gemma2_long", "gemma3_six", "mistral_window", "bloom", "mpt", "gpt_neox"};
+static const char *const families[] = {"llama", "gemma2_long", "gemma3_six", "mistral_window",
+                                       "bloom", "mpt",         "gpt_neox",   "llama_wide_bf16"};
 enum { BUNDLED = sizeof bundled / sizeof *bundled, FAMILIES = sizeof families / sizeof *families };
 
 static const gyre_dtype cache_dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_Q8};
@@ -25,23 +29,20 @@ static int make_folder(void **state) {
     return make_empty_folder(state);
 }
 
-static int remove_files(void **state) {
-    (void)state;
+static int free_all(void **state) {
     for (int i = 0; i < THREADS; i++)
         gyre_pool_free(pools[i]);
-    unlink(in_folder("config.json"));
-    unlink(in_folder("model.safetensors"));
-    return rmdir(folder);
+    return remove_folder(state);
 }
 
 typedef struct reader {
     const gyre_model *model;
     const char *name;
     gyre_dtype cache;
-    int64_t vocab;
-    const int32_t *tokens;
+    int64_t vocab, count; /* count: of tokens */
+    int32_t tokens[LONG_TOKENS];
     test_random random;
-    float *logits, *piece; /* [TOKENS][vocab]; [TOKENS][vocab] */
+    float *logits, *piece; /* [count][vocab] both */
 } reader;
 
 /* A context with a random number of threads and random room. */
@@ -50,7 +51,7 @@ static gyre_context *open_context(reader *r, gyre_exec *exec) {
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
     *exec = gyre_pool_exec(pools[test_next(&r->random) % THREADS]);
-    options.max_tokens = TOKENS + (int64_t)(test_next(&r->random) % 300);
+    options.max_tokens = r->count + (int64_t)(test_next(&r->random) % 300);
     options.cache_dtype = r->cache;
     options.exec = exec;
     options.order = GYRE_ORDER_FIXED;
@@ -69,8 +70,8 @@ static int read_in_pieces(reader *r) {
     gyre_exec exec;
     gyre_context *context = open_context(r, &exec);
     int pieces = 0;
-    for (int64_t first = 0, count; first < TOKENS; first += count, pieces++) {
-        const int64_t left = TOKENS - first, most = test_next(&r->random) % 2 ? TOKENS : 3;
+    for (int64_t first = 0, count; first < r->count; first += count, pieces++) {
+        const int64_t left = r->count - first, most = test_next(&r->random) % 2 ? left : 3;
         count = 1 + (int64_t)(test_next(&r->random) % (uint64_t)(most < left ? most : left));
         read_piece(context, r, first, count, r->piece);
         if (memcmp(r->piece, r->logits + first * r->vocab, (size_t)(count * r->vocab) * sizeof *r->piece) != 0)
@@ -84,38 +85,68 @@ static int read_in_pieces(reader *r) {
 static void read_at_once(reader *r) {
     gyre_exec exec;
     gyre_context *context = open_context(r, &exec);
-    read_piece(context, r, 0, TOKENS, r->logits);
+    read_piece(context, r, 0, r->count, r->logits);
+    for (int64_t i = 0; i < r->count * r->vocab; i++)
+        assert_true(isfinite(r->logits[i]));
+    assert_memory_not_equal(r->logits, r->logits + (r->count - 1) * r->vocab, (size_t)r->vocab * sizeof *r->logits);
     gyre_context_free(context);
 }
 
-static void check_model(const gyre_model *model, const char *name) {
-    int32_t tokens[TOKENS];
-    const gyre_model_config *config = gyre_model_get_config(model);
-    reader r = {.model = model, .name = name, .vocab = config->vocab, .tokens = tokens, .random = {21}};
-    for (int i = 0; i < TOKENS; i++)
-        tokens[i] = (int32_t)(test_next(&r.random) % (uint64_t)r.vocab);
-    r.logits = malloc((size_t)(TOKENS * r.vocab) * sizeof *r.logits);
-    r.piece = malloc((size_t)(TOKENS * r.vocab) * sizeof *r.piece);
+/* out = a reader of `count` random tokens, without logits. */
+static reader begin_reader(const gyre_model *model, const char *name, int64_t count) {
+    reader r = {.model = model, .name = name, .vocab = gyre_model_get_config(model)->vocab, .count = count, .random = {21}};
+    for (int64_t i = 0; i < count; i++)
+        r.tokens[i] = (int32_t)(test_next(&r.random) % (uint64_t)r.vocab);
+    r.logits = malloc((size_t)(count * r.vocab) * sizeof *r.logits);
+    r.piece = malloc((size_t)(count * r.vocab) * sizeof *r.piece);
     assert_true(r.logits && r.piece);
-    for (size_t i = 0; i < sizeof cache_dtypes / sizeof *cache_dtypes; i++) {
-        r.cache = cache_dtypes[i];
-        if (r.cache == GYRE_DTYPE_Q8 && config->head_dim % 8 != 0) continue;
-        read_at_once(&r);
-        for (int pieces = 0; pieces < CUTS;)
-            pieces += read_in_pieces(&r);
-    }
-    free(r.logits);
-    free(r.piece);
+    return r;
+}
+
+static void end_reader(reader *r) {
+    free(r->logits);
+    free(r->piece);
+}
+
+static void check_cuts(reader *r, gyre_dtype cache) {
+    r->cache = cache;
+    read_at_once(r);
+    for (int pieces = 0; pieces < random_cuts();)
+        pieces += read_in_pieces(r);
+}
+
+static void check_model(const gyre_model *model, const char *name) {
+    reader r = begin_reader(model, name, TOKENS);
+    for (size_t i = 0; i < sizeof cache_dtypes / sizeof *cache_dtypes; i++)
+        if (cache_dtypes[i] != GYRE_DTYPE_Q8 || gyre_model_get_config(model)->head_dim % 8 == 0)
+            check_cuts(&r, cache_dtypes[i]);
+    end_reader(&r);
+}
+
+static gyre_model *open_model(const char *path) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_model_open(&model, path, &err) != GYRE_OK) fail_msg("%s: %s", path, err.text);
+    return model;
+}
+
+static gyre_model *open_bundled(const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/../models/%s", GYRE_TEST_DATA, name);
+    return open_model(path);
+}
+
+static gyre_model *open_family(const char *name) {
+    json_t *fixture = synthetic_fixture(name);
+    synthetic_write_folder(fixture, folder);
+    json_decref(fixture);
+    return open_model(folder);
 }
 
 static void bundled_models(void **state) {
-    char path[256];
     (void)state;
     for (int m = 0; m < BUNDLED; m++) {
-        gyre_model *model = NULL;
-        gyre_error err = {0, ""};
-        snprintf(path, sizeof path, "%s/../models/%s", GYRE_TEST_DATA, bundled[m]);
-        if (gyre_model_open(&model, path, &err) != GYRE_OK) fail_msg("%s", err.text);
+        gyre_model *model = open_bundled(bundled[m]);
         check_model(model, bundled[m]);
         gyre_model_free(model);
     }
@@ -124,15 +155,88 @@ static void bundled_models(void **state) {
 static void families_of_models(void **state) {
     (void)state;
     for (int m = 0; m < FAMILIES; m++) {
-        gyre_model *model = NULL;
-        gyre_error err = {0, ""};
-        json_t *fixture = synthetic_fixture(families[m]);
-        synthetic_write_folder(fixture, folder);
-        json_decref(fixture);
-        if (gyre_model_open(&model, folder, &err) != GYRE_OK) fail_msg("%s: %s", families[m], err.text);
+        gyre_model *model = open_family(families[m]);
         check_model(model, families[m]);
         gyre_model_free(model);
     }
+}
+
+/* The bundled models are BF16. */
+static void converted_weights(void **state) {
+    static const struct {
+        const char *name;
+        gyre_model_format format;
+        gyre_dtype dtype;
+    } targets[] = {{"f32", GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_F32},
+                   {"f16", GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_F16},
+                   {"q8_0.gguf", GYRE_MODEL_FORMAT_GGUF, GYRE_DTYPE_Q8}};
+    (void)state;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        gyre_convert_options options = GYRE_INIT(gyre_convert_options);
+        gyre_error err = {0, ""};
+        options.format = targets[i].format;
+        options.has_dtype = 1;
+        options.dtype = targets[i].dtype;
+        if (gyre_convert(GYRE_TEST_DATA "/../models/rope", in_folder(targets[i].name), &options, &err) != GYRE_OK)
+            fail_msg("%s", err.text);
+        gyre_model *model = open_model(in_folder(targets[i].name));
+        check_model(model, targets[i].name);
+        gyre_model_free(model);
+    }
+}
+
+static void blocks_of_ggml(void **state) {
+    static const char *const names[QUANT_FORMATS] = {"q8_0", "q4_0", "q4_k", "q5_k", "q6_k"};
+    (void)state;
+    for (int i = 0; i < QUANT_FORMATS; i++) {
+        write_quantized_model(&quant_formats[i], in_folder("blocks.gguf"));
+        gyre_model *model = open_model(in_folder("blocks.gguf"));
+        reader r = begin_reader(model, names[i], TOKENS);
+        check_cuts(&r, GYRE_DTYPE_F16);
+        end_reader(&r);
+        gyre_model_free(model);
+    }
+}
+
+/* Reads of more tokens than one pass. */
+static void more_than_a_pass(void **state) {
+    static const char *const names[] = {"llama", "gemma2_long"};
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        gyre_model *model = open_family(names[m]);
+        reader r = begin_reader(model, names[m], LONG_TOKENS);
+        check_cuts(&r, GYRE_DTYPE_F16);
+        end_reader(&r);
+        gyre_model_free(model);
+    }
+}
+
+/* gyre_evaluate reads in the fixed order: another number of threads changes no bit, of no window. */
+static void evaluation_on_any_threads(void **state) {
+    enum { COUNT = 2500, CONTEXT = 600, STRIDE = 300, WINDOWS = 7 };
+    static int32_t ids[COUNT];
+    static const gyre_text text = {ids, COUNT, 1, 1, COUNT};
+    test_random random = {22};
+    double nats[THREADS], by_window[THREADS][WINDOWS];
+    gyre_model *model = open_bundled("alibi");
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        ids[i] = (int32_t)(test_next(&random) % 256);
+    for (int t = 0; t < THREADS; t++) {
+        gyre_eval_options options = GYRE_INIT(gyre_eval_options);
+        gyre_eval_result result = {0};
+        gyre_error err = {0, ""};
+        const gyre_exec exec = gyre_pool_exec(pools[t]);
+        options.context = CONTEXT;
+        options.stride = STRIDE;
+        options.by_window = by_window[t];
+        if (gyre_evaluate(model, NULL, &text, &options, &result, &exec, &err) != GYRE_OK) fail_msg("%s", err.text);
+        assert_int_equal(result.windows, WINDOWS);
+        nats[t] = result.nats;
+        assert_memory_equal(&nats[t], &nats[0], sizeof nats[0]);
+        assert_memory_equal(by_window[t], by_window[0], sizeof by_window[0]);
+    }
+    gyre_model_free(model);
 }
 
 static void unknown_order(void **state) {
@@ -151,7 +255,10 @@ static void unknown_order(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bundled_models), cmocka_unit_test(families_of_models),
-                                       cmocka_unit_test(unknown_order)};
-    return cmocka_run_group_tests(tests, make_folder, remove_files);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bundled_models), cmocka_unit_test(families_of_models), cmocka_unit_test(converted_weights),
+        cmocka_unit_test(blocks_of_ggml), cmocka_unit_test(more_than_a_pass),   cmocka_unit_test(evaluation_on_any_threads),
+        cmocka_unit_test(unknown_order),
+    };
+    return cmocka_run_group_tests(tests, make_folder, free_all);
 }

@@ -1,5 +1,6 @@
 /* wasm_kernels.c: every kernel of the WebAssembly tier against its bound or the scalar tier, and the public functions on top
  * of them. A plain program without cmocka, which needs setjmp, which WASI does not have. */
+#include "check_product_kernels.h"
 #include "check_rotation_kernels.h"
 #include "kernels/tier_list.h"
 
@@ -34,7 +35,8 @@ static void product(void) {
                 test_fill(&source, b, K * (N + GAP));
                 test_fill(&source, c, M * (N + GAP));
                 memcpy(was, c, sizeof c);
-                wasm->matmul_f32(&(gyre_matmul){m, n, k, a, a_row_stride, a_col_stride, b, N + GAP, c, N + GAP, way >> 1});
+                wasm->matmul_f32(
+                    &(gyre_matmul){m, n, k, a, a_row_stride, a_col_stride, b, N + GAP, c, N + GAP, way >> 1, 0});
                 for (int64_t i = 0; i < m; i++) {
                     for (int64_t j = 0; j < n; j++) {
                         double exact = way >> 1 ? (double)was[i * (N + GAP) + j] : 0, size = fabs(exact);
@@ -52,6 +54,13 @@ static void product(void) {
             }
     check(right, "matmul_f32 is within its bound");
     check(apart, "matmul_f32 writes its columns only");
+}
+
+static void products_of_rows(void) {
+    const char *wrong = check_row_products(wasm);
+    check(!wrong, wrong);
+    wrong = check_quant_blocks(wasm, scalar);
+    check(!wrong, wrong);
 }
 
 static void exponentials(void) {
@@ -211,7 +220,7 @@ static void few_rows(int type, int64_t rows, int64_t channels) {
     memset(out, 0, sizeof out);
     for (int64_t i = 0; i < rows * FEW_PAD; i++)
         q[i] = i % FEW_PAD < channels ? q[i] : 0;
-    score[type](&(gyre_key_scores){rows, FEW_KEYS, channels, q, FEW_PAD, k, channels, NULL, scores, FEW_KEYS, 0});
+    score[type](&(gyre_key_scores){rows, FEW_KEYS, channels, q, FEW_PAD, k, channels, NULL, scores, FEW_KEYS, 0, NULL, 0});
     weigh[type](&(gyre_weighted_values){rows, FEW_KEYS, channels, scores, FEW_KEYS, k, channels, out, FEW_PAD, 0});
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = 0; j < FEW_KEYS; j++) {
@@ -362,15 +371,20 @@ static void rotates_publicly(void) {
     }
 }
 
-static void attend(const char *tier, float *q, float *k, float *v, float *out) {
+/* Queries `first` to `end` - 1 over the keys before `end`. */
+static void attend(const char *tier, gyre_order order, float *q, float *k, float *v, float *out, int64_t first,
+                   int64_t end) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_encoding *encoding = rope(tier);
+    const int64_t at = first * QUERY_HEADS * DIM;
     args.encoding = encoding;
-    args.q = gyre_const(gyre_dense(q, GYRE_DTYPE_F32, 1, TOKENS, QUERY_HEADS, DIM));
-    args.k = gyre_const(gyre_dense(k, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
-    args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
+    args.order = order;
+    args.q = gyre_const(gyre_dense(q + at, GYRE_DTYPE_F32, 1, end - first, QUERY_HEADS, DIM));
+    args.k = gyre_const(gyre_dense(k, GYRE_DTYPE_F32, 1, end, KEY_HEADS, DIM));
+    args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, end, KEY_HEADS, DIM));
+    args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
-    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, QUERY_HEADS, DIM);
+    args.out = gyre_dense(out + at, GYRE_DTYPE_F32, 1, end - first, QUERY_HEADS, DIM);
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     check(bytes > 0 && scratch, "gyre_attention_scratch");
@@ -386,8 +400,8 @@ static void attends_publicly(void) {
     test_fill(&source, q, TOKENS * QUERY_HEADS * DIM);
     test_fill(&source, k, TOKENS * KEY_HEADS * DIM);
     test_fill(&source, v, TOKENS * KEY_HEADS * DIM);
-    attend("wasm", q, k, v, out[0]);
-    attend("scalar", q, k, v, out[1]);
+    attend("wasm", GYRE_ORDER_FAST, q, k, v, out[0], 0, TOKENS);
+    attend("scalar", GYRE_ORDER_FAST, q, k, v, out[1], 0, TOKENS);
     for (int i = 0; i < TOKENS * QUERY_HEADS * DIM; i++)
         same &= within((double)out[0][i], (double)out[1][i], 1e-5);
     for (int h = 0; h < QUERY_HEADS; h++) /* the first token sees only itself: its value */
@@ -395,6 +409,12 @@ static void attends_publicly(void) {
             first &= within((double)out[0][h * DIM + i], (double)v[h / (QUERY_HEADS / KEY_HEADS) * DIM + i], 1e-6);
     check(same, "gyre_attention: wasm and scalar agree");
     check(first, "gyre_attention: the first token sees its own value");
+    attend("wasm", GYRE_ORDER_FIXED, q, k, v, out[0], 0, TOKENS);
+    for (int64_t at = 0, end; at < TOKENS; at = end) {
+        end = at + 1 + at % 17 < TOKENS ? at + 1 + at % 17 : TOKENS;
+        attend("wasm", GYRE_ORDER_FIXED, q, k, v, out[1], at, end);
+    }
+    check(memcmp(out[0], out[1], sizeof out[0]) == 0, "gyre_attention: in the fixed order a cut changes no bit");
 }
 
 static void pool_of_one(void) {
@@ -435,6 +455,7 @@ int main(void) {
     check(!gyre_kernels_tier("avx2") && !gyre_kernels_tier("neon"), "no other processor's tier");
     if (!wasm) return 1;
     product();
+    products_of_rows();
     exponentials();
     rows();
     picks();
