@@ -546,9 +546,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding
  * page_tokens and capacity of a cache, and for a fork.  Each call has the keys of the sequence from its first one on, and
  * each query sees the same keys in every cut: a causal query with no later token at an equal or lower position, or one whose
  * keys are all there.  Zeros of out and lse are positive, and their NaNs are one NaN.  `weights` are not promised.
- * Calls still differ by LENGTH_POLICY_PREFIX, whose length is that of the call; by dropout, which counts queries in the call;
- * by tokens removed from a cache or shifted, which changes the places of keys; and in xPos's ERANGE, which looks at whole
- * tiles. */
+ * Calls still differ by LENGTH_POLICY_PREFIX, whose length is that of the call; by dropout, which counts queries in the
+ * call; by tokens removed from a cache or shifted, which changes the places of keys; and in xPos's ERANGE, which looks at
+ * whole tiles. */
 typedef enum gyre_order {
     GYRE_ORDER_FAST, /* up to 8 queries read keys in place and split them, which adds in another order than many queries */
     GYRE_ORDER_FIXED /* by tiles of 128 keys, counted from the first key of the sequence.  Slower with up to 8 queries */

@@ -85,7 +85,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cach
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
                                                        gyre_error *err);
 /* Adds delta[axis] to the positions of tokens first .. first + count - 1.  Keys rotate by it; factors are not applied again.
- * Errors: EINVAL; ERANGE (a delta past 2^32, a position past 2^31 or past the end of the encoding); ENOMEM (too many ranges). */
+ * Errors: EINVAL; ERANGE (a delta past 2^32, a position past 2^31 or past the end of the encoding); ENOMEM (too many
+ * ranges). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
                                                       const int64_t delta[GYRE_MAX_AXES], gyre_error *err);
 /* Makes sequence `to` a copy of `from`, whatever it was.  They share pages until one of them writes.

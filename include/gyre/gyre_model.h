@@ -121,8 +121,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, con
                                                          const gyre_context_options *options, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w after token n - rows + i of these, i < rows <= n; only the
- * last `rows` are computed.  logits may be NULL if rows is 0.  However the tokens are cut into calls, the logits are the same:
- * to the last bit with GYRE_ORDER_FIXED, to rounding otherwise.  GYRE_LENGTH_POLICY_PREFIX is the exception: there one read
+ * last `rows` are computed.  logits may be NULL if rows is 0.  However the tokens are cut into calls, the logits are the
+ * same: to the last bit with GYRE_ORDER_FIXED, to rounding otherwise.  GYRE_LENGTH_POLICY_PREFIX is the exception: there one read
  * has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an error the
  * sequence is as it was.
  * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such
@@ -258,9 +258,9 @@ typedef struct gyre_eval_result {
     int64_t windows, scored;
 } gyre_eval_result;
 /* *out = how well the model predicts the text under `encoding` (NULL = its own).  Windows are read in parallel, 512
- * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each read has its
- * own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a time;
- * passkeys too.
+ * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each
+ * read has its own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a
+ * time; passkeys too.
  * Errors: EINVAL (a text shorter than context + 1), those of gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
                                                    const gyre_text *text, const gyre_eval_options *options,
