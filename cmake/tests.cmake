@@ -32,6 +32,10 @@ if(GYRE_COMMAND)
     target_link_libraries(gyre_inside PUBLIC PkgConfig::OPENBLAS)
 endif()
 
+# Tells ci/tiers what to run.
+add_executable(list_tiers tests/support/list_tiers.c)
+target_link_libraries(list_tiers PRIVATE gyre_flags gyre_inside)
+
 # out = what a test includes, directly or through a header in tests/support: core, model or command.
 function(gyre_part_of_test out file)
     set(part core)
