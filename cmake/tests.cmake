@@ -31,6 +31,10 @@ if(GYRE_COMMAND)
     target_compile_definitions(gyre_inside PUBLIC GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
 endif()
 
+# Tells ci/tiers what to run.
+add_executable(list_tiers tests/support/list_tiers.c)
+target_link_libraries(list_tiers PRIVATE gyre_flags gyre_inside)
+
 # out = what a test includes, directly or through a header in tests/support: core, model or command.
 function(gyre_part_of_test out file)
     set(part core)
