@@ -507,7 +507,7 @@ typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GY
  * Views [batch, token, head, head_dim] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
  * overlap is not.
  * Angles are computed in double: error below 2e-10 rad at position 2^31 where long double has 64 bits (x86), 3e-7 where it
- * is double.  cos and sin, with their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.
+ * is double; for pairs of more than 1 rad a position (LongRoPE's factors below 1) times those radians.  cos and sin, with their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.
  * Channels that do not rotate are copied bit for bit, or scaled by the temperature in double and rounded once.
  * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE (past 2^31; xPos: so far from the centre that a pair's magnitude, with its factors,
  * leaves 2^-100 .. 2^100). */
