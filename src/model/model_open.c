@@ -70,7 +70,7 @@ gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile 
     if (!status) status = config_path(path, described, err);
     if (!status) status = gyre_config_document_open(&config, described, err);
     if (status) return status;
-    status = is_native(path, &config) ? gyre_model_open_native(out, path, &config, err)
+    status = is_native(path, &config) ? gyre_model_open_native(out, path, &config, 1, err)
                                       : open_network(out, path, &config, profile, length, err);
     gyre_config_document_free(&config);
     return status;
