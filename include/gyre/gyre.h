@@ -117,6 +117,7 @@ typedef enum gyre_causal {
     GYRE_CAUSAL_NONE,        /* all */
     GYRE_CAUSAL_BY_POSITION, /* keys at positions not above its own */
     GYRE_CAUSAL_BY_ORDER     /* query t of n sees keys 0 .. t + keys - n, whatever their positions; window counts tokens too.
+                              * Padding counts in n and keys; q_end of gyre_attention_args says otherwise.
                               * For positions that do not rise with the token: all patches of an image share one time. */
 } gyre_causal;
 
@@ -186,9 +187,10 @@ typedef struct gyre_attention_shape {
     int64_t kv_heads; /* heads is a multiple of it (grouped queries); 0 = heads */
     int64_t head_dim;
     gyre_causal causal;
-    int64_t window; /* a query sees keys less than `window` positions away; 0 = all */
-    double scale;   /* of q . k; 0 = 1 / sqrt(head_dim) */
-    double softcap; /* c > 0: a score s becomes c tanh(s / c): Gemma 2; 0 = none */
+    int64_t window;       /* a query sees keys less than `window` positions away; 0 = all */
+    double scale;         /* of q . k; 0 = 1 / sqrt(head_dim) */
+    double softcap;       /* c > 0: a score s becomes c tanh(s / c): Gemma 2; 0 = none */
+    int64_t window_after; /* the window's other side, as in gyre_attention_args; 0 = window */
 } gyre_attention_shape;
 /* out = softmax(scale q . k) v, with the encoding applied to raw q, k and v (NULL = without).
  *
@@ -197,8 +199,8 @@ typedef struct gyre_attention_shape {
  *
  *     queries = keys: a whole sequence       queries = 1: the next token of a sequence of `keys`
  *
- * dtype and shapes as in `shape`, dense.  out may not overlap the inputs.  Encodings that train tables need gyre_attention
- * (EINVAL).
+ * dtype and shapes as in `shape`, dense.  out may not overlap the inputs (EINVAL).  Encodings that train tables need
+ * gyre_attention (EINVAL).
  * Errors: those of gyre_attention; ENOMEM also for the scratch memory. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_encoding *encoding, const void *q, const void *k,
                                                           const void *v, void *out, const gyre_attention_shape *shape,
@@ -505,7 +507,7 @@ typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GY
  * Views [batch, token, head, head_dim] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
  * overlap is not.
  * Angles are computed in double: error below 2e-10 rad at position 2^31 where long double has 64 bits (x86), 3e-7 where it
- * is double.  cos and sin, with their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.
+ * is double; for pairs of more than 1 rad a position (LongRoPE's factors below 1) times those radians.  cos and sin, with their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.
  * Channels that do not rotate are copied bit for bit, or scaled by the temperature in double and rounded once.
  * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE (past 2^31; xPos: so far from the centre that a pair's magnitude, with its factors,
  * leaves 2^-100 .. 2^100). */
@@ -566,7 +568,7 @@ typedef struct gyre_attention_args {
                                     * 1 / sqrt(head_dim (1 + terms)) */
     double softcap;                /* c > 0: a score s, biases included, becomes c tanh(s / c) before the mask: Gemma 2 */
     gyre_causal causal;
-    int64_t window; /* a query at m sees keys with |m - n| < window; 0 = all */
+    int64_t window; /* a query at m sees keys with |m - n| < window; 0 = all.  window_after sets the side of later keys */
     int64_t sinks;  /* and keys at positions below this, whatever the window: StreamingLLM, arXiv 2309.17453.  BY_ORDER: the
                      * first keys, from k_first on */
     /* A packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and the same of
@@ -592,6 +594,14 @@ typedef struct gyre_attention_args {
                              * sequence], queries counted in the call, keys in their sequence, 0 past its last */
     int64_t weights_first;
     gyre_order order; /* the gradient has one order for all calls and ignores it */
+    /* A window with two sides: m - n < window for keys before the query, n - m < window_after for keys after it; 0 = window.
+     * window 0 and window_after set: all keys before.  FlashAttention's window_size (left, right) is window = left + 1 and
+     * window_after = right + 1.  Causal calls see no key after the query and ignore it. */
+    int64_t window_after;
+    /* BY_ORDER: query q_end[b] - 1 of row (or sequence) b stands beside its key k_end[b] - 1, counted in it.  For queries that
+     * are padded on the right as keys are, or not padded beside keys that are.  [batch or sequences], 0 .. queries.  NULL =
+     * the last query beside the last key, padding included.  Other calls ignore it. */
+    const int64_t *q_end;
 } gyre_attention_args;
 
 /* out = bytes of scratch that gyre_attention (gradient 0) or gyre_attention_gradient (gradient 1) needs; 0 = invalid
@@ -610,7 +620,8 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
  * Accuracy: sums are of floats; f16 and bf16 are widened when read, and out is rounded once.  Biases that fall without bound
  * (ALiBi, KERPLE) are formed relative to the row's nearest visible key before they are rounded, so far keys keep their
  * differences.  Under softcap the whole score is needed and they do not.  lse has the whole bias, rounded to float.
- * out, lse and weights may not overlap the inputs or each other.  scratch: 64-byte aligned, `bytes` long.
+ * out, lse and weights may not overlap q, k, v, the mask, the sink logits or each other (EINVAL).  Elements count, not the
+ * memory between them: out may lie between the rows of q.  scratch: 64-byte aligned, `bytes` long, apart from all of them.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
  * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE (positions; xPos: tokens of one tile, 128 keys or 64 queries in order, so far apart
  * that a pair falls below 2^-100: 28000 positions at xpos_base 512), EUNSUPPORTED (xPos and far distances without
@@ -643,7 +654,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias_gradient(const gyre_encoding 
 /* dqkv[0..2] = gradients to raw q, k and v (overwritten; shaped as they are, each F32 or of the input's type), given dout
  * (F32, F16 or BF16) and the out and lse that gyre_attention wrote.  gradients: tables inside attention and sink_logits,
  * added in a fixed order; NULL = none wanted.  Weights are recomputed tile by tile.  dqkv may not overlap the inputs (dout,
- * out and lse included) or each other.  args->weights is ignored.
+ * out and lse included) or each other (EINVAL).  args->weights is ignored.
  * Errors: as gyre_attention; EINVAL (no lse); EDTYPE (dk or dv not F32 where queries of a sequence differ in their context
  * length: LENGTH_POLICY_CAUSAL). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,

@@ -2,6 +2,7 @@
 #include "attention/attention_check.h"
 #include "attention/segments.h"
 #include "attention/terms/table_buffers.h"
+#include "attention/view_overlap.h"
 #include "core/positions.h"
 #include "core/rotation/angles.h"
 #include "core/scheme.h"
@@ -79,6 +80,7 @@ static gyre_status check_integers(const request *c, gyre_error *err) {
         const char *name;
         int64_t value;
     } fields[] = {{"window", args->window},
+                  {"window_after", args->window_after},
                   {"q_pos.context_length", args->q_pos.context_length},
                   {"sinks", args->sinks},
                   {"sequences", args->sequences}};
@@ -256,6 +258,18 @@ static gyre_status check_padding(const request *c, gyre_error *err) {
     return GYRE_OK;
 }
 
+static gyre_status check_query_ends(const request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const int64_t sequences = args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER ? gyre_sequence_count(args) : 0;
+    for (int64_t s = 0; s < sequences; s++) {
+        const int64_t queries = args->q_starts ? args->q_starts[s + 1] - args->q_starts[s] : args->q.shape[1];
+        if (args->q_end[s] < 0 || args->q_end[s] > queries)
+            return gyre_fail(err, GYRE_EINVAL, "q_end[%" PRId64 "]: %" PRId64 " is not in 0 .. %" PRId64 " queries (%s)", s,
+                             args->q_end[s], queries, c->name);
+    }
+    return GYRE_OK;
+}
+
 /* -- mask, sink logits and weights -- */
 
 /* out = keys in a row of the mask and of the weights: those of the view, or of the longest packed sequence. */
@@ -424,9 +438,47 @@ gyre_status gyre_attention_check_shapes(const gyre_attention_request *c, gyre_er
     if (!status) status = check_encoding(c, err);
     if (!status) status = check_packing(c, err);
     if (!status) status = check_padding(c, err);
+    if (!status) status = check_query_ends(c, err);
     if (!status) status = check_mask(c, err);
     if (!status) status = check_sink_logits(c, err);
     return status ? status : check_weights(c, err);
+}
+
+typedef struct named_view {
+    const char *name;
+    gyre_cview view;
+} named_view;
+
+/* The first `written` of the views are outputs, which overlap neither each other nor the rest. */
+static gyre_status check_apart(const request *c, gyre_error *err, const named_view *views, int written, int count) {
+    for (int i = 0; i < written; i++)
+        for (int j = i + 1; j < count; j++)
+            if (gyre_views_overlap(&views[i].view, &views[j].view))
+                return gyre_fail(err, GYRE_EINVAL, "%s: overlaps %s (%s)", views[i].name, views[j].name, c->name);
+    return GYRE_OK;
+}
+
+/* Shapes of views without memory, and of the keys of a cache, are not looked at. */
+gyre_status gyre_attention_check_overlap(const gyre_attention_request *c, gyre_error *err) {
+    const gyre_attention_args *args = c->args;
+    const gyre_gradient_views *g = c->gradient;
+    const gyre_cview none = {.data = NULL};
+    const named_view inputs[] = {{"q", args->q},
+                                 {"k", c->source ? none : args->k},
+                                 {"v", c->source ? none : args->v},
+                                 {"mask", args->mask},
+                                 {"sink_logits", args->sink_logits}};
+    named_view views[12];
+    int count = 0;
+    if (g)
+        for (int i = 0; i < 3; i++)
+            views[count++] = (named_view){i == 0 ? "dqkv[0]" : i == 1 ? "dqkv[1]" : "dqkv[2]", gyre_const(g->dqkv[i])};
+    views[count++] = (named_view){"out", gyre_const(args->out)};
+    views[count++] = (named_view){"lse", gyre_const(args->lse)};
+    views[count++] = g ? (named_view){"dout", *g->dout} : (named_view){"weights", gyre_const(args->weights)};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        views[count++] = inputs[i];
+    return check_apart(c, err, views, 3, count);
 }
 
 static gyre_status check_memory(const request *c, gyre_error *err) {
@@ -436,7 +488,7 @@ static gyre_status check_memory(const request *c, gyre_error *err) {
     if (!status && !c->source) status = check_input(c, err, "v", &args->v);
     if (!status) status = check_output(c, err, "out", &args->out);
     if (!status && args->lse.data) status = check_output(c, err, "lse", &args->lse);
-    return status;
+    return status ? status : gyre_attention_check_overlap(c, err);
 }
 
 gyre_status gyre_attention_check(const gyre_attention_request *c, gyre_error *err) {

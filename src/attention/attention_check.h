@@ -19,4 +19,8 @@ gyre_status gyre_attention_check(const gyre_attention_request *c, gyre_error *er
 /* 1: the call has nothing to write. */
 int gyre_attention_is_empty(const gyre_attention_request *c);
 
+/* EINVAL if an output of the call shares memory with an input or with another output.  Called by gyre_attention_check; apart
+ * from it for a batch whose rows are calls of their own.  The shapes are checked before. */
+gyre_status gyre_attention_check_overlap(const gyre_attention_request *request, gyre_error *err);
+
 #endif

@@ -34,6 +34,7 @@ gyre_status gyre_attention_dense(const gyre_encoding *encoding, const void *q, c
     args.q_pos.base = s.keys - s.queries;
     args.causal = s.causal;
     args.window = s.window;
+    args.window_after = s.window_after;
     args.scale = s.scale;
     args.softcap = s.softcap;
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);

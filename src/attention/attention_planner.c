@@ -23,6 +23,13 @@ static int64_t round_up(int64_t n, int64_t to) {
 
 /* -- measures -- */
 
+/* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window is none.  Sums with it stay in range. */
+static void measure_window(gyre_attention_plan *plan, const gyre_attention_args *args) {
+    const int64_t most = 2 * GYRE_MAX_POSITION, after = args->window_after > 0 ? args->window_after : args->window;
+    plan->window = args->window > most ? 0 : args->window;
+    plan->window_after = args->causal || after > most ? 0 : after;
+}
+
 static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) {
     const int64_t *q = args->q.shape, *k = args->k.shape;
     plan->queries = q[1];
@@ -42,12 +49,11 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim * terms));
     plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
     plan->fixed_order = args->order == GYRE_ORDER_FIXED && !plan->gradient;
+    measure_window(plan, args);
     gyre_attention_rotation_measure(plan);
     gyre_tables_measure(plan);
     plan->key_scales_apart = plan->fixed_order && plan->source->k_dtype == GYRE_DTYPE_Q8 && !plan->table.key;
     plan->value_scales_apart = plan->fixed_order && plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->table.value;
-    /* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window is none.  Sums with it stay in range. */
-    plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
     plan->sinks = args->sinks;
     plan->softcap = (float)args->softcap;
 }

@@ -13,7 +13,8 @@ int gyre_length_is_dynamic(const gyre_attention_args *args) {
 }
 
 int gyre_split_by_sequence(const gyre_attention_args *args) {
-    return args->q_starts || args->k_first || args->k_end || gyre_length_is_dynamic(args);
+    const int moved = args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER;
+    return args->q_starts || args->k_first || args->k_end || moved || gyre_length_is_dynamic(args);
 }
 
 int64_t gyre_sequence_count(const gyre_attention_args *args) {
@@ -67,6 +68,7 @@ static void narrow_weights(gyre_attention_args *args, int64_t b, int64_t first, 
 typedef struct sequence {
     int64_t batch, q_first, queries; /* in the views */
     int64_t k_first, first, end;     /* k_first: first key in the views; first .. end - 1: no padding, counted from it */
+    int64_t first_order;             /* GYRE_CAUSAL_BY_ORDER: the last key that query 0 sees */
 } sequence;
 
 static sequence sequence_of(const gyre_attention_args *args, int64_t s) {
@@ -77,8 +79,10 @@ static sequence sequence_of(const gyre_attention_args *args, int64_t s) {
         out.k_first = args->k_starts[s];
         out.end = args->k_starts[s + 1] - out.k_first;
     }
+    out.first_order = out.end - out.queries;
     if (args->k_end) out.end = args->k_end[s];
     if (args->k_first) out.first = args->k_first[s];
+    if (args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER) out.first_order = out.end - args->q_end[s];
     return out;
 }
 
@@ -125,12 +129,12 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     *out = (gyre_segment){.args = *segments->args, .source = segments->source, .sequence = segments->sequence};
     out->query_first = query;
     out->key_first = s->first;
-    out->query_order = query + s->end - s->queries;
+    out->query_order = query + s->first_order;
     out->packed_key_first = s->k_first;
     out->accumulate_dkv = query > 0;
     out->source.batch_first += s->batch;
     out->source.key_first += s->k_first + s->first;
-    args->q_starts = args->k_starts = args->k_first = args->k_end = NULL;
+    args->q_starts = args->k_starts = args->k_first = args->k_end = args->q_end = NULL;
     args->sequences = 0;
     narrow(&args->q, s->batch, at, count);
     narrow_out(&args->out, s->batch, at, count);
@@ -190,6 +194,6 @@ void gyre_segments_largest(const gyre_attention_args *args, const gyre_key_sourc
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =
         args->q.shape[0] > 0 ? 1 : 0;
     all->mask.shape[0] = all->weights.shape[0] = all->q.shape[0];
-    all->q_starts = all->k_starts = all->k_first = all->k_end = NULL;
+    all->q_starts = all->k_starts = all->k_first = all->k_end = all->q_end = NULL;
     all->sequences = 0;
 }

@@ -3,7 +3,7 @@
  * A segment has one context length, and one number of queries and of keys for all its batch rows:
  *
  *     packed batch (q_starts)                  one segment for each sequence
- *     padding (k_first, k_end)                 one for each batch row
+ *     padding (k_first, k_end, q_end)          one for each batch row
  *     context length of each query             one for each run of queries with one length; the keys of the sequence are
  *     (GYRE_LENGTH_POLICY_CAUSAL)              rotated again for each
  *     otherwise                                the call is one segment */

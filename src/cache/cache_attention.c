@@ -137,6 +137,7 @@ static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *pos
     }
     if (row.k_first) row.k_first += b;
     if (row.k_end) row.k_end += b;
+    if (row.q_end) row.q_end += b;
     narrow(&row.q, b);
     narrow(&row.mask, b);
     narrow_out(&row.out, b);
@@ -224,6 +225,13 @@ static gyre_status check_rows(const call *c, int64_t *positions, gyre_error *err
     return status;
 }
 
+/* Rows run one after the other, so the output of one may not be an input of the next either. */
+static gyre_status check_batch_overlap(const call *c, gyre_error *err) {
+    const gyre_key_source source = gyre_cache_source(c->cache, c->sequences[0]);
+    const gyre_attention_request request = {call_name, &c->args, &source, NULL};
+    return gyre_attention_check_overlap(&request, err);
+}
+
 static void run_rows(const call *c, int64_t *positions, void *scratch, const gyre_exec *exec) {
     row_call row;
     gyre_attention_run run;
@@ -249,6 +257,7 @@ gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequenc
     /* The checks read the positions of a row from the scratch, so that comes first. */
     status = gyre_attention_scratch_check(call_name, scratch, bytes, c.position_bytes, err);
     if (!status) status = check_rows(&c, scratch, err);
+    if (!status && c.batch > 1) status = check_batch_overlap(&c, err);
     if (!status) status = plan_longest(&c, scratch, &row, &run, exec, err);
     if (status) return status;
     const size_t needed = c.position_bytes + gyre_attention_run_bytes(&run);

@@ -69,7 +69,8 @@ static gyre_status open_config(gyre_convert_source *s, gyre_error *err) {
 static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
     struct stat info;
     int is_llama2c = 0;
-    gyre_status status = gyre_llama2c_find(&is_llama2c, s->path, err);
+    gyre_status status = gyre_model_path_check(s->path, err);
+    if (status == GYRE_OK) status = gyre_llama2c_find(&is_llama2c, s->path, err);
     if (status == GYRE_OK && is_llama2c) return open_llama2c(s, err);
     if (status == GYRE_OK) status = gyre_tensor_store_open(&s->store, s->path, err);
     if (status != GYRE_OK) return status;

@@ -6,6 +6,7 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 
 /* 1, -1 or 0: gyre_distance_map.monotone_step. */
@@ -33,6 +34,13 @@ gyre_status gyre_distance_map_make(gyre_encoding *encoding, int64_t clip_distanc
         encoding->distance_map.row[distance + clip_distance] = (int32_t)row(encoding, distance);
     encoding->distance_map.monotone_step = monotone_step(&encoding->distance_map);
     return GYRE_OK;
+}
+
+double gyre_log_bucket(int64_t distance, int64_t unit, int64_t last, int64_t count) {
+    const double near = 1e-11; /* far above the rounding of the quotient, far below the distance of all other quotients */
+    const double bucket = log((double)distance / (double)unit) / log((double)last / (double)unit) * (double)count;
+    const double whole = nearbyint(bucket);
+    return fabs(bucket - whole) <= near * fmax(whole, 1) ? whole : bucket;
 }
 
 gyre_status gyre_terms_check(const gyre_encoding *encoding, unsigned known, gyre_error *err) {

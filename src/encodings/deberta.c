@@ -13,9 +13,7 @@
 static int64_t bucket_of(const struct gyre_score_config *score, int64_t distance) {
     const int64_t middle = score->position_buckets / 2, magnitude = distance < 0 ? -distance : distance;
     if (score->position_buckets == 0 || magnitude <= middle) return distance;
-    const double fraction =
-        log((double)magnitude / (double)middle) / log((double)(score->max_distance - 1) / (double)middle);
-    const int64_t bucket = (int64_t)ceil(fraction * (double)(middle - 1)) + middle;
+    const int64_t bucket = (int64_t)ceil(gyre_log_bucket(magnitude, middle, score->max_distance - 1, middle - 1)) + middle;
     return distance < 0 ? -bucket : bucket;
 }
 

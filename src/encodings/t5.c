@@ -6,7 +6,6 @@
 #include "util/error.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;
@@ -15,8 +14,7 @@ static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) 
     const int64_t offset = score->bidirectional && distance > 0 ? count : 0;
     const int64_t n = score->bidirectional ? (distance < 0 ? -distance : distance) : (distance < 0 ? -distance : 0);
     if (n < exact) return offset + n;
-    const double fraction = log((double)n / (double)exact) / log((double)score->max_distance / (double)exact);
-    const int64_t bucket = exact + (int64_t)(fraction * (double)(count - exact));
+    const int64_t bucket = exact + (int64_t)gyre_log_bucket(n, exact, score->max_distance, count - exact);
     return offset + (bucket < count ? bucket : count - 1);
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,4 +85,19 @@ void gyre_mapping_release_pages(const unsigned char *bytes, size_t size) {
     const size_t each = (size_t)page, before = (each - (uintptr_t)bytes % each) % each;
     if (size <= before) return;
     (void)madvise((void *)(bytes + before), (size - before) / each * each, MADV_DONTNEED);
+}
+
+/* out = 1 for one slash between two names, of which the second is no name of a model's file. */
+static int is_hub_name(const char *path) {
+    const char *slash = strchr(path, '/'), *name = slash ? slash + 1 : "";
+    const char *dot = strrchr(name, '.');
+    const int is_file = dot && (strcmp(dot, ".json") == 0 || strcmp(dot, ".gguf") == 0 || strcmp(dot, ".safetensors") == 0);
+    return slash && slash != path && *path != '.' && *path != '~' && *name && !strchr(name, '/') && !is_file;
+}
+
+gyre_status gyre_model_path_check(const char *path, gyre_error *err) {
+    struct stat info;
+    if (stat(path, &info) == 0 || errno != ENOENT || !is_hub_name(path)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "%.380s: no such file or folder; nothing is downloaded, name a folder with a model",
+                     path);
 }

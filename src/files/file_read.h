@@ -18,4 +18,8 @@ void gyre_mapping_close(gyre_mapping *mapping);
 /* Tells the system that the pages of these bytes are not needed any more.  Reading them again loads them again. */
 void gyre_mapping_release_pages(const unsigned char *bytes, size_t size);
 
+/* EIO if nothing is at `path` and it looks like the name of a model on a hub, such as Qwen/Qwen2.5-7B: the text says that
+ * nothing is downloaded.  GYRE_OK otherwise, even where nothing is there. */
+gyre_status gyre_model_path_check(const char *path, gyre_error *err);
+
 #endif

@@ -125,6 +125,7 @@ void gyre_model_free(gyre_model *model) {
     if (!model) return;
     if (!model->network || !model->network->store) gyre_encoding_free(model->encoding);
     gyre_network_free(model->network);
+    gyre_tensor_store_free(model->store);
     free(model->weights);
     free(model->path);
     free(model);

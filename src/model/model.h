@@ -15,6 +15,9 @@ struct gyre_model {
     float *weights; /* every tensor, dense, in the order of gyre_tensor_at; 64-byte aligned; NULL = opened only to be read */
     int64_t weight_count;
     char *path; /* NULL = made here */
+    /* Of a model of Gyre's own that was opened to be read: its matrices lie here, and their floats in `weights` are not set.
+     * That memory is never touched, so it takes no pages. */
+    gyre_tensor_store *store;
 };
 
 /* Writes config.json and model.safetensors (dtype F32, F16 or BF16) into a folder that the caller commits. */
@@ -25,9 +28,13 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_repl
 void gyre_model_config_complete(gyre_model_config *config);
 /* out = a config of defaults alone. */
 gyre_model_config gyre_model_config_default(void);
-/* gyre_model_open_to_train with the folder's config.json already parsed. */
-gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+/* gyre_model_open_to_train (to_read 0), or gyre_model_open of a model of Gyre's own, with the folder's config.json already
+ * parsed. */
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document, int to_read,
                                    gyre_error *err);
+/* network_map.c: opens model->store and lets the matrices of model->network point into it; reads all other tensors into
+ * model->weights. */
+gyre_status gyre_model_map_weights(gyre_model *model, const char *folder, gyre_error *err);
 
 /* *out = a model with an encoding and a network.  Its weights are allocated but not set.  Errors: EINVAL, ENOMEM. */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);

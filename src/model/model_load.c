@@ -69,7 +69,7 @@ static gyre_status check_file(gyre_model *model, const gyre_model_config *config
 }
 
 static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, gyre_error *err) {
-    gyre_status status = gyre_model_allocate_weights(model, err);
+    gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && status == GYRE_OK; i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
         status = gyre_safetensors_read(file, tensor.name, tensor.shape, tensor.rank, model->weights + tensor.offset, err);
@@ -82,7 +82,7 @@ static gyre_status fail_with_path(gyre_status status, const gyre_error *why, con
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why->text, path);
 }
 
-static gyre_status load_folder(gyre_model *model, const char *folder, const gyre_config_document *document,
+static gyre_status load_folder(gyre_model *model, const char *folder, const gyre_config_document *document, int to_read,
                                gyre_error *err) {
     char weights[PATH_MAX];
     gyre_model_config config;
@@ -96,18 +96,19 @@ static gyre_status load_folder(gyre_model *model, const char *folder, const gyre
         status = check_file(model, &config, file, weights, &why);
         if (status != GYRE_OK) status = fail_with_path(status, &why, document->path, err);
     }
-    if (status == GYRE_OK) status = read_weights(model, file, err);
+    if (status == GYRE_OK) status = gyre_model_allocate_weights(model, err);
     if (status == GYRE_OK) status = gyre_model_attach_network(model, err);
+    if (status == GYRE_OK) status = to_read ? gyre_model_map_weights(model, folder, err) : read_weights(model, file, err);
     gyre_config_arrays_free(&arrays);
     gyre_safetensors_free(file);
     return status;
 }
 
-gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document, int to_read,
                                    gyre_error *err) {
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    gyre_status status = load_folder(model, folder, document, err);
+    gyre_status status = load_folder(model, folder, document, to_read, err);
     if (status == GYRE_OK && !(model->path = strdup(folder)))
         status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
     if (status == GYRE_OK)
@@ -124,7 +125,7 @@ gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_
     gyre_status status = join_path(folder, GYRE_CONFIG_FILE, path, err);
     if (status == GYRE_OK) status = gyre_config_document_open(&document, path, err);
     if (status != GYRE_OK) return status;
-    status = gyre_model_open_native(out, folder, &document, err);
+    status = gyre_model_open_native(out, folder, &document, 0, err);
     gyre_config_document_free(&document);
     return status;
 }

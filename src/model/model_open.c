@@ -3,6 +3,7 @@
 #include "model/model.h"
 #include "util/error.h"
 
+#include "files/file_read.h"
 #include "files/gguf.h"
 #include "util/checkpoint_files.h"
 
@@ -65,10 +66,11 @@ gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile 
     gyre_config_document config;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "model: out and path are needed (NULL given)");
     if (gyre_gguf_is_file(path)) return open_network(out, path, NULL, profile, length, err);
-    gyre_status status = config_path(path, described, err);
+    gyre_status status = gyre_model_path_check(path, err);
+    if (!status) status = config_path(path, described, err);
     if (!status) status = gyre_config_document_open(&config, described, err);
     if (status) return status;
-    status = is_native(path, &config) ? gyre_model_open_native(out, path, &config, err)
+    status = is_native(path, &config) ? gyre_model_open_native(out, path, &config, 1, err)
                                       : open_network(out, path, &config, profile, length, err);
     gyre_config_document_free(&config);
     return status;

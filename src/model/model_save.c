@@ -40,7 +40,7 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_repl
 
 gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype, gyre_error *err) {
     if (!model || !folder) return gyre_fail(err, GYRE_EINVAL, "model: model and folder are needed (NULL given)");
-    if (!model->weights)
+    if (!model->weights || model->store)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "model: opened to be read, its weights are those of its files (%s)",
                          model->path);
     gyre_folder_replacement place;

@@ -80,6 +80,7 @@ gyre_status gyre_reading_open(gyre_reading **out, const char *path, gyre_profile
     gyre_status status = check_arguments(profile, length, err);
     if (status != GYRE_OK) return status;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_open: an argument is missing");
-    status = gyre_config_path(path, file, err);
+    status = gyre_model_path_check(path, err);
+    if (status == GYRE_OK) status = gyre_config_path(path, file, err);
     return status == GYRE_OK ? open_file(out, file, profile, length, err) : status;
 }

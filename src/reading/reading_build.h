@@ -47,6 +47,9 @@ double *gyre_build_alloc_numbers(gyre_build *build, int64_t count);
 /* out = formatted text that lives as long as the reading; "" without memory. */
 const char *gyre_build_format(gyre_build *build, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The note of a window that does not slide: Llama 4's, in a config.json and in a GGUF. */
+#define GYRE_CHUNK_NOTE "it does not slide: it is a chunk that begins at a multiple of this"
+
 /* Records a field of a group.  place: NULL = no key.  why: copied; NULL = no note.  A second field of one name replaces
  * the first. */
 void gyre_build_set_field(gyre_build *build, gyre_layer_group *group, const char *name, gyre_origin origin,

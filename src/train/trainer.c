@@ -76,6 +76,8 @@ gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options
 
 /* The weights are copied by name and shape, so a model with another encoding will do if it has the same tables. */
 static gyre_status check_start(const gyre_model *start, const gyre_model *model, gyre_error *err) {
+    if (!start->weights || start->store)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "start: opened to be read; use gyre_model_open_to_train (training)");
     const int64_t wanted = gyre_tensor_count(&model->layout), given = gyre_tensor_count(&start->layout);
     for (int64_t i = 0; i < wanted && i < given; i++) {
         const gyre_tensor a = gyre_tensor_at(&start->layout, i), b = gyre_tensor_at(&model->layout, i);

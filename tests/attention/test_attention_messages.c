@@ -135,6 +135,7 @@ static void says(call *c, int gradient, gyre_status want, const char *fragment) 
 static void numbers_and_types(int gradient) {
     SAYS(GYRE_EINVAL, "size: 0 is not set", a->size = 0);
     SAYS(GYRE_EINVAL, "window: -1 is below 0", a->window = -1);
+    SAYS(GYRE_EINVAL, "window_after: -1 is below 0", a->window_after = -1);
     SAYS(GYRE_EINVAL, "q_pos.context_length: -3 is below 0", a->q_pos.context_length = -3);
     SAYS(GYRE_EINVAL, "sinks: -2 is below 0", a->sinks = -2);
     SAYS(GYRE_EINVAL, "sequences: -1 is below 0", a->sequences = -1);
@@ -176,7 +177,7 @@ static void shapes(int gradient) {
 
 static void packing_and_padding(int gradient) {
     static const int64_t late[3] = {1, 3, 5}, falling[3] = {0, 6, 5}, one_less[3] = {0, 3, 4}, high[2] = {8, 0},
-                         low[2] = {-1, 0};
+                         low[2] = {-1, 0}, past[2] = {3, 3};
     SAYS(GYRE_EINVAL, "k_starts: is NULL, but q_starts is not", a->q_starts = starts);
     SAYS(GYRE_EINVAL, "q_starts: is NULL, but k_starts is not", a->k_starts = starts);
     SAYS(GYRE_ESHAPE, "q: 2 batch rows, but a packed batch has 1", (a->q_starts = starts, a->k_starts = key_starts));
@@ -187,6 +188,38 @@ static void packing_and_padding(int gradient) {
     SAYS(GYRE_EINVAL, "k_starts[2]: 5 is not the number of tokens, 7", (use_packing(&c), a->k_starts = starts));
     SAYS(GYRE_EINVAL, "k_first, k_end: keys 0 .. 8 of sequence 0, which has 7 keys", a->k_end = high);
     SAYS(GYRE_EINVAL, "k_first, k_end: keys -1 .. 7 of sequence 0, which has 7 keys", a->k_first = low);
+    SAYS(GYRE_EINVAL, "q_end[0]: 8 is not in 0 .. 5 queries", (a->causal = GYRE_CAUSAL_BY_ORDER, a->q_end = high));
+    SAYS(GYRE_EINVAL, "q_end[0]: -1 is not in 0 .. 5 queries", (a->causal = GYRE_CAUSAL_BY_ORDER, a->q_end = low));
+    SAYS(GYRE_EINVAL, "q_end[1]: 3 is not in 0 .. 2 queries",
+         (use_packing(&c), a->causal = GYRE_CAUSAL_BY_ORDER, a->q_end = past));
+}
+
+/* Outputs lie apart from inputs and from each other: the first byte, one in the middle, between the rows of another view. */
+static void forward_overlaps(void **state) {
+    (void)state;
+    const int gradient = 0;
+    float *const inside = y + 100;
+    SAYS(GYRE_EINVAL, "lse: overlaps q", a->q.data = y + 1024);
+    SAYS(GYRE_EINVAL, "out: overlaps q", a->q.data = y);
+    SAYS(GYRE_EINVAL, "out: overlaps k", a->k.data = inside);
+    SAYS(GYRE_EINVAL, "out: overlaps v", a->v.data = inside);
+    SAYS(GYRE_EINVAL, "out: overlaps lse", a->lse.data = y + BATCH * QUERIES * HEADS * DIM - 1);
+    SAYS(GYRE_EINVAL, "out: overlaps mask",
+         (a->mask = gyre_cdense(y, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, KEYS), a->mask.stride[0] = a->mask.stride[1] = 0));
+    SAYS(GYRE_EINVAL, "lse: overlaps sink_logits", a->sink_logits = gyre_cdense(y + 1024, GYRE_DTYPE_F32, 1, 1, HEADS, 1));
+    SAYS(GYRE_EINVAL, "out: overlaps q", (a->q.data = y + DIM, a->q.stride[1] *= 2, a->q.stride[0] *= 2));
+}
+
+/* In the gradient out and lse are inputs. */
+static void gradient_overlaps(void **state) {
+    (void)state;
+    const int gradient = 1;
+    SAYS(GYRE_EINVAL, "dqkv[0]: overlaps dqkv[1]", c.dqkv[1].data = (float *)c.dqkv[0].data + 4);
+    SAYS(GYRE_EINVAL, "dqkv[2]: overlaps out", c.dqkv[2].data = y);
+    SAYS(GYRE_EINVAL, "dqkv[0]: overlaps lse", c.dqkv[0].data = y + 1024);
+    SAYS(GYRE_EINVAL, "dqkv[0]: overlaps dout", c.dout.data = z);
+    SAYS(GYRE_EINVAL, "dqkv[1]: overlaps k", a->k.data = z + 1024);
+    SAYS(GYRE_EINVAL, "dqkv[2]: overlaps v", a->v.data = z + 2048);
 }
 
 static void options_and_positions(int gradient) {
@@ -229,6 +262,8 @@ static void forward_says_why(void **state) {
     (void)state;
     const int gradient = 0;
     gyre_error err = {0, ""};
+    SAYS(GYRE_EINVAL, "lse: overlaps weights",
+         a->weights = gyre_dense(y + 1000, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, KEYS));
     SAYS(GYRE_EDTYPE, "weights: element type F16 is not F32",
          a->weights = gyre_dense(z, GYRE_DTYPE_F16, BATCH, QUERIES, HEADS, KEYS));
     SAYS(GYRE_ESHAPE, "weights: shape [2, 5, 4, 6] is not [2, 5, 4, 7]",
@@ -429,6 +464,8 @@ static void cache_attention_says_why(void **state) {
     CACHE_SAYS(GYRE_ESHAPE, "q: 3 heads are not a multiple of the 2 key heads", both,
                a->q.shape[2] = a->out.shape[2] = a->lse.shape[2] = 3);
     CACHE_SAYS(GYRE_EINVAL, "window: -1 is below 0", both, a->window = -1);
+    CACHE_SAYS(GYRE_EINVAL, "out: overlaps q", both, a->q.data = y);
+    CACHE_SAYS(GYRE_EINVAL, "out: overlaps q", both, a->q.data = y + QUERIES * HEADS * DIM); /* of the row after */
     CACHE_SAYS(GYRE_EINVAL, "k_first, k_end: keys 7 .. 6 of sequence 0, which has 6 keys", both, a->k_first = after);
     CACHE_SAYS(GYRE_ERANGE, "q_pos: 2147483649", both, a->q_pos.base = INT32_MAX);
     CACHE_SAYS(GYRE_ENOMEM, "scratch: 1 bytes, but the call needs", both, c.fewer_bytes = 1);
@@ -444,13 +481,9 @@ static void cache_attention_says_why(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_say_why),
-        cmocka_unit_test(forward_says_why),
-        cmocka_unit_test(gradient_says_why),
-        cmocka_unit_test(args_of_another_version),
-        cmocka_unit_test(append_says_why),
-        cmocka_unit_test(edits_say_why),
-        cmocka_unit_test(cache_attention_says_why),
+        cmocka_unit_test(both_say_why),     cmocka_unit_test(forward_says_why),  cmocka_unit_test(gradient_says_why),
+        cmocka_unit_test(forward_overlaps), cmocka_unit_test(gradient_overlaps), cmocka_unit_test(args_of_another_version),
+        cmocka_unit_test(append_says_why),  cmocka_unit_test(edits_say_why),     cmocka_unit_test(cache_attention_says_why),
     };
     return cmocka_run_group_tests(tests, make_encodings, free_encodings);
 }

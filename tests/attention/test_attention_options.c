@@ -27,7 +27,8 @@ static const layout layouts[] = {
     {2, 5, 9, 4, 2, 8, 8, 0, 0, 0, 0},     {1, 9, 9, 2, 1, 8, 8, 1, 4, 0, 0},      {2, 6, 20, 4, 4, 8, 8, 1, 5, -4, 1},
     {1, 8, 24, 2, 1, 8, 8, 2, 6, 0, 0},    {2, 7, 23, 2, 2, 8, 8, 2, 3, 0, 1},     {1, 12, 30, 2, 1, 8, 8, 0, 5, 0, 0},
     {1, 3, 400, 2, 1, 8, 8, 1, 30, 0, 0},  {1, 70, 290, 2, 1, 8, 8, 1, 40, 0, 0},  {1, 40, 270, 2, 2, 8, 8, 0, 25, 0, 1},
-    {1, 66, 280, 2, 1, 8, 8, 2, 33, 0, 0}, {1, 3, 2200, 2, 1, 8, 8, 1, 300, 0, 0},
+    {1, 66, 280, 2, 1, 8, 8, 2, 33, 0, 0}, {1, 3, 2200, 2, 1, 8, 8, 1, 300, 0, 0}, {1, 4, 300, 2, 1, 8, 8, 0, 60, 0, 1},
+    {1, 6, 200, 2, 1, 8, 8, 0, 0, 0, 1},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
@@ -94,9 +95,9 @@ enum { FIRST = 40, SECOND = 150, ALL = FIRST + SECOND };
 
 /* Each sequence gives what it gives alone, with its part of the mask, its missing keys masked, and its own first keys. */
 static void check_sequences(const gyre_config *config, int causal, int part_hidden) {
-    const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {3, 0}, k_end[2] = {FIRST, SECOND - (causal == 1 ? 20 : 0)};
+    const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {3, 0}, k_end[2] = {FIRST, SECOND - 20};
     const layout packed = {1, ALL, ALL, 2, 1, 8, 8, causal, 12, 0, 0};
-    const options o = {.sinks = 5, .sink_logits = 1};
+    const options o = {.sinks = 5, .sink_logits = 1, .window_after = 3};
     test_random random = {19};
     trial t = make_trial(config, &packed, &o, 15);
     float *mask = room((size_t)(ALL * 2 * SECOND), sizeof *mask);
@@ -116,7 +117,7 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
         const int64_t first = starts[b], n = starts[b + 1] - first;
         const layout alone = {1, n, n, 2, 1, 8, 8, causal, 12, 0, 0};
         /* by order: the first five keys of the sequence */
-        const options masked = {.sinks = 5 + (causal == 2 ? k_first[b] : 0), .sink_logits = 1, .mask = 1};
+        const options masked = {.sinks = 5 + (causal == 2 ? k_first[b] : 0), .sink_logits = 1, .mask = 1, .window_after = 3};
         trial one = make_trial(config, &alone, &masked, 15);
         take_sequence(&one, &t, first);
         for (int64_t e = 0; e < one.pairs; e++) {
@@ -132,6 +133,35 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
     assert_int_equal(gyre_attention_scratch(&args, 0, NULL), 0);
     free(mask);
     free_trial(&t);
+}
+
+/* Eight tokens, of which the last three are padding, with equal inputs: row t is the mean of v[0] .. v[min(t, 4)] where order
+ * counts the padding.  With q_end 5 the fifth query stands beside the fifth key; with q_end 8 the last one does. */
+static void order_counts_padding(void **state) {
+    (void)state;
+    enum { TOKENS = 8, END = 5, DIM = 4 };
+    float q[TOKENS * DIM] = {0}, v[TOKENS * DIM], out[TOKENS * DIM], lse[TOKENS];
+    const int64_t end = END, q_ends[] = {-1, END, TOKENS};
+    for (int i = 0; i < TOKENS * DIM; i++)
+        v[i] = (float)(i / DIM);
+    for (int way = 0; way < 3; way++) {
+        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+        args.q = args.k = gyre_cdense(q, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
+        args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
+        args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
+        args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, TOKENS, 1, 1);
+        args.causal = GYRE_CAUSAL_BY_ORDER;
+        args.k_end = &end;
+        if (q_ends[way] >= 0) args.q_end = &q_ends[way];
+        attend(&args, NULL);
+        for (int t = 0; t < TOKENS; t++) {
+            const int last = way == 2 ? t - (TOKENS - END) : t, seen = last < END ? last + 1 : END;
+            const double mean = seen > 0 ? (double)(seen - 1) / 2 : 0;
+            test_close(out[t * DIM], mean, 1e-6L, "out");
+            if (seen > 0) test_close(lse[t], log(seen), 1e-6L, "lse");
+            if (seen <= 0) assert_true(isinf(lse[t]) && lse[t] < 0);
+        }
+    }
 }
 
 static void packed_sequences_are_separate(void **state) {
@@ -436,6 +466,7 @@ int main(void) {
         FOR_TIERS(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(all_are_sinks),
+        cmocka_unit_test(order_counts_padding),
         cmocka_unit_test(packed_sequences_are_separate),
         cmocka_unit_test(rows_without_visible_keys),
         cmocka_unit_test(masked_keys_do_not_leak),

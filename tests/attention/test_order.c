@@ -316,6 +316,7 @@ static int64_t run_packed(order_test *t, call_memory *m, piece at) {
 
 static int64_t run_padded(order_test *t, call_memory *m, piece at) {
     const int64_t keys = keys_of(t, at), before = below(&t->random, 150), after = below(&t->random, 20);
+    const int64_t queries[ROWS] = {at.count, at.count};
     const int64_t padding = before + after, first[ROWS] = {before, padding / 2}, end[ROWS] = {before + keys, keys + padding};
     for (int64_t row = 0; row < ROWS; row++) {
         put_queries(t, m, row, at);
@@ -326,6 +327,7 @@ static int64_t run_padded(order_test *t, call_memory *m, piece at) {
     gyre_attention_args args = call_args(t, m, ROWS);
     args.k_first = first;
     args.k_end = end;
+    args.q_end = queries;
     run_call(t, &args);
     return 0;
 }

@@ -87,6 +87,25 @@ static void scale_and_softcap_as_in_the_complete_call(void **state) {
     free_problem(&p);
 }
 
+/* No scores but zeros: row t is the mean of the values it sees, from t - 2 to t + 1. */
+static void window_with_two_sides(void **state) {
+    (void)state;
+    enum { TOKENS = 12 };
+    float q[TOKENS] = {0}, v[TOKENS], out[TOKENS];
+    for (int t = 0; t < TOKENS; t++)
+        v[t] = (float)(t * t);
+    gyre_attention_shape dense = GYRE_INIT(gyre_attention_shape);
+    dense.batch = dense.heads = dense.head_dim = 1, dense.queries = dense.keys = TOKENS;
+    dense.window = 3, dense.window_after = 2;
+    assert_ok(gyre_attention_dense(NULL, q, q, v, out, &dense, NULL));
+    for (int t = 0; t < TOKENS; t++) {
+        double sum = 0, count = 0;
+        for (int n = t - 2; n <= t + 1; n++)
+            if (n >= 0 && n < TOKENS) sum += (double)v[n], count++;
+        test_close((long double)out[t], (long double)(sum / count), 1e-5L, "out");
+    }
+}
+
 static void says_what_is_wrong(void **state) {
     (void)state;
     gyre_encoding *rope = NULL;
@@ -100,6 +119,9 @@ static void says_what_is_wrong(void **state) {
     assert_null(rope);
     one.batch = one.queries = one.keys = 1, one.heads = 3, one.kv_heads = 2, one.head_dim = 8;
     assert_int_equal(gyre_attention_dense(NULL, x, x, x, x + 32, &one, &err), GYRE_ESHAPE);
+    one.heads = one.kv_heads = 1;
+    assert_int_equal(gyre_attention_dense(NULL, x, x + 8, x + 16, x + 23, &one, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "out: overlaps v"));
     one.size = 3;
     assert_int_equal(gyre_attention_dense(NULL, x, x, x, x + 32, &one, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "GYRE_INIT(gyre_attention_shape)"));
@@ -109,7 +131,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rope_by_cos_and_sin),     cmocka_unit_test(scaled_rope_has_scaled_frequencies),
         cmocka_unit_test(attention_by_definition), cmocka_unit_test(scale_and_softcap_as_in_the_complete_call),
-        cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(window_with_two_sides),   cmocka_unit_test(says_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

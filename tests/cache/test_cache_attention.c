@@ -13,6 +13,8 @@ typedef struct ask {
     int64_t window, sinks;
     double softcap;
     const int64_t *k_first, *k_end;
+    int64_t window_after;
+    const int64_t *q_end;
 } ask;
 
 static int64_t longest_of(const ask *a, const model_sequence *s) {
@@ -65,6 +67,8 @@ static problem make_problem(const cache_case *c, const ask *a, const model_seque
     p.args.softcap = a->softcap;
     p.args.k_first = a->k_first;
     p.args.k_end = a->k_end;
+    p.args.window_after = a->window_after;
+    p.args.q_end = a->q_end;
     return p;
 }
 
@@ -85,10 +89,11 @@ static int is_visible(const ask *a, const problem *p, const model_sequence *of, 
     if ((a->k_first && j < a->k_first[at->b]) || (a->k_end && j >= a->k_end[at->b])) return 0;
     if (a->causal == GYRE_CAUSAL_BY_ORDER) {
         const int64_t end = a->k_end ? a->k_end[at->b] : of->count;
-        return j <= at->i + end - a->queries;
+        return j <= at->i + (a->q_end ? end - a->q_end[at->b] : of->count - a->queries);
     }
     if (a->causal && k > q) return 0;
-    return a->window == 0 || llabs((long long)(q - k)) < a->window || k < a->sinks;
+    const int64_t after = a->window_after ? a->window_after : a->window;
+    return ((a->window == 0 || q - k < a->window) && (after == 0 || k - q < after)) || k < a->sinks;
 }
 
 static double score(const cache_case *c, const ask *a, const problem *p, const model_token *token, const place *at) {
@@ -216,7 +221,7 @@ static void free_fixture(fixture *f) {
     gyre_encoding_free(f->encoding);
 }
 
-static const int64_t first[] = {3, 0, 11, 0}, end[] = {250, 300, 30, 0};
+static const int64_t first[] = {3, 0, 11, 0}, end[] = {250, 300, 30, 0}, q_end[] = {4, 3, 2, 0};
 
 static void ask_all(const ask *asks, int count) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -233,20 +238,30 @@ static void ask_all(const ask *asks, int count) {
 
 static void matches_the_definition(void **state) {
     (void)state;
-    const ask asks[] = {
-        {1, 1, {0}, 1, 0, 0, 0, 0, NULL, NULL},          {4, 1, {0, 1, 2, 3}, 1, 0, 0, 0, 0, NULL, NULL},
-        {4, 3, {2, 0, 1, 0}, 0, 0, 0, 0, 0, NULL, NULL}, /* one sequence twice */
-        {3, 11, {1, 2, 0}, 1, 0, 0, 0, 0, NULL, NULL},   {2, 40, {1, 0}, 1, 0, 50, 0, 0, NULL, NULL},
-        {4, 2, {0, 1, 2, 3}, 0, 0, 0, 0, 0, first, end}, {2, 5, {1, 0}, GYRE_CAUSAL_BY_ORDER, 0, 0, 0, 0, NULL, NULL},
-        {4, 3, {2, 0, 1, 0}, 0, 1, 0, 0, 0, NULL, NULL}, {3, 11, {1, 2, 0}, 1, 1, 0, 0, 3, NULL, NULL},
-        {2, 40, {1, 0}, 1, 0, 50, 6, 0, NULL, NULL},     {4, 2, {0, 1, 2, 3}, 0, 1, 0, 0, 0, first, end}};
+    const ask asks[] = {{1, 1, {0}, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL},
+                        {4, 1, {0, 1, 2, 3}, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL},
+                        {4, 3, {2, 0, 1, 0}, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL}, /* one sequence twice */
+                        {3, 11, {1, 2, 0}, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL},
+                        {2, 40, {1, 0}, 1, 0, 50, 0, 0, NULL, NULL, 0, NULL},
+                        {4, 2, {0, 1, 2, 3}, 0, 0, 0, 0, 0, first, end, 0, NULL},
+                        {2, 5, {1, 0}, GYRE_CAUSAL_BY_ORDER, 0, 0, 0, 0, NULL, NULL, 0, NULL},
+                        {4, 3, {2, 0, 1, 0}, 0, 1, 0, 0, 0, NULL, NULL, 0, NULL},
+                        {3, 11, {1, 2, 0}, 1, 1, 0, 0, 3, NULL, NULL, 0, NULL},
+                        {2, 40, {1, 0}, 1, 0, 50, 6, 0, NULL, NULL, 0, NULL},
+                        {4, 2, {0, 1, 2, 3}, 0, 1, 0, 0, 0, first, end, 0, NULL},
+                        {4, 5, {0, 1, 2, 3}, GYRE_CAUSAL_BY_ORDER, 0, 0, 0, 0, first, end, 0, NULL},
+                        {4, 5, {0, 1, 2, 3}, GYRE_CAUSAL_BY_ORDER, 0, 0, 0, 0, first, end, 0, q_end},
+                        {2, 12, {1, 0}, GYRE_CAUSAL_BY_ORDER, 1, 0, 0, 0, NULL, NULL, 0, q_end},
+                        {2, 30, {1, 0}, 0, 0, 20, 0, 0, NULL, NULL, 4, NULL},
+                        {2, 5, {1, 0}, 0, 0, 0, 3, 0, NULL, NULL, 2, NULL},
+                        {3, 11, {1, 2, 0}, 0, 1, 6, 0, 3, NULL, NULL, 1, NULL}};
     ask_all(asks, sizeof asks / sizeof *asks);
 }
 
 /* Weights of a batch of sequences of different lengths: 0 for keys that a shorter sequence does not have. */
 static void weights(void **state) {
     (void)state;
-    const ask a = {3, 4, {2, 0, 3}, 1, 0, 0, 0, 0, NULL, NULL};
+    const ask a = {3, 4, {2, 0, 3}, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL};
     fixture f = make_fixture(&cases[1]);
     problem p = make_problem(f.c, &a, f.s, 3);
     const int64_t heads = HEADS * GROUP, wanted = 2;
@@ -285,7 +300,8 @@ static void same_bits(void **state) {
         {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 4, 1280, 0, 1, GYRE_LAYOUT_HALF, 0},
         {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 4, 1280, 16, 1, GYRE_LAYOUT_HALF, 0},
         {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 4, 1280, 5, 1, GYRE_LAYOUT_HALF, 0}};
-    const ask asks[] = {{3, 1, {1, 0, 2}, 1, 0, 0, 0, 0, NULL, NULL}, {2, 20, {1, 0}, 1, 0, 0, 0, 0, NULL, NULL}};
+    const ask asks[] = {{3, 1, {1, 0, 2}, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL},
+                        {2, 20, {1, 0}, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL}};
     const gyre_exec exec = {backwards, NULL, 3};
     for (int j = 0; j < 2; j++) {
         float *first_out = NULL;
@@ -329,7 +345,7 @@ static void scratch_before_tokens(void **state) {
 static void refused(void **state) {
     (void)state;
     fixture f = make_fixture(&cases[1]);
-    const ask a = {4, 1, {0, 1, 2, 3}, 1, 1, 0, 0, 0, NULL, NULL};
+    const ask a = {4, 1, {0, 1, 2, 3}, 1, 1, 0, 0, 0, NULL, NULL, 0, NULL};
     problem p = make_problem(f.c, &a, f.s, 5);
     const size_t bytes = gyre_cache_attention_scratch(f.cache, a.sequences, &p.args, NULL);
     void *scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
@@ -408,7 +424,7 @@ static void other_length(void **state) {
         of.context_length = 100;
         assert_ok(gyre_cache_create(&cache, &of, NULL, NULL));
         assert_ok(model_append(cache, &c, s, 0, 20, 0, 1, &random));
-        const ask a = {1, 1, {0}, 1, 0, 0, 0, 0, NULL, NULL};
+        const ask a = {1, 1, {0}, 1, 0, 0, 0, 0, NULL, NULL, 0, NULL};
         problem p = make_problem(&c, &a, s, 5);
         const int64_t lengths[] = {0, 100, 101};
         float *outs[3];

@@ -1,6 +1,7 @@
 /* test_frequencies.c: radians per position under every scaling. */
 #include "support.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -490,6 +491,47 @@ static void only_rotations_have_frequencies(void **state) {
     gyre_encoding_free(e);
 }
 
+/* The bound that gyre_rotate states at position 2^31, for the pairs that came nearest to it among 137000: cos and sin of
+ * position times frequency, computed with 40 digits. */
+static void angles_at_the_largest_position(void **state) {
+    (void)state;
+    static double lists[40];
+    for (int i = 0; i < 40; i++)
+        lists[i] = 1.0 / 1024 * (1 + i * 0.0371);
+    const struct {
+        gyre_scaling scaling;
+        double base, factor;
+        int64_t dim, pair;
+        double frequency;
+        long double cosine, sine;
+    } cases[] = {{GYRE_SCALING_NONE, 1.5, 1, 96, 37, 0.73, 0.80192955191264357155L, 0.59741860848921227678L},
+                 {GYRE_SCALING_NONE, 500000, 1, 128, 1, 0.81, 0.98791308474774187501L, -0.15500882872985325506L},
+                 {GYRE_SCALING_NTK, 1.5, 3, 128, 22, 0.59, -0.51401713892572085018L, 0.85777991401676933365L},
+                 {GYRE_SCALING_NTK_MIXED, 500000, 3, 512, 6, 0.65, -0.61905148827411007439L, 0.78535040260103601546L},
+                 {GYRE_SCALING_LONGROPE, 1000000, 2, 80, 1, 699, -0.9964008171792104236L, 0.084766806738260973506L}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t dim = cases[i].dim, pair = cases[i].pair;
+        const gyre_positions at = {.base = (int64_t)1 << 31};
+        double x[512] = {0}, y[512];
+        gyre_config config = test_rope_config(dim, GYRE_LAYOUT_HALF);
+        config.rope.base = cases[i].base;
+        config.rope.scaling = cases[i].scaling;
+        config.rope.factor = cases[i].factor;
+        config.rope.attention_factor = 1;
+        config.trained_length = 4096;
+        if (cases[i].scaling == GYRE_SCALING_LONGROPE) config.rope.short_factor = config.rope.long_factor = lists;
+        x[pair] = 1;
+        gyre_encoding *e = test_encoding(&config);
+        const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, dim);
+        const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 1, 1, dim);
+        assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &at, &in, &out, NULL, NULL));
+        const long double error = (long double)y[pair + dim / 2] * cases[i].cosine - (long double)y[pair] * cases[i].sine;
+        const long double bound = LDBL_MANT_DIG >= 64 ? 2e-10L : 3e-7L;
+        assert_true(fabsl(error) < bound * (long double)fmax(1, cases[i].frequency));
+        gyre_encoding_free(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
@@ -511,6 +553,7 @@ int main(void) {
         cmocka_unit_test(dynamic_yarn_attention_factor),
         cmocka_unit_test(attention_factor_follows_the_length),
         cmocka_unit_test(only_rotations_have_frequencies),
+        cmocka_unit_test(angles_at_the_largest_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

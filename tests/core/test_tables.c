@@ -58,6 +58,43 @@ static void rows_agree_with_reference(void **state) {
     json_decref(root);
 }
 
+/* A quotient of logarithms that is a whole number begins a bucket: ln(16 / 4) / ln(64 / 4) x 4 is 2, whatever its logarithms
+ * round to.  The rows were counted in integers: the largest k with (distance / exact)^n >= (max / exact)^k. */
+static void whole_quotients_begin_a_bucket(void **state) {
+    (void)state;
+    static const struct {
+        int64_t buckets, max_distance;
+        int bidirectional;
+        int64_t distance, row;
+    } t5[] = {{10, 160, 0, 10, 6},   {10, 160, 0, 20, 7},   {10, 160, 0, 80, 9},  {18, 128, 1, 8, 5},
+              {18, 128, 1, 16, 6},   {18, 128, 1, 64, 8},   {20, 320, 0, 20, 12}, {20, 320, 0, 40, 14},
+              {20, 320, 0, 160, 18}, {20, 160, 1, 10, 6},   {20, 160, 1, 80, 9},  {36, 32, 0, 24, 27},
+              {38, 16, 1, 12, 14},   {38, 288, 1, 144, 17}, {40, 320, 1, 20, 12}, {40, 320, 1, 40, 14},
+              {40, 320, 1, 160, 18}, {54, 64, 0, 36, 36},   {54, 125, 0, 75, 45}, {58, 448, 1, 224, 26},
+              {60, 480, 1, 240, 27}};
+    for (size_t i = 0; i < sizeof t5 / sizeof *t5; i++) {
+        int64_t row;
+        gyre_config config = WITH(GYRE_KIND_T5, .buckets = t5[i].buckets, .max_distance = t5[i].max_distance,
+                                  .bidirectional = t5[i].bidirectional);
+        config.heads = 1;
+        gyre_encoding *e = test_encoding(&config);
+        assert_ok(gyre_encoding_row(e, t5[i].distance, 0, &row));
+        assert_int_equal(row, t5[i].row);
+        gyre_encoding_free(e);
+    }
+    /* DeBERTa rounds up: ln(32 / 16) / ln(128 / 16) x 15 is 5, not a little more. */
+    static const int64_t deberta[][4] = {{32, 129, 32, 21}, {32, 129, 64, 26}, {128, 513, 128, 85}, {128, 513, 256, 106}};
+    for (size_t i = 0; i < sizeof deberta / sizeof *deberta; i++) {
+        int64_t row;
+        gyre_config config = WITH(GYRE_KIND_DEBERTA, .position_buckets = deberta[i][0], .max_distance = deberta[i][1]);
+        config.heads = config.head_dim = 2;
+        gyre_encoding *e = test_encoding(&config);
+        assert_ok(gyre_encoding_row(e, deberta[i][2], 0, &row));
+        assert_int_equal(row, deberta[i][3] + deberta[i][0]);
+        gyre_encoding_free(e);
+    }
+}
+
 static void bert_refuses_positions_outside(void **state) {
     (void)state;
     gyre_config config = WITH(GYRE_KIND_BERT, .max_positions = 8);
@@ -510,6 +547,7 @@ static void scratch_is_linear(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_agree_with_reference),
+        cmocka_unit_test(whole_quotients_begin_a_bucket),
         cmocka_unit_test(bert_refuses_positions_outside),
         cmocka_unit_test(attention_agrees_with_reference),
         FOR_TIERS(agrees_with_definition),

@@ -222,6 +222,48 @@ static void test_saves_and_opens(void **state) {
     assert_int_equal(count_entries(in_folder("m")), 2);
 }
 
+enum { READ_TOKENS = 40 };
+static void read_tokens(const gyre_model *model, float *logits) {
+    int32_t tokens[READ_TOKENS];
+    gyre_context *context = NULL;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    options.max_tokens = READ_TOKENS;
+    for (int i = 0; i < READ_TOKENS; i++)
+        tokens[i] = (i * 7 + 3) % 50;
+    assert_ok(gyre_context_create(&context, model, &options, NULL));
+    assert_ok(gyre_context_forward(context, tokens, READ_TOKENS, READ_TOKENS, logits, NULL));
+    gyre_context_free(context);
+}
+
+/* A model opened to be read keeps its matrices in the type of the file, and reads as its floats do.  It is not saved. */
+static void test_matrices_stay_as_stored(void **state) {
+    (void)state;
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_BF16, GYRE_DTYPE_F16};
+    static const char *const names[] = {"F32", "BF16", "F16"};
+    static float logits[2][READ_TOKENS * 50];
+    const int64_t matrices = 50 * 24 + 2 * (32 * 24 + 2 * 16 * 24 + 24 * 32 + 3 * 40 * 24);
+    gyre_model_config c = small_config(GYRE_KIND_NOPE);
+    for (int i = 0; naive_case(i, 64, &c.position); i++)
+        for (int t = 0; t < 3; t++) {
+            gyre_model *made = create(&c, 3), *opened = NULL;
+            gyre_error err = {0, ""};
+            save(made, "m", types[t]);
+            gyre_model *floats = open_model("m");
+            if (gyre_model_open(&opened, in_folder("m"), &err)) fail_msg("%s", err.text);
+            const gyre_model_source source = gyre_model_get_source(opened);
+            assert_string_equal(source.stored, names[t]);
+            assert_int_equal(source.weight_bytes, matrices * (int64_t)gyre_dtype_size(types[t]));
+            read_tokens(floats, logits[0]);
+            read_tokens(opened, logits[1]);
+            for (int k = 0; k < READ_TOKENS * 50; k++)
+                test_close((long double)logits[1][k], (long double)logits[0][k], 2e-5L, "logit");
+            assert_int_equal(gyre_model_save(opened, in_folder("other"), GYRE_DTYPE_F32, &err), GYRE_EUNSUPPORTED);
+            gyre_model_free(made);
+            gyre_model_free(floats);
+            gyre_model_free(opened);
+        }
+}
+
 /* Writes the first `count` tensors of the model, and one more named `extra` if that is not NULL. */
 static void write_tensors(const gyre_model *model, int64_t count, const char *extra, int64_t extra_rows) {
     gyre_tensor tensors[32];
@@ -529,6 +571,7 @@ int main(void) {
         TEST(test_seeds),
         TEST(test_refuses_sizes),
         TEST(test_saves_and_opens),
+        TEST(test_matrices_stay_as_stored),
         TEST(test_refuses_weights),
         TEST(test_refuses_nan_weights),
         TEST(test_refuses_configs),

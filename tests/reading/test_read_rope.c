@@ -190,6 +190,12 @@ static void test_layers_by_rule(void **state) {
         snprintf(file, sizeof file, "{'model_type':%s,'hidden_size':1024,'num_attention_heads':8}", cases[i].file);
         gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         assert_layers(r, cases[i].name, cases[i].count, cases[i].first, cases[i].window);
+        const gyre_layer_reading *group = group_of(r, cases[i].name);
+        for (int64_t f = 0; f < group->fields_count; f++) /* a chunk does not slide, and says so; a window slides */
+            if (strcmp(group->fields[f].name, "window") == 0) {
+                const int noted = group->fields[f].note && strstr(group->fields[f].note, "does not slide");
+                assert_int_equal(noted, strcmp(cases[i].name, "chunked_attention") == 0);
+            }
         if (cases[i].other) assert_int_equal(group_of(r, cases[i].other)->layers_count, cases[i].other_count);
         assert_int_equal(r->groups_count, cases[i].other ? 2 : 1);
         gyre_reading_free(r);

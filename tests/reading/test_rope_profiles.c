@@ -561,6 +561,31 @@ static void test_steps_of_qwen(void **state) {
     }
 }
 
+/* With both keys the steps and log-n count from seq_length, in the class that comes with the model.  vLLM (vllm#36880) and
+ * llama.cpp have neither. */
+static void test_both_lengths_of_qwen(void **state) {
+    (void)state;
+    const char *file = "{'model_type':'qwen','hidden_size':2048,'num_attention_heads':16,'num_hidden_layers':1,"
+                       "'kv_channels':128,'seq_length':8192,'max_position_embeddings':32768,'use_dynamic_ntk':true,"
+                       "'use_logn_attn':true,'rotary_pct':1.0,'rotary_emb_base':10000}";
+    const gyre_profile own[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_5, GYRE_PROFILE_REFERENCE},
+                       engines[] = {GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        gyre_reading *r = read_rope(file, own[i], 32768);
+        assert_divided(r->groups[0], (double)(1e4L * powl(7.0L, 128.0L / 126.0L)), 1.0);
+        assert_int_equal(r->groups[0]->config.query.temperature, GYRE_TEMPERATURE_LOG);
+        assert_int_equal(r->groups[0]->config.query.reference_length, 8192);
+        assert_int_equal(r->groups[0]->config.trained_length, 8192);
+        gyre_reading_free(r);
+    }
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        gyre_reading *r = read_rope(file, engines[i], 32768);
+        assert_divided(r->groups[0], 1e4, 1.0);
+        assert_int_equal(r->groups[0]->config.query.temperature, GYRE_TEMPERATURE_NONE);
+        gyre_reading_free(r);
+    }
+}
+
 /* MiniCPM's own code reads L in the object, where transformers 4 does not look. */
 static void test_lengths_of_minicpm(void **state) {
     (void)state;
@@ -650,6 +675,7 @@ int main(void) {
                                        cmocka_unit_test(test_partial_factor_of_whole_heads),
                                        cmocka_unit_test(test_alpha_of_hunyuan),
                                        cmocka_unit_test(test_steps_of_qwen),
+                                       cmocka_unit_test(test_both_lengths_of_qwen),
                                        cmocka_unit_test(test_lengths_of_minicpm),
                                        cmocka_unit_test(test_golden_tables)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@ typedef struct options {
     int rows_alike; /* one mask row for all queries and heads: strides of 0 */
     gyre_dtype mask_dtype;
     int sink_logits;
+    int64_t window_after; /* 0 = as window */
 } options;
 
 typedef struct trial {
@@ -53,7 +54,8 @@ static inline options options_from_bits(int bits, uint64_t i, const layout *s) {
                      .rows_alike = i % 2 == 1,
                      .blocks = i % 4 >= 2,
                      .bare = !s->shuffled && i % 7 < 3,
-                     .sink_logits = bits & 8};
+                     .sink_logits = bits & 8,
+                     .window_after = i % 3 == 1 ? 1 + (int64_t)(i % 9) : 0};
 }
 
 /* -- making a trial -- */
@@ -114,6 +116,7 @@ static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables
     gyre_attention_args args = problem_args(&t->p, tables);
     args.softcap = t->o.softcap;
     args.sinks = t->o.sinks;
+    args.window_after = t->o.window_after;
     if (t->o.mask) args.mask = t->masked;
     if (t->o.bare) {
         args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start, 0, 0, 0, 0};
@@ -162,7 +165,8 @@ static inline int trial_visible(const trial *t, int64_t b, int64_t i, int64_t j)
     const int64_t m = by_order ? i + s->keys - s->queries : t->p.q_at[b * s->queries + i];
     const int64_t n = by_order ? j : t->p.k_at[b * s->keys + j];
     if (s->causal && n > m) return 0;
-    if (s->window == 0 || llabs((long long)(m - n)) < s->window) return 1;
+    const int64_t after = t->o.window_after ? t->o.window_after : s->window;
+    if ((s->window == 0 || m - n < s->window) && (after == 0 || n - m < after)) return 1;
     return t->o.sinks > 0 && n < t->o.sinks;
 }
 

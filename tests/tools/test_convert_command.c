@@ -35,6 +35,8 @@ static void test_wrong_use(void **state) {
     (void)state;
     assert_fails("convert", CLI_USAGE, "MODEL: missing");
     assert_fails("convert @rope", CLI_USAGE, "-o: missing");
+    assert_fails("convert Qwen/Qwen2.5-7B -o @x", 1, "nothing is downloaded");
+    assert_fails("convert @rope/config.json -o @x", 1, "the file is JSON text; a model is named by its folder");
     assert_fails("convert @rope @alibi -o @x", CLI_USAGE, "one model at a time");
     assert_fails("convert @rope -o @x --layout sideways", CLI_USAGE, "--layout");
     assert_fails("convert @rope -o @x --dtype q8", CLI_USAGE, "--dtype q8");

@@ -295,10 +295,10 @@ static void test_extreme_numbers(void **state) {
                                     list[k], list[k]));
     }
     json_t *root = compare("diff @near.json @vast.json --json", DIFFERENT);
-    assert_non_null(strstr(test_string(root, "verdict"), "pair 15 turns 1e+30 times slower under B"));
+    assert_non_null(strstr(test_string(root, "verdict"), "pair 15 stands still under B alone"));
     json_decref(root);
     const outcome *o = run("diff @near.json @vast.json");
-    assert_non_null(strstr(o->out, "against 3.5e+34")); /* 2 pi 10000^(15/16) 10^30 */
+    assert_non_null(strstr(o->out, "against none")); /* a turn takes 2 pi 10000^(15/16) 10^30 tokens */
     static const char vl[] = "{\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 256, \"num_attention_heads\": 2,\n"
                              " \"num_hidden_layers\": 2, \"max_position_embeddings\": 4096, \"rope_theta\": %s,\n"
                              " \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]},\n"
@@ -437,6 +437,33 @@ static void test_formats(void **state) {
     json_decref(root);
 }
 
+/* LongRoPE's list goes by the length of a call in transformers and by the allocated context in llama.cpp, which the table and
+ * the verdict say whether or not the lists meet. */
+static void test_choice_of_list(void **state) {
+    (void)state;
+    char line[2048];
+    static const char *const lengths[] = {"", "--length 4k", "--length 128k"}, *const tokens[] = {"131072", "4096",
+                                                                                                  "131072"};
+    for (int i = 0; i < 3; i++) {
+        char choice[256];
+        snprintf(line, sizeof line, "diff %s/configs/phi-3-mini-128k.json --with llama.cpp --json %s", GYRE_TEST_DATA,
+                 lengths[i]);
+        snprintf(choice, sizeof choice,
+                 " hf-5 chooses between the short and the long list in each call, by the tokens it holds: long past 4096; "
+                 "llama.cpp when it starts, by the context that it allocates (--ctx-size, %s here).",
+                 tokens[i]);
+        json_t *root = compare(line, i ? SAME : DIFFERENT);
+        assert_non_null(strstr(test_string(root, "verdict"), choice));
+        assert_int_equal(json_array_size(json_object_get(group_at(root, 0), "fields")), 2);
+        json_decref(root);
+    }
+    snprintf(line, sizeof line, "diff %s/configs/qwen3-vl-30b-a3b.json --with llama.cpp", GYRE_TEST_DATA);
+    const outcome *o = run(line);
+    assert_non_null(strstr(o->out, "pair 61 stands still under llama.cpp alone"));
+    assert_non_null(strstr(o->out, "wavelength 15.2M against none"));
+    assert_null(strstr(o->out, "e+30"));
+}
+
 /* -- refusals and failures -- */
 static void test_refusals(void **state) {
     (void)state;
@@ -487,7 +514,7 @@ int main(void) {
                                        cmocka_unit_test(test_unrotated_pairs), cmocka_unit_test(test_same),
                                        cmocka_unit_test(test_extreme_numbers), cmocka_unit_test(test_verdicts),
                                        cmocka_unit_test(test_groups),          cmocka_unit_test(test_fields),
-                                       cmocka_unit_test(test_formats),         cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_failures)};
+                                       cmocka_unit_test(test_formats),         cmocka_unit_test(test_choice_of_list),
+                                       cmocka_unit_test(test_refusals),        cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

@@ -263,6 +263,7 @@ static void texts_apart_and_together(void **state) {
     json_decref(alone);
     const outcome *o = run("eval @rope --text @texts/a --text @texts/b --contexts 32");
     assert_contains(o->out, "all texts together");
+    assert_fails("eval @rope --text @texts/a --text @texts/b --contexts 512", 1, "--contexts names shorter ones");
     assert_fails("eval @rope --text @texts/a --text @texts/b --contexts 512", 1, "texts/b"); /* each must contain a window */
 }
 

@@ -81,6 +81,10 @@ static void test_wrong_names(void **state) {
     static const struct {
         const char *text, *says;
     } bad[] = {{"", "none of none, linear"},
+               {"yran", "method \"yran\": no such method; did you mean yarn?"},
+               {"dynamic-yran:4", "did you mean dynamic-yarn?"},
+               {"lineer+logn", "did you mean linear?"},
+               {"wavelets", "none of none, linear"},
                {"yarm", "by-parts-paper, yarn"},
                {"NTK", "none of"},
                {"ntk ", "none of"},

@@ -1,6 +1,7 @@
 /* methods.c: parses `ntk:4` and makes an encoding from it. */
 #include "tools/common/methods.h"
 #include "tools/cli/cli_error.h"
+#include "util/suggest.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,23 @@ static size_t base_length(const char *text) {
     return n;
 }
 
+gyre_status method_fail_unknown(const char *text, const char *names, gyre_error *err) {
+    char given[METHOD_LABEL], known[2][METHOD_LABEL];
+    gyre_suggestion nearest = {NULL, GYRE_SUGGEST_LIMIT};
+    int other = 0; /* of known[]: nearest.name is the one before */
+    snprintf(given, sizeof given, "%.*s", (int)strcspn(text, ":+"), text);
+    for (const char *name = names; *name; name += strspn(name, ", ")) {
+        const size_t length = strcspn(name, ",");
+        snprintf(known[other], sizeof known[other], "%.*s", (int)length, name);
+        gyre_suggest(&nearest, given, known[other]);
+        other = nearest.name == known[other] ? !other : other;
+        name += length;
+    }
+    if (nearest.name)
+        return gyre_fail(err, GYRE_EINVAL, "method \"%s\": no such method; did you mean %s?", text, nearest.name);
+    return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of %s", text, names);
+}
+
 static gyre_status parse(const char *text, size_t length, method *out, gyre_error *err) {
     method m = {0};
     char base[METHOD_LABEL];
@@ -80,7 +98,7 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
             m.far = method_table[i].far;
             m.keeps_model_scaling = method_table[i].keeps_model_scaling;
         }
-    if (!m.name) return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
+    if (!m.name) return method_fail_unknown(m.label, METHOD_NAMES, err);
     if (base[name]) {
         if (m.keeps_model_scaling || m.scaling == GYRE_SCALING_DYNAMIC_YARN)
             return gyre_fail(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);

@@ -27,6 +27,9 @@
 
 enum { METHOD_LABEL = 48 };
 
+/* err = that `text` is none of `names` (separated by ", "), or which of them is meant.  out = EINVAL. */
+gyre_status method_fail_unknown(const char *text, const char *names, gyre_error *err);
+
 typedef struct method {
     const char *name; /* static */
     gyre_scaling scaling;

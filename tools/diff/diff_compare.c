@@ -19,6 +19,10 @@ int64_t diff_first_position(double gap) {
     return (int64_t)m;
 }
 
+int diff_stands_still(double inv_freq) {
+    return diff_first_position(fabs(inv_freq)) < 0;
+}
+
 static double frequency_of(const explain_stats *f, int64_t pair) {
     const double frequency = pair < f->pairs ? f->inv_freq[pair] : 0;
     return f->config->rope.clockwise ? -frequency : frequency;
@@ -85,7 +89,7 @@ void diff_layers_free(diff_layers *layers) {
 }
 
 /* -- fields -- */
-static const gyre_reading_field *field_named(const gyre_layer_reading *group, const char *name) {
+const gyre_reading_field *diff_field_named(const gyre_layer_reading *group, const char *name) {
     for (int64_t i = 0; i < group->fields_count; i++)
         if (strcmp(group->fields[i].name, name) == 0) return &group->fields[i];
     return NULL;
@@ -98,14 +102,21 @@ static int same_value(const char *a, const char *b) {
     return x == y;
 }
 
+/* 1: a list of LongRoPE that both have, about which one of them says when it is used. */
+static int chooses_list(const gyre_reading_field *a, const gyre_reading_field *b) {
+    const int is_list = strcmp(a->name, "short_factor") == 0 || strcmp(a->name, "long_factor") == 0;
+    return is_list && (a->note || b->note) && !(a->note && b->note && strcmp(a->note, b->note) == 0);
+}
+
 int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int max) {
     int count = 0;
     for (int64_t i = 0; i < a->fields_count && count < max; i++) {
-        const gyre_reading_field *mine = &a->fields[i], *other = field_named(b, mine->name);
-        if (!other || !same_value(mine->value, other->value)) out[count++] = (diff_field){mine, other};
+        const gyre_reading_field *mine = &a->fields[i], *other = diff_field_named(b, mine->name);
+        if (!other || !same_value(mine->value, other->value) || chooses_list(mine, other))
+            out[count++] = (diff_field){mine, other};
     }
     for (int64_t i = 0; i < b->fields_count && count < max; i++)
-        if (!field_named(a, b->fields[i].name)) out[count++] = (diff_field){NULL, &b->fields[i]};
+        if (!diff_field_named(a, b->fields[i].name)) out[count++] = (diff_field){NULL, &b->fields[i]};
     return count;
 }
 

@@ -45,6 +45,10 @@ typedef struct diff_field {
 /* Radians above which a rotation counts as different. */
 #define DIFF_ANGLE 0.01L
 
+/* out = 1 if a pair of this frequency is less than DIFF_ANGLE from where it began at every position up to 2^31. */
+int diff_stands_still(double inv_freq);
+/* out = the field of that name, or NULL. */
+const gyre_reading_field *diff_field_named(const gyre_layer_reading *group, const char *name);
 /* out = the smallest m >= 0 with m * gap > 0.01, or -1 if it is past 2^31. */
 int64_t diff_first_position(double gap);
 /* *out = the comparison of one group of each reading, released with diff_layers_free.  Errors: those of
@@ -54,7 +58,8 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
 void diff_layers_free(diff_layers *layers);
 /* diff_settings.c: fills in `settings`. */
 void diff_settings_compare(diff_layers *layers);
-/* out[0 .. returned - 1] = the fields whose values differ, at most `max`. */
+/* out[0 .. returned - 1] = the fields whose values differ, at most `max`; and the lists of LongRoPE where a program says which
+ * of them it uses. */
 int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int max);
 
 /* -- two readings -- */

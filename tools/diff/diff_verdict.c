@@ -68,8 +68,8 @@ static void append_pair(diff_result *r, const diff_layers *d) {
     if (d->a.pairs != d->b.pairs)
         append(r, "%" PRId64 " pairs turn under %s, %" PRId64 " under %s", d->a.pairs, r->operand[0].label, d->b.pairs,
                label);
-    else if (a == 0 || b == 0)
-        append(r, "%s stands still under %s alone", which, r->operand[a == 0 ? 0 : 1].label);
+    else if (diff_stands_still(a) != diff_stands_still(b))
+        append(r, "%s stands still under %s alone", which, r->operand[diff_stands_still(a) ? 0 : 1].label);
     else if (a == b)
         append(r, "%s turns the other way under %s", which, label);
     else if (a / b > 1e6 || b / a > 1e6)
@@ -161,6 +161,42 @@ static void append_unmatched(diff_result *r) {
                    r->operand[s].label);
 }
 
+/* out = how a program chooses between the two lists of LongRoPE, as the end of a sentence; "" if it has none. */
+static void list_choice(const diff_operand *operand, const gyre_layer_reading *group, char *out, size_t size) {
+    const gyre_reading *reading = operand->reading;
+    const gyre_reading_field *most = diff_field_named(group, "max_length");
+    char tokens[64] = "";
+    *out = 0;
+    if (group->config.kind != GYRE_KIND_ROPE || !diff_field_named(group, "short_factor")) return;
+    if (reading->context_length > 0)
+        snprintf(tokens, sizeof tokens, ", %" PRId64 " here", reading->context_length);
+    else if (most)
+        snprintf(tokens, sizeof tokens, ", %s here", most->value);
+    if (reading->profile == GYRE_PROFILE_LLAMA_CPP)
+        snprintf(out, size, "when it starts, by the context that it allocates (--ctx-size%s)", tokens);
+    else if (reading->profile == GYRE_PROFILE_VLLM)
+        snprintf(out, size, "when it starts, by --max-model-len%s", tokens);
+    else
+        snprintf(out, size, "in each call, by the tokens it holds: long past %" PRId64, group->config.trained_length);
+}
+
+/* LongRoPE's lists are chosen by a length that is not the same in all programs, so results may meet at one length and part at
+ * another, or with no length given. */
+static void append_list_choice(diff_result *r) {
+    char choice[2][160];
+    for (int i = 0; i < r->count; i++) {
+        const diff_layers *d = &r->layers[i];
+        list_choice(&r->operand[0], d->a.group, choice[0], sizeof choice[0]);
+        list_choice(&r->operand[1], d->b.group, choice[1], sizeof choice[1]);
+        if (!*choice[0] || !*choice[1] || r->operand[0].reading->profile == r->operand[1].reading->profile) continue;
+        const int engines[2] = {strncmp(choice[0], "when", 4) == 0, strncmp(choice[1], "when", 4) == 0};
+        if (!engines[0] && !engines[1]) continue;
+        append(r, " %s chooses between the short and the long list %s; %s %s.", r->operand[0].label, choice[0],
+               r->operand[1].label, choice[1]);
+        return;
+    }
+}
+
 void diff_verdict(diff_result *r) {
     int differing = 0;
     r->verdict[0] = 0;
@@ -179,4 +215,5 @@ void diff_verdict(diff_result *r) {
     }
     append_unmatched(r);
     if (*r->verdict) append(r, ".");
+    append_list_choice(r);
 }

@@ -86,14 +86,22 @@ static double wavelength_at(const explain_stats *f, int64_t pair) {
     return pair >= 0 && pair < f->pairs ? explain_wavelength(f->inv_freq[pair]) : INFINITY;
 }
 
+/* "none" for a pair that turns by nothing that counts at any position. */
+static void format_wavelength(const explain_stats *f, int64_t pair, char out[EXPLAIN_TEXT_SIZE]) {
+    if (pair >= 0 && pair < f->pairs && diff_stands_still(f->inv_freq[pair]))
+        snprintf(out, EXPLAIN_TEXT_SIZE, "none");
+    else
+        explain_format_amount(wavelength_at(f, pair), out);
+}
+
 static void view_frequencies(const explain_terminal *page, const diff_layers *d) {
     char a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE];
     if (d->same_frequencies) {
         view_line(page, "frequencies", "the same, all %" PRId64 " pairs", d->a.pairs);
         return;
     }
-    explain_format_amount(wavelength_at(&d->a, d->pair), a);
-    explain_format_amount(wavelength_at(&d->b, d->pair), b);
+    format_wavelength(&d->a, d->pair, a);
+    format_wavelength(&d->b, d->pair, b);
     if (d->a.pairs != d->b.pairs)
         view_line(page, "frequencies", "%" PRId64 " pairs against %" PRId64, d->a.pairs, d->b.pairs);
     else if (d->max_relative_difference < 10)

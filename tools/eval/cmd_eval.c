@@ -27,7 +27,11 @@ static int open_input(evaluation *e) {
                         (long long)config->vocab, o->model.path);
     /* A text that is too short for the longest context is reported before any work. */
     const int64_t min_tokens = o->contexts.values[o->contexts.count - 1] + 1;
-    return model_input_read(&e->input, min_tokens, &err) ? cli_fail_error(&err) : 0;
+    if (!model_input_read(&e->input, min_tokens, &err)) return 0;
+    const char *needed = strstr(err.text, "are needed"), *where = needed ? strchr(needed, '(') : NULL;
+    if (!where) return cli_fail_error(&err);
+    return cli_fail("%.*sfor the longest context; --contexts names shorter ones %s", (int)(where - err.text), err.text,
+                    where);
 }
 
 static gyre_status make_card(evaluation *e, int argc, char **argv, gyre_error *err) {

@@ -120,7 +120,9 @@ static void summarize_scores(const explain_stats *stats, char *text, size_t size
         add(text, size, part);
     }
     if (stats->group->window > 0) {
-        snprintf(part, sizeof part, "%sa window of %" PRId64 " keys", *text ? ", " : "", stats->group->window);
+        const int chunks = strcmp(stats->group->name, "chunked_attention") == 0;
+        snprintf(part, sizeof part, "%s%s of %" PRId64 " keys", *text ? ", " : "", chunks ? "chunks" : "a window",
+                 stats->group->window);
         add(text, size, part);
     }
 }

@@ -28,7 +28,7 @@ static int is_known(const char *text) {
 gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err) {
     extend_method r = {.llama3 = is_called(text, "llama3"), .longrope = is_called(text, "longrope")};
     if (strlen(text) >= sizeof r.label) return gyre_fail(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
-    if (!is_known(text)) return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of " EXTEND_METHOD_NAMES, text);
+    if (!is_known(text)) return method_fail_unknown(text, EXTEND_METHOD_NAMES, err);
     snprintf(r.label, sizeof r.label, "%s", text);
     if (r.llama3 || r.longrope) {
         /* Parsed as ntk, which takes the same numbers. */

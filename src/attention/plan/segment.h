@@ -6,7 +6,7 @@
 typedef struct gyre_segment {
     /* The call's arguments, narrowed: q, out, lse, weights, mask and both positions begin at the segment, and
      * q_pos.context_length is the length in use.  k and v have the shape of the segment, but `source` says where their
-     * elements are.  q_starts, k_starts, k_first and k_end are NULL. */
+     * elements are.  q_starts, k_starts, k_first, k_end and q_end are NULL. */
     gyre_attention_args args;
     gyre_key_source source;
     int64_t sequence;               /* of the call; row b of the segment's batch is sequence + b */

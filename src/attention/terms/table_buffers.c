@@ -15,14 +15,15 @@ int gyre_has_vector_table(const gyre_encoding *encoding, gyre_table which, unsig
 /* The distances of visible pairs, if positions count up from a base. */
 static void measure_distances(gyre_attention_plan *plan) {
     const gyre_attention_args *args = plan->args;
-    const int64_t window = args->sinks > 0 ? 0 : args->window, most = GYRE_MAX_POSITION; /* sinks may be at any distance */
+    const int windowed = args->sinks == 0 && !plan->by_order; /* sinks may be at any distance */
+    const int64_t before = plan->window, after = plan->window_after, most = GYRE_MAX_POSITION;
     if (args->q_pos.data || args->k_pos.data) return;
     if (args->q_pos.base < -most || args->q_pos.base > most || args->k_pos.base < -most || args->k_pos.base > most) return;
     int64_t low = args->k_pos.base - args->q_pos.base - (plan->queries - 1);
     int64_t high = args->k_pos.base - args->q_pos.base + plan->keys - 1;
     if (args->causal && !plan->by_order && high > 0) high = 0;
-    if (window > 0 && !plan->by_order && low < 1 - window) low = 1 - window;
-    if (window > 0 && !plan->by_order && high > window - 1) high = window - 1;
+    if (windowed && before > 0 && low < 1 - before) low = 1 - before;
+    if (windowed && after > 0 && high > after - 1) high = after - 1;
     plan->table.first_distance = low;
     plan->table.distance_count = high >= low ? high - low + 1 : 0;
 }

@@ -11,7 +11,7 @@
 static int64_t last_sink(const gyre_attention_plan *plan, int64_t q) {
     const int64_t first = plan->by_order ? plan->segment->key_first : 0, most = INT64_MAX - first;
     const int64_t last = first + (plan->sinks < most ? plan->sinks : most) - 1;
-    if (plan->sinks == 0 || plan->window == 0) return INT64_MIN;
+    if (plan->sinks == 0 || (plan->window == 0 && plan->window_after == 0)) return INT64_MIN;
     return plan->args->causal && last > q ? q : last;
 }
 
@@ -19,9 +19,10 @@ static int64_t last_sink(const gyre_attention_plan *plan, int64_t q) {
  * one with order `sinks`.  Where sinks and window touch they become one range. */
 static gyre_visible_range make_visible_range(const gyre_attention_plan *plan, int64_t low, int64_t high, int64_t sinks) {
     gyre_visible_range visible = {INT64_MIN, INT64_MAX, last_sink(plan, sinks)};
-    if (plan->window > 0) visible.low = low - plan->window + 1, visible.high = high + plan->window - 1;
+    if (plan->window > 0) visible.low = low - plan->window + 1;
+    if (plan->window_after > 0) visible.high = high + plan->window_after - 1;
     if (plan->args->causal) visible.high = high;
-    if (visible.sinks == INT64_MIN || visible.sinks < visible.low - 1) return visible;
+    if (visible.sinks == INT64_MIN || (plan->window > 0 && visible.sinks < visible.low - 1)) return visible;
     return (gyre_visible_range){INT64_MIN, visible.high > visible.sinks ? visible.high : visible.sinks, INT64_MIN};
 }
 
@@ -58,7 +59,8 @@ void gyre_order_read(const gyre_attention_plan *plan, gyre_role role, const gyre
 
 gyre_visible_range gyre_visible_to_batch(const gyre_attention_plan *plan, int64_t batch) {
     int64_t buffer[QUERY_TILE], least = INT64_MAX, most = INT64_MIN;
-    if (!plan->args->causal && plan->window == 0) return (gyre_visible_range){INT64_MIN, INT64_MAX, INT64_MIN};
+    if (!plan->args->causal && plan->window == 0 && plan->window_after == 0)
+        return (gyre_visible_range){INT64_MIN, INT64_MAX, INT64_MIN};
     for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
         const int64_t left = plan->queries - first;
         const gyre_row_range rows = {batch, 0, first, left < QUERY_TILE ? left : QUERY_TILE};

@@ -235,8 +235,14 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->map.size, file->path);
     const uint64_t size = gyre_load_le(map, SIZE_BYTES);
     if (size > MAX_HEADER_BYTES || size > file->map.size - SIZE_BYTES)
-        return gyre_fail(err, GYRE_EFORMAT, "safetensors: a header of %" PRIu64 " bytes in a file of %zu (%s)", size,
-                         file->map.size, file->path);
+        return map[0] == '{' ? gyre_fail(err, GYRE_EFORMAT,
+                                         "safetensors: the file is JSON text; a model is named by its folder, or by a GGUF "
+                                         "(%s)",
+                                         file->path)
+                             : gyre_fail(err, GYRE_EFORMAT,
+                                         "safetensors: no such file, or a damaged one: it states a header of %" PRIu64
+                                         " bytes and has %zu in all (%s)",
+                                         size, file->map.size, file->path);
     file->data = map + SIZE_BYTES + size;
     file->data_bytes = file->map.size - SIZE_BYTES - size;
     if (size == 0 || map[SIZE_BYTES] != '{')

@@ -259,9 +259,8 @@ static const char *name_of(const gyre_gguf_source *s, const swa_pattern *l, int 
 
 static void set_window(const gyre_gguf_source *s, gyre_layer_group *group, const swa_pattern *l) {
     group->window = l->window;
-    gyre_gguf_note_number(
-        s, group, "window", window_key, GYRE_ORIGIN_FAMILY, (double)l->window,
-        has_trait(s, GYRE_GGUF_CHUNKED) ? "it does not slide: it is a chunk that begins at a multiple of this" : NULL);
+    gyre_gguf_note_number(s, group, "window", window_key, GYRE_ORIGIN_FAMILY, (double)l->window,
+                          has_trait(s, GYRE_GGUF_CHUNKED) ? GYRE_CHUNK_NOTE : NULL);
 }
 
 /* Llama 4's layers without rotation scale their queries by position instead. */

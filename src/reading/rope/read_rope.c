@@ -330,7 +330,8 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
             read_nope_kind(family, root, kind);
         kind->group->window = kind->window;
         if (kind->window > 0)
-            gyre_build_set_number(build, kind->group, "window", kind->window_from.origin, &kind->window_from.place, NULL,
+            gyre_build_set_number(build, kind->group, "window", kind->window_from.origin, &kind->window_from.place,
+                                  strcmp(kind->type, "chunked_attention") == 0 ? GYRE_CHUNK_NOTE : NULL,
                                   (double)kind->window);
     }
     gyre_rope_free_dict(&dict);

@@ -96,6 +96,9 @@ void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layer_group 
 int gyre_rope_read_short_long_mscale(const gyre_rope_source *source, gyre_layer_group *group);
 /* HunYuan: alpha, a fixed NTK-aware base.  out = 1 if family and dict have it. */
 int gyre_rope_read_alpha(const gyre_rope_source *source, gyre_layer_group *group);
+/* out = the key that says how long the texts of training were; NULL if none does.  Qwen's first class says it in seq_length,
+ * from which it counts the steps of its base and its log-n, and serves max_position_embeddings. */
+const char *gyre_rope_trained_length_key(const gyre_rope_source *source);
 /* Qwen's first class (use_dynamic_ntk): beyond the trained length, the base doubles in steps. */
 void gyre_rope_read_qwen_dynamic_ntk(const gyre_rope_source *source, gyre_layer_group *group);
 /* TeleChat3's code, which comes with the model.  out = 1 if family and type are TeleChat3's. */

@@ -31,8 +31,15 @@ static double length_ratio(const gyre_rope_source *source, int64_t length) {
 
 /* -- scalings that are the same in every version -- */
 static void read_default(const gyre_rope_source *source, gyre_layer_group *group) {
+    const char *key = gyre_rope_trained_length_key(source);
     gyre_rope_read_qwen_dynamic_ntk(source, group);
-    set_trained_if_known(source, group);
+    if (!key || key == gyre_rope_length_key(&source->root)) {
+        set_trained_if_known(source, group);
+        return;
+    }
+    const gyre_rope_provenance found = gyre_rope_provenance_of(source, &source->root, key);
+    gyre_rope_set_trained_length(source, group, gyre_rope_read_length(&source->root, key, 0), &found,
+                                 "what the model was trained with, less than it serves");
 }
 
 static void read_linear(const gyre_rope_source *source, gyre_layer_group *group) {

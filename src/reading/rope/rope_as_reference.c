@@ -147,10 +147,11 @@ static const struct {
 
 /* Records L, until a scaling sets another. */
 static void note_trained_length(const gyre_rope_source *source, gyre_layer_group *group) {
-    const char *key = gyre_rope_length_key(&source->root);
+    const char *key = gyre_rope_trained_length_key(source);
+    const int64_t length = key ? gyre_rope_read_length(&source->root, key, source->max_positions) : source->max_positions;
     const gyre_rope_provenance found = {key ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,
                                         key ? gyre_scope_place(&source->root, key) : (gyre_place){NULL, 0, 0}};
-    gyre_rope_set_trained_length(source, group, source->max_positions, &found, NULL);
+    gyre_rope_set_trained_length(source, group, length, &found, NULL);
 }
 
 void gyre_rope_as_reference(const gyre_rope_source *source, gyre_layer_group *group) {

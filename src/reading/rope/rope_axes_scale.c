@@ -165,13 +165,23 @@ static void read_beta(const gyre_rope_source *source, const gyre_scope *scope, c
     note_temperature(source, group, "ministral", &where, &from, &where);
 }
 
-/* Qwen's first class, for sequences longer than it was trained with. */
+/* Qwen's first class, for sequences longer than it was trained with.  Engines with code of their own for it leave it out. */
 static void read_logn(const gyre_rope_source *source, gyre_layer_group *group) {
-    if (!gyre_scope_bool(&source->root, "use_logn_attn", 1) || source->max_positions < 2) return;
-    group->config.query.temperature = GYRE_TEMPERATURE_LOG;
-    group->config.query.reference_length = source->max_positions;
+    const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
+    const char *key = gyre_rope_trained_length_key(source);
+    const int64_t trained = key ? gyre_rope_read_length(&source->root, key, source->max_positions) : source->max_positions;
     const gyre_rope_provenance where = found_or_class(source, &source->root, "use_logn_attn");
-    const gyre_rope_provenance length = found_or_class(source, &source->root, gyre_rope_length_key(&source->root));
+    const gyre_rope_provenance length = found_or_class(source, &source->root, key);
+    if (!gyre_scope_bool(&source->root, "use_logn_attn", 1) || trained < 2) return;
+    if (profile == GYRE_PROFILE_VLLM || profile == GYRE_PROFILE_LLAMA_CPP) {
+        gyre_build_set_field(gyre_rope_build_of(source), group, "query_temperature", GYRE_ORIGIN_DERIVED, &where.place,
+                             profile == GYRE_PROFILE_VLLM ? "vLLM does not scale the queries of this class"
+                                                          : "llama.cpp does not scale the queries of this class",
+                             "none");
+        return;
+    }
+    group->config.query.temperature = GYRE_TEMPERATURE_LOG;
+    group->config.query.reference_length = trained;
     note_temperature(source, group, "log", &where, &length, NULL);
 }
 

@@ -225,8 +225,17 @@ int gyre_rope_read_alpha(const gyre_rope_source *source, gyre_layer_group *group
     return 1;
 }
 
+const char *gyre_rope_trained_length_key(const gyre_rope_source *source) {
+    const char *const own = "seq_length";
+    const int is_qwen = strcmp(source->family->model_type, "qwen") == 0;
+    return is_qwen && gyre_scope_value(&source->root, own) ? own : gyre_rope_length_key(&source->root);
+}
+
 void gyre_rope_read_qwen_dynamic_ntk(const gyre_rope_source *source, gyre_layer_group *group) {
-    const double length = (double)gyre_build_length(gyre_rope_build_of(source)), trained = (double)source->max_positions;
+    const char *key = gyre_rope_trained_length_key(source);
+    const double length = (double)gyre_build_length(gyre_rope_build_of(source));
+    const double trained =
+        key ? (double)gyre_rope_read_length(&source->root, key, source->max_positions) : (double)source->max_positions;
     if (strcmp(source->family->model_type, "qwen") != 0 || !(trained > 0.0) || length <= trained) return;
     if (!gyre_scope_bool(&source->root, "use_dynamic_ntk", 1)) return;
     const gyre_rope_provenance found = {GYRE_ORIGIN_DERIVED, {NULL, 0, 0}};

@@ -1,0 +1,94 @@
+/* view_overlap.c: whether two strided views share memory.
+ *
+ * An element of a view is at low + sum of stride x index, in bytes.  Two views share a byte where
+ *
+ *     low_a + sum a_i x_i + u = low_b + sum b_j y_j + w        u, w: bytes inside an element
+ *
+ * With y counted from the far end all terms stand on one side: sum of stride x count = target, each count from 0 to a last.
+ * Equal strides of both views are one term.  Strides are mostly nested, larger than all that is below them, so the search
+ * has one or two counts to try for each. */
+#include "attention/view_overlap.h"
+
+#include <stdint.h>
+
+enum { MAX_TERMS = 9, MAX_STEPS = 4096 };
+
+typedef struct term {
+    int64_t stride, last;
+} term;
+
+/* Terms by falling stride.  reach[i]: the most that terms i and later make. */
+typedef struct terms {
+    int count;
+    term all[MAX_TERMS];
+    int64_t reach[MAX_TERMS + 1];
+    int64_t steps; /* left to the search */
+} terms;
+
+/* Bytes low .. low + span of a view. */
+typedef struct extent {
+    uintptr_t low;
+    int64_t span;
+} extent;
+
+static extent extent_of(const gyre_cview *view) {
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype);
+    extent out = {(uintptr_t)view->data, size - 1};
+    for (int i = 0; i < 4; i++) {
+        const int64_t reach = view->stride[i] * (view->shape[i] - 1) * size;
+        if (reach < 0) out.low -= (uintptr_t)-reach;
+        out.span += reach < 0 ? -reach : reach;
+    }
+    return out;
+}
+
+static void add_term(terms *t, int64_t stride, int64_t last) {
+    int at = 0;
+    if (stride == 0 || last == 0) return;
+    while (at < t->count && t->all[at].stride > stride)
+        at++;
+    if (at < t->count && t->all[at].stride == stride) {
+        t->all[at].last += last;
+        return;
+    }
+    for (int i = t->count; i > at; i--)
+        t->all[i] = t->all[i - 1];
+    t->all[at] = (term){stride, last};
+    t->count++;
+}
+
+static void add_view(terms *t, const gyre_cview *view) {
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype);
+    for (int i = 0; i < 4; i++)
+        add_term(t, (view->stride[i] < 0 ? -view->stride[i] : view->stride[i]) * size, view->shape[i] - 1);
+    add_term(t, 1, size - 1);
+}
+
+/* out = 1 if terms i and later can make `target`. */
+static int can_make(terms *t, int i, int64_t target) {
+    if (target < 0 || target > t->reach[i] || t->steps-- <= 0) return 0;
+    if (i == t->count || t->all[i].stride == 1) return 1;
+    const int64_t stride = t->all[i].stride, most = target / stride;
+    for (int64_t n = most < t->all[i].last ? most : t->all[i].last; n >= 0 && t->steps > 0; n--) {
+        if (target - n * stride > t->reach[i + 1]) return 0;
+        if (can_make(t, i + 1, target - n * stride)) return 1;
+    }
+    return 0;
+}
+
+static int is_empty(const gyre_cview *view) {
+    return !view->data || view->shape[0] == 0 || view->shape[1] == 0 || view->shape[2] == 0 || view->shape[3] == 0;
+}
+
+int gyre_views_overlap(const gyre_cview *a, const gyre_cview *b) {
+    if (is_empty(a) || is_empty(b)) return 0;
+    const extent of_a = extent_of(a), of_b = extent_of(b);
+    if (of_a.low > of_b.low + (uintptr_t)of_b.span || of_b.low > of_a.low + (uintptr_t)of_a.span) return 0;
+    terms t = {.steps = MAX_STEPS};
+    add_view(&t, a);
+    add_view(&t, b);
+    for (int i = t.count - 1; i >= 0; i--)
+        t.reach[i] = t.reach[i + 1] + t.all[i].stride * t.all[i].last;
+    const int64_t apart = of_b.low >= of_a.low ? (int64_t)(of_b.low - of_a.low) : -(int64_t)(of_a.low - of_b.low);
+    return can_make(&t, 0, apart + of_b.span);
+}
