@@ -109,8 +109,8 @@ static int search_and_print(search_work *w, const cli_output *output) {
     const int status = cli_pool_open(&o->common, &w->pool, &w->exec);
     if (status) return status;
     if (search(w, &err)) return cli_fail_error(&err);
-    if (write && search_write_config(w, &w->found.rescale, write, &err)) return cli_fail_error(&err);
-    w->report->written = write;
+    if (write && search_write_result(w, &w->found.rescale, &err)) return cli_fail_error(&err);
+    w->report->written = write ? w->target.path : NULL;
     return o->common.json ? search_print_json(w->report, output->file) : search_print_table(w->report, output->file);
 }
 
