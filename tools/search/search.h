@@ -18,6 +18,7 @@ typedef struct search_options {
     int64_t budget, windows, held_out, stride;
     uint64_t seed;
     double attention; /* 0 = searched */
+    int force;        /* 1: written even if a method that needs no search is better */
 } search_options;
 
 typedef struct search_work {
