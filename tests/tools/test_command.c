@@ -18,6 +18,11 @@ static void test_subcommands(void **state) {
     assert_string_equal(run("--version")->err, "");
     assert_non_null(strstr(run("--version")->out, "gyre "));
     assert_int_equal(run("--version")->exit, 0);
+    static const char *const versions[] = {"-V", "version"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run(versions[i])->exit, 0);
+        assert_non_null(strstr(run(versions[i])->out, gyre_version()));
+    }
     static const char *const helps[] = {"", "--help", "-h", "help"};
     for (size_t i = 0; i < sizeof helps / sizeof *helps; i++) {
         const outcome *o = run(helps[i]);
@@ -35,15 +40,16 @@ static void test_help_of_eval(void **state) {
         "--text",    "--ids",       "--contexts", "--methods",      "--protocol", "--stride",
         "--windows", "--beta-fast", "--passkey",  "--beta-slow",    "--threads",  "--json",
         "--output",  "--help",      "Example: ",  "by-parts-paper", "gyre eval",  "--length-policy"};
-    static const char *const ways[] = {"eval --help", "help eval", "eval @rope -h", "eval --nonsense=3 --help"};
-    for (size_t w = 0; w < 3; w++) {
+    static const char *const ways[] = {"eval --help", "help eval",   "eval @rope -h",
+                                       "-h eval",     "--help eval", "eval --nonsense=3 --help"};
+    for (size_t w = 0; w < 5; w++) {
         const outcome *o = run(ways[w]);
         assert_int_equal(o->exit, 0);
         assert_string_equal(o->err, "");
         for (size_t i = 0; i < sizeof options / sizeof *options; i++)
             if (!strstr(o->out, options[i])) fail_msg("%s lacks %s", ways[w], options[i]);
     }
-    assert_int_equal(run(ways[3])->exit, 2);
+    assert_int_equal(run(ways[5])->exit, 2);
 }
 
 static void test_wrong_options(void **state) {
@@ -475,9 +481,51 @@ static void test_interrupt(void **state) {
     assert_int_equal(count_entries(in_folder("interrupted")), 0);
 }
 
+/* out = 1 once the file holds the text, 0 if the child ends before. */
+static int wait_for_text(const char *name, const char *text, pid_t child) {
+    static char found[1 << 16];
+    siginfo_t ended = {0};
+    do {
+        FILE *file = fopen(in_folder(name), "r");
+        found[file ? fread(found, 1, sizeof found - 1, file) : 0] = 0;
+        if (file) fclose(file);
+        if (strstr(found, text)) return 1;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
+    return 0;
+}
+
+/* Once something is measured, Ctrl-C keeps it: the table is written, and the exit status is a shell's for Ctrl-C. */
+static void test_interrupt_keeps_results(void **state) {
+    (void)state;
+    outcome o;
+    static char table[1 << 14];
+    static const char *const lines[] = {
+        "eval @rope --text @long --contexts 32,512,1k,2k,4k --methods none,yarn --journal @eval.log -o @eval.txt",
+        "passkey @rope --lengths 300,8k,16k --depths 1 --trials 8 --journal @passkey.log -o @passkey.txt"};
+    static const char *const names[] = {"eval", "passkey"};
+    write_text("long", 1 << 20);
+    for (int i = 0; i < 2; i++) {
+        char log[32], text[32];
+        snprintf(log, sizeof log, "%s.log", names[i]);
+        snprintf(text, sizeof text, "%s.txt", names[i]);
+        const pid_t child = start(lines[i], in_folder(".out"));
+        if (!wait_for_text(log, "\n", child)) fail_msg("%s measured nothing", names[i]);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        assert_int_equal(kill(child, SIGINT), 0);
+        finish(child, &o);
+        if (o.exit != 130) fail_msg("%s: exit %d, signal %d: %s", names[i], o.exit, o.signal, o.err);
+        assert_non_null(strstr(o.err, "stopped: a dash stands for what was not measured; the same command with --resume"));
+        read_whole(in_folder(text), table, sizeof table);
+        assert_non_null(strstr(table, "none"));
+        assert_non_null(strstr(table, "  -"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subcommands),
+        cmocka_unit_test(test_interrupt_keeps_results),
         cmocka_unit_test(test_length_policies),
         cmocka_unit_test(test_help_of_eval),
         cmocka_unit_test(test_wrong_options),

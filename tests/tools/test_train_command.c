@@ -56,7 +56,7 @@ static void interrupted(void **state) {
     wait_for("stopped/optimizer.safetensors");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
-    assert_int_equal(o.exit, 1);
+    assert_int_equal(o.exit, 130);
     assert_non_null(strstr(o.err, "--resume goes on"));
     assert_int_equal(access(in_folder("stopped/optimizer.safetensors"), F_OK), 0);
 }

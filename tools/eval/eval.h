@@ -62,6 +62,7 @@ typedef struct evaluation {
     double *by_position;
     eval_journal journal;
     cli_progress progress;
+    int stopped;     /* 1: Ctrl-C, and cells are missing */
     int64_t planned; /* tokens of the cells up to and including the current one */
 } evaluation;
 

@@ -237,6 +237,19 @@ static int64_t tokens_left(evaluation *e) {
     return all;
 }
 
+/* Ctrl-C: what is not measured yet is marked as missing, and the texts are combined without it. */
+static void mark_missing(evaluation *e, int64_t from) {
+    const int64_t columns = e->options.contexts.count, of_text = e->rows_count * columns;
+    e->stopped = 1;
+    for (int64_t i = from; i < e->input.texts_count * of_text; i++) {
+        eval_cell *c = eval_cell_at(e, i / of_text, i / columns % e->rows_count, i % columns);
+        c->out_of_range = 1;
+        (void)gyre_fail(&c->note, GYRE_EIO, "not measured: the run was stopped (eval)");
+    }
+    for (int64_t i = 0; e->sets > e->input.texts_count && i < of_text; i++)
+        combine_texts(e, i / columns, i % columns);
+}
+
 int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column)) {
     const int64_t columns = e->options.contexts.count, cells = e->sets * e->rows_count * columns;
     gyre_error err = {0, ""};
@@ -247,6 +260,11 @@ int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64
         const int64_t set = i / columns / e->rows_count, row = i / columns % e->rows_count, column = i % columns;
         status = measure_cell(e, set, row, column, &err);
         if (!status && measured) stopped = measured(e, set, row, column);
+        cli_defer_signals(); /* from here on there is something to print */
+        if (cli_interrupted() && i + 1 < cells) {
+            mark_missing(e, i + 1);
+            break;
+        }
     }
     cli_progress_end(&e->progress);
     return status ? cli_fail_error(&err) : stopped;

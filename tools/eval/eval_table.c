@@ -83,7 +83,9 @@ gyre_status eval_table_figures(const evaluation *e, result_table *out, gyre_erro
             fill_row(e, &l, s, r, cells);
     }
     for (int64_t i = 0; i < e->sets * e->rows_count * l.contexts; i++)
-        if (e->cells[i].out_of_range) out->table.note = "-: the encoding ends before that context does";
+        if (e->cells[i].out_of_range)
+            out->table.note =
+                e->stopped ? "-: not measured, the run was stopped" : "-: the encoding ends before that context does";
     return GYRE_OK;
 }
 

@@ -75,8 +75,10 @@ static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre
 
 static gyre_status report_cell(void *ctx, const passkey_cell *cell, gyre_error *err) {
     const reporting *r = ctx;
-    const gyre_status status = passkey_journal_add(r->p, r->row, r->length, cell, err);
-    return status ? status : print_line(r, cell, err);
+    gyre_status status = passkey_journal_add(r->p, r->row, r->length, cell, err);
+    if (!status) status = print_line(r, cell, err);
+    cli_defer_signals(); /* from here on there is something to print */
+    return status || !cli_interrupted() ? status : gyre_fail(err, GYRE_EIO, "stopped (passkey)");
 }
 
 static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
@@ -139,7 +141,12 @@ int passkey_cells_measure(passkey *p) {
             cli_progress_set(&p->progress, done);
         }
     cli_progress_end(&p->progress);
-    return status ? cli_fail_error(&err) : 0;
+    if (status && cli_interrupted())
+        cli_warn("stopped: a dash stands for what was not measured%s (passkey)",
+                 o->run.journal ? "; the same command with --resume goes on from here" : "");
+    else if (status)
+        return cli_fail_error(&err);
+    return 0;
 }
 
 /* -- results -- */
