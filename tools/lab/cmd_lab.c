@@ -229,7 +229,6 @@ static int run(lab *l) {
     if (!status) {
         name_rows(l);
         cli_progress_begin(&l->progress, "gyre lab", NULL, lab_cost_all(l));
-        cli_progress_lines(&l->progress);
         status = work(l, &err);
         cli_progress_end(&l->progress);
     }
