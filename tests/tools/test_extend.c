@@ -509,6 +509,8 @@ static void wrong_use(void **state) {
     assert_fails("extend @llama2 --to 16k --method yarn", 2, "--write");
     assert_fails("extend @llama2 --to 16k --write @out", 2, "--method");
     assert_fails("extend @llama2 --to 16k --methods yarm", 2, "yarm");
+    assert_fails("extend @llama2 --to 16k --methods base:500000", 2, "rope_theta");
+    assert_fails("extend @llama2 --to 16k --methods ntk-past:4", 2, "no config can state it");
     assert_fails("extend @llama2 --to 16k --methods llama3:0", 2, "llama3:0");
     assert_fails("extend @llama2 --to 16k --as pytorch", 2, "--as");
     assert_fails("extend @llama2 --to 16k --layer-type sliding", 2, "all");

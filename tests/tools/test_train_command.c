@@ -100,6 +100,38 @@ static void tokenizer_is_kept(void **state) {
     assert_fails("train --from @worded --text @text --split train -o @mixed", 1, "--split: for models that read bytes");
 }
 
+static void base_and_rotated_channels(void **state) {
+    (void)state;
+    static char config[4096];
+    json_decref(run_json("train " TINY "--tokens 1k --base 500000 --rope-dim 4 --text @text -o @based --json"));
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    assert_ok(gyre_model_open(&model, in_folder("based"), &err));
+    const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(model));
+    assert_true(position->rope.base == 500000);
+    assert_int_equal(position->rope.dim, 4);
+    gyre_model_free(model);
+    assert_fails("train " TINY "--rope-dim 3 --text @text -o @no", 2, "--rope-dim: 3 is no even number");
+    assert_fails("train " TINY "--rope-dim 10 --text @text -o @no", 2, "--rope-dim: 10 is no even number");
+    assert_fails("train " TINY "--encoding alibi --base 100 --text @text -o @no", 2, "--base: alibi does not rotate");
+    assert_fails("train --from @based --base 100 --text @text -o @no", 2, "--from: ");
+    assert_fails("lab --base 100", 2, "--base");
+    assert_fails("lab --text @text --preset smoke --rope-dim 5", 2, "--rope-dim: 5 is no even number");
+    assert_int_equal(
+        exit_of("lab --text @text --preset smoke --encodings nope,rope --base 700 --rope-dim 8 --work @based-lab "
+                "--report @based.html --json"),
+        0);
+    char path[300];
+    snprintf(path, sizeof path, "%s/lab.json", in_folder("based-lab"));
+    read_whole(path, config, sizeof config);
+    assert_non_null(strstr(config, "\"base\": 700"));
+    assert_non_null(strstr(config, "\"rope_dim\": 8"));
+    assert_int_equal(gyre_model_open(&model, in_folder("based-lab/rope-s1"), &err), GYRE_OK);
+    assert_true(gyre_encoding_get_config(gyre_model_get_encoding(model))->rope.base == 700);
+    assert_int_equal(gyre_encoding_get_config(gyre_model_get_encoding(model))->rope.dim, 8);
+    gyre_model_free(model);
+}
+
 static void interrupted(void **state) {
     (void)state;
     outcome o;
@@ -189,9 +221,14 @@ static void bench_counts(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_and_resumed), cmocka_unit_test(tokenizer_is_kept),
-                                       cmocka_unit_test(interrupted),        cmocka_unit_test(every_encoding_trains),
-                                       cmocka_unit_test(fine_tunes),         cmocka_unit_test(wrong_training),
-                                       cmocka_unit_test(wrong_lab),          cmocka_unit_test(bench_counts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_and_resumed),
+                                       cmocka_unit_test(tokenizer_is_kept),
+                                       cmocka_unit_test(base_and_rotated_channels),
+                                       cmocka_unit_test(interrupted),
+                                       cmocka_unit_test(every_encoding_trains),
+                                       cmocka_unit_test(fine_tunes),
+                                       cmocka_unit_test(wrong_training),
+                                       cmocka_unit_test(wrong_lab),
+                                       cmocka_unit_test(bench_counts)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -44,6 +44,8 @@ typedef struct lab_plan {
     int64_t regions;    /* stretches of text, each half the longest context; every context is scored on the same bytes */
     int64_t trials;     /* minimum number of passkeys asked for */
     method_betas betas; /* scaled with the trained length: at a short length, no pair makes 32 revolutions */
+    double base;        /* of the rotations; 0 = 10000 */
+    int64_t rope_dim;   /* channels of a head that rotate; 0 = all */
     method methods[LAB_METHODS];
     int tuned_of[LAB_METHODS]; /* index into tuned: the fine-tuned weights that a method is measured with */
     method tuned[LAB_TUNED];

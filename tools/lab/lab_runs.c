@@ -22,6 +22,8 @@ static json_t *plan_json(const lab *l) {
                   "learning_rate", r->learning_rate, "context", (json_int_t)r->context, "batch", (json_int_t)r->batch,
                   "steps", (json_int_t)r->steps, "width", (json_int_t)r->model.model_dim, "layers",
                   (json_int_t)r->model.layers, "tuning_steps", (json_int_t)l->plan.tune.steps);
+    if (plan && l->plan.base != 0) json_object_set_new(plan, "base", json_real(l->plan.base));
+    if (plan && l->plan.rope_dim) json_object_set_new(plan, "rope_dim", json_integer((json_int_t)l->plan.rope_dim));
     if (plan && l->task) json_object_set_new(plan, "task", json_string(l->task));
     return plan;
 }
@@ -98,6 +100,10 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
     position->head_dim = model->head_dim;
     position->heads = model->heads;
     position->input.dim = model->model_dim;
+    if (encoding->kind == GYRE_KIND_ROPE) {
+        position->rope.base = l->plan.base;
+        position->rope.dim = l->plan.rope_dim;
+    }
     const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
     return status ? gyre_fail(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }

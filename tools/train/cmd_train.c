@@ -33,7 +33,9 @@ enum {
     KEY_SAVE,
     KEY_RESUME,
     KEY_REPLACE,
-    KEY_FROM
+    KEY_FROM,
+    KEY_BASE,
+    KEY_ROPE_DIM
 };
 
 /* The tokenizer of the model that training begins with. */
@@ -70,6 +72,8 @@ static const struct argp_option OPTIONS[] = {
     {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
     {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
     {"hidden", KEY_HIDDEN, "N", 0, "channels inside the MLP (default: 2.75 x width)", 2},
+    {"base", KEY_BASE, "X", 0, "base of the rotation (default: 10000)", 2},
+    {"rope-dim", KEY_ROPE_DIM, "N", 0, "channels of a head that rotate, an even number (default: all)", 2},
     {NULL, 0, NULL, 0, "Fine-tuning:", 3},
     {"from", KEY_FROM, "MODEL", 0, "start with this model's weights, sizes and tokenizer", 3},
     OPTION_METHOD("NAME[:FACTOR]",
@@ -118,6 +122,12 @@ static error_t parse_model_option(int key, char *arg, train_options *o) {
     case KEY_HIDDEN:
         m->mlp_dim = cli_integer("--hidden", arg, 1, 1 << 16);
         break;
+    case KEY_BASE:
+        m->position.rope.base = cli_number("--base", arg, 1.001, 1e18);
+        break;
+    case KEY_ROPE_DIM:
+        m->position.rope.dim = cli_integer("--rope-dim", arg, 2, 1 << 14);
+        break;
     case KEY_CONTEXT:
         o->run.context = cli_integer("--context", arg, 16, 1 << 20);
         break;
@@ -147,8 +157,8 @@ static error_t parse_model_option(int key, char *arg, train_options *o) {
         if (method_option(&o->method, key, arg)) return ARGP_ERR_UNKNOWN;
     }
     o->changes_training = 1;
-    o->changes_model |=
-        key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS || key == KEY_HIDDEN;
+    o->changes_model |= key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS ||
+                        key == KEY_HIDDEN || key == KEY_BASE || key == KEY_ROPE_DIM;
     return 0;
 }
 
@@ -196,6 +206,15 @@ static const char DOC[] =
     "  gyre train --text book.txt --encoding rope --context 256 -o runs/rope\n"
     "  gyre eval runs/rope --text book.txt --contexts 256,512,1k --methods none,ntk,yarn\n";
 
+static void check_rotation(const train_options *o, const gyre_config *position) {
+    const struct gyre_rope_config *rope = &position->rope;
+    if ((rope->base != 0 || rope->dim) && o->encoding.kind != GYRE_KIND_ROPE)
+        cli_usage_error("%s: %s does not rotate", rope->dim ? "--rope-dim" : "--base", o->encoding.name);
+    if (rope->dim % 2 || rope->dim > position->head_dim)
+        cli_usage_error("--rope-dim: %lld is no even number of a head's %lld channels", (long long)rope->dim,
+                        (long long)position->head_dim);
+}
+
 static void finish_options(train_options *o) {
     gyre_train_options *r = &o->run;
     if (!o->common.output) cli_usage_error("-o: the folder to write is missing");
@@ -216,6 +235,7 @@ static void finish_options(train_options *o) {
     position->head_dim = r->model.head_dim;
     position->heads = r->model.heads;
     position->input.dim = r->model.model_dim;
+    check_rotation(o, position);
     if (variant_config(&o->encoding, r->context, r->context, &o->method.betas, position))
         cli_usage_error("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
                         o->encoding.name);
