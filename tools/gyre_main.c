@@ -49,7 +49,8 @@ static int print_help(void) {
         printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
     printf("\n`gyre help SUBCOMMAND` prints its options, `gyre version` the version.\n"
            "Exit status: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C; for diff, 3 different, 4 refused.\n"
-           "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,yarn\n");
+           "Example: gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods "
+           "none,linear,ntk,yarn\n");
     return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
 }
 

@@ -482,6 +482,45 @@ static void test_interrupt(void **state) {
     assert_int_equal(count_entries(in_folder("interrupted")), 0);
 }
 
+static void copy_program(const char *to) {
+    static char bytes[1 << 16];
+    FILE *in = fopen(GYRE_COMMAND, "rb"), *out = fopen(to, "wb");
+    assert_true(in && out);
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, n, out), n);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(to, 0755), 0);
+}
+
+/* The examples name models/rope.  They work from any folder, and an installed command has its own models, beside it. */
+static void test_bundled_models(void **state) {
+    (void)state;
+    static const char *const folders[] = {"prefix", "prefix/bin", "prefix/share", "prefix/share/gyre",
+                                          "prefix/share/gyre/models"};
+    static const char *const names[] = {"rope", "models/rope"};
+    char line[512], here[512];
+    assert_non_null(getcwd(here, sizeof here));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(mkdir(in_folder(folders[i]), 0777), 0);
+    write_model("prefix/share/gyre/models/rope", GYRE_KIND_ROPE);
+    copy_program(in_folder("prefix/bin/gyre"));
+    assert_int_equal(chdir(in_folder("nothing")), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "explain %s --json", names[i]);
+        json_t *root = run_json(line);
+        assert_non_null(strstr(test_string(root, "path"), "models/rope"));
+        json_decref(root);
+        snprintf(line, sizeof line, "%s eval %s --text %s --contexts %d > %s", in_folder("prefix/bin/gyre"), names[i],
+                 in_folder("text"), TRAINED, in_folder("installed.txt"));
+        assert_int_equal(system(line), 0);
+        read_whole(in_folder("installed.txt"), line, sizeof line);
+        assert_non_null(strstr(line, "prefix/bin/../share/gyre/models/rope: rope"));
+    }
+    assert_int_equal(chdir(here), 0);
+    assert_fails("explain models/nothing-of-that-name", 1, "models/nothing-of-that-name");
+}
+
 /* out = 1 once the file holds the text, 0 if the child ends before. */
 static int wait_for_text(const char *name, const char *text, pid_t child) {
     static char found[1 << 16];
@@ -527,6 +566,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subcommands),
         cmocka_unit_test(test_interrupt_keeps_results),
+        cmocka_unit_test(test_bundled_models),
         cmocka_unit_test(test_length_policies),
         cmocka_unit_test(test_help_of_eval),
         cmocka_unit_test(test_wrong_options),

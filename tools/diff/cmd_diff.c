@@ -1,5 +1,6 @@
 /* cmd_diff.c: gyre diff: compares two readings: of one model by two programs, or of two models. */
 #include "tools/cli/cli.h"
+#include "tools/common/bundled_models.h"
 #include "tools/diff/diff_compare.h"
 #include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
@@ -31,7 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (o->path[1]) cli_usage_error("%s: two models at most", arg);
-        o->path[o->path[0] ? 1 : 0] = arg;
+        o->path[o->path[0] ? 1 : 0] = bundled_model_find(arg);
         return 0;
     default:
         return reading_option(&o->reading, key, arg);

@@ -1,5 +1,6 @@
 /* cmd_extend.c: gyre extend: what each way to stretch a model's context needs and does, and writing one. */
 #include "tools/cli/cli.h"
+#include "tools/common/bundled_models.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
 #include "tools/options/method_options.h"
@@ -50,7 +51,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = text;
+        o->path = bundled_model_find(text);
         return 0;
     case METHOD_KEY_LIST:
         o->methods = text;

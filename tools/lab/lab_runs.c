@@ -1,4 +1,5 @@
 /* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
+#include "tools/common/bundled_models.h"
 #include "tools/lab/lab.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
@@ -172,7 +173,7 @@ gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **ou
         gyre_encoding_free(made);
         return status;
     }
-    char path[LAB_PATH];
-    const gyre_status status = lab_bundled_path(name, path, err);
+    char path[BUNDLED_PATH];
+    const gyre_status status = bundled_model_path(name, path, err);
     return status ? status : gyre_model_open_to_train(out, path, err);
 }

@@ -39,7 +39,7 @@ static const char documentation[] =
     "of the factors found are measured on the held-out ones. The verdict names the best. Factors that lose there to a "
     "method "
     "that needs no search are not written, and the exit status is then 1.\n"
-    "Example: gyre search models/rope --text README.md --to 1k --budget 100 --write found.json";
+    "Example: gyre search models/rope --text /usr/share/common-licenses/GPL-3 --to 1k --budget 100 --write found.json";
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     search_options *o = state->input;
