@@ -482,6 +482,33 @@ static void test_interrupt(void **state) {
     assert_int_equal(count_entries(in_folder("interrupted")), 0);
 }
 
+/* The words for a length of context mean the same everywhere, whichever of them a command's help shows. */
+static void test_words_for_lengths(void **state) {
+    (void)state;
+    static const char *const words[] = {"--contexts", "--context", "--lengths", "--length", "--to"};
+    char line[256];
+    for (int i = 0; i < 5; i++) {
+        snprintf(line, sizeof line, "eval @rope --text @text %s 32,64 --windows 2 --json", words[i]);
+        json_t *root = run_json(line);
+        assert_int_equal(json_array_size(json_object_get(root, "results")), 2);
+        json_decref(root);
+        snprintf(line, sizeof line, "passkey @rope %s 320 --depths 1 --trials 1 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "explain @rope %s 777 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "extend @rope %s 64 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "generate @rope --prompt a --tokens 2 %s 64 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "eval @rope --text @text %s", words[i]);
+        snprintf(line + 128, sizeof line - 128, "%s: its value LIST is missing", words[i]);
+        assert_fails(line, 2, line + 128);
+    }
+    assert_non_null(strstr(run("eval --help")->out, "--contexts"));
+    assert_null(strstr(run("eval --help")->out, "--lengths"));
+    assert_fails("convert @rope --to 64 -o @converted", 2, "--to"); /* a format */
+}
+
 static void copy_program(const char *to) {
     static char bytes[1 << 16];
     FILE *in = fopen(GYRE_COMMAND, "rb"), *out = fopen(to, "wb");
@@ -567,6 +594,7 @@ int main(void) {
         cmocka_unit_test(test_subcommands),
         cmocka_unit_test(test_interrupt_keeps_results),
         cmocka_unit_test(test_bundled_models),
+        cmocka_unit_test(test_words_for_lengths),
         cmocka_unit_test(test_length_policies),
         cmocka_unit_test(test_help_of_eval),
         cmocka_unit_test(test_wrong_options),
