@@ -8,7 +8,7 @@ target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConf
 # Where the bundled checkpoints are: in the source tree for a build that was not installed; for an installed command, share/
 # as seen from its own folder.  Nothing here depends on the prefix, so a new prefix compiles nothing anew.
 file(RELATIVE_PATH models_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/gyre/models)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/lab/lab_bundled.c PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS
     "GYRE_MODELS_SOURCE=\"${PROJECT_SOURCE_DIR}/models\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)

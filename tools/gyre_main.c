@@ -47,15 +47,16 @@ static int print_help(void) {
            "compared.\n\n");
     for (int i = 0; i < SUBCOMMANDS; i++)
         printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
-    printf("\n`gyre help SUBCOMMAND` prints its options, `gyre --version` the version.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong usage; for diff, 3 different.\n"
-           "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,yarn\n");
+    printf("\n`gyre help SUBCOMMAND` prints its options, `gyre version` the version.\n"
+           "Exit status: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C; for diff, 3 different, 4 refused.\n"
+           "Example: gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods "
+           "none,linear,ntk,yarn\n");
     return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
 }
 
 static int run(const subcommand *command, int argc, char **argv) {
     argv[0] = (char *)command->title;
-    return command->run(argc, argv);
+    return cli_exit_status(command->run(argc, argv));
 }
 
 static int help(int argc, char **argv) {
@@ -66,14 +67,21 @@ static int help(int argc, char **argv) {
     return run(command, 2, arguments);
 }
 
+static int is_one_of(const char *word, const char *const *names, int count) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(word, names[i]) == 0) return 1;
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    static const char *const helps[] = {"help", "--help", "-h"}, *const versions[] = {"version", "--version", "-V"};
     cli_install_signal_handlers();
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
-    if (strcmp(argv[1], "--version") == 0) {
+    if (argc < 2) return print_help();
+    if (is_one_of(argv[1], helps, 3)) return help(argc - 1, argv + 1);
+    if (is_one_of(argv[1], versions, 3)) {
         printf("gyre %s\n", gyre_version());
         return fflush(stdout) ? cli_fail("standard output: %s (version)", strerror(errno)) : 0;
     }
-    if (strcmp(argv[1], "help") == 0) return help(argc - 1, argv + 1);
     if (argv[1][0] == '-') cli_usage_error("%s: no such option", argv[1]);
     const subcommand *command = find(argv[1]);
     if (!command) unknown(argv[1]);

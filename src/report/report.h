@@ -61,7 +61,8 @@ typedef struct gyre_report_column {
     const char *unit;              /* printed after each number, "%"; NULL = none */
     int decimals;                  /* digits after the point, 0 .. 17; from 1e6 on as 1.23e+06 */
     gyre_report_align align;       /* AUTO: the first column left, the others right */
-    gyre_report_emphasis emphasis; /* numbers to emphasise in each group of rows: all that print like the best */
+    gyre_report_emphasis emphasis; /* numbers to emphasise in each group of rows: all that print like the
+                                      best; none if a highest is 0 */
 } gyre_report_column;
 
 typedef struct gyre_report_table {

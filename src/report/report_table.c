@@ -87,6 +87,7 @@ static int is_best(const gyre_report_table *t, int64_t row, int64_t c) {
             best = cell;
     }
     char own[64], other[64];
+    if (column->emphasis == GYRE_REPORT_EMPHASIS_HIGHEST && best->value <= 0) return 0; /* nobody succeeded */
     return numbers > 1 && strcmp(cell_text(column, cell_at(t, row, c), own), cell_text(column, best, other)) == 0;
 }
 

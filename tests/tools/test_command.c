@@ -18,6 +18,11 @@ static void test_subcommands(void **state) {
     assert_string_equal(run("--version")->err, "");
     assert_non_null(strstr(run("--version")->out, "gyre "));
     assert_int_equal(run("--version")->exit, 0);
+    static const char *const versions[] = {"-V", "version"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run(versions[i])->exit, 0);
+        assert_non_null(strstr(run(versions[i])->out, gyre_version()));
+    }
     static const char *const helps[] = {"", "--help", "-h", "help"};
     for (size_t i = 0; i < sizeof helps / sizeof *helps; i++) {
         const outcome *o = run(helps[i]);
@@ -35,15 +40,16 @@ static void test_help_of_eval(void **state) {
         "--text",    "--ids",       "--contexts", "--methods",      "--protocol", "--stride",
         "--windows", "--beta-fast", "--passkey",  "--beta-slow",    "--threads",  "--json",
         "--output",  "--help",      "Example: ",  "by-parts-paper", "gyre eval",  "--length-policy"};
-    static const char *const ways[] = {"eval --help", "help eval", "eval @rope -h", "eval --nonsense=3 --help"};
-    for (size_t w = 0; w < 3; w++) {
+    static const char *const ways[] = {"eval --help", "help eval",   "eval @rope -h",
+                                       "-h eval",     "--help eval", "eval --nonsense=3 --help"};
+    for (size_t w = 0; w < 5; w++) {
         const outcome *o = run(ways[w]);
         assert_int_equal(o->exit, 0);
         assert_string_equal(o->err, "");
         for (size_t i = 0; i < sizeof options / sizeof *options; i++)
             if (!strstr(o->out, options[i])) fail_msg("%s lacks %s", ways[w], options[i]);
     }
-    assert_int_equal(run(ways[3])->exit, 2);
+    assert_int_equal(run(ways[5])->exit, 2);
 }
 
 static void test_wrong_options(void **state) {
@@ -100,8 +106,9 @@ static void test_wrong_contexts(void **state) {
 
 static void test_wrong_methods(void **state) {
     (void)state;
-    assert_fails("eval @rope --text @text --methods yarm", 2,
-                 "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, dynamic-yarn, rerope");
+    assert_fails(
+        "eval @rope --text @text --methods yarm", 2,
+        "none, linear, ntk, ntk-past, base, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, dynamic-yarn, rerope");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
@@ -475,9 +482,119 @@ static void test_interrupt(void **state) {
     assert_int_equal(count_entries(in_folder("interrupted")), 0);
 }
 
+/* The words for a length of context mean the same everywhere, whichever of them a command's help shows. */
+static void test_words_for_lengths(void **state) {
+    (void)state;
+    static const char *const words[] = {"--contexts", "--context", "--lengths", "--length", "--to"};
+    char line[256];
+    for (int i = 0; i < 5; i++) {
+        snprintf(line, sizeof line, "eval @rope --text @text %s 32,64 --windows 2 --json", words[i]);
+        json_t *root = run_json(line);
+        assert_int_equal(json_array_size(json_object_get(root, "results")), 2);
+        json_decref(root);
+        snprintf(line, sizeof line, "passkey @rope %s 320 --depths 1 --trials 1 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "explain @rope %s 777 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "extend @rope %s 64 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "generate @rope --prompt a --tokens 2 %s 64 --json", words[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "eval @rope --text @text %s", words[i]);
+        snprintf(line + 128, sizeof line - 128, "%s: its value LIST is missing", words[i]);
+        assert_fails(line, 2, line + 128);
+    }
+    assert_non_null(strstr(run("eval --help")->out, "--contexts"));
+    assert_null(strstr(run("eval --help")->out, "--lengths"));
+    assert_fails("convert @rope --to 64 -o @converted", 2, "--to"); /* a format */
+}
+
+static void copy_program(const char *to) {
+    static char bytes[1 << 16];
+    FILE *in = fopen(GYRE_COMMAND, "rb"), *out = fopen(to, "wb");
+    assert_true(in && out);
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, n, out), n);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(to, 0755), 0);
+}
+
+/* The examples name models/rope.  They work from any folder, and an installed command has its own models, beside it. */
+static void test_bundled_models(void **state) {
+    (void)state;
+    static const char *const folders[] = {"prefix", "prefix/bin", "prefix/share", "prefix/share/gyre",
+                                          "prefix/share/gyre/models"};
+    static const char *const names[] = {"rope", "models/rope"};
+    char line[512], here[512];
+    assert_non_null(getcwd(here, sizeof here));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(mkdir(in_folder(folders[i]), 0777), 0);
+    write_model("prefix/share/gyre/models/rope", GYRE_KIND_ROPE);
+    copy_program(in_folder("prefix/bin/gyre"));
+    assert_int_equal(chdir(in_folder("nothing")), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "explain %s --json", names[i]);
+        json_t *root = run_json(line);
+        assert_non_null(strstr(test_string(root, "path"), "models/rope"));
+        json_decref(root);
+        snprintf(line, sizeof line, "%s eval %s --text %s --contexts %d > %s", in_folder("prefix/bin/gyre"), names[i],
+                 in_folder("text"), TRAINED, in_folder("installed.txt"));
+        assert_int_equal(system(line), 0);
+        read_whole(in_folder("installed.txt"), line, sizeof line);
+        assert_non_null(strstr(line, "prefix/bin/../share/gyre/models/rope: rope"));
+    }
+    assert_int_equal(chdir(here), 0);
+    assert_fails("explain models/nothing-of-that-name", 1, "models/nothing-of-that-name");
+}
+
+/* out = 1 once the file holds the text, 0 if the child ends before. */
+static int wait_for_text(const char *name, const char *text, pid_t child) {
+    static char found[1 << 16];
+    siginfo_t ended = {0};
+    do {
+        FILE *file = fopen(in_folder(name), "r");
+        found[file ? fread(found, 1, sizeof found - 1, file) : 0] = 0;
+        if (file) fclose(file);
+        if (strstr(found, text)) return 1;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
+    return 0;
+}
+
+/* Once something is measured, Ctrl-C keeps it: the table is written, and the exit status is a shell's for Ctrl-C. */
+static void test_interrupt_keeps_results(void **state) {
+    (void)state;
+    outcome o;
+    static char table[1 << 14];
+    static const char *const lines[] = {
+        "eval @rope --text @long --contexts 32,512,1k,2k,4k --methods none,yarn --journal @eval.log -o @eval.txt",
+        "passkey @rope --lengths 300,8k,16k --depths 1 --trials 8 --journal @passkey.log -o @passkey.txt"};
+    static const char *const names[] = {"eval", "passkey"};
+    write_text("long", 1 << 20);
+    for (int i = 0; i < 2; i++) {
+        char log[32], text[32];
+        snprintf(log, sizeof log, "%s.log", names[i]);
+        snprintf(text, sizeof text, "%s.txt", names[i]);
+        const pid_t child = start(lines[i], in_folder(".out"));
+        if (!wait_for_text(log, "\n", child)) fail_msg("%s measured nothing", names[i]);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        assert_int_equal(kill(child, SIGINT), 0);
+        finish(child, &o);
+        if (o.exit != 130) fail_msg("%s: exit %d, signal %d: %s", names[i], o.exit, o.signal, o.err);
+        assert_non_null(strstr(o.err, "stopped: a dash stands for what was not measured; the same command with --resume"));
+        read_whole(in_folder(text), table, sizeof table);
+        assert_non_null(strstr(table, "none"));
+        assert_non_null(strstr(table, "  -"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subcommands),
+        cmocka_unit_test(test_interrupt_keeps_results),
+        cmocka_unit_test(test_bundled_models),
+        cmocka_unit_test(test_words_for_lengths),
         cmocka_unit_test(test_length_policies),
         cmocka_unit_test(test_help_of_eval),
         cmocka_unit_test(test_wrong_options),

@@ -4,7 +4,7 @@
 #include "tools/diff/diff_compare.h"
 #include <math.h>
 
-enum { SAME = 0, FAILED = 1, USAGE = 2, DIFFERENT = 3 };
+enum { SAME = 0, FAILED = 1, USAGE = 2, DIFFERENT = 3, REFUSED = 4 };
 
 /* The settings of a llama of 128 channels a head, and more of them. */
 static void write_llama(const char *name, const char *more) {
@@ -470,17 +470,17 @@ static void test_refusals(void **state) {
     write_llama("named.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
                               " \"rope_scaling\": {\"rope_type\": \"proportional\", \"partial_rotary_factor\": 0.5}");
     /* transformers 4 never knew "proportional". */
-    json_t *root = compare("diff @named.json --as hf-5 --with hf-4.43 --json", DIFFERENT);
+    json_t *root = compare("diff @named.json --as hf-5 --with hf-4.43 --json", REFUSED);
     assert_non_null(strstr(test_string(root, "verdict"), "hf-4.43 refuses this config: "));
     json_decref(root);
     /* A scaling without a type is none to transformers; vLLM raises an error. */
-    root = compare("diff @untyped.json --with vllm --json", DIFFERENT);
+    root = compare("diff @untyped.json --with vllm --json", REFUSED);
     assert_non_null(strstr(test_string(root, "verdict"), "vllm refuses this config: "));
     assert_true(json_is_null(json_object_get(json_object_get(root, "a"), "refused")));
     assert_non_null(strstr(test_string(json_object_get(root, "b"), "refused"), "type"));
     json_decref(root);
     const outcome *o = run("diff @untyped.json --as vllm --with hf-5");
-    assert_int_equal(o->exit, DIFFERENT);
+    assert_int_equal(o->exit, REFUSED);
     assert_non_null(strstr(o->out, "vllm refuses this config: "));
     write_llama("unknown.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
                                 " \"rope_scaling\": {\"rope_type\": \"ntk-by-tea-leaves\", \"factor\": 2.0}");

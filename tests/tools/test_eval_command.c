@@ -547,6 +547,40 @@ static void reads_through_a_tokenizer(void **state) {
     assert_fails("eval @pieces --tokenizer @words --text @text", 1, "tokenizer: ");
 }
 
+/* The interval by default, from the losses of the windows, with Student's t of a table. */
+static void interval_of_the_windows(void **state) {
+    (void)state;
+    enum { WINDOWS = 8 };
+    const double t7 = 2.364624;
+    gyre_model *model = NULL;
+    gyre_text text;
+    gyre_error err = {0, ""};
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
+    gyre_eval_result r;
+    double nats[WINDOWS], squares = 0;
+    const char *path = in_folder("text");
+    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
+    o.context = 64;
+    o.windows = WINDOWS;
+    o.by_window = nats;
+    assert_ok(gyre_evaluate(model, gyre_model_get_encoding(model), &text, &o, &r, NULL, &err));
+    for (int w = 0; w < WINDOWS; w++)
+        squares += (nats[w] - r.nats) * (nats[w] - r.nats);
+    const double half = t7 * sqrt(squares / (WINDOWS - 1) / WINDOWS);
+    json_t *root = run_json("eval @rope --text @text --contexts 64 --windows 8 --json");
+    const json_t *interval = json_object_get(json_array_get(results_of(root), 0), "perplexity_interval");
+    test_close(log(json_number_value(json_array_get(interval, 0))), r.nats - half, 1e-3 * half, "low");
+    test_close(log(json_number_value(json_array_get(interval, 1))), r.nats + half, 1e-3 * half, "high");
+    json_decref(root);
+    root = run_json("eval @rope --text @text --contexts 64 --windows 2 --json"); /* two windows say too little */
+    assert_true(json_is_null(json_object_get(json_array_get(results_of(root), 0), "perplexity_interval")));
+    json_decref(root);
+    assert_contains(run("eval @rope --text @text --contexts 64 --windows 8")->out, "perplexity, 95 % interval");
+    gyre_text_free(&text);
+    gyre_model_free(model);
+}
+
 static void without_a_tokenizer(void **state) {
     (void)state;
     write_model_of("words512", 512);
@@ -579,6 +613,7 @@ int main(void) {
         cmocka_unit_test(one_json_line_per_figure),
         cmocka_unit_test(cards),
         cmocka_unit_test(pages),
+        cmocka_unit_test(interval_of_the_windows),
         cmocka_unit_test(without_a_tokenizer),
         cmocka_unit_test(reads_through_a_tokenizer),
     };

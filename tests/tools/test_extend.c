@@ -193,8 +193,8 @@ static void config_can_be_extended_twice(void **state) {
     put_config("still", "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
                         "\"rope_parameters\": {\"rope_type\": \"proportional\", \"rope_theta\": 10000.0, "
                         "\"partial_rotary_factor\": 0.25}}");
-    json_decref(run_json("extend @still --to 16k --method linear --write @once --json"));
-    json_t *root = run_json("extend @once --to 32k --json --methods linear");
+    json_decref(run_json("extend @still --to 16k --method linear --write @once.json --json"));
+    json_t *root = run_json("extend @once.json --to 32k --json --methods linear");
     assert_int_equal(test_integer(root, "trained_length"), 4096);
     assert_string_equal(test_string(root, "scaling"), "proportional");
     assert_true(test_number(row_of(root, "linear"), "factor") == 8);
@@ -292,11 +292,11 @@ static void written_changes_are_reported(void **state) {
 
 static void explicit_factor(void **state) {
     (void)state;
-    json_t *root = run_json("extend @llama2 --to 10000 --method linear:8 --write @out --json");
+    json_t *root = run_json("extend @llama2 --to 10000 --method linear:8 --write @out.json --json");
     assert_string_equal(test_string(root, "method"), "linear:8");
     assert_int_equal(json_array_size(json_object_get(root, "changes")), 3); /* the length, the type, the factor */
     json_decref(root);
-    root = json_load_file(in_folder("out"), 0, NULL);
+    root = json_load_file(in_folder("out.json"), 0, NULL);
     assert_int_equal(test_integer(root, "max_position_embeddings"), 10000);
     assert_true(test_number(json_object_get(root, "rope_scaling"), "factor") == 8);
     json_decref(root);
@@ -305,6 +305,22 @@ static void explicit_factor(void **state) {
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->err, "reaches 32768 tokens of the 65536"));
     assert_string_equal(run("extend @llama2 --to 64k --method yarn:16 --write @short.json")->err, "");
+}
+
+/* A name that is no file's means a folder, with or without the slash, and it is made. */
+static void missing_folder_is_made(void **state) {
+    (void)state;
+    static const char *const names[] = {"made", "with-slash/"};
+    for (int i = 0; i < 2; i++) {
+        char line[128], file[64];
+        snprintf(line, sizeof line, "extend @llama2 --to 16k --method yarn --write @%s", names[i]);
+        snprintf(file, sizeof file, "%s%sconfig.json", names[i], i ? "" : "/");
+        const outcome *o = run(line);
+        if (o->exit) fail_msg("%s", o->err);
+        json_t *root = json_load_file(in_folder(file), 0, NULL);
+        assert_int_equal(test_integer(root, "max_position_embeddings"), 16384);
+        json_decref(root);
+    }
 }
 
 /* -- GGUF -- */
@@ -493,6 +509,8 @@ static void wrong_use(void **state) {
     assert_fails("extend @llama2 --to 16k --method yarn", 2, "--write");
     assert_fails("extend @llama2 --to 16k --write @out", 2, "--method");
     assert_fails("extend @llama2 --to 16k --methods yarm", 2, "yarm");
+    assert_fails("extend @llama2 --to 16k --methods base:500000", 2, "rope_theta");
+    assert_fails("extend @llama2 --to 16k --methods ntk-past:4", 2, "no config can state it");
     assert_fails("extend @llama2 --to 16k --methods llama3:0", 2, "llama3:0");
     assert_fails("extend @llama2 --to 16k --as pytorch", 2, "--as");
     assert_fails("extend @llama2 --to 16k --layer-type sliding", 2, "all");
@@ -518,6 +536,7 @@ int main(void) {
                                        cmocka_unit_test(far_pairs_are_counted_by_their_angles),
                                        cmocka_unit_test(window_wider_than_the_context_is_no_limit),
                                        cmocka_unit_test(table_output),
+                                       cmocka_unit_test(missing_folder_is_made),
                                        cmocka_unit_test(written_changes_are_reported),
                                        cmocka_unit_test(explicit_factor),
                                        cmocka_unit_test(gguf_tensors_are_preserved),

@@ -125,7 +125,7 @@ static void rows_at_once(void **state) {
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     read_whole(in_folder("rows"), o.out, sizeof o.out);
-    assert_int_equal(o.exit, 1);
+    assert_int_equal(o.exit, 130);
     assert_non_null(strstr(o.out, "encoding  ")); /* the head comes first */
     assert_true(strstr(o.out, "encoding  ") < strstr(o.out, "\nnope "));
     assert_null(strstr(o.out, "fine-tuned"));
@@ -147,7 +147,7 @@ static void json_when_stopped(void **state) {
     if (!wait_for_text(in_folder(".err"), " left\n", child)) fail_msg("no progress before the end");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
-    assert_int_equal(o.exit, 1);
+    assert_int_equal(o.exit, 130);
     json_t *root = json_load_file(in_folder("rows.json"), 0, NULL);
     assert_non_null(root);
     const json_t *stopped = json_object_get(root, "stopped");

@@ -131,7 +131,7 @@ static void interrupted(void **state) {
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
-    assert_int_equal(o.exit, 1);
+    assert_int_equal(o.exit, 130);
     assert_non_null(strstr(o.err, "stopped: the same command goes on"));
     assert_int_equal(stat(in_folder("cut.html"), &is), -1);
     assert_int_equal(stat(in_folder("cut/copy-nope-s1/optimizer.safetensors"), &is), 0);

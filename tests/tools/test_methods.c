@@ -43,6 +43,32 @@ static void assert_close(double got, double expected) {
     if (!(fabs(got - expected) <= 1e-12 * fabs(expected))) fail_msg("%.17g, expected %.17g", got, expected);
 }
 
+/* ntk-past:4 is the model as trained up to its length and ntk:4 past it; base:500000 is another base at every context. */
+static void test_methods_that_need_a_number(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    double f[PAIRS], attention;
+    static const int64_t contexts[] = {64, TRAINED, TRAINED + 1, 8 * TRAINED};
+    for (int c = 0; c < 4; c++) {
+        frequencies("ntk-past:4", &base, contexts[c], f, &attention);
+        const double scaled = contexts[c] > TRAINED ? base_of_model * pow(4, (double)DIM / (DIM - 2)) : base_of_model;
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(f[i], theta(scaled, i));
+        assert_close(attention, 1);
+        frequencies("base:500000", &base, contexts[c], f, &attention);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(f[i], theta(500000, i));
+        assert_close(attention, 1);
+    }
+    method m;
+    gyre_error err = {0, ""};
+    assert_int_equal(method_parse("base", &m, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "base:500000"));
+    assert_int_equal(method_parse("ntk-past", &m, &err), GYRE_EINVAL);
+    assert_int_equal(method_parse("base:0.5", &m, &err), GYRE_EINVAL);
+    assert_int_equal(method_parse("base:500000+logn", &m, &err), GYRE_OK);
+}
+
 static void test_names(void **state) {
     (void)state;
     static const struct {
@@ -428,6 +454,7 @@ static void test_ntk_mixed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_methods_that_need_a_number),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_wrong_names),
         cmocka_unit_test(test_lists),

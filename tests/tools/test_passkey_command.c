@@ -364,6 +364,45 @@ static void test_json(void **state) {
     json_decref(root);
 }
 
+/* A random model fails at its trained length, so nothing can be said about methods. */
+static void test_verdict(void **state) {
+    (void)state;
+    gyre_model_config config = gyre_model_config_default();
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    config.model_dim = config.mlp_dim = 32;
+    config.layers = 1;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 16;
+    config.position.kind = GYRE_KIND_ROPE;
+    config.position.trained_length = 320;
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("unfit"), GYRE_DTYPE_F32, &err))
+        fail_msg("%s", err.text);
+    gyre_model_free(model);
+    const char *says = "The model finds 0% of the keys at 320 tokens, within its trained length of 320.";
+    outcome *o = run("passkey @unfit --lengths 300,320,640 --depths 2 --trials 1 --methods none,yarn");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, says));
+    json_t *root = run_json("passkey @unfit --lengths 320 --depths 2 --trials 1 --json");
+    assert_non_null(strstr(test_string(root, "verdict"), says));
+    json_decref(root);
+    o = run("passkey @unfit --lengths 640 --depths 2 --trials 1");
+    assert_non_null(strstr(o->out, "no length within its trained length of 320 was measured"));
+    /* The model's own first letter made the right answer: no verdict. */
+    static const char grid[] = "passkey " GYRE_TEST_DATA "/../models/rope --lengths 256 --depths 1 --trials 1 --json "
+                               "--needle K{key} --question ? --answer-tokens 8 --match contains --answer";
+    char line[512];
+    snprintf(line, sizeof line, "%s xyz", grid);
+    root = run_json(line);
+    assert_non_null(test_string(root, "verdict"));
+    const char *said = test_string(json_array_get(json_object_get(cell_of(root, 0), "trials"), 0), "said");
+    snprintf(line, sizeof line, "%s %c", grid, said[strcspn(said, "abcdefghijklmnopqrstuvwxyz")]);
+    json_decref(root);
+    root = run_json(line);
+    assert_true(json_is_null(json_object_get(root, "verdict")));
+    json_decref(root);
+}
+
 /* The model's own words are made the right answer: at the beginning it counts; in the middle only where that is allowed. */
 static void test_right_answers(void **state) {
     (void)state;
@@ -519,6 +558,7 @@ int main(void) {
                                        cmocka_unit_test(test_encoding_with_a_maximum_position),
                                        cmocka_unit_test(test_errors),
                                        cmocka_unit_test(test_no_tokenizer),
+                                       cmocka_unit_test(test_verdict),
                                        cmocka_unit_test(test_json),
                                        cmocka_unit_test(test_right_answers),
                                        cmocka_unit_test(test_threads),

@@ -104,6 +104,28 @@ static void table_text(void **state) {
     free(text);
 }
 
+/* 0 % is nobody's success: a column in which nothing was found has no best. */
+static void highest_of_zero_is_not_emphasised(void **state) {
+    (void)state;
+    const gyre_report_column two[] = {columns[0], columns[3]};
+    const gyre_report_cell cells[] = {gyre_report_cell_text("none"), gyre_report_cell_number(0),
+                                      gyre_report_cell_text("yarn"), gyre_report_cell_number(0)};
+    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
+    table.columns = two;
+    table.columns_count = 2;
+    table.cells = cells;
+    table.rows = 2;
+    char *text = print_table(&table, 1);
+    assert_null(strstr(text, "\033[1m0%"));
+    free(text);
+    const gyre_report_cell one[] = {cells[0], gyre_report_cell_number(1), cells[2], cells[3]};
+    table.cells = one;
+    text = print_table(&table, 1);
+    assert_non_null(strstr(text, "\033[1m"));
+    assert_non_null(strstr(text, "1%"));
+    free(text);
+}
+
 static void table_alignment(void **state) {
     (void)state;
     const gyre_report_column three[] = {{"l", NULL, NULL, 0, GYRE_REPORT_ALIGN_RIGHT, GYRE_REPORT_EMPHASIS_NONE},
@@ -437,13 +459,21 @@ static void write_keeps_old(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_text),         cmocka_unit_test(table_alignment),
-        cmocka_unit_test(table_emphasis),     cmocka_unit_test(table_html),
-        cmocka_unit_test(table_in_parts),     cmocka_unit_test(table_errors),
-        cmocka_unit_test(page_whole),         cmocka_unit_test(page_needs_no_network),
-        cmocka_unit_test(page_ids),           cmocka_unit_test(page_keeps_first_error),
-        cmocka_unit_test(write_replaces),     cmocka_unit_test(write_fails),
-        cmocka_unit_test(write_into_special), cmocka_unit_test(write_keeps_old),
+        cmocka_unit_test(table_text),
+        cmocka_unit_test(highest_of_zero_is_not_emphasised),
+        cmocka_unit_test(table_alignment),
+        cmocka_unit_test(table_emphasis),
+        cmocka_unit_test(table_html),
+        cmocka_unit_test(table_in_parts),
+        cmocka_unit_test(table_errors),
+        cmocka_unit_test(page_whole),
+        cmocka_unit_test(page_needs_no_network),
+        cmocka_unit_test(page_ids),
+        cmocka_unit_test(page_keeps_first_error),
+        cmocka_unit_test(write_replaces),
+        cmocka_unit_test(write_fails),
+        cmocka_unit_test(write_into_special),
+        cmocka_unit_test(write_keeps_old),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

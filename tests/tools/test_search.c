@@ -49,11 +49,16 @@ static void initial_candidates_are_the_methods(void **state) {
             assert_ok(search_initial_candidates(&space, &base, TRAINED, lengths[l], seeds, &count, &err));
             assert_true(count > SEARCH_INITIAL_OTHERS && count <= SEARCH_MAX_INITIAL);
             for (int i = 0; i < PAIRS; i++) {
+                test_close(seeds[SEARCH_INITIAL_NONE].rescale.factor[i], 1, 0, "none");
+                test_close(seeds[SEARCH_INITIAL_BY_PARTS].rescale.factor[i], yarn_factor(i, s, bases[b], 32, 1), 1e-12 * s,
+                           "by-parts");
                 test_close(seeds[SEARCH_INITIAL_LINEAR].rescale.factor[i], s, 1e-12 * s, "linear");
                 test_close(seeds[SEARCH_INITIAL_NTK].rescale.factor[i], pow(s, 2.0 * i / (DIM - 2)), 1e-12 * s, "ntk");
                 test_close(seeds[SEARCH_INITIAL_YARN].rescale.factor[i], yarn_factor(i, s, bases[b], 32, 1), 1e-12 * s,
                            "yarn");
             }
+            test_close(seeds[SEARCH_INITIAL_NONE].rescale.attention, 1, 0, "none's attention factor");
+            test_close(seeds[SEARCH_INITIAL_BY_PARTS].rescale.attention, 1, 0, "by-parts'");
             test_close(seeds[SEARCH_INITIAL_LINEAR].rescale.attention, 1, 0, "linear's attention factor");
             test_close(seeds[SEARCH_INITIAL_NTK].rescale.attention, 1, 0, "ntk's");
             test_close(seeds[SEARCH_INITIAL_YARN].rescale.attention, 0.1 * log(s) + 1, 1e-15, "yarn's");
@@ -235,7 +240,7 @@ static void larger_budget_continues(void **state) {
     race.budget *= 2;
     assert_ok(search_run(&race, &large, &err));
     assert_true(large.mean <= small.mean && large.spent > small.spent && large.generations > small.generations);
-    assert_memory_equal(small.initial_mean, large.initial_mean, 3 * sizeof *small.initial_mean);
+    assert_memory_equal(small.initial_mean, large.initial_mean, SEARCH_INITIAL_OTHERS * sizeof *small.initial_mean);
     free(small.nats);
     free(large.nats);
 }

@@ -93,7 +93,7 @@ static void figures_and_config(void **state) {
     (void)state;
     double factors[PAIRS];
     int64_t starts[HELD];
-    json_t *root = run_json(SEARCH " --write @found.json --json");
+    json_t *root = run_json(SEARCH " --write @found.json --force --json");
     json_t *found = json_object_get(root, "found"), *last = result_called(root, "found");
     held_out(starts);
     gyre_model *model = NULL;
@@ -102,8 +102,10 @@ static void figures_and_config(void **state) {
     const char *path = in_folder("text");
     assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
-    static const char *const methods[] = {"none", "linear", "ntk", "yarn"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const methods[] = {"none", "linear", "ntk", "by-parts", "yarn"};
+    const char *simple = "";
+    double least = INFINITY;
+    for (int i = 0; i < 5; i++) {
         json_t *row = result_called(root, methods[i]);
         const double want = perplexity_of_method(model, methods[i], &text, starts), is = test_number(row, "perplexity");
         test_close(is, want, 1e-6 * want, methods[i]);
@@ -113,8 +115,13 @@ static void figures_and_config(void **state) {
         const json_t *interval = json_object_get(gain, "percent_interval");
         assert_true(json_number_value(json_array_get(interval, 0)) <= percent);
         assert_true(json_number_value(json_array_get(interval, 1)) >= percent);
-        if (i) assert_true(test_number(last, "searched_perplexity") <= test_number(row, "searched_perplexity"));
+        assert_true(test_number(last, "searched_perplexity") <= test_number(row, "searched_perplexity"));
+        if (is < least) simple = methods[i];
+        least = fmin(least, is);
     }
+    const json_t *verdict = json_object_get(root, "verdict");
+    assert_string_equal(test_string(verdict, "simple"), simple);
+    assert_string_equal(test_string(verdict, "best"), test_number(last, "perplexity") < least ? "found" : simple);
     assert_int_equal(test_numbers(found, "factors", factors, PAIRS), PAIRS);
     for (int i = 0; i < PAIRS; i++)
         assert_true(factors[i] >= (i ? factors[i - 1] : 1) && factors[i] <= 1.25 * TO / TRAINED);
@@ -128,6 +135,41 @@ static void figures_and_config(void **state) {
     json_decref(root);
 }
 
+/* A search on one window fits that window.  What it finds loses on held-out text to a method that needs no search, and is
+ * written only on request. */
+static void losing_factors_are_not_written(void **state) {
+    (void)state;
+    int losses = 0;
+    for (int seed = 1; seed <= 3; seed++) {
+        char line[512], written[64];
+        snprintf(
+            line, sizeof line,
+            "search %s/../models/rope --text @text --to 272 --windows 1 --held-out 6 --budget 40 --seed %d --json --write "
+            "@lost%d.json",
+            GYRE_TEST_DATA, seed, seed);
+        snprintf(written, sizeof written, "lost%d.json", seed);
+        const outcome *o = run(line);
+        json_t *root = json_loads(o->out, 0, NULL);
+        assert_non_null(root); /* the result is printed in any case */
+        const json_t *verdict = json_object_get(root, "verdict");
+        const int loses = test_number(verdict, "percent") < 0;
+        losses += loses;
+        assert_int_equal(o->exit, loses ? 1 : 0);
+        assert_int_equal(access(in_folder(written), F_OK) == 0, !loses);
+        if (loses) {
+            assert_string_equal(test_string(verdict, "best"), test_string(verdict, "simple"));
+            assert_non_null(strstr(o->err, "needs no search and is better on the held-out text"));
+            strcat(line, " --force");
+            o = run(line);
+            assert_int_equal(o->exit, 0);
+            assert_int_equal(access(in_folder(written), F_OK), 0);
+        }
+        json_decref(root);
+    }
+    assert_true(losses > 0);
+    assert_fails(SEARCH " --force", CLI_USAGE, "--force: nothing is written without --write");
+}
+
 static void text_output(void **state) {
     (void)state;
     const outcome *o = run(SEARCH " --attention-factor 1.25");
@@ -135,6 +177,7 @@ static void text_output(void **state) {
     assert_non_null(strstr(o->out, "attention factor 1.25; factors "));
     assert_non_null(strstr(o->out, "card: model "));
     assert_non_null(strstr(o->out, "\nntk "));
+    assert_non_null(strstr(o->out, "\nverdict   "));
 }
 
 /* -- going on -- */
@@ -165,7 +208,7 @@ static void assert_same_file(const char *a, const char *b) {
 static void interrupted_search_gives_the_same_result(void **state) {
     (void)state;
     static const double cuts[] = {0.003, 0.2, 0.5, 0.93, 1};
-#define JOURNALED SEARCH " --json --journal @journal --write @cut.json"
+#define JOURNALED SEARCH " --json --journal @journal --write @cut.json --force"
     outcome *o = run(JOURNALED " -o @whole.txt");
     if (o->exit) fail_msg("%s", o->err);
     copy_file("cut.json", "whole.json", 1 << 20);
@@ -251,6 +294,7 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_and_config),
+                                       cmocka_unit_test(losing_factors_are_not_written),
                                        cmocka_unit_test(text_output),
                                        cmocka_unit_test(interrupted_search_gives_the_same_result),
                                        cmocka_unit_test(larger_budget_continues),

@@ -49,6 +49,89 @@ static void killed_and_resumed(void **state) {
     assert_non_null(strstr(training, "--save-every 1")); /* of the first command, not of the resume */
 }
 
+/* A model that reads tokens goes on reading them: the loss is that of its tokens, and what was trained has the tokenizer. */
+static void tokenizer_is_kept(void **state) {
+    (void)state;
+    gyre_model_config config = gyre_model_config_default();
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    char tokenizer[8192] = "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"post_processor\": null, "
+                           "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": "
+                           "true}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"vocab\": {";
+    /* Every byte as the byte-level alphabet writes it; then a pair that random letters and spaces hold often. */
+    for (int i = 0, other = 0; i < 256; i++) {
+        const int plain = (i > 32 && i < 127) || (i > 160 && i != 173);
+        const int code = plain ? i : 256 + other++;
+        sprintf(tokenizer + strlen(tokenizer), "%s\"\\u%04x\": %d", i ? ", " : "", code, i);
+    }
+    strcat(tokenizer, ", \"\\u0120a\": 256}, \"merges\": [\"\\u0120 a\"]}}");
+    config.vocab = 300;
+    config.model_dim = config.mlp_dim = 16;
+    config.layers = 1;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 8;
+    config.position.kind = GYRE_KIND_ROPE;
+    config.position.trained_length = 32;
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("worded"), GYRE_DTYPE_F32, &err))
+        fail_msg("%s", err.text);
+    gyre_model_free(model);
+    assert_fails("train --from @worded --text @text --tokens 1k --context 32 -o @retuned", 1, "tokenizer: ");
+    write_file("worded/tokenizer.json", tokenizer, strlen(tokenizer));
+    json_t *root = run_json("train --from @worded --text @text --tokens 1k --context 32 -o @retuned --json");
+    json_decref(root);
+    same_files("worded/tokenizer.json", "retuned/tokenizer.json");
+    root = run_json("eval @retuned --text @text --contexts 32 --json");
+    json_decref(root);
+    /* The text as token ids: the merge is used, so it is shorter than its bytes. */
+    const char *path = in_folder("text");
+    gyre_tokenizer *opened = NULL;
+    gyre_text text;
+    assert_ok(gyre_tokenizer_open(&opened, in_folder("retuned"), &err));
+    assert_ok(gyre_text_tokenize(&text, opened, &path, 1, 1, &err));
+    assert_true(text.count < TEXT);
+    static char training[4096], size[64];
+    read_whole(in_folder("retuned/training.json"), training, sizeof training);
+    snprintf(size, sizeof size, "\"bytes\": %lld", (long long)text.count);
+    if (!strstr(training, size)) fail_msg("%s lacks %s", training, size);
+    gyre_text_free(&text);
+    gyre_tokenizer_free(opened);
+    assert_fails("train --from @worded --text @text --mix 0.5 -o @mixed", 1, "this model reads tokens");
+    assert_fails("train --from @worded --headers -o @mixed", 1, "--headers: for models that read bytes");
+    assert_fails("train --from @worded --text @text --split train -o @mixed", 1, "--split: for models that read bytes");
+}
+
+static void base_and_rotated_channels(void **state) {
+    (void)state;
+    static char config[4096];
+    json_decref(run_json("train " TINY "--tokens 1k --base 500000 --rope-dim 4 --text @text -o @based --json"));
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    assert_ok(gyre_model_open(&model, in_folder("based"), &err));
+    const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(model));
+    assert_true(position->rope.base == 500000);
+    assert_int_equal(position->rope.dim, 4);
+    gyre_model_free(model);
+    assert_fails("train " TINY "--rope-dim 3 --text @text -o @no", 2, "--rope-dim: 3 is no even number");
+    assert_fails("train " TINY "--rope-dim 10 --text @text -o @no", 2, "--rope-dim: 10 is no even number");
+    assert_fails("train " TINY "--encoding alibi --base 100 --text @text -o @no", 2, "--base: alibi does not rotate");
+    assert_fails("train --from @based --base 100 --text @text -o @no", 2, "--from: ");
+    assert_fails("lab --base 100", 2, "--base");
+    assert_fails("lab --text @text --preset smoke --rope-dim 5", 2, "--rope-dim: 5 is no even number");
+    assert_int_equal(
+        exit_of("lab --text @text --preset smoke --encodings nope,rope --base 700 --rope-dim 8 --work @based-lab "
+                "--report @based.html --json"),
+        0);
+    char path[300];
+    snprintf(path, sizeof path, "%s/lab.json", in_folder("based-lab"));
+    read_whole(path, config, sizeof config);
+    assert_non_null(strstr(config, "\"base\": 700"));
+    assert_non_null(strstr(config, "\"rope_dim\": 8"));
+    assert_int_equal(gyre_model_open(&model, in_folder("based-lab/rope-s1"), &err), GYRE_OK);
+    assert_true(gyre_encoding_get_config(gyre_model_get_encoding(model))->rope.base == 700);
+    assert_int_equal(gyre_encoding_get_config(gyre_model_get_encoding(model))->rope.dim, 8);
+    gyre_model_free(model);
+}
+
 static void interrupted(void **state) {
     (void)state;
     outcome o;
@@ -56,7 +139,7 @@ static void interrupted(void **state) {
     wait_for("stopped/optimizer.safetensors");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
-    assert_int_equal(o.exit, 1);
+    assert_int_equal(o.exit, 130);
     assert_non_null(strstr(o.err, "--resume goes on"));
     assert_int_equal(access(in_folder("stopped/optimizer.safetensors"), F_OK), 0);
 }
@@ -138,9 +221,14 @@ static void bench_counts(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_and_resumed),    cmocka_unit_test(interrupted),
-                                       cmocka_unit_test(every_encoding_trains), cmocka_unit_test(fine_tunes),
-                                       cmocka_unit_test(wrong_training),        cmocka_unit_test(wrong_lab),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_and_resumed),
+                                       cmocka_unit_test(tokenizer_is_kept),
+                                       cmocka_unit_test(base_and_rotated_channels),
+                                       cmocka_unit_test(interrupted),
+                                       cmocka_unit_test(every_encoding_trains),
+                                       cmocka_unit_test(fine_tunes),
+                                       cmocka_unit_test(wrong_training),
+                                       cmocka_unit_test(wrong_lab),
                                        cmocka_unit_test(bench_counts)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

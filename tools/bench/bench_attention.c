@@ -433,7 +433,6 @@ static int run_cases(const bench_options *o, const case_list *list, bench_machin
     int failed = 0, rows = 0;
     int64_t done = 0;
     cli_progress_begin(&progress, "attention", NULL, cases_cost(list, o->rounds, m->execs_count));
-    cli_progress_lines(&progress);
     for (int i = 0; i < list->count && !failed; i++) {
         const attn_case *c = &list->cases[i];
         if (strcmp(c->kind, "memory") == 0) continue;

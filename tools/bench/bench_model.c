@@ -317,7 +317,6 @@ int bench_model(const bench_options *o) {
     int failed = open_models(o, models, &err) ? cli_fail_error(&err) : cli_interrupted() ? CLI_FAILED : 0;
     if (!failed && !o->common.json) print_head(models[0]);
     cli_progress_begin(&progress, "model", NULL, counts * TYPE_COUNT * (int64_t)PART);
-    cli_progress_lines(&progress);
     for (int w = 0; w < counts && !failed; w++) {
         gyre_pool *pool;
         if (gyre_pool_create(&pool, threads[w], &err)) {

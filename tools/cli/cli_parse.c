@@ -57,7 +57,40 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
     }
 }
 
-enum { MAX_OPTIONS = 64, MAX_NAME_LENGTH = 32 };
+enum { MAX_OPTIONS = 96, MAX_NAME_LENGTH = 32 };
+
+/* -- one word for one thing -- */
+/* Words for a length of context.  A command takes one of them; the others mean the same there, hidden from its help. */
+static const char *const length_words[] = {"context", "contexts", "length", "lengths", "to"};
+enum { LENGTH_WORDS = sizeof length_words / sizeof *length_words };
+
+static int is_length_option(const struct argp_option *o) {
+    if (!o->name || !o->arg || (strcmp(o->arg, "N") != 0 && strcmp(o->arg, "LIST") != 0)) return 0;
+    for (int i = 0; i < LENGTH_WORDS; i++)
+        if (strcmp(o->name, length_words[i]) == 0) return 1;
+    return 0;
+}
+
+static int has_option(const struct argp_option *options, const char *name) {
+    for (const struct argp_option *o = options; o->name || o->doc; o++)
+        if (o->name && strcmp(o->name, name) == 0) return 1;
+    return 0;
+}
+
+/* out = the command's options, followed by the hidden words if exactly one of its options is a length of context. */
+static void add_length_words(const struct argp_option *options, struct argp_option out[MAX_OPTIONS + 1]) {
+    const struct argp_option *length = NULL;
+    int count = 0, lengths = 0;
+    for (const struct argp_option *o = options; (o->name || o->doc) && count < MAX_OPTIONS - LENGTH_WORDS; o++) {
+        if (is_length_option(o)) length = o, lengths++;
+        out[count++] = *o;
+    }
+    for (int i = 0; i < LENGTH_WORDS && lengths == 1; i++)
+        if (!has_option(options, length_words[i]))
+            out[count++] =
+                (struct argp_option){length_words[i], length->key, length->arg, OPTION_HIDDEN, length->doc, length->group};
+    out[count] = (struct argp_option){0};
+}
 
 /* out = the number of options that the command has in all. */
 static int list_options(const parse_state *p, const struct argp_option *out[MAX_OPTIONS]) {
@@ -84,6 +117,7 @@ static _Noreturn void option_error(const parse_state *p, const char *text) {
         names[i] = options[i]->name;
         if (strncmp(names[i], name, kept) != 0) continue;
         const int exact = strlen(names[i]) == kept;
+        if (!exact && (options[i]->flags & OPTION_HIDDEN)) continue;
         if (found && !exact) cli_usage_error("--%s: begins both --%s and --%s", name, found->name, names[i]);
         found = options[i];
         if (exact) break;
@@ -120,7 +154,9 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     for (int i = 0, n = 0; i < COMMON_OPTIONS; i++)
         if (!common_options[i].flag || (common_options[i].flag & takes)) table[n++] = common_options[i].option;
     const struct argp common = {.options = table, .parser = parse_common};
-    const struct argp command = {.options = argp->options, .parser = argp->parser};
+    struct argp_option own[MAX_OPTIONS + 1];
+    if (argp->options) add_length_words(argp->options, own);
+    const struct argp command = {.options = argp->options ? own : NULL, .parser = argp->parser};
     const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
     const struct argp whole = {.parser = parse_children,
                                .help_filter = filter_help,

@@ -32,14 +32,11 @@ static double seconds_between(const struct timespec *from, const struct timespec
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all) {
     *progress = (cli_progress){.unit = unit, .total = all, .enabled = isatty(STDERR_FILENO)};
+    progress->lines = !progress->enabled;
     (void)pthread_mutex_init(&progress->lock, NULL);
     snprintf(progress->label, sizeof progress->label, "%s", label);
     (void)clock_gettime(CLOCK_MONOTONIC, &progress->started);
     progress->last_drawn = progress->started;
-}
-
-void cli_progress_lines(cli_progress *progress) {
-    progress->lines = !progress->enabled;
 }
 
 void cli_progress_label(cli_progress *progress, const char *format, ...) {

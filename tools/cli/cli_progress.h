@@ -1,5 +1,5 @@
-/* cli_progress.h: a progress bar on stderr, drawn if that is a terminal and the work takes longer than a second.  Work of
- * minutes prints lines where stderr is not a terminal. */
+/* cli_progress.h: how far the work is, on stderr: a bar if that is a terminal and the work takes longer than a second; else a
+ * line every ten seconds, "gyre: LABEL: 34%, 1:12 left".  Both show the remaining time. */
 #ifndef GYRE_TOOLS_CLI_PROGRESS_H
 #define GYRE_TOOLS_CLI_PROGRESS_H
 #include <pthread.h>
@@ -18,8 +18,6 @@ typedef struct cli_progress {
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all);
-/* From now on prints lines, "gyre: LABEL: 34%, 1:12 left", if stderr is not a terminal: one every ten seconds of work. */
-void cli_progress_lines(cli_progress *progress);
 /* A part of the work is done: prints such a line now. */
 void cli_progress_mark(cli_progress *progress);
 /* Sets the text before the bar: "step 120, loss 1.52". */

@@ -11,11 +11,11 @@
 
 /* Read by the signal handler.  pending_copy: the temporary that gyre_reading_write makes beside its target. */
 static char pending_copy[GYRE_TEMPORARY_PATH_BYTES];
-static volatile sig_atomic_t copy_pending, deferred, interrupted;
+static volatile sig_atomic_t copy_pending, deferred, interrupted; /* interrupted: the signal's number */
 
 static void on_signal(int number) {
     if (deferred && !interrupted) {
-        interrupted = 1;
+        interrupted = number;
         return;
     }
     cli_output_remove_in_handler();
@@ -56,5 +56,9 @@ void cli_defer_signals(void) {
 }
 
 int cli_interrupted(void) {
-    return interrupted;
+    return interrupted != 0;
+}
+
+int cli_exit_status(int status) {
+    return interrupted ? 128 + interrupted : status;
 }

@@ -14,22 +14,28 @@ static const struct {
     gyre_scaling scaling;
     gyre_far far;
     int keeps_model_scaling;
-} method_table[] = {{"none", GYRE_SCALING_NONE, GYRE_FAR_AS_NEAR, 1},
-                    {"linear", GYRE_SCALING_LINEAR, GYRE_FAR_AS_NEAR, 0},
-                    {"ntk", GYRE_SCALING_NTK, GYRE_FAR_AS_NEAR, 0},
-                    {"ntk-mixed", GYRE_SCALING_NTK_MIXED, GYRE_FAR_AS_NEAR, 0},
-                    {"dynamic", GYRE_SCALING_DYNAMIC_NTK, GYRE_FAR_AS_NEAR, 0},
-                    {"by-parts", GYRE_SCALING_BY_PARTS, GYRE_FAR_AS_NEAR, 0},
-                    {"by-parts-paper", GYRE_SCALING_BY_PARTS_PAPER, GYRE_FAR_AS_NEAR, 0},
-                    {"yarn", GYRE_SCALING_YARN, GYRE_FAR_AS_NEAR, 0},
-                    {"dynamic-yarn", GYRE_SCALING_DYNAMIC_YARN, GYRE_FAR_AS_NEAR, 0},
-                    {"rerope", GYRE_SCALING_NONE, GYRE_FAR_CLAMPED, 0},
-                    {"leaky", GYRE_SCALING_NONE, GYRE_FAR_LEAKY, 0},
-                    {"self-extend", GYRE_SCALING_NONE, GYRE_FAR_GROUPED, 0}};
+    method_number number;
+} method_table[] = {{"none", GYRE_SCALING_NONE, GYRE_FAR_AS_NEAR, 1, METHOD_NUMBER_FACTOR},
+                    {"linear", GYRE_SCALING_LINEAR, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"ntk", GYRE_SCALING_NTK, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"ntk-past", GYRE_SCALING_NTK, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_PAST},
+                    {"base", GYRE_SCALING_NONE, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_BASE},
+                    {"ntk-mixed", GYRE_SCALING_NTK_MIXED, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"dynamic", GYRE_SCALING_DYNAMIC_NTK, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"by-parts", GYRE_SCALING_BY_PARTS, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"by-parts-paper", GYRE_SCALING_BY_PARTS_PAPER, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"yarn", GYRE_SCALING_YARN, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"dynamic-yarn", GYRE_SCALING_DYNAMIC_YARN, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"rerope", GYRE_SCALING_NONE, GYRE_FAR_CLAMPED, 0, METHOD_NUMBER_FACTOR},
+                    {"leaky", GYRE_SCALING_NONE, GYRE_FAR_LEAKY, 0, METHOD_NUMBER_FACTOR},
+                    {"self-extend", GYRE_SCALING_NONE, GYRE_FAR_GROUPED, 0, METHOD_NUMBER_FACTOR}};
 
 /* Must start with a digit, a dot or a minus: strtod also accepts "inf", "nan" and spaces. */
 static gyre_status parse_factor(const char *text, const method *m, double *out, gyre_error *err) {
-    const char *what = m->far == GYRE_FAR_CLAMPED ? "window" : m->far == GYRE_FAR_GROUPED ? "group" : "factor";
+    const char *what = m->number == METHOD_NUMBER_BASE ? "base"
+                       : m->far == GYRE_FAR_CLAMPED    ? "window"
+                       : m->far == GYRE_FAR_GROUPED    ? "group"
+                                                       : "factor";
     const char *digits = text + (*text == '-');
     char *end = NULL;
     const double factor = (*digits >= '0' && *digits <= '9') || *digits == '.' ? strtod(text, &end) : NAN;
@@ -97,6 +103,7 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
             m.scaling = method_table[i].scaling;
             m.far = method_table[i].far;
             m.keeps_model_scaling = method_table[i].keeps_model_scaling;
+            m.number = method_table[i].number;
         }
     if (!m.name) return method_fail_unknown(m.label, METHOD_NAMES, err);
     if (base[name]) {
@@ -104,7 +111,9 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
             return gyre_fail(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
         const gyre_status status = parse_factor(base + name + 1, &m, &m.factor, err);
         if (status) return status;
-    }
+    } else if (m.number != METHOD_NUMBER_FACTOR)
+        return gyre_fail(err, GYRE_EINVAL, "method %s: needs a number, as in %s", m.label,
+                         m.number == METHOD_NUMBER_BASE ? "base:500000" : "ntk-past:4");
     for (const char *c = m.label + end; *c;) {
         const size_t n = strcspn(c + 1, "+");
         const gyre_status status = parse_modifier(c + 1, n, &m, err);
@@ -175,7 +184,8 @@ static double fit_group_size(int64_t trained, int64_t context) {
 }
 
 double method_factor(const method *m, int64_t trained, int64_t context) {
-    if (m->keeps_model_scaling || m->far == GYRE_FAR_CLAMPED) return 1;
+    if (m->keeps_model_scaling || m->far == GYRE_FAR_CLAMPED || m->number == METHOD_NUMBER_BASE) return 1;
+    if (m->number == METHOD_NUMBER_PAST && context <= trained) return 1;
     if (m->factor != 0) return m->factor;
     if (m->scaling == GYRE_SCALING_DYNAMIC_NTK || context <= trained) return 1;
     if (m->far == GYRE_FAR_AS_NEAR) return (double)context / (double)trained;
@@ -189,7 +199,8 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     const double factor = method_factor(m, trained, context);
     config->trained_length = trained;
     rope->scaling = m->scaling;
-    rope->factor = m->far == GYRE_FAR_AS_NEAR ? factor : 0;
+    rope->factor = m->scaling != GYRE_SCALING_NONE ? factor : 0;
+    if (m->number == METHOD_NUMBER_BASE) rope->base = m->factor;
     rope->beta_fast = betas ? betas->fast : 0;
     rope->beta_slow = betas ? betas->slow : 0;
     rope->attention_factor = rope->mscale = rope->mscale_all_dim = 0;

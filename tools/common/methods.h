@@ -5,6 +5,9 @@
  *     ntk         scaled for each context L by max(1, L / trained)
  *     none        the model as its own config says, with any scaling that it holds
  *
+ * `ntk-past:4` is unscaled up to the trained length and ntk:4 past it, as a widespread snippet has it.  `base:500000` takes
+ * another base (ABF), for models that were trained with it.  Both need their number.
+ *
  * `dynamic` follows the context with and without a factor: transformers' formula, factor 1 if omitted.  `dynamic-yarn` follows
  * it as well and takes no factor.  Every method but none replaces a scaling of the model; the trained length counts as the
  * original one.
@@ -21,7 +24,7 @@
 
 /* For help texts. */
 #define METHOD_NAMES                                                                                                        \
-    "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, "                                               \
+    "none, linear, ntk, ntk-past, base, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, "                               \
     "dynamic-yarn, rerope, leaky, self-extend"
 #define METHOD_MODIFIERS "+resonance, +logn"
 
@@ -30,13 +33,21 @@ enum { METHOD_LABEL = 48 };
 /* err = that `text` is none of `names` (separated by ", "), or which of them is meant.  out = EINVAL. */
 gyre_status method_fail_unknown(const char *text, const char *names, gyre_error *err);
 
+/* What the number after the colon is. */
+typedef enum method_number {
+    METHOD_NUMBER_FACTOR, /* a factor, or the window or group of a method for far pairs */
+    METHOD_NUMBER_PAST,   /* a factor that applies past the trained length only */
+    METHOD_NUMBER_BASE
+} method_number;
+
 typedef struct method {
     const char *name; /* static */
     gyre_scaling scaling;
     gyre_far far;
+    method_number number;
     int keeps_model_scaling;  /* 1: none */
     int resonance, logn;      /* modifiers */
-    double factor;            /* >= 1; rerope: the window; 0 = follows the context */
+    double factor;            /* >= 1; rerope: the window; base: the base; 0 = follows the context */
     char label[METHOD_LABEL]; /* as given */
 } method;
 

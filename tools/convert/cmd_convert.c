@@ -1,6 +1,7 @@
 /* cmd_convert.c: gyre convert: writes a model in another format, data type or layout of pairs. */
 #include "gyre/gyre_model.h"
 #include "tools/cli/cli.h"
+#include "tools/common/bundled_models.h"
 #include "tools/options/value_names.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
@@ -60,7 +61,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (o->model) cli_usage_error("%s: one model at a time", arg);
-        o->model = arg;
+        o->model = bundled_model_find(arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

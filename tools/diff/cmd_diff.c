@@ -1,5 +1,6 @@
 /* cmd_diff.c: gyre diff: compares two readings: of one model by two programs, or of two models. */
 #include "tools/cli/cli.h"
+#include "tools/common/bundled_models.h"
 #include "tools/diff/diff_compare.h"
 #include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
@@ -7,7 +8,7 @@
 #include <sys/stat.h>
 
 enum { KEY_WITH = CLI_FIRST_KEY };
-enum { EXIT_DIFFERENT = 3 };
+enum { EXIT_DIFFERENT = 3, EXIT_REFUSED = 4 };
 
 static const struct argp_option OPTIONS[] = {
     OPTION_AS(0),
@@ -31,7 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (o->path[1]) cli_usage_error("%s: two models at most", arg);
-        o->path[o->path[0] ? 1 : 0] = arg;
+        o->path[o->path[0] ? 1 : 0] = bundled_model_find(arg);
         return 0;
     default:
         return reading_option(&o->reading, key, arg);
@@ -43,7 +44,8 @@ static const char DOC[] =
     "differ, "
     "and from which position on rotations differ by more than 0.01 rad."
     "\vA and B are each a config.json, a folder with one, or a GGUF file; without B, A is compared with itself as another "
-    "program reads it (--as for A, --with for B).  The exit status is 0 if both give the same positions, 3 if not.\n\n"
+    "program reads it (--as for A, --with for B).  The exit status is 0 if both give the same positions, 3 if they "
+    "differ, 4 if one of the two programs refuses the model.\n\n"
     "Examples:\n"
     "  gyre diff config.json --with vllm\n"
     "  gyre diff config.json --as hf-4.51 --with hf-5 --length 128k\n"
@@ -131,7 +133,8 @@ int cmd_diff(int argc, char **argv) {
         reading_check_layer_type(o.reading.layer_type, result.operand[0].reading, result.operand[1].reading);
         status = write_result(&o, &result);
     }
-    if (!status && !result.same) status = EXIT_DIFFERENT;
+    const int refused = result.operand[0].status || result.operand[1].status;
+    if (!status && !result.same) status = refused ? EXIT_REFUSED : EXIT_DIFFERENT;
     diff_result_free(&result);
     return status;
 }

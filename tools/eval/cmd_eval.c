@@ -65,7 +65,11 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     if (!status) status = cli_pool_open(&o->common, &e->pool, &e->exec);
     if (!status) status = eval_cells_measure(e, o->run.json_lines ? eval_print_cell_line : NULL);
     if (status) return status;
-    warn_out_of_range(e);
+    if (e->stopped)
+        cli_warn("stopped: a dash stands for what was not measured%s (eval)",
+                 o->run.journal ? "; the same command with --resume goes on from here" : "");
+    else
+        warn_out_of_range(e);
     status = print_results(e, output->file);
     if (!status && o->run.report && eval_write_report(e, &err)) status = cli_fail_error(&err);
     return status;

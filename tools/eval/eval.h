@@ -37,7 +37,8 @@ typedef struct eval_cell {
     gyre_scaling_parts parts;
     int rotates, out_of_range; /* out_of_range: the encoding ends before the context does */
     gyre_eval_result figures;
-    double bytes; /* of text that the scored tokens stand for, at the mean of the whole text; 0 = not known */
+    double bytes;    /* of text that the scored tokens stand for, at the mean of the whole text; 0 = not known */
+    double variance; /* of the mean loss of a window, in nats^2; 0 with one window */
     gyre_passkey_result passkey;
     double *by_position; /* [buckets] nats; 0 for empty buckets */
     gyre_error note;
@@ -62,6 +63,7 @@ typedef struct evaluation {
     double *by_position;
     eval_journal journal;
     cli_progress progress;
+    int stopped;     /* 1: Ctrl-C, and cells are missing */
     int64_t planned; /* tokens of the cells up to and including the current one */
 } evaluation;
 
@@ -85,6 +87,9 @@ const char *eval_set_name(const evaluation *e, int64_t set);
 int eval_shows_policies(const evaluation *e);
 /* out = bits per byte of text; NaN if the bytes are not known. */
 double eval_bits_per_byte(const eval_cell *c);
+/* *low, *high = 95 % interval of perplexity: Student's t over the mean losses of the windows, whose scored predictions do not
+ * overlap.  out = 0 if fewer than three windows were read. */
+int eval_interval(const eval_cell *c, double *low, double *high);
 int eval_has_bytes(const evaluation *e); /* 1: known for every text */
 gyre_eval_options eval_options_at(const evaluation *e, int64_t context);
 
@@ -108,6 +113,8 @@ const char *eval_protocol_description(const eval_options *o);
 /* -- eval_table.c, eval_report.c -- */
 /* All results: a group of rows for each set of texts.  Errors: ENOMEM. */
 gyre_status eval_table_figures(const evaluation *e, result_table *out, gyre_error *err);
+/* The 95 % intervals of the perplexities: a row for each method, a column for each context.  Errors: ENOMEM. */
+gyre_status eval_table_intervals(const evaluation *e, int64_t set, result_table *out, gyre_error *err);
 /* Loss by position at one context: a row for each part of the window, a column for each method.  Errors: ENOMEM. */
 gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t column, result_table *out, gyre_error *err);
 int eval_print_tables(const evaluation *e, FILE *file);

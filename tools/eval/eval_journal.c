@@ -21,7 +21,7 @@ static json_t *cell_key(const evaluation *e, int64_t text, int64_t row, int64_t 
 /* -- results -- */
 static json_t *figures_json(const evaluation *e, const eval_cell *c) {
     if (c->out_of_range) return json_pack("{s:o}", "out_of_range", cli_json_text(c->note.text));
-    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:o}", "nats", c->figures.nats, "windows",
+    return json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:o}", "nats", c->figures.nats, "variance", c->variance, "windows",
                      (json_int_t)c->figures.windows, "scored", (json_int_t)c->figures.scored, "trials",
                      (json_int_t)c->passkey.trials, "right", (json_int_t)c->passkey.right, "passkey_windows",
                      (json_int_t)c->passkey.windows, "by_position", cli_json_numbers(c->by_position, e->options.buckets));
@@ -30,7 +30,7 @@ static json_t *figures_json(const evaluation *e, const eval_cell *c) {
 /* out = 1 if line holds all results of a cell; *c then gets them. */
 static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
     const char *note = NULL;
-    double nats;
+    double nats, variance;
     json_int_t windows, scored, trials, right, passkey_windows;
     json_t *buckets;
     if (json_unpack(line, "{s:s}", "out_of_range", &note) == 0) {
@@ -38,12 +38,14 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
         snprintf(c->note.text, sizeof c->note.text, "%s", note);
         return 1;
     }
-    if (json_unpack(line, "{s:F, s:I, s:I, s:I, s:I, s:I, s:o}", "nats", &nats, "windows", &windows, "scored", &scored,
-                    "trials", &trials, "right", &right, "passkey_windows", &passkey_windows, "by_position", &buckets) ||
+    if (json_unpack(line, "{s:F, s:F, s:I, s:I, s:I, s:I, s:I, s:o}", "nats", &nats, "variance", &variance, "windows",
+                    &windows, "scored", &scored, "trials", &trials, "right", &right, "passkey_windows", &passkey_windows,
+                    "by_position", &buckets) ||
         windows < 1 || scored < 1 || trials < 0 || right < 0 || (e->options.passkey && trials < 1) ||
         (int64_t)json_array_size(buckets) != e->options.buckets)
         return 0;
     c->figures = (gyre_eval_result){nats, windows, scored};
+    c->variance = variance;
     c->passkey = (gyre_passkey_result){trials, right, passkey_windows};
     for (int64_t b = 0; b < e->options.buckets; b++)
         c->by_position[b] = json_number_value(json_array_get(buckets, (size_t)b));

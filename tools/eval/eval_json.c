@@ -62,6 +62,10 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
         integer_or_null(c->rotates, c->parts.blended), "divided", integer_or_null(c->rotates, c->parts.divided), "windows",
         (json_int_t)c->figures.windows, "scored", (json_int_t)c->figures.scored, "passkey",
         number_or_null(has_passkey, has_passkey ? (double)c->passkey.right / (double)c->passkey.trials : 0));
+    double low = 0, high = 0;
+    const int has_interval = eval_interval(c, &low, &high);
+    if (out)
+        (void)json_object_set_new(out, "perplexity_interval", has_interval ? json_pack("[f, f]", low, high) : json_null());
     if (out) add_method(out, e, r, c);
     if (out && e->options.buckets) add_positions(out, e, c);
     if (out && c->out_of_range) (void)json_object_set_new(out, "error", cli_json_text(c->note.text));

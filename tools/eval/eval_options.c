@@ -64,7 +64,8 @@ static const char documentation[] =
     "Prints perplexity per token, bits per byte (per token with --ids), and how many pairs of a head the method keeps as "
     "trained, blends, and divides by its factor at the longest context. Each text has its own rows. Several texts also have "
     "rows for all together, in which every scored prediction counts the same.\n"
-    "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,ntk:4,yarn";
+    "Example: gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods "
+    "none,linear,ntk,ntk:4,yarn";
 
 static error_t parse_own_option(eval_options *o, int key, const char *text) {
     switch (key) {

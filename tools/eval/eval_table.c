@@ -83,7 +83,40 @@ gyre_status eval_table_figures(const evaluation *e, result_table *out, gyre_erro
             fill_row(e, &l, s, r, cells);
     }
     for (int64_t i = 0; i < e->sets * e->rows_count * l.contexts; i++)
-        if (e->cells[i].out_of_range) out->table.note = "-: the encoding ends before that context does";
+        if (e->cells[i].out_of_range)
+            out->table.note =
+                e->stopped ? "-: not measured, the run was stopped" : "-: the encoding ends before that context does";
+    return GYRE_OK;
+}
+
+/* -- intervals -- */
+gyre_status eval_table_intervals(const evaluation *e, int64_t set, result_table *out, gyre_error *err) {
+    const int64_t contexts = e->options.contexts.count, columns = 1 + contexts, rows = e->rows_count;
+    const gyre_status status = result_table_create(out, columns, rows, columns * (rows + 1), err);
+    if (status) return status;
+    out->columns[0] = (gyre_report_column){.title = "method"};
+    for (int64_t l = 0; l < contexts; l++) {
+        snprintf(out->texts[l], sizeof out->texts[l], "%lld", (long long)e->options.contexts.values[l]);
+        out->columns[1 + l] = (gyre_report_column){
+            .title = out->texts[l], .group = "perplexity, 95 % interval", .align = GYRE_REPORT_ALIGN_RIGHT};
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        gyre_report_cell *cells = &out->cells[r * columns];
+        const eval_row *row = &e->rows[r];
+        char *name = out->texts[(r + 1) * columns + contexts];
+        const char *policy = eval_shows_policies(e) && row->depends_on_length ? length_policy_names[row->policy] : "";
+        snprintf(name, sizeof out->texts[0], "%.36s%s%.10s", row->method->label, *policy ? " " : "", policy);
+        cells[0] = gyre_report_cell_text(name);
+        for (int64_t l = 0; l < contexts; l++) {
+            char *text = out->texts[(r + 1) * columns + l];
+            double low, high;
+            const int known = eval_interval(eval_cell_at(e, set, r, l), &low, &high);
+            if (known) snprintf(text, sizeof out->texts[0], "%.4g to %.4g", low, high);
+            cells[1 + l] = known ? gyre_report_cell_text(text) : gyre_report_cell_missing();
+        }
+    }
+    out->table.note =
+        "interval: over the windows, by Student's t; methods read the same windows, so their difference is surer";
     return GYRE_OK;
 }
 
@@ -159,6 +192,8 @@ int eval_print_tables(const evaluation *e, FILE *file) {
     char card[RUN_CARD_LINE];
     print_header(e, file);
     gyre_status status = print_one(&t, eval_table_figures(e, &t, &err), file, &err);
+    fputc('\n', file);
+    if (!status) status = print_one(&t, eval_table_intervals(e, e->sets - 1, &t, &err), file, &err);
     /* For several texts, only all together: JSON and the report have each text. */
     for (int64_t l = 0; e->options.buckets && l < e->options.contexts.count && !status; l++) {
         fputc('\n', file);

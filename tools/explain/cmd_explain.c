@@ -1,5 +1,6 @@
 /* cmd_explain.c: gyre explain: the positions that a model uses, as one program or another reads its config. */
 #include "tools/cli/cli.h"
+#include "tools/common/bundled_models.h"
 #include "tools/explain/explain_check.h"
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_view.h"
@@ -32,7 +33,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (o->model) cli_usage_error("%s: one model at a time; gyre diff compares two", arg);
-        o->model = arg;
+        o->model = bundled_model_find(arg);
         return 0;
     default:
         return reading_option(&o->reading, key, arg);
@@ -50,7 +51,7 @@ static const char DOC[] =
     "  gyre explain config.json --as vllm --length 32k\n"
     "  gyre explain model.gguf --json\n"
     "  gyre explain gemma-3/config.json --layer-type full_attention\n"
-    "  gyre explain models/rope --check README.md\n";
+    "  gyre explain models/rope --check /usr/share/common-licenses/GPL-3\n";
 
 /* -- JSON -- */
 static json_t *group_object(const gyre_reading *reading, const gyre_layer_reading *group, gyre_error *err) {

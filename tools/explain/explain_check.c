@@ -74,6 +74,7 @@ typedef struct trials {
     const gyre_encoding *encodings[2];
     int64_t starts[CHECK_WINDOWS];
     explain_check *check;
+    cli_progress progress;
     gyre_status status[2 * CHECK_WINDOWS];
     gyre_error err[2 * CHECK_WINDOWS];
 } trials;
@@ -87,6 +88,8 @@ static void run_trial(void *arg, int64_t i) {
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
     options.starts = &t->starts[window];
     options.windows = 1;
+    options.progress = cli_progress_step;
+    options.progress_ctx = &t->progress;
     t->status[i] =
         gyre_evaluate(t->input->model, t->encodings[i % 2], &t->input->texts[0], &options, &result, NULL, &t->err[i]);
     t->check->window_nats[i % 2][window] = result.nats;
@@ -94,7 +97,9 @@ static void run_trial(void *arg, int64_t i) {
 
 static gyre_status run_trials(trials *t, const gyre_exec *exec, gyre_error *err) {
     const int64_t count = 2 * t->check->windows;
+    cli_progress_begin(&t->progress, "checking the layout", "tokens", count * t->check->context);
     exec->run(exec->ctx, run_trial, t, count);
+    cli_progress_end(&t->progress);
     for (int64_t i = 0; i < count; i++)
         if (t->status[i]) {
             if (err) *err = t->err[i];

@@ -1,5 +1,6 @@
 /* cmd_extend.c: gyre extend: what each way to stretch a model's context needs and does, and writing one. */
 #include "tools/cli/cli.h"
+#include "tools/common/bundled_models.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
 #include "tools/options/method_options.h"
@@ -50,7 +51,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = text;
+        o->path = bundled_model_find(text);
         return 0;
     case METHOD_KEY_LIST:
         o->methods = text;
@@ -166,24 +167,24 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     gyre_error err = {0, ""};
     extend_method r;
     gyre_config config;
-    struct stat info;
-    char path[4200];
+    stretch_target target;
     extend_key_change changes[EXTEND_MAX_KEY_CHANGES];
     if (extend_method_parse(o->method, &r, &err)) cli_usage_error("%s", err.text);
     if (extend_method_config(&r, e, &config, &err)) return cli_fail_error(&err);
-    const int is_folder = stat(o->stretch.write, &info) == 0 && S_ISDIR(info.st_mode);
-    const int has_slash = o->stretch.write[strlen(o->stretch.write) - 1] == '/';
     const char *slash = strrchr(e->reading->path, '/'); /* a config.json, or a GGUF of any name */
     const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : GYRE_CONFIG_FILE;
-    snprintf(path, sizeof path, "%s%s%s", o->stretch.write, is_folder && !has_slash ? "/" : "", is_folder ? name : "");
-    cli_set_pending_copy(path);
-    const gyre_status status = gyre_reading_write(o->path, &config, o->stretch.to, o->stretch.write, &err);
+    gyre_status status = stretch_target_find(o->stretch.write, name, &target, &err);
+    if (!status) status = stretch_target_make_folder(&target, &err);
+    if (status) return cli_fail_error(&err);
+    cli_set_pending_copy(target.path);
+    status = gyre_reading_write(o->path, &config, o->stretch.to, target.path, &err);
     cli_set_pending_copy(NULL);
+    if (status) stretch_target_discard(&target);
     if (status) return cli_fail_error(&err);
     warn_if_too_short(o, e, config.rope.factor);
-    const int count = extend_changes(e, path, changes);
-    return o->common.json ? extend_print_written_json(e, &r, path, changes, count, file)
-                          : extend_print_written(e, &r, path, changes, count, file);
+    const int count = extend_changes(e, target.path, changes);
+    return o->common.json ? extend_print_written_json(e, &r, target.path, changes, count, file)
+                          : extend_print_written(e, &r, target.path, changes, count, file);
 }
 
 static int extend(const extend_options *o, const extension *e, FILE *file) {

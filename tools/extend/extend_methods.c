@@ -40,6 +40,11 @@ gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error
     } else {
         const gyre_status status = method_parse(text, &r.method, err);
         if (status != GYRE_OK) return status;
+        if (r.method.number == METHOD_NUMBER_BASE)
+            return gyre_fail(err, GYRE_EINVAL, "method %s: is no scaling but rope_theta, and is measured by gyre eval",
+                             text);
+        if (r.method.number == METHOD_NUMBER_PAST)
+            return gyre_fail(err, GYRE_EINVAL, "method %s: no config can state it; ntk:FACTOR is what comes nearest", text);
     }
     *out = r;
     return GYRE_OK;

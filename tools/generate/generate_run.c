@@ -187,14 +187,17 @@ static int64_t prefill_chunk(const generation *g) {
 
 static gyre_status prefill(generation *g, gyre_error *err) {
     const double started = cli_seconds();
-    for (int64_t at = 0, n; at < g->prompt_count && !cli_interrupted(); at += n) {
+    cli_progress progress;
+    gyre_status status = GYRE_OK;
+    cli_progress_begin(&progress, "reading the prompt", "tokens", g->prompt_count);
+    for (int64_t at = 0, n; at < g->prompt_count && !cli_interrupted() && !status; at += n) {
         n = g->prompt_count - at < prefill_chunk(g) ? g->prompt_count - at : prefill_chunk(g);
-        const gyre_status status =
-            gyre_context_forward(g->context, g->prompt_ids + at, n, at + n == g->prompt_count, g->logits, err);
-        if (status) return status;
+        status = gyre_context_forward(g->context, g->prompt_ids + at, n, at + n == g->prompt_count, g->logits, err);
+        cli_progress_step(&progress, n, 0);
     }
+    cli_progress_end(&progress);
     g->prompt_seconds = cli_seconds() - started;
-    return GYRE_OK;
+    return status;
 }
 
 /* The last token is not read, because nothing follows it. */

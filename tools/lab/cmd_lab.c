@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX };
+enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_BASE, KEY_ROPE_DIM };
 enum { HELD_OUT_DIVISOR = 10 }; /* the last tenth of a text is held out */
 
 typedef struct lab_options {
@@ -15,6 +15,8 @@ typedef struct lab_options {
     double mix;
     int64_t seeds; /* 0 = the preset's */
     const char *encodings;
+    double base;      /* 0 = not given */
+    int64_t rope_dim; /* 0 = not given */
 } lab_options;
 
 static const struct argp_option OPTIONS[] = {
@@ -40,6 +42,9 @@ static const struct argp_option OPTIONS[] = {
      1},
     {"mix", KEY_MIX, "SHARE", 0, "with --text: fraction of sequences with passkeys or copies (default: 0.8; 0: plain text)",
      1},
+    {"base", KEY_BASE, "X", 0, "with --text or --task: base of the rotations (default: 10000)", 1},
+    {"rope-dim", KEY_ROPE_DIM, "N", 0,
+     "with --text or --task: channels of a head that rotate, an even number (default: all)", 1},
     OPTION_REPORT("the HTML report (default: report.html)", 1),
     {0}};
 
@@ -66,6 +71,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_WORK:
         l->work = arg;
+        return 0;
+    case KEY_BASE:
+        o->base = cli_number("--base", arg, 1.001, 1e18);
+        return 0;
+    case KEY_ROPE_DIM:
+        o->rope_dim = cli_integer("--rope-dim", arg, 2, 1 << 14);
         return 0;
     case KEY_MIX:
         o->mix = cli_number("--mix", arg, 0, 1);
@@ -229,7 +240,6 @@ static int run(lab *l) {
     if (!status) {
         name_rows(l);
         cli_progress_begin(&l->progress, "gyre lab", NULL, lab_cost_all(l));
-        cli_progress_lines(&l->progress);
         status = work(l, &err);
         cli_progress_end(&l->progress);
     }
@@ -263,8 +273,8 @@ static void finish_options(lab_options *o, char *work, size_t size) {
     lab *l = &o->lab;
     const int trains = l->texts.count || l->task;
     if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
-    if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds))
-        cli_usage_error("--preset, --work, --mix, --seeds: nothing is trained without --text or --task");
+    if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
+        cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task");
     if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
     if (!l->run.report) l->run.report = "report.html";
@@ -273,6 +283,11 @@ static void finish_options(lab_options *o, char *work, size_t size) {
     else
         lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
     if (o->seeds) l->plan.seeds = o->seeds;
+    l->plan.base = o->base;
+    l->plan.rope_dim = o->rope_dim;
+    if (o->rope_dim % 2 || o->rope_dim > l->plan.run.model.head_dim)
+        cli_usage_error("--rope-dim: %lld is no even number of a head's %lld channels", (long long)o->rope_dim,
+                        (long long)l->plan.run.model.head_dim);
     if (o->encodings) finish_encodings(o);
     snprintf(work, size, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);
     if (trains && !l->work) l->work = work;

@@ -2,7 +2,6 @@
  *
  *     lab_plan.c     what is trained and measured
  *     lab_runs.c     the models: bundled, trained before, or trained now
- *     lab_bundled.c  where the bundled models are
  *     lab_cells.c    the measurements
  *     lab_cost.c     how much work that is, for the estimate of the remaining time
  *     lab_rows.c     prints each row as soon as it is known
@@ -44,6 +43,8 @@ typedef struct lab_plan {
     int64_t regions;    /* stretches of text, each half the longest context; every context is scored on the same bytes */
     int64_t trials;     /* minimum number of passkeys asked for */
     method_betas betas; /* scaled with the trained length: at a short length, no pair makes 32 revolutions */
+    double base;        /* of the rotations; 0 = 10000 */
+    int64_t rope_dim;   /* channels of a head that rotate; 0 = all */
     method methods[LAB_METHODS];
     int tuned_of[LAB_METHODS]; /* index into tuned: the fine-tuned weights that a method is measured with */
     method tuned[LAB_TUNED];
@@ -137,9 +138,6 @@ void lab_model_name(const lab *l, const lab_model_spec *wanted, char name[LAB_NA
  * (or NULL), or from its checkpoint. */
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                             gyre_error *err);
-/* path = the folder of the bundled model `name`: beside the sources of this build, or where the command is installed.
- * Errors: EINVAL (too long). */
-gyre_status lab_bundled_path(const char *name, char path[LAB_PATH], gyre_error *err);
 /* Sets model->position to the encoding for a model of these sizes in this plan. */
 gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err);
 /* Creates the work folder, or checks that it belongs to this plan and text.  Errors: EINVAL (it does not), EIO, EFORMAT. */

@@ -1,4 +1,5 @@
 /* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
+#include "tools/common/bundled_models.h"
 #include "tools/lab/lab.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
@@ -22,6 +23,8 @@ static json_t *plan_json(const lab *l) {
                   "learning_rate", r->learning_rate, "context", (json_int_t)r->context, "batch", (json_int_t)r->batch,
                   "steps", (json_int_t)r->steps, "width", (json_int_t)r->model.model_dim, "layers",
                   (json_int_t)r->model.layers, "tuning_steps", (json_int_t)l->plan.tune.steps);
+    if (plan && l->plan.base != 0) json_object_set_new(plan, "base", json_real(l->plan.base));
+    if (plan && l->plan.rope_dim) json_object_set_new(plan, "rope_dim", json_integer((json_int_t)l->plan.rope_dim));
     if (plan && l->task) json_object_set_new(plan, "task", json_string(l->task));
     return plan;
 }
@@ -98,6 +101,10 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
     position->head_dim = model->head_dim;
     position->heads = model->heads;
     position->input.dim = model->model_dim;
+    if (encoding->kind == GYRE_KIND_ROPE) {
+        position->rope.base = l->plan.base;
+        position->rope.dim = l->plan.rope_dim;
+    }
     const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
     return status ? gyre_fail(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }
@@ -166,7 +173,7 @@ gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **ou
         gyre_encoding_free(made);
         return status;
     }
-    char path[LAB_PATH];
-    const gyre_status status = lab_bundled_path(name, path, err);
+    char path[BUNDLED_PATH];
+    const gyre_status status = bundled_model_path(name, path, err);
     return status ? status : gyre_model_open_to_train(out, path, err);
 }

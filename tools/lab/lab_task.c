@@ -219,7 +219,6 @@ static int64_t all_tokens(const task_lab *t) {
 static gyre_status work(task_lab *t, gyre_error *err) {
     gyre_status status = GYRE_OK;
     cli_progress_begin(&t->lab->progress, "gyre lab", NULL, all_tokens(t));
-    cli_progress_lines(&t->lab->progress);
     for (int64_t seed = 0; seed < t->lab->plan.seeds; seed++)
         for (int rule = 0; rule < t->rules; rule++)
             for (int e = 0; e < t->lab->plan.encodings_count && !status; e++)

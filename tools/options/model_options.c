@@ -1,6 +1,7 @@
 /* model_options.c: MODEL, --as, --tokenizer, --text and --ids. */
 #include "tools/options/model_options.h"
 #include "tools/cli/cli_error.h"
+#include "tools/common/bundled_models.h"
 #include <stdlib.h>
 
 void model_options_init(model_options *o, int argc) {
@@ -24,7 +25,7 @@ error_t model_option(model_options *o, int key, char *text) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = text;
+        o->path = bundled_model_find(text);
         return 0;
     case READING_KEY_AS:
         o->profile = profile_option("--as", text);

@@ -2,6 +2,11 @@
 #include "tools/options/stretch_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MIN_TRAINED = 4 };
 
@@ -24,6 +29,38 @@ error_t stretch_option(stretch_options *o, int key, char *text) {
 void stretch_options_check(const stretch_options *o) {
     if (!o->to) cli_usage_error("--to: missing; name the context length wanted, such as 128k");
     if (o->write && !*o->write) cli_usage_error("--write: the name of the file is empty");
+}
+
+/* -- the target of --write -- */
+static int ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+gyre_status stretch_target_find(const char *write, const char *name, stretch_target *out, gyre_error *err) {
+    struct stat is;
+    stretch_target target = {.path = ""};
+    size_t length = strlen(write);
+    const int exists = stat(write, &is) == 0, slash = ends_with(write, "/");
+    const int names_file = ends_with(write, ".json") || ends_with(write, ".gguf");
+    const int in_folder = exists ? S_ISDIR(is.st_mode) : slash || !names_file;
+    while (length > 1 && write[length - 1] == '/')
+        length--;
+    const int written = in_folder ? snprintf(target.path, STRETCH_PATH, "%.*s/%s", (int)length, write, name)
+                                  : snprintf(target.path, STRETCH_PATH, "%s", write);
+    if (written >= STRETCH_PATH) return gyre_fail(err, GYRE_EINVAL, "--write: too long a name (%s)", write);
+    if (in_folder && !exists) snprintf(target.folder, STRETCH_PATH, "%.*s", (int)length, write);
+    *out = target;
+    return GYRE_OK;
+}
+
+gyre_status stretch_target_make_folder(const stretch_target *target, gyre_error *err) {
+    if (!*target->folder || mkdir(target->folder, 0777) == 0 || errno == EEXIST) return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "--write: %s (%s)", strerror(errno), target->folder);
+}
+
+void stretch_target_discard(const stretch_target *target) {
+    if (*target->folder) (void)rmdir(target->folder);
 }
 
 int stretch_check_length(const stretch_options *o, int64_t trained, const char *path) {

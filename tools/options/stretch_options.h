@@ -17,8 +17,9 @@ enum { STRETCH_KEY_TO = 0x1c0, STRETCH_KEY_TRAINED, STRETCH_KEY_WRITE };
     {                                                                                                                       \
         "write", STRETCH_KEY_WRITE, "PATH", 0,                                                                              \
             "Write the model's config, changed for " change                                                                 \
-            ", to this file, or as config.json into this folder; everything "                                               \
-            "else in it stays byte for byte. Never the model's own file",                                                   \
+            ", to this file, or into this folder under its own name. A name that ends in .json or .gguf is a file, "        \
+            "another that does not exist a folder, which is made. Everything else in the config stays byte for byte. "      \
+            "Never the model's own file",                                                                                   \
             group                                                                                                           \
     }
 
@@ -31,6 +32,21 @@ typedef struct stretch_options {
 error_t stretch_option(stretch_options *o, int key, char *text);
 /* Called after parsing.  Usage error if --to is missing or --write is empty. */
 void stretch_options_check(const stretch_options *o);
+
+enum { STRETCH_PATH = 4200 };
+/* Where --write goes. */
+typedef struct stretch_target {
+    char path[STRETCH_PATH];   /* of the file */
+    char folder[STRETCH_PATH]; /* of a folder that has to be made first; "" = none */
+} stretch_target;
+/* *out = the file that --write `write` means.  name: of the file in a folder.  A folder that exists, a name with a slash at its
+ * end, and a name that neither exists nor ends in .json or .gguf mean a folder.  EINVAL: too long. */
+gyre_status stretch_target_find(const char *write, const char *name, stretch_target *out, gyre_error *err);
+/* Makes the folder, if there is one to make.  Errors: EIO. */
+gyre_status stretch_target_make_folder(const stretch_target *target, gyre_error *err);
+/* Removes a folder that was made and is still empty, after a failure. */
+void stretch_target_discard(const stretch_target *target);
+
 /* Checks `trained`, the model's trained length, against --to.  out = 0, or CLI_FAILED with the error printed. */
 int stretch_check_length(const stretch_options *o, int64_t trained, const char *path);
 

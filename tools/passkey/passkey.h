@@ -10,6 +10,8 @@
 #include "tools/options/run_options.h"
 #include "tools/passkey/passkey_run.h"
 
+enum { PASSKEY_VERDICT = 256 };
+
 typedef struct passkey_options {
     cli_options common; /* first */
     model_options model;
@@ -67,6 +69,10 @@ void passkey_cells_free(passkey *p);
 /* out = fraction of trials that are right, in a cell or over all depths of a column; NaN if not measured. */
 double passkey_accuracy(const passkey *p, const passkey_cell *cell);
 double passkey_column_accuracy(const passkey *p, const passkey_column *column);
+/* out = 1 and a sentence that says why the results do not judge the methods: the best of them finds less than half of the keys
+ * at the longest length within the trained one, or finds none and no such length was measured.  0 and "" otherwise, and if the
+ * model does not say its trained length. */
+int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]);
 /* *min, *max = tokens of the prompts of one length, over everything measured; 0, 0 if nothing was. */
 void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *min, int64_t *max);
 

@@ -75,8 +75,10 @@ static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre
 
 static gyre_status report_cell(void *ctx, const passkey_cell *cell, gyre_error *err) {
     const reporting *r = ctx;
-    const gyre_status status = passkey_journal_add(r->p, r->row, r->length, cell, err);
-    return status ? status : print_line(r, cell, err);
+    gyre_status status = passkey_journal_add(r->p, r->row, r->length, cell, err);
+    if (!status) status = print_line(r, cell, err);
+    cli_defer_signals(); /* from here on there is something to print */
+    return status || !cli_interrupted() ? status : gyre_fail(err, GYRE_EIO, "stopped (passkey)");
 }
 
 static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
@@ -139,7 +141,12 @@ int passkey_cells_measure(passkey *p) {
             cli_progress_set(&p->progress, done);
         }
     cli_progress_end(&p->progress);
-    return status ? cli_fail_error(&err) : 0;
+    if (status && cli_interrupted())
+        cli_warn("stopped: a dash stands for what was not measured%s (passkey)",
+                 o->run.journal ? "; the same command with --resume goes on from here" : "");
+    else if (status)
+        return cli_fail_error(&err);
+    return 0;
 }
 
 /* -- results -- */
@@ -156,6 +163,40 @@ double passkey_column_accuracy(const passkey *p, const passkey_column *column) {
     for (int64_t d = 0; d < p->options.depths_count; d++)
         sum += passkey_accuracy(p, &column->cells[d]);
     return sum / (double)p->options.depths_count;
+}
+
+/* The best method at a length, NaN if nothing was measured there. */
+static double best_accuracy(const passkey *p, int64_t length) {
+    double best = NAN;
+    for (int64_t m = 0; m < p->options.method.count; m++)
+        best = fmax(best, passkey_column_accuracy(p, &p->rows[m].columns[length]));
+    return best;
+}
+
+int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]) {
+    const double enough = 0.5;
+    const length_list *lengths = &p->options.lengths;
+    const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
+    int64_t within = -1, found = 0;
+    for (int64_t l = 0; l < lengths->count; l++) {
+        if (lengths->values[l] <= trained) within = l;
+        found |= best_accuracy(p, l) > 0;
+    }
+    out[0] = 0;
+    if (within >= 0) {
+        const double best = best_accuracy(p, within);
+        if (best < enough)
+            snprintf(out, PASSKEY_VERDICT,
+                     "The model finds %.0f%% of the keys at %lld tokens, within its trained length of %lld. It lacks the "
+                     "skill, so these results cannot judge the methods.",
+                     100 * best, (long long)lengths->values[within], (long long)trained);
+    } else if (!found && trained)
+        snprintf(
+            out, PASSKEY_VERDICT,
+            "The model finds no key, and no length within its trained length of %lld was measured. These results cannot "
+            "tell a method that fails from a model that lacks the skill.",
+            (long long)trained);
+    return *out != 0;
 }
 
 void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *min, int64_t *max) {

@@ -90,7 +90,7 @@ static void print_header(const passkey *p, FILE *file) {
 int passkey_print_tables(const passkey *p, FILE *file) {
     gyre_error err = {0, ""};
     result_table methods = {.columns = NULL}, depths = {.columns = NULL};
-    char line[RUN_CARD_LINE];
+    char line[RUN_CARD_LINE], verdict[PASSKEY_VERDICT];
     gyre_status status = passkey_table_methods(p, &methods, &err);
     if (!status) status = passkey_table_depths(p, &depths, &err);
     if (!status) {
@@ -102,6 +102,7 @@ int passkey_print_tables(const passkey *p, FILE *file) {
         status = gyre_report_table_print(&depths.table, file, cli_use_color(file), &err);
     }
     if (!status) {
+        if (passkey_verdict(p, verdict)) fprintf(file, "\n%s\n", verdict);
         run_card_text(&p->card, line);
         fprintf(file, "\n%s\n", line);
     }
@@ -151,13 +152,15 @@ static json_t *json_of_totals(const passkey *p) {
 static json_t *json_of_run(const passkey *p) {
     const passkey_options *o = &p->options;
     const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:o, s:o, s:o, s:s}, s:o, s:o}", "model",
+    char verdict[PASSKEY_VERDICT];
+    const int unfit = passkey_verdict(p, verdict);
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:o, s:o, s:o, s:s}, s:o, s:o, s:o}", "model",
                      cli_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
                      (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(p->input.model),
                      "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", dtype_name(o->method.cache),
                      "prompt", "needle", cli_json_text(o->phrases.needle), "question", cli_json_text(o->phrases.question),
                      "answer", cli_json_text(o->phrases.answer), "match", o->contains ? "contains" : "exact", "card",
-                     run_card_json(&p->card), "totals", json_of_totals(p));
+                     run_card_json(&p->card), "totals", json_of_totals(p), "verdict", cli_json_text(unfit ? verdict : NULL));
 }
 
 int passkey_print_json(const passkey *p, FILE *file) {

@@ -130,12 +130,14 @@ static void lengths_note(const passkey *p, gyre_report_page *page) {
 static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *err) {
     result_table methods = {.columns = NULL}, depths = {.columns = NULL};
     picture f = {.maps = NULL};
+    char verdict[PASSKEY_VERDICT];
     gyre_status status = passkey_table_methods(p, &methods, err);
     if (!status) status = passkey_table_depths(p, &depths, err);
     if (!status && has_picture(p)) status = make_picture(p, &f, err);
     if (!status) {
         (void)gyre_report_page_section(page, "By method and length");
         (void)gyre_report_page_table(page, &methods.table);
+        if (passkey_verdict(p, verdict)) (void)gyre_report_page_paragraph(page, verdict);
         lengths_note(p, page);
         (void)gyre_report_page_section(page, "By depth");
         if (f.maps)

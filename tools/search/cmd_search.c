@@ -109,8 +109,11 @@ static int search_and_print(search_work *w, const cli_output *output) {
     const int status = cli_pool_open(&o->common, &w->pool, &w->exec);
     if (status) return status;
     if (search(w, &err)) return cli_fail_error(&err);
-    if (write && search_write_config(w, &w->found.rescale, write, &err)) return cli_fail_error(&err);
-    w->report->written = write;
+    w->report->refused = write && !o->force && search_loses(w->report);
+    if (write && !w->report->refused) {
+        if (search_write_result(w, &w->found.rescale, &err)) return cli_fail_error(&err);
+        w->report->written = w->target.path;
+    }
     return o->common.json ? search_print_json(w->report, output->file) : search_print_table(w->report, output->file);
 }
 
@@ -137,7 +140,12 @@ static int run(search_work *w, int argc, char **argv) {
     cli_output output;
     cli_check_output(o->common.output, o->model.path);
     status = cli_output_open(&output, o->common.output);
-    return status ? status : cli_output_close(&output, search_and_print(w, &output));
+    if (!status) status = cli_output_close(&output, search_and_print(w, &output));
+    if (!status && w->report->refused)
+        status = cli_fail("--write: nothing written, %s needs no search and is better on the held-out text; --force writes "
+                          "the factors (%s)",
+                          search_best_simple(w->report)->label, o->stretch.write);
+    return status;
 }
 
 int cmd_search(int argc, char **argv) {

@@ -18,6 +18,7 @@ typedef struct search_options {
     int64_t budget, windows, held_out, stride;
     uint64_t seed;
     double attention; /* 0 = searched */
+    int force;        /* 1: written even if a method that needs no search is better */
 } search_options;
 
 typedef struct search_work {
@@ -38,6 +39,7 @@ typedef struct search_work {
     search_problem problem;
     search_result found;
     search_report *report;
+    stretch_target target; /* of --write */
 } search_work;
 
 /* -- search_options.c -- */
@@ -57,6 +59,8 @@ int search_check_target(const search_options *o);
 /* Checks, before hours of searching, that the model's config can express the kind of result: writes one to a temporary
  * folder.  out = 0, or CLI_FAILED with the error printed. */
 int search_try_config(const search_work *w);
+/* Writes the result to where --write says; w->target.path names the file.  Errors: those of search_write_config, EIO. */
+gyre_status search_write_result(search_work *w, const search_rescale *rescale, gyre_error *err);
 /* Writes the model's config with these factors to `path`, and reads it back.  Errors: EFORMAT (it reads differently), those
  * of gyre_reading_write. */
 gyre_status search_write_config(const search_work *w, const search_rescale *rescale, const char *path, gyre_error *err);

@@ -3,7 +3,6 @@
 #include "tools/search/search.h"
 #include "util/checkpoint_files.h"
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* A config that was written must read back as the factors found, to the last digit. */
@@ -32,17 +31,26 @@ gyre_status search_write_config(const search_work *w, const search_rescale *resc
     return status ? status : check_written(w, rescale, path, err);
 }
 
+gyre_status search_write_result(search_work *w, const search_rescale *rescale, gyre_error *err) {
+    stretch_target *target = &w->target;
+    gyre_status status = stretch_target_find(w->options->stretch.write, GYRE_CONFIG_FILE, target, err);
+    if (!status) status = stretch_target_make_folder(target, err);
+    if (status) return status;
+    status = search_write_config(w, rescale, target->path, err);
+    if (status) stretch_target_discard(target);
+    return status;
+}
+
 int search_check_target(const search_options *o) {
     const char *write = o->stretch.write;
-    char path[4200];
-    struct stat is;
+    stretch_target target;
     gyre_error err = {0, ""};
     cli_check_target("--journal", o->run.journal, o->model.path);
     if (!write) return 0;
-    const int in_folder = stat(write, &is) == 0 && S_ISDIR(is.st_mode);
-    if (snprintf(path, sizeof path, "%s%s", write, in_folder ? "/" GYRE_CONFIG_FILE : "") >= (int)sizeof path)
-        return cli_fail("--write: too long a name (%s)", write);
-    cli_check_target("--write", path, o->model.path);
+    if (stretch_target_find(write, GYRE_CONFIG_FILE, &target, &err)) return cli_fail_error(&err);
+    cli_check_target("--write", target.path, o->model.path);
+    /* Of a folder that is not there yet, its own folder must be writable. */
+    const char *path = *target.folder ? target.folder : target.path;
     return file_target_check("--write", path, &err) ? cli_fail_error(&err) : 0;
 }
 

@@ -76,9 +76,12 @@ static void list_rows(search_work *w) {
     const search_rescale own = {{0}, 0};
     const search_initial *best = best_yarn(w);
     search_report *report = w->report;
-    add_row(report, "none", &own, (double)NAN);
-    for (int i = 0; i < SEARCH_INITIAL_OTHERS; i++)
+    /* A scaling of the model itself may lie outside the space, and then its candidate is another. */
+    const int unscaled = w->base.rope.scaling == GYRE_SCALING_NONE && w->space.attention_min <= 1;
+    add_row(report, "none", &own, unscaled ? w->found.initial_mean[SEARCH_INITIAL_NONE] : (double)NAN);
+    for (int i = SEARCH_INITIAL_NONE + 1; i < SEARCH_INITIAL_OTHERS; i++)
         add_row(report, w->initial[i].origin, &w->initial[i].rescale, w->found.initial_mean[i]);
+    report->simple_count = report->rows_count;
     if (best != &w->initial[SEARCH_INITIAL_YARN])
         add_row(report, best->origin, &best->rescale, w->found.initial_mean[best - w->initial]);
     add_row(report, "found", &w->found.rescale, w->found.mean);

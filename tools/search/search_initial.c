@@ -1,4 +1,4 @@
-/* search_initial.c: position interpolation, NTK and YaRN, which the paper starts with, and YaRN at a grid of betas.  A model
+/* search_initial.c: no scaling; position interpolation, NTK, NTK-by-parts and YaRN; and YaRN at a grid of betas.  A model
  * whose trained length or base differs from Llama's may need betas other than 32 and 1, and a search must be compared with
  * the best of them. */
 #include "tools/search/search_initial.h"
@@ -30,7 +30,7 @@ static gyre_status add(initial_list *s, const char *name, const method_betas *be
 
 gyre_status search_initial_candidates(const search_space *space, const gyre_config *base, int64_t trained, int64_t to,
                                       search_initial initial[SEARCH_MAX_INITIAL], int64_t *count, gyre_error *err) {
-    static const char *const names[SEARCH_INITIAL_OTHERS] = {"linear", "ntk", "yarn"};
+    static const char *const names[SEARCH_INITIAL_OTHERS] = {"none", "linear", "ntk", "by-parts", "yarn"};
     static const double fast[] = {64, 32, 16, 8, 4}, slow[] = {4, 2, 1, 0.5, 0.25};
     initial_list s = {.space = space, .initial = initial};
     gyre_status status = search_rotation_init(&s.rotation, base, trained, to, err);

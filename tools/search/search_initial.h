@@ -3,8 +3,15 @@
 #define GYRE_TOOLS_SEARCH_INITIAL_H
 #include "tools/search/search_evolve.h"
 
-/* These three come first, in this order.  YaRN with other betas follows, without duplicates. */
-enum { SEARCH_INITIAL_LINEAR, SEARCH_INITIAL_NTK, SEARCH_INITIAL_YARN, SEARCH_INITIAL_OTHERS };
+/* These, which need no search, come first, in this order.  YaRN with other betas follows, without duplicates. */
+enum {
+    SEARCH_INITIAL_NONE,
+    SEARCH_INITIAL_LINEAR,
+    SEARCH_INITIAL_NTK,
+    SEARCH_INITIAL_BY_PARTS,
+    SEARCH_INITIAL_YARN,
+    SEARCH_INITIAL_OTHERS
+};
 
 /* initial[0 .. *count - 1] = the initial candidates for the rotation `base` at context `to`.  Errors: those of
  * search_rescale_from_method. */

@@ -1,7 +1,7 @@
 /* search_options.c: the options of gyre search. */
 #include "tools/search/search.h"
 
-enum { KEY_BUDGET = CLI_FIRST_KEY, KEY_WINDOWS, KEY_HELD_OUT, KEY_STRIDE, KEY_SEED, KEY_ATTENTION };
+enum { KEY_BUDGET = CLI_FIRST_KEY, KEY_WINDOWS, KEY_HELD_OUT, KEY_STRIDE, KEY_SEED, KEY_ATTENTION, KEY_FORCE };
 
 static const struct argp_option option_table[] = {
     OPTION_TO(1),
@@ -25,6 +25,8 @@ static const struct argp_option option_table[] = {
         "same result as one that was never stopped. --budget may be larger then",
         4),
     OPTION_WRITE("the factors found (rope_scaling: longrope)", 4),
+    {"force", KEY_FORCE, NULL, 0,
+     "Write the factors found even if a method that needs no search predicts the held-out text better", 4},
     {0}};
 
 static const char documentation[] =
@@ -34,8 +36,10 @@ static const char documentation[] =
     "one pair to the next. " MODEL_HELP "\v"
     "Stretches of the text alternate between those searched on and those held out. The perplexities of the known methods "
     "and "
-    "of the factors found are measured on the held-out ones.\n"
-    "Example: gyre search models/rope --text README.md --to 1k --budget 100 --write found.json";
+    "of the factors found are measured on the held-out ones. The verdict names the best. Factors that lose there to a "
+    "method "
+    "that needs no search are not written, and the exit status is then 1.\n"
+    "Example: gyre search models/rope --text /usr/share/common-licenses/GPL-3 --to 1k --budget 100 --write found.json";
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     search_options *o = state->input;
@@ -54,6 +58,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         return 0;
     case KEY_SEED:
         o->seed = cli_seed(text);
+        return 0;
+    case KEY_FORCE:
+        o->force = 1;
         return 0;
     case KEY_ATTENTION:
         o->attention = cli_number("--attention-factor", text, 0.1, 10);
@@ -74,5 +81,6 @@ void search_options_read(int argc, char **argv, search_options *o) {
     if (o->stride > o->stretch.to)
         cli_usage_error("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->stretch.to);
     if (o->run.journal && !*o->run.journal) cli_usage_error("--journal: the name of the file is empty");
+    if (o->force && !o->stretch.write) cli_usage_error("--force: nothing is written without --write");
     if (!o->stride) o->stride = o->stretch.to / 2;
 }

@@ -9,6 +9,38 @@ double search_gain_percent(double nats) {
     return 100 * (1 - exp(-nats));
 }
 
+const search_row *search_best_simple(const search_report *r) {
+    const search_row *best = &r->rows[0];
+    for (int64_t i = 1; i < r->simple_count; i++)
+        if (r->rows[i].mean < best->mean) best = &r->rows[i];
+    return best;
+}
+
+int search_loses(const search_report *r) {
+    return search_best_simple(r)->gain.mean < 0;
+}
+
+/* out = what is added to perplexity by these nats, in percent; 0 without a sign. */
+static double increase_percent(double nats) {
+    return 100 * expm1(nats) + 0.0;
+}
+
+void search_verdict(const search_report *r, char out[SEARCH_VERDICT]) {
+    const search_row *simple = search_best_simple(r);
+    const search_interval *g = &simple->gain;
+    if (g->mean < 0)
+        snprintf(out, SEARCH_VERDICT, "%s is the best and needs no search: found is higher by %.2f %% (%.2f to %.2f)%s",
+                 simple->label, increase_percent(-g->mean), increase_percent(-g->high), increase_percent(-g->low),
+                 g->high > 0 ? "; this text cannot tell the two apart" : "");
+    else if (g->mean > 0)
+        snprintf(out, SEARCH_VERDICT,
+                 "found is the best: lower than %s, the best that needs no search, by %.2f %% (%.2f to %.2f)%s",
+                 simple->label, search_gain_percent(g->mean), search_gain_percent(g->low), search_gain_percent(g->high),
+                 g->low <= 0 ? "; this text cannot tell the two apart" : "");
+    else
+        snprintf(out, SEARCH_VERDICT, "%s is the best and needs no search: found is no lower", simple->label);
+}
+
 /* -- text -- */
 static void print_header(const search_report *r, FILE *file) {
     const search_windows *w = r->windows;
@@ -28,12 +60,15 @@ static void print_header(const search_report *r, FILE *file) {
 }
 
 static void print_end(const search_report *r, FILE *file) {
-    char card[RUN_CARD_LINE];
-    fprintf(file, "\nfound     %s; attention factor %.6g; factors", r->found->origin, r->found->rescale.attention);
+    char card[RUN_CARD_LINE], verdict[SEARCH_VERDICT];
+    search_verdict(r, verdict);
+    fprintf(file, "\nverdict   %s\n", verdict);
+    fprintf(file, "found     %s; attention factor %.6g; factors", r->found->origin, r->found->rescale.attention);
     for (int64_t i = 0; i < r->problem->space.pairs; i++)
         fprintf(file, "%s%.6g", i ? ", " : " ", r->found->rescale.factor[i]);
     fprintf(file, "\n");
     if (r->written) fprintf(file, "written   %s\n", r->written);
+    if (r->refused) fprintf(file, "written   nothing; --force writes the factors all the same\n");
     run_card_text(r->card, card);
     fprintf(file, "%s\n", card);
 }
@@ -77,6 +112,15 @@ static json_t *json_of_factors(const search_report *r, const search_rescale *res
     return cli_json_numbers(rescale->factor, r->problem->space.pairs);
 }
 
+static json_t *json_of_verdict(const search_report *r) {
+    const search_row *simple = search_best_simple(r);
+    char text[SEARCH_VERDICT];
+    search_verdict(r, text);
+    return json_pack("{s:s, s:s, s:f, s:[f, f], s:s}", "best", simple->gain.mean > 0 ? "found" : simple->label, "simple",
+                     simple->label, "percent", search_gain_percent(simple->gain.mean), "percent_interval",
+                     search_gain_percent(simple->gain.low), search_gain_percent(simple->gain.high), "text", text);
+}
+
 static json_t *json_of_row(const search_report *r, const search_row *row, int itself) {
     const int own = row->rescale.attention == 0;
     json_t *out = json_pack("{s:s, s:f, s:f, s:o, s:o, s:o}", "method", row->label, "perplexity", exp(row->mean), "nats",
@@ -104,8 +148,9 @@ int search_print_json(const search_report *r, FILE *file) {
     json_t *found = json_pack("{s:s, s:o, s:f, s:f, s:o}", "origin", r->found->origin, "factors",
                               json_of_factors(r, &r->found->rescale), "attention_factor", r->found->rescale.attention,
                               "searched_nats", r->found->mean, "written", cli_json_text(r->written));
-    return cli_json_write(file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "card", run_card_json(r->card),
-                                          "trained_length", (json_int_t)r->trained, "to", (json_int_t)w->context, "stride",
-                                          (json_int_t)w->stride, "tokens", (json_int_t)w->text.count, "held_out_windows",
-                                          (json_int_t)w->held_out_count, "search", search, "found", found, "results", rows));
+    return cli_json_write(file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "card",
+                                          run_card_json(r->card), "trained_length", (json_int_t)r->trained, "to",
+                                          (json_int_t)w->context, "stride", (json_int_t)w->stride, "tokens",
+                                          (json_int_t)w->text.count, "held_out_windows", (json_int_t)w->held_out_count,
+                                          "search", search, "found", found, "verdict", json_of_verdict(r), "results", rows));
 }

@@ -6,7 +6,7 @@
 #include "tools/search/search_gain.h"
 #include "tools/search/search_windows.h"
 
-enum { SEARCH_ROWS = 6 };
+enum { SEARCH_ROWS = 7, SEARCH_VERDICT = 256 };
 
 /* One method on the held-out windows. */
 typedef struct search_row {
@@ -20,16 +20,24 @@ typedef struct search_row {
 typedef struct search_report {
     const run_card *card;
     const char *written; /* path of --write; NULL = none */
+    int refused;         /* 1: --write was given, and the factors lose to a method that needs no search */
     const search_windows *windows;
     const search_problem *problem;
     const search_result *found;
     search_row rows[SEARCH_ROWS];        /* [rows_count]; the last row is the factors found */
+    int64_t simple_count;                /* the first rows are the methods that need no search */
     int64_t rows_count, trained, budget; /* budget: in evaluations of all windows */
     uint64_t seed;
 } search_report;
 
 /* out = the gain in nats as a reduction of perplexity, in percent. */
 double search_gain_percent(double nats);
+/* out = the method that needs no search and predicts the held-out windows best. */
+const search_row *search_best_simple(const search_report *r);
+/* out = 1 if that method predicts them better than the factors found. */
+int search_loses(const search_report *r);
+/* Writes which method is the best, and by how much, with the interval. */
+void search_verdict(const search_report *r, char out[SEARCH_VERDICT]);
 int search_print_table(const search_report *r, FILE *file);
 int search_print_json(const search_report *r, FILE *file);
 

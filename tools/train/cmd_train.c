@@ -1,13 +1,17 @@
 /* cmd_train.c: gyre train: trains a small decoder with any encoding; a killed run can be resumed. */
 #include "gyre/gyre_train.h"
 #include "tools/cli/cli.h"
+#include "tools/common/bundled_models.h"
 #include "tools/common/variants.h"
 #include "tools/options/method_options.h"
 #include "tools/options/training_text.h"
 #include "tools/subcommands.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -30,13 +34,22 @@ enum {
     KEY_SAVE,
     KEY_RESUME,
     KEY_REPLACE,
-    KEY_FROM
+    KEY_FROM,
+    KEY_BASE,
+    KEY_ROPE_DIM
 };
+
+/* The tokenizer of the model that training begins with. */
+typedef struct tokenizer_source {
+    gyre_tokenizer *tokenizer; /* NULL: the model reads bytes */
+    const char *folder;        /* that holds its files */
+} tokenizer_source;
 
 typedef struct train_options {
     cli_options common; /* first; its output is the folder */
     training_texts texts;
     int headers, resume, replace;
+    int wants_mix;        /* 1: --mix was given */
     int changes_training; /* 1: an option was given that --resume takes from the checkpoint */
     int changes_model;    /* 1: an option was given that --from takes from its model */
     gyre_text_split split;
@@ -60,8 +73,10 @@ static const struct argp_option OPTIONS[] = {
     {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
     {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
     {"hidden", KEY_HIDDEN, "N", 0, "channels inside the MLP (default: 2.75 x width)", 2},
+    {"base", KEY_BASE, "X", 0, "base of the rotation (default: 10000)", 2},
+    {"rope-dim", KEY_ROPE_DIM, "N", 0, "channels of a head that rotate, an even number (default: all)", 2},
     {NULL, 0, NULL, 0, "Fine-tuning:", 3},
-    {"from", KEY_FROM, "MODEL", 0, "start with this model's weights and sizes", 3},
+    {"from", KEY_FROM, "MODEL", 0, "start with this model's weights, sizes and tokenizer", 3},
     OPTION_METHOD("NAME[:FACTOR]",
                   "and with this context extension, at --context: one of " METHOD_NAMES
                   ", followed by any of " METHOD_MODIFIERS ", as in yarn:4+resonance (default: none)",
@@ -69,12 +84,15 @@ static const struct argp_option OPTIONS[] = {
     OPTION_BETA_FAST("32", 3),
     OPTION_BETA_SLOW("1", 3),
     {NULL, 0, NULL, 0, "The run:", 4},
-    {"context", KEY_CONTEXT, "N", 0, "tokens (bytes) of a training sequence (default: 256)", 4},
+    {"context", KEY_CONTEXT, "N", 0, "tokens of a training sequence; bytes for a new model (default: 256)", 4},
     {"tokens", KEY_TOKENS, "N", 0, "total number of training tokens, rounded up to whole steps (default: 10000000)", 4},
     {"batch", KEY_BATCH, "N", 0, "sequences per step (default: 8)", 4},
     {"learning-rate", KEY_RATE, "X", 0, "peak learning rate (default: 0.004)", 4},
     {"warmup", KEY_WARMUP, "N", 0, "steps until the peak (default: 100)", 4},
-    {"mix", KEY_MIX, "SHARE", 0, "fraction of sequences with passkeys or copies (default: 0.8; 0: plain text)", 4},
+    {"mix", KEY_MIX, "SHARE", 0,
+     "fraction of sequences with passkeys or copies (default: 0.8; 0: plain text, as always for a model "
+     "with a tokenizer)",
+     4},
     {"seed", KEY_SEED, "N", 0, "seed of the weights and of the choice of sequences (default: 1)", 4},
     {NULL, 0, NULL, 0, "The result:", 5},
     {"output", 'o', "DIR", 0, "the folder to write", 5},
@@ -105,6 +123,12 @@ static error_t parse_model_option(int key, char *arg, train_options *o) {
     case KEY_HIDDEN:
         m->mlp_dim = cli_integer("--hidden", arg, 1, 1 << 16);
         break;
+    case KEY_BASE:
+        m->position.rope.base = cli_number("--base", arg, 1.001, 1e18);
+        break;
+    case KEY_ROPE_DIM:
+        m->position.rope.dim = cli_integer("--rope-dim", arg, 2, 1 << 14);
+        break;
     case KEY_CONTEXT:
         o->run.context = cli_integer("--context", arg, 16, 1 << 20);
         break;
@@ -122,9 +146,10 @@ static error_t parse_model_option(int key, char *arg, train_options *o) {
         break;
     case KEY_MIX:
         o->run.retrieval_fraction = cli_number("--mix", arg, 0, 1);
+        o->wants_mix = 1;
         break;
     case KEY_FROM:
-        o->from = arg;
+        o->from = bundled_model_find(arg);
         break;
     case KEY_SEED:
         o->run.seed = cli_seed(arg);
@@ -133,8 +158,8 @@ static error_t parse_model_option(int key, char *arg, train_options *o) {
         if (method_option(&o->method, key, arg)) return ARGP_ERR_UNKNOWN;
     }
     o->changes_training = 1;
-    o->changes_model |=
-        key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS || key == KEY_HIDDEN;
+    o->changes_model |= key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS ||
+                        key == KEY_HIDDEN || key == KEY_BASE || key == KEY_ROPE_DIM;
     return 0;
 }
 
@@ -182,6 +207,15 @@ static const char DOC[] =
     "  gyre train --text book.txt --encoding rope --context 256 -o runs/rope\n"
     "  gyre eval runs/rope --text book.txt --contexts 256,512,1k --methods none,ntk,yarn\n";
 
+static void check_rotation(const train_options *o, const gyre_config *position) {
+    const struct gyre_rope_config *rope = &position->rope;
+    if ((rope->base != 0 || rope->dim) && o->encoding.kind != GYRE_KIND_ROPE)
+        cli_usage_error("%s: %s does not rotate", rope->dim ? "--rope-dim" : "--base", o->encoding.name);
+    if (rope->dim % 2 || rope->dim > position->head_dim)
+        cli_usage_error("--rope-dim: %lld is no even number of a head's %lld channels", (long long)rope->dim,
+                        (long long)position->head_dim);
+}
+
 static void finish_options(train_options *o) {
     gyre_train_options *r = &o->run;
     if (!o->common.output) cli_usage_error("-o: the folder to write is missing");
@@ -202,6 +236,7 @@ static void finish_options(train_options *o) {
     position->head_dim = r->model.head_dim;
     position->heads = r->model.heads;
     position->input.dim = r->model.model_dim;
+    check_rotation(o, position);
     if (variant_config(&o->encoding, r->context, r->context, &o->method.betas, position))
         cli_usage_error("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
                         o->encoding.name);
@@ -209,9 +244,64 @@ static void finish_options(train_options *o) {
     r->steps = (o->tokens + per_step - 1) / per_step;
 }
 
-static gyre_status open_text(const train_options *o, gyre_text *text, gyre_error *err) {
+static int tokenizer_is_in(const char *folder) {
+    char path[4200];
+    return snprintf(path, sizeof path, "%s/" GYRE_TOKENIZER_FILE, folder) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* *out = the bytes of a file, which the caller frees. */
+static gyre_status read_file(const char *path, void **out, size_t *count, gyre_error *err) {
+    struct stat is;
+    FILE *file = fopen(path, "rb");
+    char *bytes = file && fstat(fileno(file), &is) == 0 ? malloc((size_t)is.st_size + 1) : NULL;
+    const size_t read = bytes ? fread(bytes, 1, (size_t)is.st_size, file) : 0;
+    const int failed = !bytes || read != (size_t)is.st_size;
+    if (file) (void)fclose(file);
+    if (failed) {
+        free(bytes);
+        return gyre_fail(err, GYRE_EIO, "tokenizer: cannot be read (%s)", path);
+    }
+    *out = bytes;
+    *count = read;
+    return GYRE_OK;
+}
+
+static gyre_status open_text(const train_options *o, const gyre_tokenizer *tokenizer, gyre_text *text, gyre_error *err) {
+    if (tokenizer) return gyre_text_tokenize(text, tokenizer, o->texts.paths, o->texts.count, o->run.context + 1, err);
     if (o->headers) return header_corpus_open(text, o->split, o->run.context + 1, err);
     return gyre_text_open(text, o->texts.paths, o->texts.count, o->split, o->run.context + 1, err);
+}
+
+/* *out = the tokenizer that a fine-tuned model reads through, NULL if it reads bytes.  A checkpoint that --resume continues
+ * has it in its folder.  Errors: those of gyre_tokenizer_open; EUNSUPPORTED: something that only bytes can do was asked for. */
+static gyre_status open_tokenizer(train_options *o, tokenizer_source *out, gyre_error *err) {
+    const char *folder = o->from ? o->from : o->common.output;
+    gyre_error why = {0, ""};
+    struct stat is;
+    if (!o->from && !o->resume) return GYRE_OK;
+    if (o->resume && !tokenizer_is_in(folder)) return GYRE_OK;
+    const gyre_status status = gyre_tokenizer_open(&out->tokenizer, folder, &why);
+    if (status)
+        return gyre_fail(err, status, "tokenizer: %.400s; without it the model cannot read the text (%s)", why.text,
+                         o->from ? "--from" : "--resume");
+    if (gyre_tokenizer_get_info(out->tokenizer).kind == GYRE_TOKENIZER_BYTES) {
+        gyre_tokenizer_free(out->tokenizer);
+        out->tokenizer = NULL;
+        return GYRE_OK;
+    }
+    out->folder = folder;
+    if (o->from && (stat(folder, &is) != 0 || !S_ISDIR(is.st_mode)))
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "tokenizer: inside the file, where it cannot be copied from; gyre convert %s -o DIR first (--from)",
+                         folder);
+    if (o->headers || o->split != GYRE_TEXT_SPLIT_ALL)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: for models that read bytes, and this one reads tokens (%s)",
+                         o->headers ? "--headers" : "--split", folder);
+    if (o->wants_mix && o->run.retrieval_fraction > 0)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "--mix: passkeys and copies are bytes, and this model reads tokens (%s)",
+                         folder);
+    o->run.retrieval_fraction = 0;
+    return GYRE_OK;
 }
 
 /* Takes the sizes from the model and the rotation from the method at the training context. */
@@ -247,19 +337,40 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
 
-/* Saves the first checkpoint before the first step, so that a folder that cannot be written is found at once. */
-static gyre_status begin_saving(const train_options *o, gyre_trainer *t, gyre_error *err) {
-    gyre_status status = gyre_trainer_describe(t, o->command, err);
-    cli_defer_signals(); /* from here on, a stopped run leaves a checkpoint */
-    if (!status && !o->resume) status = gyre_trainer_save(t, o->common.output, err);
+/* Copies the tokenizer's files beside the weights, so that what was trained is read through the same tokens. */
+static gyre_status copy_tokenizer(const tokenizer_source *source, const char *folder, gyre_error *err) {
+    static const char *const names[] = {GYRE_TOKENIZER_FILE, GYRE_TOKENIZER_CONFIG_FILE};
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2 && source->tokenizer && !status; i++) {
+        char from[4200], to[4200];
+        void *bytes = NULL;
+        size_t count = 0;
+        if (snprintf(from, sizeof from, "%s/%s", source->folder, names[i]) >= (int)sizeof from ||
+            snprintf(to, sizeof to, "%s/%s", folder, names[i]) >= (int)sizeof to)
+            return gyre_fail(err, GYRE_EINVAL, "tokenizer: too long a name (%s)", folder);
+        if (access(from, F_OK) != 0 || access(to, F_OK) == 0) continue;
+        status = read_file(from, &bytes, &count, err);
+        const int code = status ? 0 : gyre_atomic_write(to, bytes, count);
+        free(bytes);
+        if (code) return gyre_fail(err, GYRE_EIO, "tokenizer: %s (%s)", strerror(code), to);
+    }
     return status;
 }
 
+/* Saves the first checkpoint before the first step, so that a folder that cannot be written is found at once. */
+static gyre_status begin_saving(const train_options *o, const tokenizer_source *source, gyre_trainer *t, gyre_error *err) {
+    gyre_status status = gyre_trainer_describe(t, o->command, err);
+    cli_defer_signals(); /* from here on, a stopped run leaves a checkpoint */
+    if (!status && !o->resume) status = gyre_trainer_save(t, o->common.output, err);
+    return status ? status : copy_tokenizer(source, o->common.output, err);
+}
+
 /* *recent = running mean of the loss.  Ctrl-C ends the run early, with a checkpoint. */
-static gyre_status run(const train_options *o, gyre_trainer *t, double *recent, gyre_error *err) {
+static gyre_status run(const train_options *o, const tokenizer_source *source, gyre_trainer *t, double *recent,
+                       gyre_error *err) {
     const gyre_train_options *r = gyre_trainer_get_options(t);
     cli_progress progress;
-    gyre_status status = begin_saving(o, t, err);
+    gyre_status status = begin_saving(o, source, t, err);
     int64_t saved = gyre_trainer_steps(t);
     cli_progress_begin(&progress, "training", "tokens", (r->steps - saved) * r->batch * r->context);
     for (int64_t step = saved; !status && step < r->steps && !cli_interrupted();) {
@@ -296,27 +407,33 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
     return 0;
 }
 
-static int finish(const train_options *o, const gyre_trainer *t, double loss, gyre_error *err) {
+static int finish(const train_options *o, const tokenizer_source *source, const gyre_trainer *t, double loss,
+                  gyre_error *err) {
     if (gyre_trainer_steps(t) < gyre_trainer_get_options(t)->steps)
         return cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
                         o->common.output);
-    return gyre_trainer_export(t, o->common.output, o->dtype, err) ? cli_fail_error(err) : report(o, t, loss);
+    gyre_status status = gyre_trainer_export(t, o->common.output, o->dtype, err);
+    if (!status) status = copy_tokenizer(source, o->common.output, err);
+    return status ? cli_fail_error(err) : report(o, t, loss);
 }
 
-static int train(const train_options *o, const gyre_exec *exec) {
+static int train(train_options *o, const gyre_exec *exec) {
     gyre_error err = {0};
     gyre_text text = {0};
     gyre_trainer *t = NULL;
     cli_lock lock = {.file = -1};
     double loss = 0;
-    gyre_status status = open_text(o, &text, &err);
+    tokenizer_source source = {NULL, NULL};
+    gyre_status status = open_tokenizer(o, &source, &err);
+    if (!status) status = open_text(o, source.tokenizer, &text, &err);
     if (!status) status = cli_lock_acquire(&lock, o->common.output, &err);
     if (!status) status = open_trainer(o, &text, exec, &t, &err);
-    if (!status) status = run(o, t, &loss, &err);
-    const int exit_status = status ? cli_fail_error(&err) : finish(o, t, loss, &err);
+    if (!status) status = run(o, &source, t, &loss, &err);
+    const int exit_status = status ? cli_fail_error(&err) : finish(o, &source, t, loss, &err);
     cli_lock_release(&lock);
     gyre_trainer_free(t);
     gyre_text_free(&text);
+    gyre_tokenizer_free(source.tokenizer);
     return exit_status;
 }
 

@@ -1,0 +1,42 @@
+/* bundled_models.c: where the models that come with gyre are. */
+#include "tools/common/bundled_models.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Writes the folder of the running program; empty if the system does not tell. */
+static void program_folder(char *out, size_t size) {
+    const ssize_t length = readlink("/proc/self/exe", out, size - 1);
+    out[length > 0 ? length : 0] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+}
+
+/* out = 1 if the folder holds a config.json. */
+static int is_model(const char *folder) {
+    char path[BUNDLED_PATH + 16];
+    return snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder) < (int)sizeof path && access(path, R_OK) == 0;
+}
+
+gyre_status bundled_model_path(const char *name, char path[BUNDLED_PATH], gyre_error *err) {
+    char bin[BUNDLED_PATH / 2];
+    program_folder(bin, sizeof bin);
+    int n = snprintf(path, BUNDLED_PATH, "%s/%s/%s", bin, GYRE_MODELS_FROM_BIN, name);
+    if (n > 0 && n < BUNDLED_PATH && !is_model(path)) n = snprintf(path, BUNDLED_PATH, "%s/%s", GYRE_MODELS_SOURCE, name);
+    if (n < 0 || n >= BUNDLED_PATH) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
+    return GYRE_OK;
+}
+
+const char *bundled_model_find(const char *model) {
+    enum { MODELS = 8 };
+    static char found[MODELS][BUNDLED_PATH];
+    static int count;
+    static const char folder[] = "models/";
+    if (!model || !*model || count == MODELS || access(model, F_OK) == 0) return model;
+    const char *name = strncmp(model, folder, sizeof folder - 1) == 0 ? model + sizeof folder - 1 : model;
+    if (!*name || *name == '.' || strchr(name, '/')) return model;
+    if (bundled_model_path(name, found[count], NULL) || !is_model(found[count])) return model;
+    return found[count++];
+}
