@@ -321,7 +321,6 @@ static int run_cases(const bench_options *o, int64_t rounds, const case_list *li
     for (int i = 0; i < list->count; i++)
         cost += case_cost(&list->cases[i], rounds);
     cli_progress_begin(&progress, "products", NULL, cost);
-    cli_progress_lines(&progress);
     for (int i = 0; i < list->count && !failed; i++) {
         const product_case *c = &list->cases[i];
         cli_progress_label(&progress, "%s", c->name);
