@@ -107,7 +107,7 @@ static void test_wrong_contexts(void **state) {
 static void test_wrong_methods(void **state) {
     (void)state;
     assert_fails(
-        "eval @rope --text @text --methods yarm", 2,
+        "eval @rope --text @text --methods wavelets", 2,
         "none, linear, ntk, ntk-past, base, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, dynamic-yarn, rerope");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
