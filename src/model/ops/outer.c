@@ -22,16 +22,18 @@ static int64_t min_of(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* to = [k][panel], zeros past the last of n columns. */
-static void pack_panel(const float *b, int64_t b_row_stride, int64_t k, int64_t n, int64_t panel, float *to) {
-    if (n == MAX_PANEL && panel == MAX_PANEL) { /* a constant size, which the compiler copies in vectors */
-        for (int64_t l = 0; l < k; l++)
-            memcpy(to + l * MAX_PANEL, b + l * b_row_stride, MAX_PANEL * sizeof *to);
-        return;
-    }
-    for (int64_t l = 0; l < k; l++, to += panel) {
-        memcpy(to, b + l * b_row_stride, (size_t)n * sizeof *to);
-        memset(to + n, 0, (size_t)(panel - n) * sizeof *to);
+/* to = panels [n / panel][k][panel] of n columns, zeros past the last one.  Rows of b are read whole, in the order of memory. */
+static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t n, int64_t panel, float *to) {
+    for (int64_t l = 0; l < k; l++, b += b_row_stride, to += panel) {
+        int64_t j = 0;
+        if (panel == MAX_PANEL) /* a constant size, which the compiler copies in vectors */
+            for (; j + MAX_PANEL <= n; j += MAX_PANEL)
+                memcpy(to + j * k, b + j, MAX_PANEL * sizeof *to);
+        for (; j < n; j += panel) {
+            const int64_t some = min_of(panel, n - j);
+            memcpy(to + j * k, b + j, (size_t)some * sizeof *to);
+            memset(to + j * k + some, 0, (size_t)(panel - some) * sizeof *to);
+        }
     }
 }
 
@@ -68,8 +70,7 @@ static void multiply_edge(gyre_matmul tile, int64_t n, const gyre_kernels *kerne
 static void multiply_block(const gyre_matmul *p, const gyre_kernels *kernels, int64_t first, int64_t n, int64_t l, int64_t k,
                            const outer_memory *m) {
     const int64_t panel = kernels->matmul_columns, step = kernels->matmul_rows;
-    for (int64_t j = 0; j < n; j += panel)
-        pack_panel(p->b + l * p->b_row_stride + first + j, p->b_row_stride, k, min_of(panel, n - j), panel, m->b + j * k);
+    pack_panels(p->b + l * p->b_row_stride + first, p->b_row_stride, k, n, panel, m->b);
     for (int64_t i = 0; i < p->m; i += step) {
         gyre_matmul tile = {.m = min_of(step, p->m - i),
                             .n = panel,
