@@ -21,4 +21,9 @@ static inline int random_cuts(void) {
     return wanted && atoi(wanted) > 0 ? atoi(wanted) : USUAL_CUTS;
 }
 
+/* out = 1 if texts and lists are to be short as well. */
+static inline int is_short_test(void) {
+    return random_cuts() < 10;
+}
+
 #endif
