@@ -122,7 +122,8 @@ static void dequantize_q6_k(const void *row, float *out, int64_t n) {
                 const vecu q = vecu_and(vecu_shift_right(vecu_load_u8(bytes + i), k / 2 * 4), low);
                 const vecu top = vecu_and(vecu_shift_right(vecu_load_u8(tops + i), 2 * k), high);
                 const vec number = vec_sub(vec_from_vecu(vecu_or(q, vecu_shift_left(top, 4))), vec_set1(32));
-                vec_store(out + at + i, vec_mul(vec_set1(d * (float)s[i / 16]), number));
+                const int group = i / 16;
+                vec_store(out + at + i, vec_mul(vec_set1(d * (float)s[group]), number));
             }
         }
     }
