@@ -43,39 +43,40 @@ static int is_float_dtype(gyre_dtype dtype) {
     return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16;
 }
 
-static gyre_status fail_dtype(const request *c, gyre_error *err, const char *field, gyre_dtype dtype, const char *allowed) {
-    return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not %s (%s)", field, dtype_name(dtype), allowed, c->name);
+static gyre_status fail_dtype(const request *call, gyre_error *err, const char *field, gyre_dtype dtype,
+                              const char *allowed) {
+    return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not %s (%s)", field, dtype_name(dtype), allowed, call->name);
 }
 
-static gyre_status check_float(const request *c, gyre_error *err, const char *field, gyre_dtype dtype) {
-    return is_float_dtype(dtype) ? GYRE_OK : fail_dtype(c, err, field, dtype, "F32, F16 or BF16");
+static gyre_status check_float(const request *call, gyre_error *err, const char *field, gyre_dtype dtype) {
+    return is_float_dtype(dtype) ? GYRE_OK : fail_dtype(call, err, field, dtype, "F32, F16 or BF16");
 }
 
-static gyre_status check_f32(const request *c, gyre_error *err, const char *field, gyre_dtype dtype) {
-    return dtype == GYRE_DTYPE_F32 ? GYRE_OK : fail_dtype(c, err, field, dtype, "F32");
+static gyre_status check_f32(const request *call, gyre_error *err, const char *field, gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_F32 ? GYRE_OK : fail_dtype(call, err, field, dtype, "F32");
 }
 
-static gyre_status check_shape(const request *c, gyre_error *err, const char *field, const int64_t is[4],
+static gyre_status check_shape(const request *call, gyre_error *err, const char *field, const int64_t is[4],
                                const int64_t wanted[4]) {
     if (gyre_same_shape(is, wanted)) return GYRE_OK;
     return gyre_fail(err, GYRE_ESHAPE,
                      "%s: shape [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] is not [%" PRId64 ", %" PRId64
                      ", %" PRId64 ", %" PRId64 "] (%s)",
-                     field, is[0], is[1], is[2], is[3], wanted[0], wanted[1], wanted[2], wanted[3], c->name);
+                     field, is[0], is[1], is[2], is[3], wanted[0], wanted[1], wanted[2], wanted[3], call->name);
 }
 
-static gyre_status check_input(const request *c, gyre_error *err, const char *field, const gyre_cview *view) {
-    return gyre_cview_check(view, field, c->name, err);
+static gyre_status check_input(const request *call, gyre_error *err, const char *field, const gyre_cview *view) {
+    return gyre_cview_check(view, field, call->name, err);
 }
 
-static gyre_status check_output(const request *c, gyre_error *err, const char *field, const gyre_view *view) {
-    return gyre_output_check(view, field, c->name, err);
+static gyre_status check_output(const request *call, gyre_error *err, const char *field, const gyre_view *view) {
+    return gyre_output_check(view, field, call->name, err);
 }
 
 /* -- numbers -- */
 
-static gyre_status check_integers(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_integers(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     const struct {
         const char *name;
         int64_t value;
@@ -86,165 +87,167 @@ static gyre_status check_integers(const request *c, gyre_error *err) {
                   {"sequences", args->sequences}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].value < 0)
-            return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is below 0 (%s)", fields[i].name, fields[i].value, c->name);
+            return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is below 0 (%s)", fields[i].name, fields[i].value,
+                             call->name);
     if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER)
-        return gyre_fail(err, GYRE_EINVAL, "causal: %d is no gyre_causal (%s)", (int)args->causal, c->name);
+        return gyre_fail(err, GYRE_EINVAL, "causal: %d is no gyre_causal (%s)", (int)args->causal, call->name);
     if (args->order != GYRE_ORDER_FAST && args->order != GYRE_ORDER_FIXED)
-        return gyre_fail(err, GYRE_EINVAL, "order: %d is no gyre_order (%s)", (int)args->order, c->name);
+        return gyre_fail(err, GYRE_EINVAL, "order: %d is no gyre_order (%s)", (int)args->order, call->name);
     return GYRE_OK;
 }
 
 /* A softcap below FLT_MIN would divide by 0 or by a denormal. */
-static gyre_status check_reals(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_reals(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     if (!(fabs(args->scale) <= FLT_MAX))
-        return gyre_fail(err, GYRE_EINVAL, "scale: %g is not finite as a float (%s)", args->scale, c->name);
+        return gyre_fail(err, GYRE_EINVAL, "scale: %g is not finite as a float (%s)", args->scale, call->name);
     if (args->softcap != 0 && !((double)FLT_MIN <= args->softcap && args->softcap <= (double)FLT_MAX))
         return gyre_fail(err, GYRE_EINVAL, "softcap: %g is neither 0 nor in %g .. %g (%s)", args->softcap, (double)FLT_MIN,
-                         (double)FLT_MAX, c->name);
+                         (double)FLT_MAX, call->name);
     if (!(args->dropout >= 0 && args->dropout < 1))
-        return gyre_fail(err, GYRE_EINVAL, "dropout: %g is not in [0, 1) (%s)", args->dropout, c->name);
+        return gyre_fail(err, GYRE_EINVAL, "dropout: %g is not in [0, 1) (%s)", args->dropout, call->name);
     return GYRE_OK;
 }
 
 /* -- q, k, v, out and lse -- */
 
-static gyre_status check_types(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
-    gyre_status status = check_float(c, err, "q", args->q.dtype);
-    if (!status) status = check_float(c, err, "out", args->out.dtype);
-    if (!status && args->lse.data) status = check_f32(c, err, "lse", args->lse.dtype);
-    if (!status && !c->source) status = check_float(c, err, "k", args->k.dtype);
-    if (!status && !c->source) status = check_float(c, err, "v", args->v.dtype);
+static gyre_status check_types(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    gyre_status status = check_float(call, err, "q", args->q.dtype);
+    if (!status) status = check_float(call, err, "out", args->out.dtype);
+    if (!status && args->lse.data) status = check_f32(call, err, "lse", args->lse.dtype);
+    if (!status && !call->source) status = check_float(call, err, "k", args->k.dtype);
+    if (!status && !call->source) status = check_float(call, err, "v", args->v.dtype);
     return status;
 }
 
 /* No tokens are fine, no heads are not. */
-static gyre_status check_extents(const request *c, gyre_error *err, const char *field, const int64_t shape[4]) {
+static gyre_status check_extents(const request *call, gyre_error *err, const char *field, const int64_t shape[4]) {
     for (int i = 0; i < 4; i++) {
         const int64_t least = i < 2 ? 0 : 1, most = i == 3 ? MAX_CHANNELS : INT32_MAX;
         if (shape[i] < least || shape[i] > most)
             return gyre_fail(err, GYRE_ESHAPE, "%s: shape[%d] = %" PRId64 " is not in %" PRId64 " .. %" PRId64 " (%s)",
-                             field, i, shape[i], least, most, c->name);
+                             field, i, shape[i], least, most, call->name);
     }
     if (gyre_view_elements(shape) < 0)
-        return gyre_fail(err, GYRE_ESHAPE, "%s: more elements than can be counted (%s)", field, c->name);
+        return gyre_fail(err, GYRE_ESHAPE, "%s: more elements than can be counted (%s)", field, call->name);
     return GYRE_OK;
 }
 
-static gyre_status check_key_shape(const request *c, gyre_error *err) {
-    const int64_t *q = c->args->q.shape, *k = c->args->k.shape;
+static gyre_status check_key_shape(const request *call, gyre_error *err) {
+    const int64_t *q = call->args->q.shape, *k = call->args->k.shape;
     if (k[0] != q[0])
-        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " batch rows, but q has %" PRId64 " (%s)", k[0], q[0], c->name);
+        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " batch rows, but q has %" PRId64 " (%s)", k[0], q[0], call->name);
     if (k[3] != q[3])
-        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " channels, but q has %" PRId64 " (%s)", k[3], q[3], c->name);
+        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " channels, but q has %" PRId64 " (%s)", k[3], q[3], call->name);
     if (q[2] % k[2] != 0)
         return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " heads are not a multiple of the %" PRId64 " key heads (%s)", q[2],
-                         k[2], c->name);
+                         k[2], call->name);
     return GYRE_OK;
 }
 
-static gyre_status check_shapes(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_shapes(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     const int64_t *q = args->q.shape, *k = args->k.shape, *v = args->v.shape;
     const int64_t values[4] = {k[0], k[1], k[2], v[3]}, out[4] = {q[0], q[1], q[2], v[3]}, lse[4] = {q[0], q[1], q[2], 1};
-    gyre_status status = check_extents(c, err, "q", q);
-    if (!status) status = check_extents(c, err, "k", k);
-    if (!status) status = check_extents(c, err, "v", v);
-    if (!status) status = check_key_shape(c, err);
-    if (!status) status = check_shape(c, err, "v", v, values);
-    if (!status) status = check_shape(c, err, "out", args->out.shape, out);
+    gyre_status status = check_extents(call, err, "q", q);
+    if (!status) status = check_extents(call, err, "k", k);
+    if (!status) status = check_extents(call, err, "v", v);
+    if (!status) status = check_key_shape(call, err);
+    if (!status) status = check_shape(call, err, "v", v, values);
+    if (!status) status = check_shape(call, err, "out", args->out.shape, out);
     if (!status && gyre_view_elements(out) < 0)
-        status = gyre_fail(err, GYRE_ESHAPE, "out: more elements than can be counted (%s)", c->name);
-    if (!status && args->lse.data) status = check_shape(c, err, "lse", args->lse.shape, lse);
+        status = gyre_fail(err, GYRE_ESHAPE, "out: more elements than can be counted (%s)", call->name);
+    if (!status && args->lse.data) status = check_shape(call, err, "lse", args->lse.shape, lse);
     return status;
 }
 
 /* -- the encoding -- */
 
-static gyre_status check_head_dim(const request *c, gyre_error *err, const char *field, int64_t channels) {
-    const int64_t head_dim = c->args->encoding->config.head_dim;
+static gyre_status check_head_dim(const request *call, gyre_error *err, const char *field, int64_t channels) {
+    const int64_t head_dim = call->args->encoding->config.head_dim;
     if (head_dim == channels) return GYRE_OK;
     return gyre_fail(err, GYRE_ESHAPE, "%s: %" PRId64 " channels, but the encoding has head_dim %" PRId64 " (%s)", field,
-                     channels, head_dim, c->name);
+                     channels, head_dim, call->name);
 }
 
-static gyre_status check_rotation(const request *c, gyre_error *err) {
-    const gyre_encoding *encoding = c->args->encoding;
+static gyre_status check_rotation(const request *call, gyre_error *err) {
+    const gyre_encoding *encoding = call->args->encoding;
     const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    const gyre_status status = rotates ? check_head_dim(c, err, "q", c->args->q.shape[3]) : GYRE_OK;
-    if (status || c->args->causal == GYRE_CAUSAL_BY_POSITION) return status;
+    const gyre_status status = rotates ? check_head_dim(call, err, "q", call->args->q.shape[3]) : GYRE_OK;
+    if (status || call->args->causal == GYRE_CAUSAL_BY_POSITION) return status;
     /* Both depend on the sign of the distance, which the order of tokens does not tell. */
     if (encoding->xpos_log2_decay)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "causal: xPos needs GYRE_CAUSAL_BY_POSITION (%s)", c->name);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "causal: xPos needs GYRE_CAUSAL_BY_POSITION (%s)", call->name);
     if (encoding->config.rope.far)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "causal: rope.far needs GYRE_CAUSAL_BY_POSITION (%s)", c->name);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "causal: rope.far needs GYRE_CAUSAL_BY_POSITION (%s)", call->name);
     return GYRE_OK;
 }
 
-static gyre_status check_table_shapes(const request *c, gyre_error *err) {
-    const gyre_encoding *encoding = c->args->encoding;
+static gyre_status check_table_shapes(const request *call, gyre_error *err) {
+    const gyre_encoding *encoding = call->args->encoding;
     const int scores = gyre_has_vector_table(encoding, GYRE_TABLE_QUERY, GYRE_TERM_QUERY) ||
                        gyre_has_vector_table(encoding, GYRE_TABLE_KEY, GYRE_TERM_KEY) ||
                        gyre_has_vector_table(encoding, GYRE_TABLE_CONTENT_BIAS, 0) ||
                        gyre_has_vector_table(encoding, GYRE_TABLE_POSITION_BIAS, 0);
-    gyre_status status = scores ? check_head_dim(c, err, "q", c->args->q.shape[3]) : GYRE_OK;
+    gyre_status status = scores ? check_head_dim(call, err, "q", call->args->q.shape[3]) : GYRE_OK;
     for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLE_COUNT && !status; which++) {
         int64_t shape[4];
         status = gyre_encoding_table_shape(encoding, (gyre_table)which, shape);
         /* Rows are padded to 16 channels of up to 8 bytes, and the bytes must not overflow. */
         const int64_t elements = status ? 0 : gyre_view_elements(shape);
         if (elements < 0 || elements > INT64_MAX / 256)
-            return gyre_fail(err, GYRE_ENOMEM, "encoding: its tables have more elements than can be counted (%s)", c->name);
+            return gyre_fail(err, GYRE_ENOMEM, "encoding: its tables have more elements than can be counted (%s)",
+                             call->name);
     }
     if (status) return status;
     const int values = gyre_has_vector_table(encoding, GYRE_TABLE_VALUE, GYRE_TERM_VALUE);
-    return values ? check_head_dim(c, err, "v", c->args->v.shape[3]) : GYRE_OK;
+    return values ? check_head_dim(call, err, "v", call->args->v.shape[3]) : GYRE_OK;
 }
 
-static gyre_status check_encoding(const request *c, gyre_error *err) {
-    const gyre_encoding *encoding = c->args->encoding;
+static gyre_status check_encoding(const request *call, gyre_error *err) {
+    const gyre_encoding *encoding = call->args->encoding;
     if (!encoding) return GYRE_OK;
-    const int64_t heads = encoding->config.heads, query_heads = c->args->q.shape[2]; /* heads 0: all share the tables */
+    const int64_t heads = encoding->config.heads, query_heads = call->args->q.shape[2]; /* heads 0: all share the tables */
     if ((encoding->scheme->places & GYRE_PLACE_SCORE) && heads > 0 && heads != query_heads)
         return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " heads, but the encoding has %" PRId64 " (%s)", query_heads, heads,
-                         c->name);
-    const gyre_status status = check_rotation(c, err);
-    return status ? status : check_table_shapes(c, err);
+                         call->name);
+    const gyre_status status = check_rotation(call, err);
+    return status ? status : check_table_shapes(call, err);
 }
 
 /* -- packed batches and padding -- */
 
-static gyre_status check_starts(const request *c, gyre_error *err, const char *field, const int64_t *starts,
+static gyre_status check_starts(const request *call, gyre_error *err, const char *field, const int64_t *starts,
                                 int64_t tokens) {
-    const int64_t sequences = c->args->sequences;
-    if (starts[0] != 0) return gyre_fail(err, GYRE_EINVAL, "%s[0]: %" PRId64 " is not 0 (%s)", field, starts[0], c->name);
+    const int64_t sequences = call->args->sequences;
+    if (starts[0] != 0) return gyre_fail(err, GYRE_EINVAL, "%s[0]: %" PRId64 " is not 0 (%s)", field, starts[0], call->name);
     for (int64_t s = 0; s < sequences; s++)
         if (starts[s] > starts[s + 1])
             return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is below %" PRId64 " before it (%s)", field,
-                             s + 1, starts[s + 1], starts[s], c->name);
+                             s + 1, starts[s + 1], starts[s], call->name);
     if (starts[sequences] != tokens)
         return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is not the number of tokens, %" PRId64 " (%s)",
-                         field, sequences, starts[sequences], tokens, c->name);
+                         field, sequences, starts[sequences], tokens, call->name);
     return GYRE_OK;
 }
 
-static gyre_status check_packing(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_packing(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     if (!args->q_starts != !args->k_starts)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but %s is not (%s)", args->q_starts ? "k_starts" : "q_starts",
-                         args->q_starts ? "q_starts" : "k_starts", c->name);
+                         args->q_starts ? "q_starts" : "k_starts", call->name);
     if (!args->q_starts) return GYRE_OK;
     if (args->q.shape[0] != 1)
         return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows, but a packed batch has 1 (%s)", args->q.shape[0],
-                         c->name);
-    if (args->sequences < 1) return gyre_fail(err, GYRE_EINVAL, "sequences: 0, but q_starts is set (%s)", c->name);
-    const gyre_status status = check_starts(c, err, "q_starts", args->q_starts, args->q.shape[1]);
-    return status ? status : check_starts(c, err, "k_starts", args->k_starts, args->k.shape[1]);
+                         call->name);
+    if (args->sequences < 1) return gyre_fail(err, GYRE_EINVAL, "sequences: 0, but q_starts is set (%s)", call->name);
+    const gyre_status status = check_starts(call, err, "q_starts", args->q_starts, args->q.shape[1]);
+    return status ? status : check_starts(call, err, "k_starts", args->k_starts, args->k.shape[1]);
 }
 
-static gyre_status check_padding(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_padding(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     const int64_t sequences = args->k_first || args->k_end ? gyre_sequence_count(args) : 0;
     for (int64_t s = 0; s < sequences; s++) {
         const int64_t keys = args->k_starts ? args->k_starts[s + 1] - args->k_starts[s] : args->k.shape[1];
@@ -253,19 +256,19 @@ static gyre_status check_padding(const request *c, gyre_error *err) {
             return gyre_fail(err, GYRE_EINVAL,
                              "k_first, k_end: keys %" PRId64 " .. %" PRId64 " of sequence %" PRId64 ", which has %" PRId64
                              " keys (%s)",
-                             first, end, s, keys, c->name);
+                             first, end, s, keys, call->name);
     }
     return GYRE_OK;
 }
 
-static gyre_status check_query_ends(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_query_ends(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     const int64_t sequences = args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER ? gyre_sequence_count(args) : 0;
     for (int64_t s = 0; s < sequences; s++) {
         const int64_t queries = args->q_starts ? args->q_starts[s + 1] - args->q_starts[s] : args->q.shape[1];
         if (args->q_end[s] < 0 || args->q_end[s] > queries)
             return gyre_fail(err, GYRE_EINVAL, "q_end[%" PRId64 "]: %" PRId64 " is not in 0 .. %" PRId64 " queries (%s)", s,
-                             args->q_end[s], queries, c->name);
+                             args->q_end[s], queries, call->name);
     }
     return GYRE_OK;
 }
@@ -283,107 +286,107 @@ static int64_t mask_keys(const gyre_attention_args *args) {
     return most;
 }
 
-static gyre_status check_mask(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_mask(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], mask_keys(args)};
     if (!args->mask.data) return GYRE_OK;
-    gyre_status status = check_float(c, err, "mask", args->mask.dtype);
-    if (!status) status = check_shape(c, err, "mask", args->mask.shape, shape);
-    return status ? status : check_input(c, err, "mask", &args->mask);
+    gyre_status status = check_float(call, err, "mask", args->mask.dtype);
+    if (!status) status = check_shape(call, err, "mask", args->mask.shape, shape);
+    return status ? status : check_input(call, err, "mask", &args->mask);
 }
 
-static gyre_status check_sink_logits(const request *c, gyre_error *err) {
-    const gyre_cview *sinks = &c->args->sink_logits;
-    const int64_t shape[4] = {1, 1, c->args->q.shape[2], 1};
+static gyre_status check_sink_logits(const request *call, gyre_error *err) {
+    const gyre_cview *sinks = &call->args->sink_logits;
+    const int64_t shape[4] = {1, 1, call->args->q.shape[2], 1};
     if (!sinks->data) return GYRE_OK;
-    gyre_status status = check_f32(c, err, "sink_logits", sinks->dtype);
-    if (!status) status = check_shape(c, err, "sink_logits", sinks->shape, shape);
-    return status ? status : check_input(c, err, "sink_logits", sinks);
+    gyre_status status = check_f32(call, err, "sink_logits", sinks->dtype);
+    if (!status) status = check_shape(call, err, "sink_logits", sinks->shape, shape);
+    return status ? status : check_input(call, err, "sink_logits", sinks);
 }
 
-static gyre_status check_weights(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_weights(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     const gyre_view *weights = &args->weights;
     const int64_t queries = args->q.shape[1], n = weights->shape[1];
     if (!weights->data) return GYRE_OK;
     const int64_t shape[4] = {args->q.shape[0], n, args->q.shape[2], mask_keys(args)};
-    gyre_status status = check_f32(c, err, "weights", weights->dtype);
-    if (!status) status = check_shape(c, err, "weights", weights->shape, shape);
+    gyre_status status = check_f32(call, err, "weights", weights->dtype);
+    if (!status) status = check_shape(call, err, "weights", weights->shape, shape);
     if (status) return status;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first)
         return gyre_fail(err, GYRE_EINVAL,
                          "weights_first: %" PRId64 " queries from %" PRId64 " on are wanted of %" PRId64 " (%s)", n,
-                         args->weights_first, queries, c->name);
-    return check_output(c, err, "weights", weights);
+                         args->weights_first, queries, call->name);
+    return check_output(call, err, "weights", weights);
 }
 
 /* -- gradients -- */
 
-static gyre_status check_gradient_views(const request *c, gyre_error *err) {
+static gyre_status check_gradient_views(const request *call, gyre_error *err) {
     static const char *const names[3] = {"dqkv[0]", "dqkv[1]", "dqkv[2]"};
-    const gyre_gradient_views *g = c->gradient;
-    const gyre_cview *like[3] = {&c->args->q, &c->args->k, &c->args->v};
-    if (!g->dout || !g->dqkv) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", g->dout ? "dqkv" : "dout", c->name);
-    gyre_status status = check_float(c, err, "dout", g->dout->dtype);
-    if (!status) status = check_shape(c, err, "dout", g->dout->shape, c->args->out.shape);
-    if (!status) status = check_input(c, err, "dout", g->dout);
+    const gyre_gradient_views *g = call->gradient;
+    const gyre_cview *like[3] = {&call->args->q, &call->args->k, &call->args->v};
+    if (!g->dout || !g->dqkv) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", g->dout ? "dqkv" : "dout", call->name);
+    gyre_status status = check_float(call, err, "dout", g->dout->dtype);
+    if (!status) status = check_shape(call, err, "dout", g->dout->shape, call->args->out.shape);
+    if (!status) status = check_input(call, err, "dout", g->dout);
     for (int i = 0; i < 3 && !status; i++) {
         if (g->dqkv[i].dtype != GYRE_DTYPE_F32 && g->dqkv[i].dtype != like[i]->dtype)
-            return fail_dtype(c, err, names[i], g->dqkv[i].dtype, "F32 or the type of its input");
-        status = check_shape(c, err, names[i], g->dqkv[i].shape, like[i]->shape);
-        if (!status) status = check_output(c, err, names[i], &g->dqkv[i]);
+            return fail_dtype(call, err, names[i], g->dqkv[i].dtype, "F32 or the type of its input");
+        status = check_shape(call, err, names[i], g->dqkv[i].shape, like[i]->shape);
+        if (!status) status = check_output(call, err, names[i], &g->dqkv[i]);
     }
     return status;
 }
 
-static gyre_status check_sink_gradient(const request *c, gyre_error *err) {
-    const gyre_table_gradients *gradients = c->gradient->gradients;
-    const int64_t shape[4] = {1, 1, c->args->q.shape[2], 1};
-    if (!gradients || !gradients->sink_logits.data || !c->args->sink_logits.data) return GYRE_OK;
+static gyre_status check_sink_gradient(const request *call, gyre_error *err) {
+    const gyre_table_gradients *gradients = call->gradient->gradients;
+    const int64_t shape[4] = {1, 1, call->args->q.shape[2], 1};
+    if (!gradients || !gradients->sink_logits.data || !call->args->sink_logits.data) return GYRE_OK;
     const gyre_view *view = &gradients->sink_logits;
     if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
-        return fail_dtype(c, err, "gradients.sink_logits", view->dtype, "F32 or F64");
-    const gyre_status status = check_shape(c, err, "gradients.sink_logits", view->shape, shape);
-    return status ? status : check_output(c, err, "gradients.sink_logits", view);
+        return fail_dtype(call, err, "gradients.sink_logits", view->dtype, "F32 or F64");
+    const gyre_status status = check_shape(call, err, "gradients.sink_logits", view->shape, shape);
+    return status ? status : check_output(call, err, "gradients.sink_logits", view);
 }
 
 /* -- tables -- */
 
-static gyre_status check_tables(const request *c, gyre_error *err) {
-    const gyre_encoding *encoding = c->args->encoding;
+static gyre_status check_tables(const request *call, gyre_error *err) {
+    const gyre_encoding *encoding = call->args->encoding;
     gyre_status status = GYRE_OK;
     for (int i = GYRE_TABLE_QUERY; encoding && i < GYRE_TABLE_COUNT && !status; i++) {
         const gyre_table which = (gyre_table)i;
-        status = gyre_table_check(encoding, which, c->args->tables, c->name, err);
-        if (!status && c->gradient)
-            status = gyre_table_gradient_check(encoding, which, c->gradient->gradients, c->name, err);
+        status = gyre_table_check(encoding, which, call->args->tables, call->name, err);
+        if (!status && call->gradient)
+            status = gyre_table_gradient_check(encoding, which, call->gradient->gradients, call->name, err);
     }
     return status;
 }
 
 /* -- positions -- */
 
-static gyre_status check_positions(const request *c, gyre_error *err, const char *field, const gyre_encoding *encoding,
+static gyre_status check_positions(const request *call, gyre_error *err, const char *field, const gyre_encoding *encoding,
                                    const gyre_positions *positions, const int64_t *shape) {
     gyre_positions own = *positions;
     own.context_length = 0; /* that of queries is checked, that of keys is ignored */
-    return gyre_positions_check(encoding, &own, shape[0], shape[1], field, c->name, err);
+    return gyre_positions_check(encoding, &own, shape[0], shape[1], field, call->name, err);
 }
 
 /* What segments are made from: bases, which they add to, and the positions that decide the context length.  What the encoding
  * requires is checked for each segment, because padding may have any position. */
-static gyre_status check_segment_positions(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
+static gyre_status check_segment_positions(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
     const int64_t key[2] = {1, args->k.shape[1] > 0}, query[2] = {1, args->q.shape[1] > 0};
     if (!gyre_split_by_sequence(args)) return GYRE_OK;
-    gyre_status status = args->k_pos.data ? GYRE_OK : check_positions(c, err, "k_pos", NULL, &args->k_pos, key);
+    gyre_status status = args->k_pos.data ? GYRE_OK : check_positions(call, err, "k_pos", NULL, &args->k_pos, key);
     if (status) return status;
-    if (!args->q_pos.data) return check_positions(c, err, "q_pos", NULL, &args->q_pos, query);
-    return gyre_length_is_dynamic(args) ? check_positions(c, err, "q_pos", NULL, &args->q_pos, args->q.shape) : GYRE_OK;
+    if (!args->q_pos.data) return check_positions(call, err, "q_pos", NULL, &args->q_pos, query);
+    return gyre_length_is_dynamic(args) ? check_positions(call, err, "q_pos", NULL, &args->q_pos, args->q.shape) : GYRE_OK;
 }
 
 /* What xPos leaves of the fastest pair across one tile must stay a float with room to spare. */
-static gyre_status check_xpos_range(const request *c, gyre_error *err, const char *field, const gyre_positions *positions,
+static gyre_status check_xpos_range(const request *call, gyre_error *err, const char *field, const gyre_positions *positions,
                                     const int64_t *shape, int64_t tile) {
     enum { MOST_BITS = 100 };
     const int64_t sets = positions->data && positions->stride_batch != 0 ? shape[0] : 1, tokens = shape[1];
@@ -395,53 +398,53 @@ static gyre_status check_xpos_range(const request *c, gyre_error *err, const cha
                 low = position < low ? position : low;
                 high = position > high ? position : high;
             }
-            if (-c->args->encoding->xpos_log2_decay[0] * (double)(high - low) > MOST_BITS)
+            if (-call->args->encoding->xpos_log2_decay[0] * (double)(high - low) > MOST_BITS)
                 return gyre_fail(err, GYRE_ERANGE,
                                  "%s: positions %" PRId64 " and %" PRId64 " of one tile of %" PRId64
                                  " tokens are too far apart for xPos (%s)",
-                                 field, low, high, tile, c->name);
+                                 field, low, high, tile, call->name);
         }
     return GYRE_OK;
 }
 
-static gyre_status check_segment(const request *c, gyre_error *err, const gyre_segment *segment) {
+static gyre_status check_segment(const request *call, gyre_error *err, const gyre_segment *segment) {
     const gyre_attention_args *args = &segment->args;
     const int64_t *q = args->q.shape, *k = args->k.shape;
-    gyre_status status = check_positions(c, err, "q_pos", args->encoding, &args->q_pos, q);
-    if (!status) status = check_positions(c, err, "k_pos", args->encoding, &args->k_pos, k);
+    gyre_status status = check_positions(call, err, "q_pos", args->encoding, &args->q_pos, q);
+    if (!status) status = check_positions(call, err, "k_pos", args->encoding, &args->k_pos, k);
     if (!status && args->encoding && args->encoding->xpos_log2_decay) {
         if (args->order != GYRE_ORDER_FIXED) /* where queries are relative to positions near them */
-            status = check_xpos_range(c, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));
-        if (!status) status = check_xpos_range(c, err, "k_pos", &args->k_pos, k, KEY_TILE);
+            status = check_xpos_range(call, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));
+        if (!status) status = check_xpos_range(call, err, "k_pos", &args->k_pos, k, KEY_TILE);
     }
-    if (status || !c->gradient || !segment->accumulate_dkv) return status;
+    if (status || !call->gradient || !segment->accumulate_dkv) return status;
     for (int i = 1; i < 3; i++) /* what is added to must not be rounded each time */
-        if (c->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
+        if (call->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
             return gyre_fail(err, GYRE_EDTYPE, "dqkv[%d]: element type %s is not F32, but context lengths differ (%s)", i,
-                             dtype_name(c->gradient->dqkv[i].dtype), c->name);
+                             dtype_name(call->gradient->dqkv[i].dtype), call->name);
     return GYRE_OK;
 }
 
 /* -- the call -- */
 
-int gyre_attention_is_empty(const gyre_attention_request *c) {
-    const gyre_attention_args *args = c->args;
-    if (!c->gradient) return gyre_view_elements(args->out.shape) == 0;
+int gyre_attention_is_empty(const gyre_attention_request *call) {
+    const gyre_attention_args *args = call->args;
+    if (!call->gradient) return gyre_view_elements(args->out.shape) == 0;
     return gyre_view_elements(args->q.shape) == 0 && gyre_view_elements(args->k.shape) == 0;
 }
 
-gyre_status gyre_attention_check_shapes(const gyre_attention_request *c, gyre_error *err) {
-    gyre_status status = check_integers(c, err);
-    if (!status) status = check_reals(c, err);
-    if (!status) status = check_types(c, err);
-    if (!status) status = check_shapes(c, err);
-    if (!status) status = check_encoding(c, err);
-    if (!status) status = check_packing(c, err);
-    if (!status) status = check_padding(c, err);
-    if (!status) status = check_query_ends(c, err);
-    if (!status) status = check_mask(c, err);
-    if (!status) status = check_sink_logits(c, err);
-    return status ? status : check_weights(c, err);
+gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre_error *err) {
+    gyre_status status = check_integers(call, err);
+    if (!status) status = check_reals(call, err);
+    if (!status) status = check_types(call, err);
+    if (!status) status = check_shapes(call, err);
+    if (!status) status = check_encoding(call, err);
+    if (!status) status = check_packing(call, err);
+    if (!status) status = check_padding(call, err);
+    if (!status) status = check_query_ends(call, err);
+    if (!status) status = check_mask(call, err);
+    if (!status) status = check_sink_logits(call, err);
+    return status ? status : check_weights(call, err);
 }
 
 typedef struct named_view {
@@ -450,22 +453,22 @@ typedef struct named_view {
 } named_view;
 
 /* The first `written` of the views are outputs, which overlap neither each other nor the rest. */
-static gyre_status check_apart(const request *c, gyre_error *err, const named_view *views, int written, int count) {
+static gyre_status check_apart(const request *call, gyre_error *err, const named_view *views, int written, int count) {
     for (int i = 0; i < written; i++)
         for (int j = i + 1; j < count; j++)
             if (gyre_views_overlap(&views[i].view, &views[j].view))
-                return gyre_fail(err, GYRE_EINVAL, "%s: overlaps %s (%s)", views[i].name, views[j].name, c->name);
+                return gyre_fail(err, GYRE_EINVAL, "%s: overlaps %s (%s)", views[i].name, views[j].name, call->name);
     return GYRE_OK;
 }
 
 /* Shapes of views without memory, and of the keys of a cache, are not looked at. */
-gyre_status gyre_attention_check_overlap(const gyre_attention_request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
-    const gyre_gradient_views *g = c->gradient;
+gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const gyre_gradient_views *g = call->gradient;
     const gyre_cview none = {.data = NULL};
     const named_view inputs[] = {{"q", args->q},
-                                 {"k", c->source ? none : args->k},
-                                 {"v", c->source ? none : args->v},
+                                 {"k", call->source ? none : args->k},
+                                 {"v", call->source ? none : args->v},
                                  {"mask", args->mask},
                                  {"sink_logits", args->sink_logits}};
     named_view views[12];
@@ -478,33 +481,33 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *c, gyre_e
     views[count++] = g ? (named_view){"dout", *g->dout} : (named_view){"weights", gyre_const(args->weights)};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         views[count++] = inputs[i];
-    return check_apart(c, err, views, 3, count);
+    return check_apart(call, err, views, 3, count);
 }
 
-static gyre_status check_memory(const request *c, gyre_error *err) {
-    const gyre_attention_args *args = c->args;
-    gyre_status status = check_input(c, err, "q", &args->q);
-    if (!status && !c->source) status = check_input(c, err, "k", &args->k);
-    if (!status && !c->source) status = check_input(c, err, "v", &args->v);
-    if (!status) status = check_output(c, err, "out", &args->out);
-    if (!status && args->lse.data) status = check_output(c, err, "lse", &args->lse);
-    return status ? status : gyre_attention_check_overlap(c, err);
+static gyre_status check_memory(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    gyre_status status = check_input(call, err, "q", &args->q);
+    if (!status && !call->source) status = check_input(call, err, "k", &args->k);
+    if (!status && !call->source) status = check_input(call, err, "v", &args->v);
+    if (!status) status = check_output(call, err, "out", &args->out);
+    if (!status && args->lse.data) status = check_output(call, err, "lse", &args->lse);
+    return status ? status : gyre_attention_check_overlap(call, err);
 }
 
-gyre_status gyre_attention_check(const gyre_attention_request *c, gyre_error *err) {
+gyre_status gyre_attention_check(const gyre_attention_request *call, gyre_error *err) {
     gyre_segments segments;
     gyre_segment segment;
-    gyre_status status = gyre_attention_check_shapes(c, err);
-    if (!status && c->gradient) status = check_gradient_views(c, err);
-    if (!status && (c->gradient || !gyre_attention_is_empty(c))) status = check_memory(c, err);
-    if (status || gyre_attention_is_empty(c)) return status;
-    if (c->gradient && !c->args->lse.data)
-        return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", c->name);
-    status = check_segment_positions(c, err);
-    if (!status) status = check_tables(c, err);
-    if (!status && c->gradient) status = check_sink_gradient(c, err);
-    gyre_segments_begin(&segments, c->args, c->source);
+    gyre_status status = gyre_attention_check_shapes(call, err);
+    if (!status && call->gradient) status = check_gradient_views(call, err);
+    if (!status && (call->gradient || !gyre_attention_is_empty(call))) status = check_memory(call, err);
+    if (status || gyre_attention_is_empty(call)) return status;
+    if (call->gradient && !call->args->lse.data)
+        return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", call->name);
+    status = check_segment_positions(call, err);
+    if (!status) status = check_tables(call, err);
+    if (!status && call->gradient) status = check_sink_gradient(call, err);
+    gyre_segments_begin(&segments, call->args, call->source);
     while (!status && gyre_segments_next(&segments, &segment))
-        status = check_segment(c, err, &segment);
+        status = check_segment(call, err, &segment);
     return status;
 }

@@ -13,14 +13,14 @@ typedef struct gyre_attention_request {
 } gyre_attention_request;
 
 /* Numbers, types, shapes, starts and ends: all that the bytes of scratch depend on.  Reads no element and no position. */
-gyre_status gyre_attention_check_shapes(const gyre_attention_request *c, gyre_error *err);
+gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre_error *err);
 /* All of the above, and memory, tables and positions.  After GYRE_OK nothing but a lack of scratch can fail. */
-gyre_status gyre_attention_check(const gyre_attention_request *c, gyre_error *err);
+gyre_status gyre_attention_check(const gyre_attention_request *call, gyre_error *err);
 /* 1: the call has nothing to write. */
-int gyre_attention_is_empty(const gyre_attention_request *c);
+int gyre_attention_is_empty(const gyre_attention_request *call);
 
 /* EINVAL if an output of the call shares memory with an input or with another output.  Called by gyre_attention_check; apart
  * from it for a batch whose rows are calls of their own.  The shapes are checked before. */
-gyre_status gyre_attention_check_overlap(const gyre_attention_request *request, gyre_error *err);
+gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyre_error *err);
 
 #endif
