@@ -507,8 +507,9 @@ typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GY
  * Views [batch, token, head, head_dim] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
  * overlap is not.
  * Angles are computed in double: error below 2e-10 rad at position 2^31 where long double has 64 bits (x86), 3e-7 where it
- * is double; for pairs of more than 1 rad a position (LongRoPE's factors below 1) times those radians.  cos and sin, with their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.
- * Channels that do not rotate are copied bit for bit, or scaled by the temperature in double and rounded once.
+ * is double; for pairs of more than 1 rad a position (LongRoPE's factors below 1) times those radians.  cos and sin, with
+ * their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.  Channels that do not rotate are
+ * copied bit for bit, or scaled by the temperature in double and rounded once.
  * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE (past 2^31; xPos: so far from the centre that a pair's magnitude, with its factors,
  * leaves 2^-100 .. 2^100). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
@@ -598,9 +599,9 @@ typedef struct gyre_attention_args {
      * window 0 and window_after set: all keys before.  FlashAttention's window_size (left, right) is window = left + 1 and
      * window_after = right + 1.  Causal calls see no key after the query and ignore it. */
     int64_t window_after;
-    /* BY_ORDER: query q_end[b] - 1 of row (or sequence) b stands beside its key k_end[b] - 1, counted in it.  For queries that
-     * are padded on the right as keys are, or not padded beside keys that are.  [batch or sequences], 0 .. queries.  NULL =
-     * the last query beside the last key, padding included.  Other calls ignore it. */
+    /* BY_ORDER: query q_end[b] - 1 of row (or sequence) b stands beside its key k_end[b] - 1, counted in it.  For queries
+     * that are padded on the right as keys are, or not padded beside keys that are.  [batch or sequences], 0 .. queries.
+     * NULL = the last query beside the last key, padding included.  Other calls ignore it. */
     const int64_t *q_end;
 } gyre_attention_args;
 

@@ -122,9 +122,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, con
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w after token n - rows + i of these, i < rows <= n; only the
  * last `rows` are computed.  logits may be NULL if rows is 0.  However the tokens are cut into calls, the logits are the
- * same: to the last bit with GYRE_ORDER_FIXED, to rounding otherwise.  GYRE_LENGTH_POLICY_PREFIX is the exception: there one read
- * has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an error the
- * sequence is as it was.
+ * same: to the last bit with GYRE_ORDER_FIXED, to rounding otherwise.  GYRE_LENGTH_POLICY_PREFIX is the exception: there
+ * one read has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an
+ * error the sequence is as it was.
  * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such
  * position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,

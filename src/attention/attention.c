@@ -1,5 +1,5 @@
-/* attention.c: gyre_attention, gyre_attention_gradient and their scratch.  Each checks its arguments once, plans each segment
- * once, and computes the segments one after the other. */
+/* attention.c: gyre_attention, gyre_attention_gradient and their scratch.  Each checks its arguments once, plans each
+ * segment once, and computes the segments one after the other. */
 #include "attention/attention.h"
 #include "attention/attention_planner.h"
 #include "attention/forward/attention_weights.h"

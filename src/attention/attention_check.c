@@ -373,8 +373,8 @@ static gyre_status check_positions(const request *call, gyre_error *err, const c
     return gyre_positions_check(encoding, &own, shape[0], shape[1], field, call->name, err);
 }
 
-/* What segments are made from: bases, which they add to, and the positions that decide the context length.  What the encoding
- * requires is checked for each segment, because padding may have any position. */
+/* What segments are made from: bases, which they add to, and the positions that decide the context length.  What the
+ * encoding requires is checked for each segment, because padding may have any position. */
 static gyre_status check_segment_positions(const request *call, gyre_error *err) {
     const gyre_attention_args *args = call->args;
     const int64_t key[2] = {1, args->k.shape[1] > 0}, query[2] = {1, args->q.shape[1] > 0};

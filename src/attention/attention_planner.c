@@ -12,8 +12,8 @@
 #include <math.h>
 
 /* MAX_CONCURRENCY: limit on gyre_exec.concurrency.  More jobs are never useful, and task counts stay in range.
- * JOB_QUERY_BYTES, MAX_JOB_QUERY_TILES: query tiles of a job.  All of them are read for each tile of keys, so they should stay
- * in the second-level cache.  Sixteen of 128 channels are enough to share the cost of laying out a tile of keys.
+ * JOB_QUERY_BYTES, MAX_JOB_QUERY_TILES: query tiles of a job.  All of them are read for each tile of keys, so they should
+ * stay in the second-level cache.  Sixteen of 128 channels are enough to share the cost of laying out a tile of keys.
  * TASKS_PER_JOB: enough tasks to even out causal rows, the last of which have all the keys. */
 enum { MAX_CONCURRENCY = 65536, JOB_QUERY_BYTES = 1 << 20, MAX_JOB_QUERY_TILES = 64, TASKS_PER_JOB = 4 };
 
@@ -65,7 +65,8 @@ static int64_t max_i64(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* out = query tiles of `rows` rows that a job holds, at most: queries and weighted sums of values for heads_at_once heads. */
+/* out = query tiles of `rows` rows that a job holds, at most: queries and weighted sums of values for heads_at_once
+ * heads. */
 static int64_t max_query_tiles(const gyre_attention_plan *plan, int64_t rows) {
     const int64_t bytes = rows * (plan->head_pad + plan->value_pad) * (int64_t)sizeof(float);
     return max_i64(plan->heads_at_once, min_i64(MAX_JOB_QUERY_TILES, JOB_QUERY_BYTES / max_i64(1, bytes)));

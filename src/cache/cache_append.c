@@ -217,8 +217,8 @@ static gyre_status no_room(const gyre_cache *cache, const gyre_sequence *s, int6
 
 /* -- the call -- */
 
-/* New tokens take the delta of the last range, so that a stream that slides at each step stays one range.  Their keys are then
- * stored for position - delta, so that must be a position with angles; otherwise delta is 0. */
+/* New tokens take the delta of the last range, so that a stream that slides at each step stays one range.  Their keys are
+ * then stored for position - delta, so that must be a position with angles; otherwise delta is 0. */
 static void choose_delta(const gyre_cache *cache, const gyre_sequence *s, const gyre_positions *positions, int64_t tokens,
                          int64_t delta[GYRE_MAX_AXES]) {
     memset(delta, 0, GYRE_MAX_AXES * sizeof *delta);

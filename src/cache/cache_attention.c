@@ -189,8 +189,8 @@ static void make_row(const call *c, int64_t b, int64_t *positions, row_call *row
 
 /* -- the calls -- */
 
-/* *run = the plan of the row with the longest sequence, which needs the most scratch.  A batch of one row is run from it: its
- * positions are there already. */
+/* *run = the plan of the row with the longest sequence, which needs the most scratch.  A batch of one row is run from it:
+ * its positions are there already. */
 static gyre_status plan_longest(const call *c, int64_t *positions, row_call *row, gyre_attention_run *run,
                                 const gyre_exec *exec, gyre_error *err) {
     make_row(c, c->longest_row, positions, row);

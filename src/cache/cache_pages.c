@@ -146,15 +146,16 @@ static const gyre_slot_range *last_of(const gyre_sequence *sequence) {
     return sequence->count > 0 ? &sequence->ranges[sequence->count - 1] : NULL;
 }
 
-/* out = free slots right after the last token of the sequence.  If several sequences end there, the first append gets them. */
+/* out = free slots right after the last token of the sequence.  If several sequences end there, the first append gets
+ * them. */
 static int64_t tail_room(const gyre_cache *cache, const gyre_sequence *sequence) {
     const gyre_slot_range *last = last_of(sequence);
     const int open = last && last->first + last->count == cache->page[last->page].fill;
     return open ? cache->page_tokens - cache->page[last->page].fill : 0;
 }
 
-/* *from = the page with the fewest tokens, *to = the fullest other page with slots for them, but not `excluded`.  0: there are
- * none. */
+/* *from = the page with the fewest tokens, *to = the fullest other page with slots for them, but not `excluded`.  0: there
+ * are none. */
 static int find_mergeable_pages(const gyre_cache *cache, int64_t excluded, int64_t *from, int64_t *to) {
     *from = *to = -1;
     for (int64_t i = 0; i < cache->page_high_water; i++)

@@ -1,6 +1,6 @@
 /* fire.c: FIRE: f(psi(d) / psi(max(m, L))) with psi(x) = ln(c x + 1), d = |m - n|, and f an MLP with one input, one hidden
- * layer of ReLUs and one output for each head.  As in the authors' code, c and L enter by magnitude, and keys after the query
- * count by their distance.
+ * layer of ReLUs and one output for each head.  As in the authors' code, c and L enter by magnitude, and keys after the
+ * query count by their distance.
  *
  * An MLP of one input is piecewise linear, with a breakpoint where each hidden unit switches on or off:
  *
@@ -263,8 +263,8 @@ static void add_moments(moments *to, moments more) {
     to->dscore_x += more.dscore_x;
 }
 
-/* piece[i]: the moments of the pairs in piece i.  A unit is active in the pieces below its breakpoint or in those above it; a
- * unit without a breakpoint is active in all pieces or in none. */
+/* piece[i]: the moments of the pairs in piece i.  A unit is active in the pieces below its breakpoint or in those above it;
+ * a unit without a breakpoint is active in all pieces or in none. */
 static void add_units(const fire_mlp *f, const moments *piece, double *sum) {
     moments below = {0, 0}, above = {0, 0};
     for (int i = 0; i < f->breakpoints; i++) {

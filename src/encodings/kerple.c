@@ -1,5 +1,6 @@
-/* kerple.c: KERPLE: a trained decay of the score with distance d: -r1 ln(1 + r2 d) or -r1 d^r2, with r1 and r2 for each head.
- * The paper keeps both above 0, and r2 of the power at 2 or less.  The trainer enforces these bounds (table_entry). */
+/* kerple.c: KERPLE: a trained decay of the score with distance d: -r1 ln(1 + r2 d) or -r1 d^r2, with r1 and r2 for each
+ * head.  The paper keeps both above 0, and r2 of the power at 2 or less.  The trainer enforces these bounds
+ * (table_entry). */
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/relative_table.h"
@@ -56,9 +57,9 @@ static void bias_row_gradient(const gyre_encoding *encoding, const gyre_tables *
     gyre_store_row_f64(sum, 2, at, gradient->dtype, gradient->stride[2]);
 }
 
-/* The authors' code draws r1 of the logarithm from (0, 2) and r2 from (0, 1), and for the power the other way round, and keeps
- * all at 0.01 or more.  Here the heads are spread evenly over those ranges, so that they differ from the first step on, as
- * ALiBi's do. */
+/* The authors' code draws r1 of the logarithm from (0, 2) and r2 from (0, 1), and for the power the other way round, and
+ * keeps all at 0.01 or more.  Here the heads are spread evenly over those ranges, so that they differ from the first step
+ * on, as ALiBi's do. */
 static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t row, int64_t channel,
                         gyre_table_entry *entry) {
     (void)which;

@@ -218,8 +218,8 @@ static gyre_status check_far(const rope_config *rope, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* Attention works on tiles of 128 positions.  With this base the fastest pair decays by at most 2^-116 over two tiles.  Float
- * can represent that and its inverse. */
+/* Attention works on tiles of 128 positions.  With this base the fastest pair decays by at most 2^-116 over two tiles.
+ * Float can represent that and its inverse. */
 static const double MIN_XPOS_BASE = 4;
 
 static gyre_status check_xpos(const rope_config *rope, gyre_error *err) {

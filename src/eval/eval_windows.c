@@ -81,8 +81,8 @@ static gyre_status run_pool(window_pool *r, const gyre_exec *exec, gyre_error *e
     return status;
 }
 
-/* A thread reads whole windows, which is faster than sharing one.  Windows that are left over for at most half of the threads
- * are read one after the other, by all threads together. */
+/* A thread reads whole windows, which is faster than sharing one.  Windows that are left over for at most half of the
+ * threads are read one after the other, by all threads together. */
 gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err) {
     const int64_t threads = gyre_exec_concurrency(exec), over = windows->count % threads;
     const int64_t alone = windows->count > threads && 2 * over <= threads ? windows->count - over : windows->count;

@@ -1,8 +1,8 @@
 /* bf16_avx512.h: the bf16 stores of vec_avx512.h with the conversion instruction of AVX512-BF16.
  *
- * The instruction rounds to nearest even and quiets NaNs, like bf16_round, but it flushes subnormal inputs to zero.  So the
- * result is tested for zeros.  If there is one, the inputs are tested for subnormals, and if there is one of those, all lanes
- * are rounded by integer operations. */
+ The instruction rounds to nearest even and quiets NaNs, like bf16_round, but it flushes subnormal inputs to zero.  So the
+ result is tested for zeros.  If there is one, the inputs are tested for subnormals, and if there is one of those, all lanes
+ are rounded by integer operations. */
 #ifndef GYRE_KERNELS_BF16_AVX512_H
 #define GYRE_KERNELS_BF16_AVX512_H
 

@@ -61,9 +61,9 @@ static void widen_q8(const void *in, float *out, int64_t n) {
 #else
 #define DECODE_PREFETCH(p) (void)(p)
 #endif
-/* PREFETCH_BYTES: how far ahead keys are prefetched.  PREFETCH_BYTES_ONE_ROW: with a single query, which needs so little work
- * per key that only the latency of memory must be hidden.  MAX_DEINTERLEAVED: up to so many channels, bf16 keys are loaded
- * two to a 32-bit lane. */
+/* PREFETCH_BYTES: how far ahead keys are prefetched.  PREFETCH_BYTES_ONE_ROW: with a single query, which needs so little
+ * work per key that only the latency of memory must be hidden.  MAX_DEINTERLEAVED: up to so many channels, bf16 keys are
+ * loaded two to a 32-bit lane. */
 enum { PREFETCH_BYTES_ONE_ROW = 2048, PREFETCH_BYTES = 8192, CACHE_LINE_BYTES = 64, MAX_DEINTERLEAVED = 256 };
 
 /* Bytes from a row to the one that lies `ahead` bytes later, if rows of so many bytes were dense. */

@@ -6,8 +6,8 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-/* __builtin_cpu_supports reads CPUID and, for AVX and later, checks that the system saves the registers (XCR0).  Clang's does
- * not know F16C before version 19.  F16C uses the registers of AVX, so its CPUID bit is all that remains to check. */
+/* __builtin_cpu_supports reads CPUID and, for AVX and later, checks that the system saves the registers (XCR0).  Clang's
+ * does not know F16C before version 19.  F16C uses the registers of AVX, so its CPUID bit is all that remains to check. */
 static int runs_avx2(void) {
     unsigned eax, ebx, ecx, edx;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) &&
@@ -28,8 +28,8 @@ static int runs_avx512bf16(void) {
 #define runs_avx512()     0
 #define runs_avx512bf16() 0
 #endif
-/* If a build contains one of these tiers, the processor can run it: every AArch64 has Advanced SIMD, and a WebAssembly module
- * is accepted as a whole or not at all. */
+/* If a build contains one of these tiers, the processor can run it: every AArch64 has Advanced SIMD, and a WebAssembly
+ * module is accepted as a whole or not at all. */
 #define runs_neon()   1
 #define runs_wasm()   1
 #define runs_scalar() 1

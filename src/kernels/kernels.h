@@ -63,10 +63,10 @@ typedef struct gyre_transpose {
     int64_t out_row_stride;
 } gyre_transpose;
 
-/* Adds to each score the product with the table row of its distance.  For each line l and j < n, to[l * to_row_stride + j] +=
- *     from[l * from_row_stride + offset[l] + j]                               if row is NULL,
- *     from[l * from_row_stride + row[offset[l] + j] - base]                   if step is 0,
- *     from[l * from_row_stride + (row[offset[l] + j] - base) * step + j]      otherwise.
+/* Adds to each score the product with the table row of its distance.  For each line l and j < n, to[l * to_row_stride + j]
+ * +=     from[l * from_row_stride + offset[l] + j]                               if row is NULL,     from[l *
+ * from_row_stride + row[offset[l] + j] - base]                   if step is 0,     from[l * from_row_stride +
+ * (row[offset[l] + j] - base) * step + j]      otherwise.
  * offset NULL = zeros.  steady 1: from one entry to the next, row stays or changes by one, always in the same direction;
  * `from` may then be read up to 15 entries past the last one needed. */
 typedef struct gyre_gather_add {
@@ -83,9 +83,9 @@ typedef struct gyre_gather_add {
 } gyre_gather_add;
 
 /* scores[r * score_row_stride + j] = sum over c < channels of q[r * q_row_stride + c] k[j * k_row_stride + c], times
- * k_scale[j] if k_scale is not NULL; r < rows, j < keys.  q is padded with zeros to a multiple of 16 channels; k must not be
- * read past its channels.  score_rotated_* rotate pairs (c, pairs + c), c < pairs, of key j first, by angles[j][2][pairs]: cos,
- * then sin; pairs is a multiple of 16. */
+ * k_scale[j] if k_scale is not NULL; r < rows, j < keys.  q is padded with zeros to a multiple of 16 channels; k must not
+ * be read past its channels.  score_rotated_* rotate pairs (c, pairs + c), c < pairs, of key j first, by
+ * angles[j][2][pairs]: cos, then sin; pairs is a multiple of 16. */
 typedef struct gyre_key_scores {
     int64_t rows, keys, channels;
     const float *q;

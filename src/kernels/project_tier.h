@@ -1,7 +1,7 @@
 /* project_tier.h: a few rows of x times a matrix, which is read in place, once, in one stream.
  *
- * The speed is that of memory: the matrix is read row by row, each vector once for up to PROJECT_ROWS rows of x.  There is no
- * software prefetch, because hardware prefetches a single stream best.  The order of a sum is that of product_tier.h. */
+ The speed is that of memory: the matrix is read row by row, each vector once for up to PROJECT_ROWS rows of x.  There is no
+ software prefetch, because hardware prefetches a single stream best.  The order of a sum is that of product_tier.h. */
 #ifndef GYRE_KERNELS_PROJECT_TIER_H
 #define GYRE_KERNELS_PROJECT_TIER_H
 #include "kernels/decode_tier.h"
@@ -56,8 +56,8 @@ TIER_INLINE void sums_of_bf16(const project_rows *p, int64_t first, int64_t n, v
     sums_of((elem_type){load_bf16, store_bf16, 2}, p, first, n, sum);
 }
 
-/* Q8_0: 32 integers and their scale.  An integer of 8 bits times a scale of 11 is exact in float, so the weights are those of
- * dequantize_q8_0. */
+/* Q8_0: 32 integers and their scale.  An integer of 8 bits times a scale of 11 is exact in float, so the weights are those
+ * of dequantize_q8_0. */
 TIER_INLINE void sums_of_q8_0(const project_rows *p, int64_t first, int64_t n, vec *sum) {
     const char *block = p->w + first / GYRE_Q_BLOCK * GYRE_Q8_0_BYTES;
     project_clear(p, sum);

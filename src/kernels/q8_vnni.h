@@ -1,5 +1,5 @@
-/* q8_vnni.h: the kernels of decoding for Q8 with the integer dot products of AVX512-VNNI: 32 products an instruction, and one
- * instruction to widen 32 integers for up to four queries.
+/* q8_vnni.h: the kernels of decoding for Q8 with the integer dot products of AVX512-VNNI: 32 products an instruction, and
+ * one instruction to widen 32 integers for up to four queries.
  *
  * Queries and weights are rounded to 16 bits: a row x becomes integers near x / unit, where unit = max |x| / 32767, so each
  * is off by at most unit / 2.  A row with an infinity or a NaN goes through the float kernels.  A row's integers depend on
@@ -7,12 +7,12 @@
 #ifndef GYRE_KERNELS_Q8_VNNI_H
 #define GYRE_KERNELS_Q8_VNNI_H
 
-/* Q8_PAIRS: channels that one register of 16-bit integers holds.  Q8_KEYS: keys whose weights are rounded together; sums over
- * them fit 32 bits. */
+/* Q8_PAIRS: channels that one register of 16-bit integers holds.  Q8_KEYS: keys whose weights are rounded together; sums
+ * over them fit 32 bits. */
 enum { Q8_PAIRS = 2 * LANES, Q8_KEYS = 128, Q8_MAX_CHANNELS = 512 };
 
-/* *unit = max |x| / 32767, to[i] = x[i] / *unit rounded, for i < n; zeros up to the next multiple of Q8_PAIRS.  out = 0 if an
- * x[i] is infinite or a NaN, or all are too small. */
+/* *unit = max |x| / 32767, to[i] = x[i] / *unit rounded, for i < n; zeros up to the next multiple of Q8_PAIRS.  out = 0 if
+ * an x[i] is infinite or a NaN, or all are too small. */
 static inline int quantize_row(const float *x, int64_t n, int16_t *to, float *unit) {
     __m512 most = _mm512_setzero_ps();
     __mmask16 bad = 0;

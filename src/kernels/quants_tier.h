@@ -1,5 +1,5 @@
-/* quants_tier.h: dequantizes the block formats of ggml.  Products and differences are computed in float, in the order written
- * beside each format, without FMA. */
+/* quants_tier.h: dequantizes the block formats of ggml.  Products and differences are computed in float, in the order
+ * written beside each format, without FMA. */
 #ifndef GYRE_KERNELS_QUANTS_TIER_H
 #define GYRE_KERNELS_QUANTS_TIER_H
 #include "kernels/decode_tier.h"

@@ -69,8 +69,8 @@ typedef struct gyre_network {
     gyre_allocation *allocations;
 } gyre_network;
 
-/* *out = the network of the model files at `path`.  Creates the encodings of its groups.  config: its config.json; NULL for a
- * GGUF. */
+/* *out = the network of the model files at `path`.  Creates the encodings of its groups.  config: its config.json; NULL for
+ * a GGUF. */
 gyre_status gyre_network_open(gyre_network **out, const char *path, const gyre_config_document *config, gyre_profile profile,
                               int64_t length, gyre_error *err);
 /* *out = a network over `weights`, laid out as `layout` says.  Weights and encoding are borrowed. */

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* Reads the config before the weight files are opened, so that an unsupported model is reported before a broken file of it. */
+/* Reads the config before the weight files are opened, so that an unsupported model is reported before a broken file of
+ * it. */
 static gyre_status open_files(gyre_network *n, const char *path, const gyre_config_document *config, gyre_profile profile,
                               int64_t length, gyre_error *err) {
     gyre_status status = config ? gyre_architecture_from_config(&n->arch, config, err) : GYRE_OK;

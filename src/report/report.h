@@ -81,10 +81,10 @@ typedef struct gyre_report_table {
  * (no columns, decimals or an enum out of range), ENOMEM, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, int terminal,
                                                              gyre_error *err);
-/* The same in parts, for a table whose rows become known one by one.  print_head prints caption and column titles, and fills
- * in width[columns_count], the columns of the screen that each column takes: enough for the rows that the table has at that
- * time, which may hold samples.  print_rows prints the rows first .. end - 1, print_note the note.  A number is bold if it is
- * the best of the rows that the table has, so a caller that does not know them all asks for no emphasis.
+/* The same in parts, for a table whose rows become known one by one.  print_head prints caption and column titles, and
+ * fills in width[columns_count], the columns of the screen that each column takes: enough for the rows that the table has
+ * at that time, which may hold samples.  print_rows prints the rows first .. end - 1, print_note the note.  A number is
+ * bold if it is the best of the rows that the table has, so a caller that does not know them all asks for no emphasis.
  * Errors: as above; EINVAL (rows that the table does not have). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_print_head(const gyre_report_table *table, int64_t *width, FILE *file,
                                                                   int terminal, gyre_error *err);

@@ -135,8 +135,8 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
     free_trial(&t);
 }
 
-/* Eight tokens, of which the last three are padding, with equal inputs: row t is the mean of v[0] .. v[min(t, 4)] where order
- * counts the padding.  With q_end 5 the fifth query stands beside the fifth key; with q_end 8 the last one does. */
+/* Eight tokens, of which the last three are padding, with equal inputs: row t is the mean of v[0] .. v[min(t, 4)] where
+ * order counts the padding.  With q_end 5 the fifth query stands beside the fifth key; with q_end 8 the last one does. */
 static void order_counts_padding(void **state) {
     (void)state;
     enum { TOKENS = 8, END = 5, DIM = 4 };

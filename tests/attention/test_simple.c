@@ -1,4 +1,5 @@
-/* test_simple.c: the simple calls against definitions in double: rotation by cos and sin, attention by its whole score row. */
+/* test_simple.c: the simple calls against definitions in double: rotation by cos and sin, attention by its whole score
+ * row. */
 #include "naive_attention.h"
 
 static void rope_by_cos_and_sin(void **state) {

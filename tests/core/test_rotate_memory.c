@@ -1,4 +1,5 @@
-/* test_rotate_memory.c: gyre_rotate on batches: strides, in place, in parts, on threads, positions of any type and stride. */
+/* test_rotate_memory.c: gyre_rotate on batches: strides, in place, in parts, on threads, positions of any type and
+ * stride. */
 #include "naive_rotation.h"
 
 #include <stdlib.h>

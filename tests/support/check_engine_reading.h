@@ -1,5 +1,5 @@
-/* check_engine_reading.h: the RoPE reader of one engine on its own, for any model class, without the code that finds the rotation in
- * a config.json; and the formulas of the papers, written independently of the library. */
+/* check_engine_reading.h: the RoPE reader of one engine on its own, for any model class, without the code that finds the
+ * rotation in a config.json; and the formulas of the papers, written independently of the library. */
 #ifndef GYRE_TESTS_CHECK_ENGINE_READING_H
 #define GYRE_TESTS_CHECK_ENGINE_READING_H
 #include "check_reading_fields.h"
@@ -120,7 +120,8 @@ static inline long double paper_magnitude(long double s, long double k) {
     return 0.1L * k * logl(s) + 1.0L;
 }
 
-/* YaRN's theta, scaled by s with the ramp between low and high.  Pairs below the ramp keep `fraction` of the trained theta. */
+/* YaRN's theta, scaled by s with the ramp between low and high.  Pairs below the ramp keep `fraction` of the trained
+ * theta. */
 static inline long double paper_ramp(long double theta, int64_t pair, long double s, long double low, long double high,
                                      long double fraction) {
     long double r = ((long double)pair - low) / (high - low);

@@ -1,5 +1,5 @@
-/* check_product_kernels.h: the requirements on kernels that multiply rows by a matrix.  One row, a few rows in place and many
- * rows in tiles give the same bits, because all add in one order. */
+/* check_product_kernels.h: the requirements on kernels that multiply rows by a matrix.  One row, a few rows in place and
+ * many rows in tiles give the same bits, because all add in one order. */
 #ifndef GYRE_TESTS_CHECK_PRODUCT_KERNELS_H
 #define GYRE_TESTS_CHECK_PRODUCT_KERNELS_H
 #include "kernels/kernels.h"
@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Outputs: whole vectors of every tier and a rest, which are added up by different operations.  Inputs: up to three blocks. */
+/* Outputs: whole vectors of every tier and a rest, which are added up by different operations.  Inputs: up to three
+ * blocks. */
 enum { PRODUCT_MOST_ROWS = 14, PRODUCT_MOST_OUTS = 37, PRODUCT_MOST_IN = 1600, PRODUCT_MOST_TILE = 8 };
 enum { PRODUCT_VALUES = PRODUCT_MOST_ROWS * PRODUCT_MOST_OUTS };
 

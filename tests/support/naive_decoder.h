@@ -1,5 +1,5 @@
-/* naive_decoder.h: the decoder in double, one token and one head at a time, straight from the formulas: the oracle of the real
- * one.  It reads the same block of weights.  The terms that an encoding adds are in naive_positions.h. */
+/* naive_decoder.h: the decoder in double, one token and one head at a time, straight from the formulas: the oracle of the
+ * real one.  It reads the same block of weights.  The terms that an encoding adds are in naive_positions.h. */
 #ifndef GYRE_TESTS_NAIVE_DECODER_H
 #define GYRE_TESTS_NAIVE_DECODER_H
 #include "naive_head.h"
@@ -48,8 +48,8 @@ static inline void naive_rotate_pair(const naive *d, const naive_pair *at, doubl
         q[i] *= fmax(1, t);
 }
 
-/* out = the positions by which to rotate the query further, so that the pair is rotated as at the distance that ReRoPE, leaky
- * ReRoPE or Self-Extend give it. */
+/* out = the positions by which to rotate the query further, so that the pair is rotated as at the distance that ReRoPE,
+ * leaky ReRoPE or Self-Extend give it. */
 static inline double naive_far(const naive *d, int64_t m, int64_t n) {
     const struct gyre_rope_config *r = &naive_config(d)->rope;
     const int64_t group = (int64_t)r->far_factor;

@@ -113,8 +113,8 @@ static inline long double naive_magnitude(const naive_rotation *n, int64_t pair,
     return powl(zeta, n->role == GYRE_ROLE_QUERY ? power : -power);
 }
 
-/* y = E x, its inverse or its transpose, of head_dim channels.  size[c]: the sum of the absolute values of the terms of y[c],
- * for error bounds.  position: one number per axis.  attention: the factor of cos and sin. */
+/* y = E x, its inverse or its transpose, of head_dim channels.  size[c]: the sum of the absolute values of the terms of
+ * y[c], for error bounds.  position: one number per axis.  attention: the factor of cos and sin. */
 static inline void naive_rotate(const naive_rotation *n, const int64_t *position, long double attention,
                                 const long double *x, long double *y, long double *size) {
     const struct gyre_rope_config *rope = &n->config->rope;

@@ -24,7 +24,8 @@ size_t test_numbers(const json_t *object, const char *key, double *out, size_t l
 gyre_encoding *test_encoding(const gyre_config *config);
 gyre_config test_rope_config(int64_t head_dim, gyre_layout layout);
 
-/* Fails unless creation is refused with GYRE_EINVAL, leaves its output alone, and the message is "FIELD... (gyre_config)". */
+/* Fails unless creation is refused with GYRE_EINVAL, leaves its output alone, and the message is "FIELD...
+ * (gyre_config)". */
 void assert_config_refused(const gyre_config *config, const char *field);
 /* Fails unless creation is refused with GYRE_EINVAL, leaves its output alone, and the message is `text`. */
 void assert_config_error(const gyre_config *config, const char *text);

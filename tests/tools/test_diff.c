@@ -437,8 +437,8 @@ static void test_formats(void **state) {
     json_decref(root);
 }
 
-/* LongRoPE's list goes by the length of a call in transformers and by the allocated context in llama.cpp, which the table and
- * the verdict say whether or not the lists meet. */
+/* LongRoPE's list goes by the length of a call in transformers and by the allocated context in llama.cpp, which the table
+ * and the verdict say whether or not the lists meet. */
 static void test_choice_of_list(void **state) {
     (void)state;
     char line[2048];

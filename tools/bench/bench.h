@@ -50,8 +50,8 @@ int bench_products(const bench_options *options);
 double bench_median(double *values, int64_t n);
 /* out = the largest growth of resident memory during work(arg), in bytes.  The system counts pages, so every kind of
  * allocation is included.  prepare(arg) and work(arg) run in a child process.  Memory that prepare leaves behind does not
- * count, so prepare should touch the code that work runs.  -1: one of them failed, or the system does not provide the figure.
- * Call it while the process has one thread. */
+ * count, so prepare should touch the code that work runs.  -1: one of them failed, or the system does not provide the
+ * figure.  Call it while the process has one thread. */
 int64_t bench_peak_rss_growth(int (*prepare)(void *arg), int (*work)(void *arg), void *arg);
 /* out = pages that were never touched, which malloc cannot guarantee; NULL if there are none.  Released with munmap. */
 void *bench_map_untouched(size_t bytes);

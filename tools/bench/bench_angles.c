@@ -1,5 +1,5 @@
-/* bench_angles.c: gyre bench angles: cos and sin of many positions, exact and as PyTorch computes them, compared with writing
- * the same number of bytes. */
+/* bench_angles.c: gyre bench angles: cos and sin of many positions, exact and as PyTorch computes them, compared with
+ * writing the same number of bytes. */
 #include "tools/bench/bench_in_place.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* bench_cache.c: gyre bench cache: the time of each cache call, compared with attention of one query over the same tokens. */
+/* bench_cache.c: gyre bench cache: the time of each cache call, compared with attention of one query over the same
+ * tokens. */
 #include "gyre/gyre_cache.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_in_place.h"

@@ -1,5 +1,5 @@
-/* bench_encodings.c: gyre bench encodings: what positions cost attention, in time and in memory.  Each scheme alternates with
- * attention without positions, round by round, so that a slow moment of the machine affects both. */
+/* bench_encodings.c: gyre bench encodings: what positions cost attention, in time and in memory.  Each scheme alternates
+ * with attention without positions, round by round, so that a slow moment of the machine affects both. */
 #include "tools/bench/bench.h"
 #include <math.h>
 #include <stdlib.h>

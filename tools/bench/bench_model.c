@@ -179,8 +179,8 @@ static gyre_status model_bench_open(model_bench *s, const gyre_model *model, con
 }
 
 /* -- measuring -- */
-/* out = floating-point operations of a prefill: every matrix but the output head for each token, the head for the last token,
- * and attention over the visible pairs. */
+/* out = floating-point operations of a prefill: every matrix but the output head for each token, the head for the last
+ * token, and attention over the visible pairs. */
 static double prefill_flops(const gyre_model_config *c, int64_t tokens) {
     const int64_t attention = (c->heads + c->kv_heads) * c->head_dim * 2;
     const double layer = (double)c->model_dim * (double)(attention + 3 * c->mlp_dim);

@@ -38,8 +38,8 @@ TARGET("avx512f") static void scale_f16_512(uint16_t *x, int64_t n, float by) {
         _mm256_storeu_si256((__m256i *)(void *)(x + i), _mm512_cvtps_ph(_mm512_mul_ps(wide, b), _MM_FROUND_TO_NEAREST_INT));
     }
 }
-/* Two numbers per 32-bit lane, widened in place.  Rounds by adding half a unit before truncation, which is wrong only for ties.
- * Checks for ties, as a real kernel must; multiplying by a power of two produces none. */
+/* Two numbers per 32-bit lane, widened in place.  Rounds by adding half a unit before truncation, which is wrong only for
+ * ties.  Checks for ties, as a real kernel must; multiplying by a power of two produces none. */
 TARGET("avx512f,avx512bw") static void scale_bf16_512(uint16_t *x, int64_t n, float by) {
     const __m512 b = _mm512_set1_ps(by);
     const __m512i top = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000);
@@ -54,8 +54,8 @@ TARGET("avx512f,avx512bw") static void scale_bf16_512(uint16_t *x, int64_t n, fl
         _mm512_storeu_si512(x + i, _mm512_mask_blend_epi16(low, o, _mm512_srli_epi32(e, 16)));
     }
 }
-/* With the conversion instruction, four vectors at a time.  It flushes subnormal numbers to zero, so this checks for zeros, as
- * a real kernel must; here there are none. */
+/* With the conversion instruction, four vectors at a time.  It flushes subnormal numbers to zero, so this checks for zeros,
+ * as a real kernel must; here there are none. */
 TARGET("avx512f,avx512bw,avx512bf16") static void scale_bf16_native(uint16_t *x, int64_t n, float by) {
     enum { VECTORS = 4 };
     const __m512 b = _mm512_set1_ps(by);

@@ -1,5 +1,5 @@
-/* cli_progress.h: how far the work is, on stderr: a bar if that is a terminal and the work takes longer than a second; else a
- * line every ten seconds, "gyre: LABEL: 34%, 1:12 left".  Both show the remaining time. */
+/* cli_progress.h: how far the work is, on stderr: a bar if that is a terminal and the work takes longer than a second; else
+ * a line every ten seconds, "gyre: LABEL: 34%, 1:12 left".  Both show the remaining time. */
 #ifndef GYRE_TOOLS_CLI_PROGRESS_H
 #define GYRE_TOOLS_CLI_PROGRESS_H
 #include <pthread.h>

@@ -12,8 +12,8 @@ void cli_set_pending_copy(const char *target);
 /* From now on the first signal only makes cli_interrupted() true.  For commands that have something to save. */
 void cli_defer_signals(void);
 int cli_interrupted(void);
-/* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, as shells count a program
- * that a signal ends; else `status`. */
+/* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, as shells count a
+ * program that a signal ends; else `status`. */
 int cli_exit_status(int status);
 
 #endif

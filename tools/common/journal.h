@@ -27,15 +27,15 @@ typedef struct line_journal {
     json_t *results; /* {key: result} */
 } line_journal;
 
-/* Reads the lines of the file at `path`, if it exists, and opens it for more.  Lines that are not JSON are ignored: a kill may
- * have cut one off, and its result is then measured again.  path NULL: in memory only.  Errors: EIO, ENOMEM, those of
+/* Reads the lines of the file at `path`, if it exists, and opens it for more.  Lines that are not JSON are ignored: a kill
+ * may have cut one off, and its result is then measured again.  path NULL: in memory only.  Errors: EIO, ENOMEM, those of
  * read_line. */
 gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err);
 void journal_close(line_journal *j); /* also for one that is zeroed or failed to open */
 /* out = the result of that key, valid as long as the journal; NULL = not known. */
 json_t *journal_find(const line_journal *j, const char *key);
-/* Remembers `result` and writes `line`, if there is a file.  Releases line; takes its own reference to result, which may be a
- * part of line.  Errors: EIO, ENOMEM (line or result is NULL). */
+/* Remembers `result` and writes `line`, if there is a file.  Releases line; takes its own reference to result, which may be
+ * a part of line.  Errors: EIO, ENOMEM (line or result is NULL). */
 gyre_status journal_add(line_journal *j, const char *key, json_t *result, json_t *line, gyre_error *err);
 /* Writes a line that holds no result.  Releases it. */
 gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err);

@@ -11,8 +11,8 @@ typedef struct keyed_journal {
     cli_lock lock;
 } keyed_journal;
 
-/* Locks, reads and opens the journal.  path: borrowed; NULL = no journal.  resume 0: it is an error if the file already holds
- * results.  A file that is not a journal is not changed.  Errors: EINVAL, EIO, ENOMEM. */
+/* Locks, reads and opens the journal.  path: borrowed; NULL = no journal.  resume 0: it is an error if the file already
+ * holds results.  A file that is not a journal is not changed.  Errors: EINVAL, EIO, ENOMEM. */
 gyre_status keyed_journal_open(keyed_journal *journal, const char *path, int resume, gyre_error *err);
 void keyed_journal_close(keyed_journal *journal); /* also for one that is zeroed or failed to open */
 /* out = 1 if the journal holds any result. */

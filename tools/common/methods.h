@@ -8,16 +8,16 @@
  * `ntk-past:4` is unscaled up to the trained length and ntk:4 past it, as a widespread snippet has it.  `base:500000` takes
  * another base (ABF), for models that were trained with it.  Both need their number.
  *
- * `dynamic` follows the context with and without a factor: transformers' formula, factor 1 if omitted.  `dynamic-yarn` follows
- * it as well and takes no factor.  Every method but none replaces a scaling of the model; the trained length counts as the
- * original one.
+ * `dynamic` follows the context with and without a factor: transformers' formula, factor 1 if omitted.  `dynamic-yarn`
+ * follows it as well and takes no factor.  Every method but none replaces a scaling of the model; the trained length counts
+ * as the original one.
  *
  * Three methods leave the frequencies alone and reduce the rotation of far pairs, from half the trained length on:
  * `rerope[:window]` (the number is that distance), `leaky[:factor]` and `self-extend[:group]`.  Without a number, factor and
  * group fit the context into the trained length.
  *
- * `+resonance` rounds every wavelength, after scaling, to a whole number of positions.  `+logn` multiplies a query at position
- * m by max(1, ln(m + 1) / ln(trained)). */
+ * `+resonance` rounds every wavelength, after scaling, to a whole number of positions.  `+logn` multiplies a query at
+ * position m by max(1, ln(m + 1) / ln(trained)). */
 #ifndef GYRE_TOOLS_METHODS_H
 #define GYRE_TOOLS_METHODS_H
 #include "gyre/gyre.h"

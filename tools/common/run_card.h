@@ -1,5 +1,5 @@
-/* run_card.h: the run card, which makes results traceable: the hash of the model's files, the profile that its positions were
- * read with, the methods, the hashes of the texts, and the command that repeats the run. */
+/* run_card.h: the run card, which makes results traceable: the hash of the model's files, the profile that its positions
+ * were read with, the methods, the hashes of the texts, and the command that repeats the run. */
 #ifndef GYRE_TOOLS_RUN_CARD_H
 #define GYRE_TOOLS_RUN_CARD_H
 #include "report/report.h"
@@ -25,7 +25,8 @@ gyre_status run_card_make(run_card *out, const model_input *input, const char *m
                           gyre_error *err);
 /* out = the profile that the model's positions were read with: "hf-5". */
 const char *run_card_profile(const run_card *card);
-/* Writes the card on one line, without a newline: "card: model stories260K fnv1a64:... (llama, safetensors); methods ...". */
+/* Writes the card on one line, without a newline: "card: model stories260K fnv1a64:... (llama, safetensors); methods
+ * ...". */
 void run_card_text(const run_card *card, char out[RUN_CARD_LINE]);
 /* out = {"model": {"path", "hash", "config_hash", "family", "format", "stored", "parameters", "bytes"}, "profile",
  * "methods", "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.  config_hash, methods

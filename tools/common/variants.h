@@ -24,8 +24,8 @@ variant variant_option(const char *text);
  * repeated. */
 gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *count, gyre_error *err);
 
-/* Completes config, whose head_dim, heads and input.dim are set, for a model that is trained on `trained` tokens and used with
- * up to `longest`.  A variant that is trained under a scaling takes their ratio as factor.  Errors: those of
+/* Completes config, whose head_dim, heads and input.dim are set, for a model that is trained on `trained` tokens and used
+ * with up to `longest`.  A variant that is trained under a scaling takes their ratio as factor.  Errors: those of
  * gyre_config_suggest; EINVAL (a scaled variant with longest <= trained). */
 gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
                            gyre_config *config);

@@ -95,8 +95,8 @@ static void read_options(int argc, char **argv, convert_options *o) {
 }
 
 /* -- the result -- */
-/* out = the largest window of any group; 0 = none.  The result may have none because llama.cpp's code for its architecture has
- * none. */
+/* out = the largest window of any group; 0 = none.  The result may have none because llama.cpp's code for its architecture
+ * has none. */
 static int64_t widest_window(const gyre_reading *reading) {
     int64_t window = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)

@@ -1,4 +1,5 @@
-/* diff_settings.c: settings other than frequencies that differ between two configs: one row per setting that has an effect. */
+/* diff_settings.c: settings other than frequencies that differ between two configs: one row per setting that has an
+ * effect. */
 #include "tools/diff/diff_compare.h"
 #include "tools/options/value_names.h"
 #include <inttypes.h>

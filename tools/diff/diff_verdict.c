@@ -180,8 +180,8 @@ static void list_choice(const diff_operand *operand, const gyre_layer_reading *g
         snprintf(out, size, "in each call, by the tokens it holds: long past %" PRId64, group->config.trained_length);
 }
 
-/* LongRoPE's lists are chosen by a length that is not the same in all programs, so results may meet at one length and part at
- * another, or with no length given. */
+/* LongRoPE's lists are chosen by a length that is not the same in all programs, so results may meet at one length and part
+ * at another, or with no length given. */
 static void append_list_choice(diff_result *r) {
     char choice[2][160];
     for (int i = 0; i < r->count; i++) {

@@ -76,8 +76,8 @@ void eval_options_free(eval_options *o);
 /* -- eval_cells.c -- */
 /* Allocates the rows and their empty cells.  out = 0, or CLI_FAILED with the error printed. */
 int eval_cells_make(evaluation *e);
-/* Measures the cells that are not in the journal.  measured: called after each cell, in order; a result other than 0 stops the
- * work.  NULL = no call.  out = 0, that result, or CLI_FAILED with the error printed. */
+/* Measures the cells that are not in the journal.  measured: called after each cell, in order; a result other than 0 stops
+ * the work.  NULL = no call.  out = 0, that result, or CLI_FAILED with the error printed. */
 int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column));
 void eval_cells_free(evaluation *e);
 eval_cell *eval_cell_at(const evaluation *e, int64_t set, int64_t row, int64_t column);
@@ -87,8 +87,8 @@ const char *eval_set_name(const evaluation *e, int64_t set);
 int eval_shows_policies(const evaluation *e);
 /* out = bits per byte of text; NaN if the bytes are not known. */
 double eval_bits_per_byte(const eval_cell *c);
-/* *low, *high = 95 % interval of perplexity: Student's t over the mean losses of the windows, whose scored predictions do not
- * overlap.  out = 0 if fewer than three windows were read. */
+/* *low, *high = 95 % interval of perplexity: Student's t over the mean losses of the windows, whose scored predictions do
+ * not overlap.  out = 0 if fewer than three windows were read. */
 int eval_interval(const eval_cell *c, double *low, double *high);
 int eval_has_bytes(const evaluation *e); /* 1: known for every text */
 gyre_eval_options eval_options_at(const evaluation *e, int64_t context);

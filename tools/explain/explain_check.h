@@ -1,5 +1,5 @@
-/* explain_check.h: gyre explain --check: finds the layout of pairs that a model's weights were trained with, by reading a text
- * under both layouts.
+/* explain_check.h: gyre explain --check: finds the layout of pairs that a model's weights were trained with, by reading a
+ * text under both layouts.
  *
  * A model whose file states the wrong layout still runs and writes sentences.  Only its perplexity shows the error. */
 #ifndef GYRE_TOOLS_EXPLAIN_CHECK_H
@@ -29,9 +29,10 @@ typedef struct explain_check {
     char card_text[RUN_CARD_LINE];
 } explain_check;
 
-/* Each window is won by the layout with the lower perplexity.  The check decides for a layout if the sign test gives a p-value
- * of at most 5% (all of eight windows), the perplexities differ by at least 1%, and the better one is below the unigram
- * perplexity of the text.  argc, argv: for the card.  Errors: those of opening the model and reading the text, ENOMEM. */
+/* Each window is won by the layout with the lower perplexity.  The check decides for a layout if the sign test gives a
+ * p-value of at most 5% (all of eight windows), the perplexities differ by at least 1%, and the better one is below the
+ * unigram perplexity of the text.  argc, argv: for the card.  Errors: those of opening the model and reading the text,
+ * ENOMEM. */
 gyre_status explain_check_run(explain_check *out, const model_options *options, int argc, char **argv, const gyre_exec *exec,
                               gyre_error *err);
 /* Fills in the verdict from check->window_nats, windows and file.  unigram_entropy: in nats per token. */

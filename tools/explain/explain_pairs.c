@@ -1,5 +1,5 @@
-/* explain_pairs.c: one bar for every few neighbouring pairs of a rotation: their revolutions in training, and the effect of the
- * scaling. */
+/* explain_pairs.c: one bar for every few neighbouring pairs of a rotation: their revolutions in training, and the effect of
+ * the scaling. */
 #include "tools/explain/explain_view.h"
 #include <inttypes.h>
 #include <math.h>

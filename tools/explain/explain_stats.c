@@ -50,8 +50,8 @@ static gyre_status frequencies(const gyre_config *config, int64_t length, double
     return status;
 }
 
-/* trained[pairs] = the frequencies without scaling.  scaled[pairs] = with it, before resonance rounds the wavelengths.  Creates
- * an encoding only if the config differs from that of stats->encoding, whose frequencies are stats->inv_freq. */
+/* trained[pairs] = the frequencies without scaling.  scaled[pairs] = with it, before resonance rounds the wavelengths.
+ * Creates an encoding only if the config differs from that of stats->encoding, whose frequencies are stats->inv_freq. */
 static gyre_status unscaled_frequencies(const explain_stats *stats, double *trained, double *scaled, gyre_error *err) {
     gyre_config config = *stats->config;
     gyre_status status = GYRE_OK;
@@ -97,8 +97,8 @@ static void count_pairs(explain_stats *stats) {
     }
 }
 
-/* max_position_embeddings may state a longer length than the scaling counts from.  It is used only if the frequencies at that
- * length equal those at the length in use.  there[pairs]: scratch. */
+/* max_position_embeddings may state a longer length than the scaling counts from.  It is used only if the frequencies at
+ * that length equal those at the length in use.  there[pairs]: scratch. */
 static int64_t max_length_of(const explain_stats *stats, const gyre_reading *reading, double *there) {
     int64_t max = 0;
     if (reading->context_length > 0) return stats->length;

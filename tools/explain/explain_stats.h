@@ -43,7 +43,8 @@ int explain_depends_on_length(const explain_stats *stats);
 double explain_wavelength(double inv_freq);
 /* out = 1 if a pair of that frequency makes less than one revolution in `tokens` tokens; 0 for 0 tokens. */
 int explain_wavelength_exceeds(double inv_freq, int64_t tokens);
-/* explain_scheme.c: writes what a scheme without pairs does, in one line: "32 buckets: ..."; "" if there is nothing to say. */
+/* explain_scheme.c: writes what a scheme without pairs does, in one line: "32 buckets: ..."; "" if there is nothing to
+ * say. */
 void explain_describe_scheme(const explain_stats *stats, char *out, size_t size);
 
 /* explain_json.c: sets the keys that describe a group.  out = 0, or 1 if memory runs out. */

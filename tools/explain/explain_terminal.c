@@ -64,8 +64,8 @@ void explain_print_padded(const explain_terminal *page, explain_style style, int
     explain_print_spaces(page, taken < width ? width - taken : 1);
 }
 
-/* out = bytes of the next unbreakable piece: a word, or, if the word is wider than `room` columns, its longest part that ends
- * in a dot and fits. */
+/* out = bytes of the next unbreakable piece: a word, or, if the word is wider than `room` columns, its longest part that
+ * ends in a dot and fits. */
 static size_t next_line_break(const char *text, int room) {
     const size_t word = strcspn(text, " ");
     size_t piece = word, fits = 0;

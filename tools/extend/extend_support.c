@@ -1,5 +1,5 @@
-/* extend_support.c: what a method needs in the model's config, and which programs understand it.  Writes that config and reads
- * it as each program does. */
+/* extend_support.c: what a method needs in the model's config, and which programs understand it.  Writes that config and
+ * reads it as each program does. */
 #include "tools/cli/cli_error.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/extend/extend.h"

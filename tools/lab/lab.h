@@ -58,8 +58,8 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count);
 /* out = 1 if a model of this encoding comes with gyre. */
 int lab_is_bundled(const variant *encoding);
-/* out = the number of windows that score the regions at context number c.  starts[] (or NULL) = the first token of each, in a
- * text of `tokens` tokens. */
+/* out = the number of windows that score the regions at context number c.  starts[] (or NULL) = the first token of each, in
+ * a text of `tokens` tokens. */
 int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts);
 
 /* -- the results -- */
@@ -109,8 +109,8 @@ typedef struct lab {
     lab_row encodings[MAX_VARIANTS], methods[LAB_METHODS], tuned[LAB_METHODS];
 } lab;
 
-/* Mean, minimum and maximum of a cell over the seeds that are measured.  measured: how many are.  known 0: it is 0 for any of
- * them. */
+/* Mean, minimum and maximum of a cell over the seeds that are measured.  measured: how many are.  known 0: it is 0 for any
+ * of them. */
 typedef struct lab_spread {
     int measured, known;
     double perplexity, min, max, passkey, passkey_min, passkey_max;
@@ -134,8 +134,8 @@ typedef struct lab_model_spec {
 gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[LAB_NAME], gyre_error *err);
 /* Writes the name of a model: "rope" or "rope-tuned-yarn-16"; in a work folder followed by the seed. */
 void lab_model_name(const lab *l, const lab_model_spec *wanted, char name[LAB_NAME]);
-/* *out = the model `name` of the work folder.  If it is not finished, trains it with the options o from the weights of `start`
- * (or NULL), or from its checkpoint. */
+/* *out = the model `name` of the work folder.  If it is not finished, trains it with the options o from the weights of
+ * `start` (or NULL), or from its checkpoint. */
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                             gyre_error *err);
 /* Sets model->position to the encoding for a model of these sizes in this plan. */
@@ -143,8 +143,8 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
 /* Creates the work folder, or checks that it belongs to this plan and text.  Errors: EINVAL (it does not), EIO, EFORMAT. */
 gyre_status lab_work_open(lab *l, gyre_error *err);
 
-/* Opens l->memo: the file `name` in the work folder, or in memory only without a work folder.  Its lines are {"key", ...}, and
- * a result is the whole line. */
+/* Opens l->memo: the file `name` in the work folder, or in memory only without a work folder.  Its lines are {"key", ...},
+ * and a result is the whole line. */
 gyre_status lab_memo_open(lab *l, const char *name, gyre_error *err);
 /* Remembers `line` under key and writes it.  line: {"key": key, ...}, released; NULL (a value that JSON cannot hold) is not
  * remembered. */

@@ -1,8 +1,8 @@
 /* lab_cells.c: measures each cell, a model under a method at one context, once.
  *
- * Many cells are the same rotation under another name: yarn at 16 times the trained length is yarn:16.  The key of a cell
- * therefore holds the name of the weights and the frequencies instead of the name of the method.  In a work folder, the cells
- * are also a journal, so a killed run continues where it was. */
+ Many cells are the same rotation under another name: yarn at 16 times the trained length is yarn:16.  The key of a cell
+ therefore holds the name of the weights and the frequencies instead of the name of the method.  In a work folder, the cells
+ are also a journal, so a killed run continues where it was. */
 #include "tools/common/fnv1a_hash.h"
 #include "tools/lab/lab.h"
 #include <inttypes.h>

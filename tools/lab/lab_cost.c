@@ -1,7 +1,7 @@
 /* lab_cost.c: how much work the lab has, for the estimate of the remaining time.
  *
- * A token costs the products of a layer, 4 x width^2 + 3 x width x mlp multiply-adds, and attention to half a window of keys,
- * twice.  Divided by the width: 4 x width + 3 x mlp + window. */
+ A token costs the products of a layer, 4 x width^2 + 3 x width x mlp multiply-adds, and attention to half a window of keys,
+ twice.  Divided by the width: 4 x width + 3 x mlp + window. */
 #include "tools/lab/lab.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Static methods at each ratio, methods that follow the length, and transformers' dynamic.  Methods that agree at the longest
- * context share fine-tuned weights: a static method at the largest ratio, the same method following the length, and dynamic
- * with ntk. */
+/* Static methods at each ratio, methods that follow the length, and transformers' dynamic.  Methods that agree at the
+ * longest context share fine-tuned weights: a static method at the largest ratio, the same method following the length, and
+ * dynamic with ntk. */
 static const struct {
     const char *text, *tuned;
 } METHODS[LAB_METHODS] = {{"none", "none"},
@@ -38,8 +38,8 @@ static void list_methods(lab_plan *p) {
             if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
 }
 
-/* quick takes less than ten minutes on two cores.  full takes as long as the models need.  smoke only checks, in seconds, that
- * all parts work. */
+/* quick takes less than ten minutes on two cores.  full takes as long as the models need.  smoke only checks, in seconds,
+ * that all parts work. */
 static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
@@ -110,8 +110,8 @@ int lab_is_bundled(const variant *encoding) {
     return 0;
 }
 
-/* A region is the second half of a window of the longest context.  A shorter context covers the same bytes with more windows,
- * and the second half of each is scored:
+/* A region is the second half of a window of the longest context.  A shorter context covers the same bytes with more
+ * windows, and the second half of each is scored:
  *
  *     longest context    |. . . . . . . . # # # # # # # #|
  *     half of it                 |. . . . # # # #|

@@ -118,8 +118,8 @@ static gyre_status frequencies(const lab *l, int index, double *inv_freq) {
 
 static gyre_status angle_maps(figures *f, int64_t pairs) {
     const lab *l = f->lab;
-    /* Four times the trained length: long enough to see the effect, and short enough for two positions per column, so that the
-     * fastest pair is drawn correctly. */
+    /* Four times the trained length: long enough to see the effect, and short enough for two positions per column, so that
+     * the fastest pair is drawn correctly. */
     const double longest = (double)l->plan.contexts[2];
     double inv_freq[1024];
     gyre_report_heatmap maps[4];

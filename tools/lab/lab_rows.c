@@ -1,4 +1,5 @@
-/* lab_rows.c: prints each row of the tables as soon as it is known, in the order of the tables, which is that of the work. */
+/* lab_rows.c: prints each row of the tables as soon as it is known, in the order of the tables, which is that of the
+ * work. */
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
 

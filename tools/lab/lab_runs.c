@@ -29,7 +29,8 @@ static json_t *plan_json(const lab *l) {
     return plan;
 }
 
-/* Adds the encodings, for information only: a model depends on its own encoding, so a folder can be continued with others. */
+/* Adds the encodings, for information only: a model depends on its own encoding, so a folder can be continued with
+ * others. */
 static json_t *with_encodings(json_t *plan, const lab *l) {
     json_t *list = plan ? json_array() : NULL;
     for (int i = 0; list && i < l->plan.encodings_count; i++)

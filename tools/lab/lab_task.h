@@ -1,7 +1,7 @@
 /* lab_task.h: gyre lab --task: models trained on generated sequences of 64 tokens and tested on longer ones.
  *
- * There is one result for each row (an encoding, or the RoPE model under a method) and each rule (three of PosGen; copying is
- * one).  A result holds points: positions in the sequence, or distances, inside or outside the trained length.
+ There is one result for each row (an encoding, or the RoPE model under a method) and each rule (three of PosGen; copying is
+ one).  A result holds points: positions in the sequence, or distances, inside or outside the trained length.
  *
  *     lab_task.c          plans, trains and measures
  *     lab_task_cells.c    remembers results

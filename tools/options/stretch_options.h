@@ -39,8 +39,8 @@ typedef struct stretch_target {
     char path[STRETCH_PATH];   /* of the file */
     char folder[STRETCH_PATH]; /* of a folder that has to be made first; "" = none */
 } stretch_target;
-/* *out = the file that --write `write` means.  name: of the file in a folder.  A folder that exists, a name with a slash at its
- * end, and a name that neither exists nor ends in .json or .gguf mean a folder.  EINVAL: too long. */
+/* *out = the file that --write `write` means.  name: of the file in a folder.  A folder that exists, a name with a slash at
+ * its end, and a name that neither exists nor ends in .json or .gguf mean a folder.  EINVAL: too long. */
 gyre_status stretch_target_find(const char *write, const char *name, stretch_target *out, gyre_error *err);
 /* Makes the folder, if there is one to make.  Errors: EIO. */
 gyre_status stretch_target_make_folder(const stretch_target *target, gyre_error *err);

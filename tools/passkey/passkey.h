@@ -61,7 +61,8 @@ void passkey_options_read(int argc, char **argv, passkey_options *o);
 void passkey_options_free(passkey_options *o);
 
 /* -- passkey_cells.c -- */
-/* Allocates empty cells and checks that the prompt fits into every length.  out = 0, or CLI_FAILED with the error printed. */
+/* Allocates empty cells and checks that the prompt fits into every length.  out = 0, or CLI_FAILED with the error
+ * printed. */
 int passkey_cells_make(passkey *p);
 /* Measures the cells that are not in the journal.  With --json-lines, prints each cell when it is done.  out = as above. */
 int passkey_cells_measure(passkey *p);
@@ -69,9 +70,9 @@ void passkey_cells_free(passkey *p);
 /* out = fraction of trials that are right, in a cell or over all depths of a column; NaN if not measured. */
 double passkey_accuracy(const passkey *p, const passkey_cell *cell);
 double passkey_column_accuracy(const passkey *p, const passkey_column *column);
-/* out = 1 and a sentence that says why the results do not judge the methods: the best of them finds less than half of the keys
- * at the longest length within the trained one, or finds none and no such length was measured.  0 and "" otherwise, and if the
- * model does not say its trained length. */
+/* out = 1 and a sentence that says why the results do not judge the methods: the best of them finds less than half of the
+ * keys at the longest length within the trained one, or finds none and no such length was measured.  0 and "" otherwise,
+ * and if the model does not say its trained length. */
 int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]);
 /* *min, *max = tokens of the prompts of one length, over everything measured; 0, 0 if nothing was. */
 void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *min, int64_t *max);

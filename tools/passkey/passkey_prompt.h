@@ -54,7 +54,8 @@ char *passkey_prompt_text(const passkey_phrases *phrases, int64_t sentences, int
 /* out = the key of a trial, five digits.  It does not depend on which other lengths, depths, trials and methods are run. */
 int passkey_key(uint64_t seed, int64_t length, double depth, int64_t trial);
 
-/* out = 1 if text, after leading white space, begins with the answer.  If the answer ends in a digit, no digit may follow. */
+/* out = 1 if text, after leading white space, begins with the answer.  If the answer ends in a digit, no digit may
+ * follow. */
 int passkey_is_exact(const char *answer, const char *text);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads end at multiples of this.  A token is then always read together with the same others, whatever was cached before, and
- * the result is the same to the bit. */
+/* Reads end at multiples of this.  A token is then always read together with the same others, whatever was cached before,
+ * and the result is the same to the bit. */
 enum { PREFILL_CHUNK = 128 };
 
 typedef struct trial_index {

@@ -1,9 +1,9 @@
 /* search_evolve.h: the evolutionary search: a population of candidates that better ones join.
  *
- * All candidates are measured on the same windows in the same order, so that differences come from the candidates and not
- * from the text.  A generation is run by successive halving: all children are measured on the first sixteenth of the windows,
- * the better half on an eighth, and so on; the last ones on all windows.  The budget counts windows.  It ends the search and
- * has no effect before, so a search with a larger budget begins like one with a smaller budget. */
+ All candidates are measured on the same windows in the same order, so that differences come from the candidates and not
+ from the text.  A generation is run by successive halving: all children are measured on the first sixteenth of the windows,
+ the better half on an eighth, and so on; the last ones on all windows.  The budget counts windows.  It ends the search and
+ has no effect before, so a search with a larger budget begins like one with a smaller budget. */
 #ifndef GYRE_TOOLS_SEARCH_EVOLVE_H
 #define GYRE_TOOLS_SEARCH_EVOLVE_H
 #include "tools/search/search_rescale.h"

@@ -1,5 +1,5 @@
-/* search_journal.h: the losses that a search measured, in memory and in a journal, so that a search that was killed continues:
- * it repeats the same steps from the same seed, and what it measured before is not measured again. */
+/* search_journal.h: the losses that a search measured, in memory and in a journal, so that a search that was killed
+ * continues: it repeats the same steps from the same seed, and what it measured before is not measured again. */
 #ifndef GYRE_TOOLS_SEARCH_JOURNAL_H
 #define GYRE_TOOLS_SEARCH_JOURNAL_H
 #include "tools/search/search_rescale.h"
@@ -16,7 +16,8 @@ typedef struct search_evaluation {
     int64_t from, count;           /* windows from .. from + count - 1 */
 } search_evaluation;
 
-/* *out = the journal at path (NULL = in memory only).  search_identity: the first line of the file, which defines the search.
+/* *out = the journal at path (NULL = in memory only).  search_identity: the first line of the file, which defines the
+ * search.
  * Errors: EINVAL (the file is of another search; err says how it differs), EIO, ENOMEM. */
 gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, gyre_error *err);
 /* out = 1 if the evaluation is known; nats[0 .. count - 1] then get its losses. */

@@ -34,8 +34,8 @@ double search_random_uniform(uint64_t *state); /* in [0, 1) */
 /* out = in 0 .. n - 1. */
 int64_t search_random_below(uint64_t *state, int64_t n);
 
-/* out = the space for a context of `to` tokens.  Factors: 1 .. 1.25 to / trained, as in the paper.  Attention factor: `fixed`,
- * or if that is 0, 1 .. 1 + 0.2 ln(to / trained), twice as far from 1 as YaRN's. */
+/* out = the space for a context of `to` tokens.  Factors: 1 .. 1.25 to / trained, as in the paper.  Attention factor:
+ * `fixed`, or if that is 0, 1 .. 1 + 0.2 ln(to / trained), twice as far from 1 as YaRN's. */
 search_space search_space_of(int64_t pairs, int64_t trained, int64_t to, double fixed);
 /* out = 1 if the factors lie in the space and never fall. */
 int search_is_valid(const search_space *space, const search_rescale *rescale);
@@ -56,8 +56,8 @@ void search_rescale_config(const search_rescale *rescale, const double *ones, co
 /* *out = a child of one parent: factors redrawn between their neighbours, as in the paper; or some of them, or a range,
  * changed. */
 void search_mutate(const search_space *space, const search_rescale *parent, uint64_t *random, search_rescale *out);
-/* *out = a child of several parents: each factor from a or b at random; a point between a and b; the mean of a, b and c; or a
- * plus a multiple of b - c.  c may be a. */
+/* *out = a child of several parents: each factor from a or b at random; a point between a and b; the mean of a, b and c; or
+ * a plus a multiple of b - c.  c may be a. */
 void search_cross(const search_space *space, const search_rescale *a, const search_rescale *b, const search_rescale *c,
                   uint64_t *random, search_rescale *out);
 

@@ -21,9 +21,9 @@ typedef struct search_window_options {
     uint64_t seed;
 } search_window_options;
 
-/* *out = windows of `context` tokens, one every `stride` tokens.  If there are more than wanted, they are spread evenly.  The
- * windows to search on are shuffled by the seed, so that the first ones are spread as well.  Errors: EINVAL (the text is too
- * short), ENOMEM. */
+/* *out = windows of `context` tokens, one every `stride` tokens.  If there are more than wanted, they are spread evenly.
+ * The windows to search on are shuffled by the seed, so that the first ones are spread as well.  Errors: EINVAL (the text
+ * is too short), ENOMEM. */
 gyre_status search_windows_create(const gyre_text *texts, int64_t texts_count, const search_window_options *wanted,
                                   search_windows *out, gyre_error *err);
 void search_windows_free(search_windows *windows); /* also for one that is zeroed */

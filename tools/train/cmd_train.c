@@ -273,7 +273,8 @@ static gyre_status open_text(const train_options *o, const gyre_tokenizer *token
 }
 
 /* *out = the tokenizer that a fine-tuned model reads through, NULL if it reads bytes.  A checkpoint that --resume continues
- * has it in its folder.  Errors: those of gyre_tokenizer_open; EUNSUPPORTED: something that only bytes can do was asked for. */
+ * has it in its folder.  Errors: those of gyre_tokenizer_open; EUNSUPPORTED: something that only bytes can do was asked
+ * for. */
 static gyre_status open_tokenizer(train_options *o, tokenizer_source *out, gyre_error *err) {
     const char *folder = o->from ? o->from : o->common.output;
     gyre_error why = {0, ""};

@@ -419,8 +419,8 @@ static void prefetch_fraction(const decode_state *d, int values, int64_t first, 
     }
 }
 
-/* Reads the keys or values of a tile, piece by piece, each piece for all heads.  Each head prefetches its fraction of the next
- * piece.  After the keys come the values, after the values the keys of the next tile. */
+/* Reads the keys or values of a tile, piece by piece, each piece for all heads.  Each head prefetches its fraction of the
+ * next piece.  After the keys come the values, after the values the keys of the next tile. */
 static void read_tile(decode_state *d, int64_t heads, int64_t tile, int values) {
     const int64_t piece = heads > 1 ? PIECE : KEY_TILE;
     for (int64_t from = 0; from < KEY_TILE; from += piece)

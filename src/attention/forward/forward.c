@@ -176,9 +176,9 @@ static int for_each_tile_pair(worker *w, const tile_task *s, tile_pair_fn *what,
     return nonfinite;
 }
 
-/* The fixed order: a row must not round differently because another row of its tile sees an infinite or NaN value.  So these
- * are zeros at first, and are added once the largest score of each row is known, where only rows that give them weight change.
- * The queries are read. */
+/* The fixed order: a row must not round differently because another row of its tile sees an infinite or NaN value.  So
+ * these are zeros at first, and are added once the largest score of each row is known, where only rows that give them
+ * weight change.  The queries are read. */
 static int attend_in_fixed_order(worker *w, const tile_task *s) {
     w->keys.zero_nonfinite = 1;
     for_each_tile_pair(w, s, attend_tile_pair, ALL_TILES);

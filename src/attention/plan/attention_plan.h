@@ -66,8 +66,8 @@ typedef struct gyre_attention_plan {
     int gradient;
     int by_order;    /* visibility goes by the order of tokens, not by their positions */
     int fixed_order; /* GYRE_ORDER_FIXED, forward only */
-    /* Fixed order, Q8: scores and weights are multiplied by the scales of keys and values, so that few queries need not widen
-     * values.  0: the rows are, as products with tables need. */
+    /* Fixed order, Q8: scores and weights are multiplied by the scales of keys and values, so that few queries need not
+     * widen values.  0: the rows are, as products with tables need. */
     int key_scales_apart, value_scales_apart;
     /* Forward only. */
     int split_keys;              /* few queries: the keys of an item are split among jobs */

@@ -27,7 +27,8 @@ typedef struct gyre_attention_rotation {
 void gyre_attention_rotate(const gyre_attention_plan *plan, const gyre_row_range *rows, const gyre_attention_rotation *how,
                            float *x);
 
-/* out = the angle rows that it rotates by (core/rotation/rotate_rows.h), adjacent; NULL for queries without stored angles. */
+/* out = the angle rows that it rotates by (core/rotation/rotate_rows.h), adjacent; NULL for queries without stored
+ * angles. */
 const float *gyre_attention_angle_rows(const gyre_attention_plan *plan, const gyre_row_range *rows,
                                        const gyre_attention_rotation *how);
 

@@ -38,7 +38,8 @@ static void pack_block(const gyre_attention_plan *plan, gyre_packed_table *packe
     plan->kernels->transpose_f32(&transpose);
 }
 
-/* Packs the rows of one head that occur in the segment.  Products go by 16 rows and may read that many zeros past the last. */
+/* Packs the rows of one head that occur in the segment.  Products go by 16 rows and may read that many zeros past the
+ * last. */
 static void pack(const gyre_attention_plan *plan, gyre_packed_table *packed, const gyre_cview *view, int64_t head,
                  float scale, int64_t pad) {
     const int64_t from = packed->shared ? 0 : head, end = plan->table.end_row + PACK_ROWS;

@@ -42,8 +42,8 @@ int gyre_tile_pair_visible(const gyre_attention_plan *plan, const gyre_key_buffe
 typedef struct gyre_row_block {
     int64_t first, rows, keys;
 } gyre_row_block;
-/* *block = the rows after it; begin with zeros.  out = 0 if there are none.  If all of the pair is visible, one block has all
- * rows.  So a product of each block leaves out most of what is masked. */
+/* *block = the rows after it; begin with zeros.  out = 0 if there are none.  If all of the pair is visible, one block has
+ * all rows.  So a product of each block leaves out most of what is masked. */
 int gyre_next_row_block(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *queries,
                         const gyre_tile_pair *tile_pair, gyre_row_block *block);
 

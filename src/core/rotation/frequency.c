@@ -132,7 +132,8 @@ static long double revolutions_over_trained(const scaling_params *r, long double
     return (long double)r->config->trained_length * theta / two_pi;
 }
 
-/* `keep` of a pair that makes so many revolutions: 0 up to `slow`, 1 from `fast` on, linear between.  slow may equal fast. */
+/* `keep` of a pair that makes so many revolutions: 0 up to `slow`, 1 from `fast` on, linear between.  slow may equal
+ * fast. */
 static long double kept_fraction(long double revolutions, double slow, double fast) {
     if (revolutions >= (long double)fast) return 1.0L;
     if (revolutions <= (long double)slow) return 0.0L;

@@ -35,7 +35,8 @@ static int64_t consecutive_run(const double *positions, int64_t n) {
     return run;
 }
 
-/* Fills the leading run of consecutive positions by steps, if it is long enough to pay for the anchor.  out = rows filled. */
+/* Fills the leading run of consecutive positions by steps, if it is long enough to pay for the anchor.  out = rows
+ * filled. */
 static int64_t fill_row_by_steps(const gyre_rotation_spec *spec, const double *positions, int64_t n, float *rows) {
     enum { MIN_RUN = 8 };
     const int64_t pairs = spec->steps ? spec->steps->pairs : 0, run = pairs > 0 ? consecutive_run(positions, n) : 0;

@@ -1,6 +1,6 @@
-/* torch_math.c: SLEEF's 1.0-ulp functions, called as PyTorch calls them: eight floats at a time with AVX2 and FMA, else four.
- * The number matters: lanes of a vector share one argument reduction, so the neighbours of a large angle may differ in the
- * last bit. */
+/* torch_math.c: SLEEF's 1.0-ulp functions, called as PyTorch calls them: eight floats at a time with AVX2 and FMA, else
+ * four.  The number matters: lanes of a vector share one argument reduction, so the neighbours of a large angle may differ
+ * in the last bit. */
 #include "core/rotation/torch_math.h"
 
 #include <string.h>

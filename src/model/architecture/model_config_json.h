@@ -10,8 +10,8 @@ typedef struct gyre_config_arrays {
 } gyre_config_arrays;
 void gyre_config_arrays_free(gyre_config_arrays *arrays);
 
-/* *out = the config in a config.json.  Errors: EFORMAT (a key that is missing or makes no sense, which is named), EUNSUPPORTED
- * (another architecture). */
+/* *out = the config in a config.json.  Errors: EFORMAT (a key that is missing or makes no sense, which is named),
+ * EUNSUPPORTED (another architecture). */
 gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_model_config *out, gyre_config_arrays *arrays,
                                    gyre_error *err);
 /* gyre_model_config_read of a JSON text in memory.  path: for messages.  Errors: also EFORMAT (not JSON). */

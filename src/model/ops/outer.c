@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* DEPTH x COLUMNS numbers of b are packed at a time, in panels: 256 KiB, for the second-level cache.  A panel and the rows of
- * a that are multiplied with it fit the first-level cache. */
+/* DEPTH x COLUMNS numbers of b are packed at a time, in panels: 256 KiB, for the second-level cache.  A panel and the rows
+ * of a that are multiplied with it fit the first-level cache. */
 enum { DEPTH = 128, COLUMNS = 512, MAX_PANEL = 32, MAX_ROWS = 16, USUAL_ROWS = 8 };
 
 typedef struct outer_memory {
@@ -22,7 +22,8 @@ static int64_t min_of(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* to = panels [n / panel][k][panel] of n columns, zeros past the last one.  Rows of b are read whole, in the order of memory. */
+/* to = panels [n / panel][k][panel] of n columns, zeros past the last one.  Rows of b are read whole, in the order of
+ * memory. */
 static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t n, int64_t panel, float *to) {
     for (int64_t l = 0; l < k; l++, b += b_row_stride, to += panel) {
         int64_t j = 0;
