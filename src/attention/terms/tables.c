@@ -52,15 +52,15 @@ static void pack(const gyre_attention_plan *plan, gyre_packed_table *packed, con
 }
 
 static void pack_all(const gyre_attention_plan *plan, gyre_query_buffers *q) {
-    gyre_table_buffers *t = q->tables;
     const gyre_tables *tables = plan->args->tables;
+    const int64_t head = gyre_head_in_call(plan, q->head);
     gyre_cview view;
     if (plan->table.query && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
-        pack(plan, &t->query, &view, q->head, 1, plan->head_pad);
+        pack(plan, &q->tables->query, &view, head, 1, plan->head_pad);
     if (plan->table.key && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_KEY, &view))
-        pack(plan, &t->key, &view, q->head, plan->scale, plan->head_pad); /* queries are scaled already, keys are not */
+        pack(plan, &q->tables->key, &view, head, plan->scale, plan->head_pad); /* queries are scaled already, keys are not */
     if (plan->table.value && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_VALUE, &view))
-        pack(plan, &t->value, &view, q->head, 1, plan->value_pad);
+        pack(plan, &q->tables->value, &view, head, 1, plan->value_pad);
 }
 
 /* -- biases of the query -- */
@@ -71,8 +71,9 @@ static void add_bias(const gyre_attention_plan *plan, const gyre_query_buffers *
     const gyre_cview *view = gyre_table_of(plan->args->tables, which);
     float bias[CHUNK];
     for (int64_t first = 0; first < plan->head_dim; first += CHUNK) {
-        const int64_t n = plan->head_dim - first < CHUNK ? plan->head_dim - first : CHUNK;
-        gyre_load_row(gyre_cview_at(view, 0, q->head, 0, first), view->dtype, view->stride[3], n, bias);
+        const int64_t head = gyre_head_in_call(plan, q->head), left = plan->head_dim - first,
+                      n = left < CHUNK ? left : CHUNK;
+        gyre_load_row(gyre_cview_at(view, 0, head, 0, first), view->dtype, view->stride[3], n, bias);
         for (int64_t i = 0; i < q->count; i++)
             for (int64_t c = 0; c < n; c++)
                 rows[i * plan->head_pad + first + c] += plan->scale * bias[c];
@@ -157,8 +158,8 @@ static void look_up_rows(const gyre_distance_map *map, gyre_query_buffers *q) {
         t->row_reversed[e] = t->row[t->entries - 1 - e];
 }
 
-static gyre_bias_row distances_of(const gyre_query_buffers *q, int64_t first, int64_t count) {
-    return (gyre_bias_row){q->head, 0, q->tables->distance + first, count};
+static gyre_bias_row distances_of(const gyre_attention_plan *plan, const gyre_query_buffers *q, int64_t first, int64_t n) {
+    return (gyre_bias_row){gyre_head_in_call(plan, q->head), 0, q->tables->distance + first, n, NULL};
 }
 
 /* Computes the biases of one head for every distance of consecutive positions, once instead of in every tile. */
@@ -170,7 +171,7 @@ static void cache_score_biases(const gyre_attention_plan *plan, gyre_query_buffe
     t->cached_bias_head = q->head;
     for (int64_t first = 0; first < plan->table.distance_count; first += CHUNK) {
         const int64_t left = plan->table.distance_count - first, n = left < CHUNK ? left : CHUNK;
-        const gyre_bias_row row = {q->head, 0, distance, n};
+        const gyre_bias_row row = {gyre_head_in_call(plan, q->head), 0, distance, n, NULL};
         for (int64_t i = 0; i < n; i++)
             distance[i] = plan->table.first_distance + first + i;
         plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, t->cached_bias + first);
@@ -181,7 +182,7 @@ static void cache_score_biases(const gyre_attention_plan *plan, gyre_query_buffe
 static void read_score_biases(const gyre_attention_plan *plan, gyre_query_buffers *q, int64_t first, int64_t n,
                               double *score_bias) {
     const gyre_table_buffers *t = q->tables;
-    const gyre_bias_row row = distances_of(q, first, n);
+    const gyre_bias_row row = distances_of(plan, q, first, n);
     if (plan->table.distance_count == 0) {
         plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, score_bias);
         return;
@@ -652,7 +653,7 @@ static void pair_bias_backward(const gyre_attention_plan *plan, const gyre_key_b
     const int64_t *k = keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first;
     double dscore[KEY_TILE];
     for (int64_t i = 0; q->tables->dbias && i < q->count; i++) {
-        const gyre_bias_row row = {q->head, q->positions[i], k, tile_pair->count};
+        const gyre_bias_row row = {gyre_head_in_call(plan, q->head), q->positions[i], k, tile_pair->count, NULL};
         for (int64_t j = 0; j < tile_pair->count; j++)
             dscore[j] = (double)q->dscores[i * KEY_TILE + j];
         plan->encoding->scheme->bias_row_gradient(plan->encoding, plan->args->tables, &row, dscore, &gradient,
@@ -667,7 +668,7 @@ static void score_bias_backward(const gyre_attention_plan *plan, gyre_query_buff
     for (int64_t i = 0; i < q->count; i++)
         for (int64_t j = 0; j < tile_pair->count; j++)
             t->dscore_bias[t->offset[i] + j] += (double)q->dscores[i * KEY_TILE + j];
-    const gyre_bias_row row = distances_of(q, 0, t->entries);
+    const gyre_bias_row row = distances_of(plan, q, 0, t->entries);
     const gyre_view gradient = gyre_dense(t->dbias, GYRE_DTYPE_F64, 1, 1, plan->table.bias_rows, plan->group);
     plan->encoding->scheme->bias_row_gradient(plan->encoding, plan->args->tables, &row, t->dscore_bias, &gradient,
                                               q->head % plan->group);

@@ -74,8 +74,9 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
                                      .queries = queries->count,
                                      .keys = tile_pair->count,
                                      .ld = KEY_TILE,
-                                     .scores = queries->scores};
-        plan->encoding->scheme->bias_tile(plan->encoding, plan->args->tables, queries->head, &tile);
+                                     .scores = queries->scores,
+                                     .slope = gyre_slope_of_call(plan, queries->batch, queries->head)};
+        plan->encoding->scheme->bias_tile(plan->encoding, plan->args->tables, gyre_head_in_call(plan, queries->head), &tile);
     }
     if (plan->uses_tables) gyre_tables_score(plan, keys, queries, tile_pair);
     gyre_tile_pair_mask(plan, keys, queries, tile_pair);
