@@ -52,14 +52,13 @@ static void pack(const gyre_attention_plan *plan, gyre_packed_table *packed, con
 }
 
 static void pack_all(const gyre_attention_plan *plan, gyre_query_buffers *q) {
-    const gyre_tables *tables = plan->args->tables;
     const int64_t head = gyre_head_in_call(plan, q->head);
     gyre_cview view;
-    if (plan->table.query && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
+    if (plan->table.query && gyre_vector_table_view(plan->encoding, plan->args->tables, GYRE_TABLE_QUERY, &view))
         pack(plan, &q->tables->query, &view, head, 1, plan->head_pad);
-    if (plan->table.key && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_KEY, &view))
+    if (plan->table.key && gyre_vector_table_view(plan->encoding, plan->args->tables, GYRE_TABLE_KEY, &view))
         pack(plan, &q->tables->key, &view, head, plan->scale, plan->head_pad); /* queries are scaled already, keys are not */
-    if (plan->table.value && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_VALUE, &view))
+    if (plan->table.value && gyre_vector_table_view(plan->encoding, plan->args->tables, GYRE_TABLE_VALUE, &view))
         pack(plan, &q->tables->value, &view, head, 1, plan->value_pad);
 }
 
