@@ -272,6 +272,42 @@ static void journal_of_another_search_is_refused(void **state) {
 }
 
 /* -- what it refuses -- */
+/* The two factors whose perplexity is known from methods, and the lowest point of the curve that it prints. */
+static void fits_temperature(void **state) {
+    (void)state;
+    int64_t starts[HELD];
+    json_t *root = run_json("search @rope --text @text --to 64 --windows 4 --held-out 6 --temperature --json");
+    const json_t *held = json_object_get(root, "held_out"), *curve = json_object_get(root, "curve");
+    gyre_model *model = NULL;
+    gyre_text text;
+    gyre_error err;
+    const char *path = in_folder("text");
+    held_out(starts);
+    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
+    test_close(test_number(held, "at_1"), perplexity_of_method(model, "by-parts", &text, starts), 1e-4, "at 1");
+    test_close(test_number(held, "at_formula"), perplexity_of_method(model, "yarn", &text, starts), 1e-4, "at YaRN's");
+    test_close(test_number(root, "formula"), 0.1 * log(2) + 1, 1e-15, "0.1 ln s + 1");
+    const double best = test_number(root, "attention_factor");
+    double least = INFINITY, at = 0;
+    for (size_t i = 0; i < json_array_size(curve); i++) {
+        const double here = test_number(json_array_get(curve, i), "perplexity");
+        if (here < least) at = test_number(json_array_get(curve, i), "attention_factor");
+        least = fmin(least, here);
+    }
+    assert_true(fabs(best - at) <= 0.025 + 1e-12); /* half a step */
+    test_close(test_number(root, "temperature"), 1 / (best * best), 1e-12, "t");
+    const json_t *interval = json_object_get(root, "attention_factor_interval");
+    assert_true(json_number_value(json_array_get(interval, 0)) <= best + 0.05);
+    assert_true(json_number_value(json_array_get(interval, 1)) >= best - 0.05);
+    assert_int_equal(json_boolean_value(json_object_get(root, "at_end")), at < 0.72 || at > 1.68);
+    gyre_text_free(&text);
+    gyre_model_free(model);
+    json_decref(root);
+    assert_fails("search @rope --text @text --to 64 --temperature --write @t.json", CLI_USAGE, "--temperature");
+    assert_fails("search @rope --text @text --to 64 --temperature --attention-factor 1.1", CLI_USAGE, "--temperature");
+}
+
 static void refusals(void **state) {
     (void)state;
     assert_fails("search", 2, "MODEL: missing");
@@ -300,6 +336,7 @@ int main(void) {
                                        cmocka_unit_test(larger_budget_continues),
                                        cmocka_unit_test(threads_and_seeds),
                                        cmocka_unit_test(journal_of_another_search_is_refused),
+                                       cmocka_unit_test(fits_temperature),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
