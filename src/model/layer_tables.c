@@ -73,7 +73,8 @@ static gyre_view table_view(const gyre_layer_tables *t, int64_t layer, gyre_tabl
     const gyre_table_size *size = &t->encoding->table[which];
     if (size->rows == 0) return gyre_dense(NULL, GYRE_DTYPE_F32, 0, 0, 0, 0);
     if (!is_projected(t, which))
-        return gyre_dense(weights + gyre_layer_tensor_offset(&t->model->layout, layer, source_tensor(t, which)),
+        return gyre_dense(weights + gyre_layer_tensor_offset(&t->model->layout, t->model->config.shared_tables ? 0 : layer,
+                                                             source_tensor(t, which)),
                           GYRE_DTYPE_F32, 1, size->heads, size->rows, size->channels);
     projected += layer * t->projected_count;
     for (int before = GYRE_TABLE_QUERY; before < (int)which; before++)

@@ -162,6 +162,33 @@ static void json_when_stopped(void **state) {
     json_decref(root);
 }
 
+/* The rows of docs/questions.md: each is another model, and says so in its config. */
+static void rows_of_questions(void **state) {
+    (void)state;
+    static const char *const says[][2] = {{"rope-dim-8", "\"partial_rotary_factor\": 0.5"},
+                                          {"rope-before", "\"rotates_input\": true"},
+                                          {"sinusoidal-product", "\"position_form\": \"product\""},
+                                          {"sinusoidal-concat", "\"position_form\": \"concatenated\""},
+                                          {"t5-shared", "\"shared_tables\": true"},
+                                          {"shaw-shared", "\"shared_tables\": true"}};
+    enum { ROWS = sizeof says / sizeof *says };
+    json_t *root =
+        lab_json("--work @questions --encodings rope-dim-8,rope-before,sinusoidal-product,sinusoidal-concat,t5-shared,"
+                 "shaw-shared");
+    check_rows(json_object_get(root, "encodings"), ROWS);
+    for (size_t i = 0; i < ROWS; i++) {
+        char path[128], text[4096];
+        snprintf(path, sizeof path, "questions/%s-s1/config.json", says[i][0]);
+        read_whole(in_folder(path), text, sizeof text);
+        if (!strstr(text, says[i][1])) fail_msg("%s lacks %s: %s", path, says[i][1], text);
+        for (size_t j = 0; j < i; j++)
+            assert_true(perplexity_at(root, "encodings", i, 0) != perplexity_at(root, "encodings", j, 0));
+    }
+    json_decref(root);
+    assert_fails("lab --text @text --preset smoke --work @wide --encodings rope-dim-32", 1, "rope-dim-32: ");
+    assert_fails("lab --task posgen --preset questions", 2, "--preset questions: needs --text");
+}
+
 static void wrong_work(void **state) {
     (void)state;
     write_text("other", 21000);
@@ -174,7 +201,8 @@ static void wrong_work(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),       cmocka_unit_test(report_file),       cmocka_unit_test(killed),
-        cmocka_unit_test(rows_at_once), cmocka_unit_test(json_when_stopped), cmocka_unit_test(wrong_work)};
+        cmocka_unit_test(tables),           cmocka_unit_test(report_file),       cmocka_unit_test(killed),
+        cmocka_unit_test(rows_at_once),     cmocka_unit_test(json_when_stopped), cmocka_unit_test(wrong_work),
+        cmocka_unit_test(rows_of_questions)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

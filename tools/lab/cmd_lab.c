@@ -31,17 +31,19 @@ static const struct argp_option OPTIONS[] = {
      "with --text or --task: the encodings to train, by name, or all; a wrong name lists them (default: nope, learned, "
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1},
-    {"preset", KEY_PRESET, "quick|full|smoke", 0,
+    {"preset", KEY_PRESET, "quick|full|smoke|questions", 0,
      "with --text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; full "
-     "trains three seeds for as long as needed; smoke checks in seconds that everything works (default: quick)",
+     "trains three seeds for as long as needed; smoke checks in seconds that everything works; questions, with --text, "
+     "trains the rows of docs/questions.md "
+     "(default: quick)",
      1},
     {"seeds", KEY_SEEDS, "N", 0, "with --text or --task: number of models per encoding, 1 to 5 (default: 1; full: 3)", 1},
     {"work", KEY_WORK, "DIR", 0,
      "with --text or --task: folder for models and results; a stopped run continues from it (default: gyre-lab-PRESET, "
      "gyre-lab-TASK-PRESET)",
      1},
-    {"mix", KEY_MIX, "SHARE", 0, "with --text: fraction of sequences with passkeys or copies (default: 0.8; 0: plain text)",
-     1},
+    {"mix", KEY_MIX, "SHARE", 0,
+     "with --text: fraction of sequences with passkeys or copies (default: 0.8, questions 0; 0: plain text)", 1},
     {"base", KEY_BASE, "X", 0, "with --text or --task: base of the rotations (default: 10000)", 1},
     {"rope-dim", KEY_ROPE_DIM, "N", 0,
      "with --text or --task: channels of a head that rotate, an even number (default: all)", 1},
@@ -49,7 +51,7 @@ static const struct argp_option OPTIONS[] = {
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
-    static const char *const PRESETS[] = {"quick", "full", "smoke"};
+    static const char *const PRESETS[] = {"quick", "full", "smoke", "questions"};
     static const char *const LAB_TASKS[] = {"posgen", "copy"};
     lab_options *o = state->input;
     lab *l = &o->lab;
@@ -67,7 +69,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->seeds = cli_integer("--seeds", arg, 1, LAB_SEEDS);
         return 0;
     case KEY_PRESET:
-        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 3);
+        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 4);
         return 0;
     case KEY_WORK:
         l->work = arg;
@@ -275,13 +277,14 @@ static void finish_options(lab_options *o, char *work, size_t size) {
     if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
     if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
         cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task");
+    if (l->task && o->preset - 1 == LAB_QUESTIONS) cli_usage_error("--preset questions: needs --text");
     if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
     if (!l->run.report) l->run.report = "report.html";
     if (l->task)
         lab_task_plan(&l->plan, l->task, preset);
     else
-        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
+        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : preset == LAB_QUESTIONS ? 0 : 0.8);
     if (o->seeds) l->plan.seeds = o->seeds;
     l->plan.base = o->base;
     l->plan.rope_dim = o->rope_dim;

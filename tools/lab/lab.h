@@ -31,7 +31,7 @@ enum {
 
 /* -- the plan -- */
 typedef struct lab_plan {
-    const char *preset;             /* "bundled", "quick", "full" or "smoke" */
+    const char *preset;             /* "bundled", "quick", "full", "smoke" or "questions" */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
     int64_t longest;                /* the largest length that a model is tested at */
@@ -51,7 +51,7 @@ typedef struct lab_plan {
 } lab_plan;
 
 /* The values of --preset, and the plan of the bundled models. */
-typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_BUNDLED } lab_preset;
+typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_QUESTIONS, LAB_BUNDLED } lab_preset;
 /* mix: fraction of training sequences with passkeys or copies. */
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
 /* Sets the encodings; without this call, those of the bundled models. */

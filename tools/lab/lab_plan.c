@@ -22,7 +22,11 @@ static const struct {
                           {"yarn:16", "yarn:16"},
                           {"yarn", "yarn:16"}};
 
-enum { FULL_SEEDS = 3 };
+enum { FULL_SEEDS = 3, QUESTION_SEEDS = 2 };
+/* The rows of --preset questions.  Plain rope is not among them, so that no method is measured. */
+#define QUESTION_ROWS                                                                                                       \
+    "nope,rope-dim-2,rope-dim-4,rope-dim-8,rope-dim-16,rope-dim-32,rope-dim-64,rope-before,sinusoidal,sinusoidal-product,"  \
+    "sinusoidal-concat,t5,t5-shared"
 static const gyre_kind BUNDLED_KINDS[] = {GYRE_KIND_NOPE, GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL, GYRE_KIND_ROPE,
                                           GYRE_KIND_ALIBI};
 enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
@@ -39,7 +43,7 @@ static void list_methods(lab_plan *p) {
 }
 
 /* quick takes less than ten minutes on two cores.  full takes as long as the models need.  smoke only checks, in seconds,
- * that all parts work. */
+ * that all parts work.  questions is as small, with the rows of docs/questions.md. */
 static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
@@ -55,6 +59,16 @@ static void size_runs(lab_plan *p, lab_preset preset) {
         r->batch = 16;
         r->steps = 2000;
         r->context = 128;
+    }
+    if (preset == LAB_QUESTIONS) { /* one head, as wide as the widest rotation, and as the model, which rope-before needs */
+        p->seeds = QUESTION_SEEDS;
+        r->model.model_dim = r->model.head_dim = 64;
+        r->model.heads = r->model.kv_heads = 1;
+        r->model.layers = 2;
+        r->model.mlp_dim = 128;
+        r->batch = 16;
+        r->steps = 1000;
+        r->context = 64;
     }
     if (preset == LAB_SMOKE) {
         r->model.layers = 1;
@@ -78,7 +92,7 @@ static void size_tuning(lab_plan *p) {
 }
 
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
-    static const char *const NAMES[] = {"quick", "full", "smoke", "bundled"};
+    static const char *const NAMES[] = {"quick", "full", "smoke", "questions", "bundled"};
     memset(plan, 0, sizeof *plan);
     plan->preset = NAMES[preset];
     size_runs(plan, preset);
@@ -93,6 +107,11 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
     for (int i = 0; i < BUNDLED; i++)
         bundled[i] = variant_at(BUNDLED_KINDS[i]);
     lab_plan_encodings(plan, bundled, BUNDLED);
+    if (preset != LAB_QUESTIONS) return;
+    variant rows[MAX_VARIANTS];
+    int count = 0;
+    if (variants_parse(QUESTION_ROWS, rows, &count, NULL)) abort(); /* the list is wrong */
+    lab_plan_encodings(plan, rows, count);
 }
 
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {

@@ -237,6 +237,7 @@ static void finish_options(train_options *o) {
     position->heads = r->model.heads;
     position->input.dim = r->model.model_dim;
     check_rotation(o, position);
+    variant_model(&o->encoding, &r->model);
     if (variant_config(&o->encoding, r->context, r->context, &o->method.betas, position))
         cli_usage_error("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
                         o->encoding.name);
