@@ -1,6 +1,7 @@
 /* bench_products.c: gyre bench products: the matrix products of models: many rows, forward and gradients, against the
  * arithmetic peak; one row, from every type of stored weights, against reading them. */
 #include "kernels/quant_blocks.h"
+#include "model/ops/float_buffer.h"
 #include "model/ops/linear.h"
 #include "model/ops/matrix.h"
 #include "tools/bench/bench_only.h"
@@ -25,7 +26,7 @@ typedef struct product_case {
     gyre_stored_type type; /* of the weights */
 } product_case;
 
-enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20, MAX_EXECS = 2, ALIGN_FLOATS = 16 };
+enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20, MAX_EXECS = 2 };
 #define PEAK_GOAL    0.80 /* of the arithmetic peak */
 #define READ_GOAL    0.80 /* of reading the weights, f32 */
 #define SAVED_GOAL   0.80 /* of the bytes saved, bf16 and Q8_0 */
@@ -108,21 +109,18 @@ static void fill_weights(gyre_stored_type type, void *weights, int64_t bytes) {
     }
 }
 
-static int64_t round_up(int64_t floats) {
-    return (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
-}
-
 /* threads: the most that will run it.  On failure nothing is allocated.  Errors: ENOMEM. */
 static gyre_status product_open(product *p, const product_case *c, int threads, gyre_error *err) {
     const int64_t row_bytes = gyre_stored_row_bytes(c->type, c->in), bytes = c->out * row_bytes;
-    const int64_t w = round_up((bytes + 3) / 4), x = round_up(c->rows * c->in), y = round_up(c->rows * c->out);
+    const int64_t w = gyre_round_up_floats((bytes + 3) / 4), x = gyre_round_up_floats(c->rows * c->in),
+                  y = gyre_round_up_floats(c->rows * c->out);
     const int64_t gradient = c->kind == KIND_NN ? x : c->kind == KIND_TN ? w : 0;
     *p = (product){.kind = c->kind,
                    .kernels = gyre_kernels_select(),
                    .matrix = {.type = c->type, .out = c->out, .in = c->in, .row_bytes = row_bytes},
                    .linear = {.rows = c->rows, .in = c->in, .out = c->out}};
     const int64_t scratch = gradient ? gyre_linear_scratch(c->rows, c->in) : gyre_gemm_scratch(&p->matrix, c->rows, threads);
-    const size_t floats = (size_t)(w + x + y + gradient + round_up(scratch));
+    const size_t floats = (size_t)(w + x + y + gradient + gyre_round_up_floats(scratch));
     p->memory = bench_alloc_huge(floats * sizeof(float));
     if (!p->memory) return gyre_fail(err, GYRE_ENOMEM, "%s: out of memory (gyre bench products)", c->name);
     memset(p->memory, 0, floats * sizeof(float));
