@@ -334,15 +334,10 @@ static int print_json(const attn_case *c, const attn_result *r) {
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:s?, s:I, s:I, s:I}", "bench", "attention", "name", c->name, "case",
                              c->kind, "dtype", dtype_name(c->dtype), "with", c->with, "n", (json_int_t)c->n, "threads",
                              (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
-    int failed = !line;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !failed; i++)
-        failed = json_object_set_new(line, names[i], cli_json_number(numbers[i]));
     json_t *aim = goal.of ? json_pack("{s:s, s:f}", "of", metric_names[goal.of], goal.of == METRIC_RATIO ? "most" : "least",
                                       goal.value)
                           : json_null();
-    if (!failed) failed = json_object_set_new(line, "goal", aim);
-    if (failed) json_decref(line);
-    return cli_json_line(failed ? NULL : line);
+    return bench_json_line(line, names, numbers, (int)(sizeof names / sizeof *names), aim);
 }
 
 static void print_head(const bench_machine *m) {
@@ -356,14 +351,6 @@ static void print_head(const bench_machine *m) {
            "GB/s", "of read", "ratio", "speedup", "goal");
 }
 
-static const char *number(double x, int digits, char out[16]) {
-    if (isnan(x))
-        snprintf(out, 16, "-");
-    else
-        snprintf(out, 16, "%.*f", digits, x);
-    return out;
-}
-
 static int print_row(const attn_case *c, const attn_result *r) {
     char text[7][16], goal[48] = "";
     const attn_goal g = goal_of(c, r);
@@ -374,9 +361,9 @@ static int print_row(const attn_case *c, const attn_result *r) {
                  met ? "" : ", missed");
     }
     printf("%-26s %7lld %10.3f %8s %8s %7s %7s %7s %7s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns,
-           number(r->gflops, 1, text[0]), number(r->of_peak, 2, text[1]), number(r->of_roofline, 2, text[2]),
-           number(r->gbps, 1, text[3]), number(r->of_read, 2, text[4]), number(r->ratio, 3, text[5]),
-           number(r->speedup, 2, text[6]), goal);
+           bench_number(r->gflops, 1, text[0]), bench_number(r->of_peak, 2, text[1]),
+           bench_number(r->of_roofline, 2, text[2]), bench_number(r->gbps, 1, text[3]), bench_number(r->of_read, 2, text[4]),
+           bench_number(r->ratio, 3, text[5]), bench_number(r->speedup, 2, text[6]), goal);
     return bench_flush();
 }
 

@@ -267,14 +267,8 @@ static int print_json(const product_case *c, const product_result *r) {
         json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "bench", "products", "name", c->name, "case",
                   kind_names[c->kind], "dtype", type_name(c->type), "rows", (json_int_t)c->rows, "out", (json_int_t)c->out,
                   "in", (json_int_t)c->in, "threads", (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
-    int failed = !line;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !failed; i++)
-        failed = json_object_set_new(line, names[i], cli_json_number(numbers[i]));
-    if (!failed)
-        failed = json_object_set_new(line, "goal",
-                                     goal.of ? json_pack("{s:s, s:f}", "of", goal.of, "least", goal.least) : json_null());
-    if (failed) json_decref(line);
-    return cli_json_line(failed ? NULL : line);
+    return bench_json_line(line, names, numbers, (int)(sizeof names / sizeof *names),
+                           goal.of ? json_pack("{s:s, s:f}", "of", goal.of, "least", goal.least) : json_null());
 }
 
 static void print_head(void) {
@@ -287,21 +281,13 @@ static void print_head(void) {
            "of saved", "speedup", "goal");
 }
 
-static const char *number(double x, int digits, char out[16]) {
-    if (isnan(x))
-        snprintf(out, 16, "-");
-    else
-        snprintf(out, 16, "%.*f", digits, x);
-    return out;
-}
-
 static int print_row(const product_case *c, const product_result *r) {
     char text[5][16], goal[48] = "";
     const product_goal g = goal_of(c, r);
     if (g.of) snprintf(goal, sizeof goal, "%s >= %.2f%s", g.of, g.least, g.value >= g.least ? "" : ", missed");
     printf("%-20s %7lld %10.3f %8.1f %8s %7s %7s %8s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns, r->gflops,
-           number(r->of_peak, 2, text[0]), number(r->gbps, 1, text[1]), number(r->of_read, 2, text[2]),
-           number(r->of_saved, 2, text[3]), number(r->speedup, 2, text[4]), goal);
+           bench_number(r->of_peak, 2, text[0]), bench_number(r->gbps, 1, text[1]), bench_number(r->of_read, 2, text[2]),
+           bench_number(r->of_saved, 2, text[3]), bench_number(r->speedup, 2, text[4]), goal);
     return bench_flush();
 }
 
