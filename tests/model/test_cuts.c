@@ -289,7 +289,7 @@ static void unknown_order(void **state) {
     options.max_tokens = TOKENS;
     options.order = (gyre_order)2;
     assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "order: 2 is no gyre_order (gyre_context_create)");
+    assert_string_equal(err.text, "order: 2 is not a gyre_order (gyre_context_create)");
     assert_null(context);
     gyre_model_free(model);
 }
