@@ -37,7 +37,7 @@ static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t
 }
 
 /* Rows of `a` side by side, unless the channels of a row are adjacent already. */
-static void pack_rows(gyre_matmul *tile, float *to) {
+static void pack_a(gyre_matmul *tile, float *to) {
     const float *a = tile->a;
     const int64_t m = tile->m;
     if (tile->a_col_stride == 1) return;
@@ -81,7 +81,7 @@ static void multiply_block(const gyre_matmul *p, const gyre_kernels *kernels, in
                             .c_row_stride = p->c_row_stride,
                             .accumulate = p->accumulate || l > 0,
                             .prefetch_c = p->accumulate || l > 0};
-        pack_rows(&tile, m->a);
+        pack_a(&tile, m->a);
         for (int64_t j = 0; j < n; j += panel) {
             tile.b = m->b + j * k;
             tile.c = p->c + i * p->c_row_stride + first + j;
