@@ -125,6 +125,7 @@ static gyre_status fit(search_work *w, temperature_fit *f, gyre_error *err) {
     if (!status && !f->nats) status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
     if (!status) status = take_yarn(w, f, err);
     if (!status) status = search_journal_open(&w->journal, w->options->run.journal, header, err);
+    cli_defer_signals(); /* from here on, a stopped fit leaves a journal */
     cli_progress_begin(&w->progress, "temperature", "tokens",
                        (POINTS * s->searched_count + HELD * s->held_out_count) * s->context);
     if (!status) status = measure_curve(w, f, err);
