@@ -8,6 +8,7 @@
 #include "tools/show/show.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DISTANCES = 4096, SCORES = 64 };
 
@@ -62,8 +63,8 @@ static gyre_status score(const show_options *o, const gyre_encoding *rope, int64
     double *const k = x + rows * dim, *const a = k + dim;
     for (int64_t c = 0; c < dim; c++)
         x[c] = show_random(random), k[c] = show_random(random);
-    for (int64_t c = dim; c < rows * dim; c++)
-        x[c] = x[c - dim];
+    for (int64_t i = 1; i < rows; i++)
+        memcpy(x + i * dim, x, (size_t)dim * sizeof *x);
     const double h = largest_h(x, k, dim);
     const gyre_positions positions = {.base = 0};
     const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, rows, 1, dim);
