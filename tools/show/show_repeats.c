@@ -61,7 +61,7 @@ static void print(const show_options *o, int64_t positions, const repeats_result
             r->least[0] > 2 * rounding ? "No two" : "Some", (long long)positions, (long long)o->dim, o->base);
     fprintf(text, "\n  positions apart     least distance   at\n");
     for (int f = 0; f < FROMS && froms[f] < positions; f++)
-        fprintf(text, "  %-8lld or more   %-14.4f   %lld\n", (long long)froms[f], r->least[f], (long long)r->at[f]);
+        fprintf(text, "  from %-9lld      %-14.4f   %lld\n", (long long)froms[f], r->least[f], (long long)r->at[f]);
     fprintf(
         text,
         "\nDistances in double from row 0; those of %d random pairs of rows differ from them by at most %.1e.  Unrelated\n"

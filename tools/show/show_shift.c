@@ -47,9 +47,9 @@ static gyre_status measure(const show_options *o, const gyre_encoding *pe, const
 static void print(const show_options *o, const double *cosine, const double *sine, const shift_result *r, FILE *text) {
     fprintf(text, "PE(p + k) = M_k PE(p): one matrix M_k for all p, of %lld blocks [cos k theta, sin k theta; -sin, cos].\n",
             (long long)o->dim / 2);
-    fprintf(text, "\n  M_1, first blocks   theta       cos         sin\n");
+    fprintf(text, "\n  M_1, first blocks       theta         cos         sin\n");
     for (int64_t i = 0; i < o->dim / 2 && i < 4; i++)
-        fprintf(text, "  pair %lld           %9.6f   %9.6f   %9.6f\n", (long long)i,
+        fprintf(text, "  pair %-4lld          %11.6f %11.6f %11.6f\n", (long long)i,
                 pow(o->base, -2.0 * (double)i / (double)o->dim), cosine[i], sine[i]);
     fprintf(text, "\n  k        |PE(p + k) - M_k PE(p)|   the best factor for each sine alone\n");
     for (int i = 0; i < SHIFTS; i++)
