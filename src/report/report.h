@@ -154,12 +154,12 @@ typedef struct gyre_report_chart {
 /* clang-format on */
 
 /* *out = the chart as one <svg> element with a viewBox and without a fixed size, in dark colours where the reader prefers
- * them; gyre_report_free frees it.  Series differ by colour, and by dash or by the shape of their points; the legend is on the
- * right, and panels are not divided.  A value is shown where the pointer rests.  Errors: EINVAL (no series, nothing finite
- * to draw, an empty or impossible range), ENOMEM, EIO. */
+ * them; gyre_report_free frees it.  Series differ by colour, and by dash or by the shape of their points; the legend is on
+ * the right, and panels are not divided.  A value is shown where the pointer rests.  Errors: EINVAL (no series, nothing
+ * finite to draw, an empty or impossible range), ENOMEM, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_chart_svg(const gyre_report_chart *chart, char **out, gyre_error *err);
-/* *out = the numbers of the chart as CSV (RFC 4180), exact: a line for each point, with the columns series, x, y, and low and
- * high if a series has them.  A number that is not finite is empty.  Errors: EINVAL, ENOMEM. */
+/* *out = the numbers of the chart as CSV (RFC 4180), exact: a line for each point, with the columns series, x, y, and low
+ * and high if a series has them.  A number that is not finite is empty.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_chart_csv(const gyre_report_chart *chart, char **out, gyre_error *err);
 
 /* A heat map of at least 2 x 2 cells: z[row * width + column].  Values that are not finite are grey. */
@@ -182,7 +182,7 @@ typedef struct gyre_report_heatmap_grid {
     const double *x_values, *y_values;
     const char *x_unit, *y_unit; /* of these ticks, such as "%"; NULL = none */
     double x_marker;             /* a dashed line across every map at this x, on an axis without x_values; 0 = none */
-    gyre_report_axis z; /* LINEAR; of the colours, shared by all maps; low == high: range of the data */
+    gyre_report_axis z;          /* LINEAR; of the colours, shared by all maps; low == high: range of the data */
     gyre_report_palette palette;
     const gyre_report_heatmap *maps;
     int64_t maps_count;

@@ -148,7 +148,9 @@ static void put_theme(gyre_report_buffer *script, const picture *p) {
 static const char *marker_label_place(const picture *p, const gyre_report_marker *m) {
     if (m->horizontal) return " right offset 0,0.5";
     const double at = gyre_report_axis_fraction(&p->chart->x, p->x, m->at), room = p->small ? 0.15 : 0.07;
-    return at < room ? ", graph 1 left offset 0,0.7" : at > 1 - room ? ", graph 1 right offset 0,0.7" : ", graph 1 center offset 0,0.7";
+    return at < room       ? ", graph 1 left offset 0,0.7"
+           : at > 1 - room ? ", graph 1 right offset 0,0.7"
+                           : ", graph 1 center offset 0,0.7";
 }
 
 static void put_marker(gyre_report_buffer *script, const picture *p, const gyre_report_marker *m) {
@@ -160,7 +162,8 @@ static void put_marker(gyre_report_buffer *script, const picture *p, const gyre_
     gyre_report_put(script, m->horizontal ? " to graph 1, first " : ", graph 0 to first ");
     gyre_report_put_gnuplot_number(script, m->at);
     gyre_report_put(script, m->horizontal ? "" : ", graph 1");
-    gyre_report_put(script, " nohead linewidth 1.2 linecolor rgb '" GYRE_REPORT_INK_QUIET "' dashtype (6,5) back\nset label ");
+    gyre_report_put(script,
+                    " nohead linewidth 1.2 linecolor rgb '" GYRE_REPORT_INK_QUIET "' dashtype (6,5) back\nset label ");
     gyre_report_put_gnuplot_string(script, m->label);
     gyre_report_put(script, m->horizontal ? " at graph 0.995, first " : " at first ");
     gyre_report_put_gnuplot_number(script, m->at);
@@ -228,9 +231,9 @@ static void put_plot(gyre_report_buffer *script, const picture *p) {
     /* The label names series and point; report_svg.c makes a spot with a hint of it. */
     for (int64_t i = 0; i < c->series_count; i++)
         if (is_own(p, i) && has_spots(c, &c->series[i]))
-            gyre_report_printf(script,
-                               ", $h%lld using 1:2:(sprintf('%lld %%d', $3)) with labels hypertext point pointtype 7 notitle",
-                               (long long)i, (long long)i);
+            gyre_report_printf(
+                script, ", $h%lld using 1:2:(sprintf('%lld %%d', $3)) with labels hypertext point pointtype 7 notitle",
+                (long long)i, (long long)i);
     gyre_report_put(script, "\n");
 }
 

@@ -30,7 +30,6 @@ static void put_picture(gyre_report_buffer *out, const char *svg, int64_t number
     gyre_report_put(out, copied);
 }
 
-
 static gyre_status draw(const figure *f, int64_t panel, int small, char **out, gyre_error *err) {
     if (f->chart) return gyre_report_chart_picture(f->chart, panel, small, out, err);
     return gyre_report_heatmap_picture(f->maps, small, out, err);

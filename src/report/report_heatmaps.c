@@ -11,10 +11,10 @@ enum {
     COLORBAR_WIDTH = 92,
     GAP = 26,
     NAME_HEIGHT = 30,
-    TICK_WIDTH = 44,   /* room for the label of a tick: 1024, 100% */
+    TICK_WIDTH = 44, /* room for the label of a tick: 1024, 100% */
     TICK_HEIGHT = 22,
-    MAX_WHOLE = 12,    /* cells that are counted have a tick each */
-    MAX_SPOTS = 16     /* columns and rows of a map that answer the pointer */
+    MAX_WHOLE = 12, /* cells that are counted have a tick each */
+    MAX_SPOTS = 16  /* columns and rows of a map that answer the pointer */
 };
 
 /* Diverging: ColorBrewer's RdBu reversed, white in the middle, safe for colour-blind readers.  Sequential: its YlGnBu. */
@@ -28,26 +28,29 @@ static gyre_status check_axis(const gyre_report_axis *axis, const char *name, gy
     return gyre_report_axis_check(axis, name, err);
 }
 
-gyre_status gyre_report_heatmap_check(const gyre_report_heatmap_grid *p, gyre_error *err) {
-    if (!p || p->size != sizeof *p)
+gyre_status gyre_report_heatmap_check(const gyre_report_heatmap_grid *panels, gyre_error *err) {
+    if (!panels || panels->size != sizeof *panels)
         return gyre_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_REPORT_HEATMAP_GRID_INIT (figure)");
-    if (p->maps_count < 1 || !p->maps) return gyre_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
-    if (p->maps_count > 100 || p->columns < 0 || p->columns > 10 || (unsigned)p->palette > GYRE_REPORT_PALETTE_SEQUENTIAL)
+    if (panels->maps_count < 1 || !panels->maps) return gyre_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
+    if (panels->maps_count > 100 || panels->columns < 0 || panels->columns > 10 ||
+        (unsigned)panels->palette > GYRE_REPORT_PALETTE_SEQUENTIAL)
         return gyre_fail(err, GYRE_EINVAL,
                          "panels: %lld maps (at most 100), columns %lld (10) or palette %d is out of range (figure)",
-                         (long long)p->maps_count, (long long)p->columns, (int)p->palette);
-    for (int64_t i = 0; i < p->maps_count; i++) {
-        const gyre_report_heatmap *m = &p->maps[i];
+                         (long long)panels->maps_count, (long long)panels->columns, (int)panels->palette);
+    for (int64_t i = 0; i < panels->maps_count; i++) {
+        const gyre_report_heatmap *m = &panels->maps[i];
         if (m->width < 2 || m->height < 2 || !m->z || m->width > INT64_MAX / 8 / m->height)
             return gyre_fail(err, GYRE_EINVAL, "panels: map %lld is %lld x %lld cells, at least 2 x 2 are needed (figure)",
                              (long long)i, (long long)m->width, (long long)m->height);
-        if ((p->x_values && m->width != p->maps[0].width) || (p->y_values && m->height != p->maps[0].height))
-            return gyre_fail(err, GYRE_EINVAL, "panels: map %lld has another size than the first, whose values it shares (figure)",
+        if ((panels->x_values && m->width != panels->maps[0].width) ||
+            (panels->y_values && m->height != panels->maps[0].height))
+            return gyre_fail(err, GYRE_EINVAL,
+                             "panels: map %lld has another size than the first, whose values it shares (figure)",
                              (long long)i);
     }
-    gyre_status status = check_axis(&p->x, "x", err);
-    if (!status) status = check_axis(&p->y, "y", err);
-    return status ? status : check_axis(&p->z, "z", err);
+    gyre_status status = check_axis(&panels->x, "x", err);
+    if (!status) status = check_axis(&panels->y, "y", err);
+    return status ? status : check_axis(&panels->z, "z", err);
 }
 
 /* -- layout -- */
@@ -73,7 +76,8 @@ static grid grid_of(const gyre_report_heatmap_grid *p, int small, int alone) {
 static void put_position(gyre_report_buffer *script, const grid *g, int column, int row) {
     const double left = LEFT + column * (g->map_width + GAP), top = g->title_height + row * ROW_HEIGHT + NAME_HEIGHT;
     const double bottom = g->title_height + (row + 1) * ROW_HEIGHT - 6;
-    const double margins[] = {left / g->width, (left + g->map_width) / g->width, 1 - top / g->height, 1 - bottom / g->height};
+    const double margins[] = {left / g->width, (left + g->map_width) / g->width, 1 - top / g->height,
+                              1 - bottom / g->height};
     static const char *const names[] = {"lmargin", "rmargin", "tmargin", "bmargin"};
     for (int i = 0; i < 4; i++) {
         gyre_report_printf(script, "set %s at screen ", names[i]);
@@ -91,7 +95,7 @@ double gyre_report_cell_value(const gyre_report_axis *axis, const double *values
 
 /* Ticks in the middle of cells, as many as have room.  gnuplot takes their text for a format. */
 static void put_value_ticks(gyre_report_buffer *script, char letter, const double *values, int64_t count, const char *unit,
-                            double room) {
+                            double room, int labels) {
     const int64_t fit = room > 1 ? (int64_t)room : 1, step = (count + fit - 1) / fit;
     char number[64], label[96];
     gyre_report_printf(script, "set %ctics (", letter);
@@ -99,7 +103,7 @@ static void put_value_ticks(gyre_report_buffer *script, char letter, const doubl
         gyre_report_format_number(number, 'g', 6, values[i]);
         snprintf(label, sizeof label, "%s%s%s", number, unit && *unit == '%' ? "%" : "", unit ? unit : "");
         gyre_report_put(script, i ? ", " : "");
-        gyre_report_put_gnuplot_string(script, label);
+        gyre_report_put_gnuplot_string(script, labels ? label : "");
         gyre_report_printf(script, " %lld", (long long)i);
     }
     gyre_report_put(script, ")\n");
@@ -185,15 +189,15 @@ static void put_map_axis(gyre_report_buffer *script, const grid *g, char letter,
     put_range(script, letter, axis, values, cells);
     if (values)
         put_value_ticks(script, letter, values, cells, is_x ? p->x_unit : p->y_unit,
-                        is_x ? g->map_width / TICK_WIDTH : (double)ROW_HEIGHT / TICK_HEIGHT);
+                        is_x ? g->map_width / TICK_WIDTH : (double)ROW_HEIGHT / TICK_HEIGHT, labels);
     else if (axis->high - axis->low == (double)(cells - 1) && cells <= MAX_WHOLE)
         gyre_report_printf(script, "set %ctics 1\n", letter);
     else
         gyre_report_printf(script, "set %ctics autofreq\n", letter);
-    gyre_report_printf(script, labels ? "set format %c '%%h'\nset %clabel " : "set format %c ''\nset %clabel ", letter, letter);
+    gyre_report_printf(script, labels ? "set format %c '%%h'\nset %clabel " : "set format %c ''\nset %clabel ", letter,
+                       letter);
     gyre_report_put_gnuplot_string(script, labels ? axis->label : "");
     gyre_report_printf(script, " textcolor rgb '" GYRE_REPORT_INK_LABEL "'%s\n", is_x ? " offset 0,0.4" : "");
-    if (values && !labels) gyre_report_printf(script, "set %ctics ()\n", letter); /* an empty format keeps named ticks */
 }
 
 static void put_map(gyre_report_buffer *script, const grid *g, int64_t i) {
@@ -218,7 +222,8 @@ static void put_map(gyre_report_buffer *script, const grid *g, int64_t i) {
         gyre_report_put_gnuplot_number(script, p->x_marker);
         gyre_report_put(script, ", graph 0 to first ");
         gyre_report_put_gnuplot_number(script, p->x_marker);
-        gyre_report_put(script, ", graph 1 nohead linewidth 1.4 linecolor rgb '" GYRE_REPORT_INK_TEXT "' dashtype (6,5) front\n");
+        gyre_report_put(script,
+                        ", graph 1 nohead linewidth 1.4 linecolor rgb '" GYRE_REPORT_INK_TEXT "' dashtype (6,5) front\n");
     }
     gyre_report_printf(script, "%s\nplot $m%lld matrix using ", i ? "unset colorbox" : "", (long long)i);
     put_mapping(script, &p->x, p->x_values, m->width, 1);
@@ -252,7 +257,8 @@ static void put_hint(const void *ctx, int64_t map, int64_t spot_row, int64_t spo
     const gyre_report_heatmap *m = &p->maps[map];
     int64_t columns = 1, rows = 1;
     hint_grid(ctx, map, &columns, &rows);
-    const int64_t column = (2 * spot_column + 1) * m->width / (2 * columns), row = (2 * spot_row + 1) * m->height / (2 * rows);
+    const int64_t column = (2 * spot_column + 1) * m->width / (2 * columns),
+                  row = (2 * spot_row + 1) * m->height / (2 * rows);
     gyre_report_put_sanitized(out, m->name);
     put_hint_value(out, p->x.label, gyre_report_cell_value(&p->x, p->x_values, m->width, column), p->x_unit);
     put_hint_value(out, p->y.label, gyre_report_cell_value(&p->y, p->y_values, m->height, row), p->y_unit);
@@ -266,10 +272,11 @@ static gyre_status draw(const gyre_report_heatmap_grid *p, int small, int alone,
     const grid g = grid_of(p, small, alone);
     gyre_report_buffer script = {NULL, 0, 0, 0};
     put_data(&script, p);
-    gyre_report_put(&script, "set border 15 linecolor rgb '" GYRE_REPORT_INK_FRAME "' linewidth 0.8\nunset key\n"
-                             "set grid noxtics noytics\nset tics nomirror out scale 0.5 textcolor rgb '" GYRE_REPORT_INK_LABEL
-                             "'\nset cbtics scale 0\nset object 1 rectangle from graph 0, graph 0 to graph 1, graph 1 behind "
-                             "fillcolor rgb '" GYRE_REPORT_INK_OTHER "' fillstyle solid noborder\n");
+    gyre_report_put(&script,
+                    "set border 15 linecolor rgb '" GYRE_REPORT_INK_FRAME "' linewidth 0.8\nunset key\n"
+                    "set grid noxtics noytics\nset tics nomirror out scale 0.5 textcolor rgb '" GYRE_REPORT_INK_LABEL
+                    "'\nset cbtics scale 0\nset object 1 rectangle from graph 0, graph 0 to graph 1, graph 1 behind "
+                    "fillcolor rgb '" GYRE_REPORT_INK_OTHER "' fillstyle solid noborder\n");
     put_colors(&script, p, z, &g);
     gyre_report_put(&script, "set multiplot\n");
     for (int64_t i = 0; i < p->maps_count; i++)

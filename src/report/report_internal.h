@@ -44,12 +44,12 @@ void gyre_report_format_number(char out[64], char style, int digits, double valu
 /* -- inks: report_inks.c -- */
 /* Every colour of a figure has a light and a dark form.  Figures are drawn with the light ones, as #rrggbb. */
 #define GYRE_REPORT_INK_GROUND "#ffffff"
-#define GYRE_REPORT_INK_TEXT "#202124"
-#define GYRE_REPORT_INK_LABEL "#3c4043"
-#define GYRE_REPORT_INK_QUIET "#5f6368"
-#define GYRE_REPORT_INK_FRAME "#80868b"
-#define GYRE_REPORT_INK_GRID "#e8eaed"
-#define GYRE_REPORT_INK_OTHER "#bdc1c6" /* cells without a value, and lines that only give context */
+#define GYRE_REPORT_INK_TEXT   "#202124"
+#define GYRE_REPORT_INK_LABEL  "#3c4043"
+#define GYRE_REPORT_INK_QUIET  "#5f6368"
+#define GYRE_REPORT_INK_FRAME  "#80868b"
+#define GYRE_REPORT_INK_GRID   "#e8eaed"
+#define GYRE_REPORT_INK_OTHER  "#bdc1c6" /* cells without a value, and lines that only give context */
 
 enum {
     GYRE_REPORT_COLORS = 8,
@@ -93,7 +93,7 @@ void gyre_report_put_svg(gyre_report_buffer *out, const char *svg, const gyre_re
 
 /* EINVAL for what cannot be drawn. */
 gyre_status gyre_report_chart_check(const gyre_report_chart *chart, gyre_error *err);
-gyre_status gyre_report_heatmap_check(const gyre_report_heatmap_grid *grid, gyre_error *err);
+gyre_status gyre_report_heatmap_check(const gyre_report_heatmap_grid *panels, gyre_error *err);
 /* out = the value of cell i of n on an axis. */
 double gyre_report_cell_value(const gyre_report_axis *axis, const double *values, int64_t n, int64_t i);
 /* Appends an address that holds the text, to be saved as a file. */
@@ -106,7 +106,7 @@ enum { GYRE_REPORT_SMALL_WIDTH = 440, GYRE_REPORT_WIDE_WIDTH = 960 };
 int64_t gyre_report_chart_panels(const gyre_report_chart *chart, const char **names, int64_t limit);
 /* *out = the picture of a panel, or of the whole chart with panel -1, without title and legend. */
 gyre_status gyre_report_chart_picture(const gyre_report_chart *chart, int64_t panel, int small, char **out, gyre_error *err);
-gyre_status gyre_report_heatmap_picture(const gyre_report_heatmap_grid *grid, int small, char **out, gyre_error *err);
+gyre_status gyre_report_heatmap_picture(const gyre_report_heatmap_grid *panels, int small, char **out, gyre_error *err);
 /* Appends the legend of a panel, or of the whole chart with panel -1, as an HTML list with a sample of each line. */
 void gyre_report_put_legend(gyre_report_buffer *out, const gyre_report_chart *chart, int64_t panel);
 /* out = 1 if the panel shows the series in its own colour; 0: as a grey line behind the others. */

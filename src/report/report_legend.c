@@ -99,7 +99,8 @@ static void put_sample(gyre_report_buffer *out, const gyre_report_style *style, 
     const int filled = style->shape >= 5 && style->shape <= 13 && style->shape % 2;
     gyre_report_put(out, "<svg class=\"sample\" viewBox=\"0 0 44 14\" aria-hidden=\"true\">");
     if (line)
-        gyre_report_printf(out, "<path d=\"M1,7H43\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/>",
+        gyre_report_printf(out,
+                           "<path d=\"M5,7H39\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/>",
                            style->color, *style->dash ? style->dash : "none");
     gyre_report_printf(out,
                        "<path d=\"%s\" transform=\"translate(22,7) scale(4)\" stroke=\"%s\" stroke-width=\".4\" "
@@ -122,7 +123,7 @@ void gyre_report_put_legend(gyre_report_buffer *out, const gyre_report_chart *ch
         gyre_report_put(out, "</li>\n");
     }
     if (others)
-        gyre_report_put(out, "<li><svg class=\"sample\" viewBox=\"0 0 44 14\" aria-hidden=\"true\"><path d=\"M1,7H43\" "
+        gyre_report_put(out, "<li><svg class=\"sample\" viewBox=\"0 0 44 14\" aria-hidden=\"true\"><path d=\"M5,7H39\" "
                              "stroke=\"" GYRE_REPORT_INK_OTHER "\"/></svg>the others</li>\n");
     gyre_report_put(out, "</ul>\n");
 }

@@ -1,6 +1,6 @@
 /* report_page.c: one HTML file that needs no network. */
-#include "report/report_css.h"
 #include "report/report_page.h"
+#include "report/report_css.h"
 #include "util/atomic_file.h"
 
 #include <stdlib.h>

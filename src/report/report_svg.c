@@ -73,6 +73,7 @@ static const char *put_title(gyre_report_buffer *out, const char *at, const gyre
 
 /* -- hints -- */
 static void put_hint(gyre_report_buffer *out, const gyre_report_canvas *canvas, int64_t map, int64_t series, int64_t point) {
+    if (!canvas->hint) return;
     gyre_report_buffer text = {NULL, 0, 0, 0};
     canvas->hint(canvas->ctx, map, series, point, &text);
     gyre_report_put(out, "<title>");

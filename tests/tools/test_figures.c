@@ -159,7 +159,8 @@ static void chart_many(void **state) {
             high[i] = y[0][i] + 0.1;
         }
         snprintf(names[s], sizeof names[s], "series %d", s);
-        series[s] = (gyre_report_series){names[s], s == 5 ? 0 : POINTS, x, y[s], s ? NULL : low, s ? NULL : high, 0, 0, NULL};
+        series[s] =
+            (gyre_report_series){names[s], s == 5 ? 0 : POINTS, x, y[s], s ? NULL : low, s ? NULL : high, 0, 0, NULL};
     }
     gyre_report_chart chart = chart_of(series, SERIES);
     char *svg = draw(&chart);

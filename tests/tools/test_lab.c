@@ -91,7 +91,8 @@ static void heat(void **state) {
     read_whole(in_folder("report.html"), page, sizeof page);
     const char *table = strstr(page, "The RoPE model under every method, as it is");
     assert_non_null(table);
-    assert_non_null(strstr(table, "<small>Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."));
+    assert_non_null(
+        strstr(table, "<small>Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."));
     char *end = strstr(table, "</table>");
     assert_non_null(end);
     *end = 0;
@@ -125,12 +126,14 @@ static void added_methods(void **state) {
                         "base:500000");
     assert_true(perplexity_at(root, "methods", 14, 0) != perplexity_at(root, "methods", 0, 0));
     assert_true(perplexity_at(root, "methods", 15, 0) == perplexity_at(root, "methods", 0, 0));
-    assert_true(perplexity_at(root, "methods", 9, 0) == perplexity_at(root, "methods", 0, 0)); /* ntk-past:16 there is none */
+    assert_true(perplexity_at(root, "methods", 9, 0) ==
+                perplexity_at(root, "methods", 0, 0)); /* ntk-past:16 there is none */
     assert_true(perplexity_at(root, "methods", 9, 4) == perplexity_at(root, "methods", 6, 4)); /* and past it ntk:16 */
     json_decref(root);
     assert_fails("lab --add-method yran", 2, "--add-method: method \"yran\": no such method; did you mean yarn?");
     assert_fails("lab --task copy --add-method yarn", 2, "--add-method: ");
-    assert_fails("lab --add-method ntk --add-method ntk --add-method ntk --add-method ntk --add-method ntk", 2, "--add-method: ");
+    assert_fails("lab --add-method ntk --add-method ntk --add-method ntk --add-method ntk --add-method ntk", 2,
+                 "--add-method: ");
 }
 
 /* Killed several times and resumed: the final tables are the same. */
@@ -223,8 +226,13 @@ static void wrong_work(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),       cmocka_unit_test(report_file), cmocka_unit_test(heat), cmocka_unit_test(added_methods),       cmocka_unit_test(killed),
-        cmocka_unit_test(rows_at_once), cmocka_unit_test(json_when_stopped), cmocka_unit_test(wrong_work)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables),
+                                       cmocka_unit_test(report_file),
+                                       cmocka_unit_test(heat),
+                                       cmocka_unit_test(added_methods),
+                                       cmocka_unit_test(killed),
+                                       cmocka_unit_test(rows_at_once),
+                                       cmocka_unit_test(json_when_stopped),
+                                       cmocka_unit_test(wrong_work)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

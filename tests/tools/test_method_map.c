@@ -26,7 +26,8 @@ static method_map map_of(const char *text, double base, int64_t trained, int64_t
     method m;
     method_map map;
     assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
-    if (method_map_of_method(&m, &config, trained, length, NULL, longest, COLUMNS, &map, &err)) fail_msg("%s", err.text);
+    const method_map_range range = {length, COLUMNS, longest};
+    if (method_map_of_method(&m, &config, trained, NULL, &range, &map, &err)) fail_msg("%s", err.text);
     assert_int_equal(map.pairs, PAIRS);
     assert_int_equal(map.columns, COLUMNS);
     return map;
@@ -125,24 +126,28 @@ static void equal_maps_are_one(void **state) {
         method_map_free(&maps[i]);
 }
 
+static gyre_status status_of(const gyre_config *config, int64_t length, int64_t columns, double longest) {
+    const method_map_range range = {length, columns, longest};
+    gyre_encoding *encoding = NULL;
+    method_map map;
+    assert_int_equal(gyre_encoding_create(&encoding, config, NULL, &err), GYRE_OK);
+    const gyre_status status = method_map_of_encoding(encoding, "none", &range, &map, &err);
+    assert_null(map.angle);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
 static void errors(void **state) {
     (void)state;
     gyre_config config = GYRE_INIT(gyre_config);
-    gyre_encoding *encoding = NULL;
-    method_map map;
     config.kind = GYRE_KIND_ALIBI;
     config.heads = 4;
     config.head_dim = DIM;
-    assert_int_equal(gyre_encoding_create(&encoding, &config, NULL, &err), GYRE_OK);
-    assert_int_equal(method_map_of_encoding(encoding, "none", 512, 512, COLUMNS, &map, &err), GYRE_EUNSUPPORTED);
-    gyre_encoding_free(encoding);
+    assert_int_equal(status_of(&config, 512, COLUMNS, 512), GYRE_EUNSUPPORTED);
     config = rope(10000);
-    assert_int_equal(gyre_encoding_create(&encoding, &config, NULL, &err), GYRE_OK);
-    assert_int_equal(method_map_of_encoding(encoding, "none", 512, 0, COLUMNS, &map, &err), GYRE_EINVAL);
-    assert_int_equal(method_map_of_encoding(encoding, "none", 512, 512, 1, &map, &err), GYRE_EINVAL);
-    assert_int_equal(method_map_of_encoding(encoding, "none", -1, 512, COLUMNS, &map, &err), GYRE_EINVAL);
-    assert_null(map.angle);
-    gyre_encoding_free(encoding);
+    assert_int_equal(status_of(&config, 512, COLUMNS, 0), GYRE_EINVAL);
+    assert_int_equal(status_of(&config, 512, 1, 512), GYRE_EINVAL);
+    assert_int_equal(status_of(&config, -1, COLUMNS, 512), GYRE_EINVAL);
 }
 
 int main(void) {

@@ -167,7 +167,8 @@ static void named_panels(void **state) {
 static void chart_numbers(void **state) {
     (void)state;
     const double x[] = {256, 512, 1024}, y[] = {1.0 / 3, 1e-300, NAN}, low[] = {0.1, NAN, NAN}, high[] = {0.5, NAN, NAN};
-    const gyre_report_series series[] = {{"a, \"b\" é", 3, x, y, low, high, 0, 0, NULL}, {"c", 3, x, y, NULL, NULL, 0, 0, NULL}};
+    const gyre_report_series series[] = {{"a, \"b\" é", 3, x, y, low, high, 0, 0, NULL},
+                                         {"c", 3, x, y, NULL, NULL, 0, 0, NULL}};
     gyre_report_chart chart = chart_of(series, 2);
     char *csv = NULL;
     assert_ok(gyre_report_chart_csv(&chart, &csv, &err));
@@ -199,7 +200,8 @@ static void chart_hints(void **state) {
     gyre_report_chart chart = chart_of(series, 2);
     char *html = page_with(&chart, NULL);
     assert_int_equal(count(html, "<circle class='spot'"), 2 * 5);
-    assert_int_equal(count(html, "<title>first &lt;&amp;&gt;, other\ncontext (tokens): 256\nperplexity: 1 (0.5 to 1.5)</title>"), 2);
+    assert_int_equal(
+        count(html, "<title>first &lt;&amp;&gt;, other\ncontext (tokens): 256\nperplexity: 1 (0.5 to 1.5)</title>"), 2);
     assert_int_equal(count(html, "<title>first &lt;&amp;&gt;\ncontext (tokens): 512\nperplexity: 2 (1 to 3)</title>"), 2);
     assert_int_equal(count(html, "<title>other\ncontext (tokens): 1024\nperplexity: 9.5</title>"), 2);
     assert_lacks(html, "gnuplot_svg");
@@ -238,8 +240,9 @@ static void map_values(void **state) {
     assert_int_equal(count(html, "<title>yarn\nlength (tokens): 256\ndepth: 50%\nright: 70</title>"), 2);
     assert_int_equal(count(html, "<title>none\nlength (tokens): 300\ndepth: 100%\nright: -</title>"), 2);
     char *csv = csv_of(html);
-    assert_string_equal(csv, "map,depth,128,256,300\r\nnone,0,0,10,20\r\nnone,25,30,40,50\r\nnone,50,60,70,80\r\n"
-                             "none,100,90,95,\r\nyarn,0,0,10,20\r\nyarn,25,30,40,50\r\nyarn,50,60,70,80\r\nyarn,100,90,95,\r\n");
+    assert_string_equal(csv,
+                        "map,depth,128,256,300\r\nnone,0,0,10,20\r\nnone,25,30,40,50\r\nnone,50,60,70,80\r\n"
+                        "none,100,90,95,\r\nyarn,0,0,10,20\r\nyarn,25,30,40,50\r\nyarn,50,60,70,80\r\nyarn,100,90,95,\r\n");
     free(csv);
     gyre_report_free(html);
     const gyre_report_heatmap odd[] = {{"none", 3, 4, z}, {"yarn", 4, 3, z}};
@@ -324,9 +327,9 @@ static void dark_maps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(series_differ), cmocka_unit_test(many_series_have_panels),
-        cmocka_unit_test(named_panels),  cmocka_unit_test(chart_numbers),
-        cmocka_unit_test(chart_hints),   cmocka_unit_test(map_values),
+        cmocka_unit_test(series_differ),     cmocka_unit_test(many_series_have_panels),
+        cmocka_unit_test(named_panels),      cmocka_unit_test(chart_numbers),
+        cmocka_unit_test(chart_hints),       cmocka_unit_test(map_values),
         cmocka_unit_test(map_of_many_cells), cmocka_unit_test(dark_colors),
         cmocka_unit_test(dark_maps),
     };

@@ -14,8 +14,8 @@ static gyre_status add_maps(const method_figures *f, gyre_report_page *page, gyr
     if (!maps) return gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (%lld maps)", (long long)f->count);
     for (int64_t i = 0; i < f->count; i++)
         maps[i] = (gyre_report_heatmap){f->maps[i].label, f->maps[i].columns, f->maps[i].pairs, f->maps[i].cosine};
-    snprintf(title, sizeof title, "cos(angle) of each pair by distance, extended from %lld to %lld %s", (long long)f->trained,
-             (long long)f->target, f->unit);
+    snprintf(title, sizeof title, "cos(angle) of each pair by distance, extended from %lld to %lld %s",
+             (long long)f->trained, (long long)f->target, f->unit);
     snprintf(label, sizeof label, "distance (%s)", f->unit);
     gyre_report_heatmap_grid panels = GYRE_REPORT_HEATMAP_GRID_INIT;
     panels.title = title;
@@ -26,13 +26,16 @@ static gyre_status add_maps(const method_figures *f, gyre_report_page *page, gyr
     panels.maps = maps;
     panels.maps_count = f->count;
     panels.columns = 2;
-    (void)gyre_report_page_heatmap_grid(
-        page, &panels,
-        "The angle between a query and a key, by the distance between them; in each column the mean over its distances, so a pair "
-        "that turns faster than the columns show is pale. Dashed: the trained length. Slow pairs (top) never finish a turn within "
-        "it; past it, pairs as trained show angles that training never did. A scaling slows pairs down: `linear` all of them alike, also "
-        "the fast ones, which tell neighbours apart; `ntk` each a little more than the one before; `by-parts` and `yarn` leave "
-        "the fast ones as they were.");
+    (void)gyre_report_page_heatmap_grid(page, &panels,
+                                        "The angle between a query and a key, by the distance between them; in each column "
+                                        "the mean over its distances, so a pair "
+                                        "that turns faster than the columns show is pale. Dashed: the trained length. Slow "
+                                        "pairs (top) never finish a turn within "
+                                        "it; past it, pairs as trained show angles that training never did. A scaling slows "
+                                        "pairs down: `linear` all of them alike, also "
+                                        "the fast ones, which tell neighbours apart; `ntk` each a little more than the one "
+                                        "before; `by-parts` and `yarn` leave "
+                                        "the fast ones as they were.");
     free(maps);
     return GYRE_OK;
 }

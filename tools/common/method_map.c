@@ -50,21 +50,29 @@ static void fill(const far_rule *rule, method_map *m) {
         }
 }
 
-gyre_status method_map_of_encoding(const gyre_encoding *encoding, const char *label, int64_t length, double longest,
-                                   int64_t columns, method_map *out, gyre_error *err) {
-    const gyre_config *config = gyre_encoding_get_config(encoding);
-    *out = (method_map){.pairs = config->rope.dim / 2, .columns = columns, .longest = longest};
-    snprintf(out->label, sizeof out->label, "%s", label);
-    if (columns < 2 || !(longest > 0))
-        return gyre_fail(err, GYRE_EINVAL, "map of %s: %lld columns to distance %g (figure)", label, (long long)columns, longest);
-    if (config->kind != GYRE_KIND_ROPE || out->pairs < 1)
+static gyre_status check(const gyre_config *config, const char *label, const method_map_range *range, gyre_error *err) {
+    if (range->columns < 2 || !(range->longest > 0))
+        return gyre_fail(err, GYRE_EINVAL, "map of %s: %lld columns to distance %g (figure)", label,
+                         (long long)range->columns, range->longest);
+    if (config->kind != GYRE_KIND_ROPE || config->rope.dim < 2)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "map of %s: nothing rotates (%s)", label, gyre_kind_name(config->kind));
-    const size_t cells = (size_t)(out->pairs * columns);
+    return GYRE_OK;
+}
+
+gyre_status method_map_of_encoding(const gyre_encoding *encoding, const char *label, const method_map_range *range,
+                                   method_map *out, gyre_error *err) {
+    const gyre_config *config = gyre_encoding_get_config(encoding);
+    *out = (method_map){.pairs = 0};
+    gyre_status status = check(config, label, range, err);
+    if (status) return status;
+    *out = (method_map){.pairs = config->rope.dim / 2, .columns = range->columns, .longest = range->longest};
+    snprintf(out->label, sizeof out->label, "%s", label);
+    const size_t cells = (size_t)(out->pairs * out->columns);
     out->inv_freq = calloc((size_t)out->pairs, sizeof *out->inv_freq);
     out->angle = calloc(cells, sizeof *out->angle);
     out->cosine = calloc(cells, sizeof *out->cosine);
-    gyre_status status = out->inv_freq && out->angle && out->cosine ? GYRE_OK : GYRE_ENOMEM;
-    if (!status) status = gyre_encoding_frequencies(encoding, length, out->inv_freq, NULL);
+    status = out->inv_freq && out->angle && out->cosine ? GYRE_OK : GYRE_ENOMEM;
+    if (!status) status = gyre_encoding_frequencies(encoding, range->length, out->inv_freq, NULL);
     if (status) {
         method_map_free(out);
         return gyre_fail(err, status, "map of %s: %s (figure)", label, gyre_status_text(status));
@@ -74,15 +82,14 @@ gyre_status method_map_of_encoding(const gyre_encoding *encoding, const char *la
     return GYRE_OK;
 }
 
-gyre_status method_map_of_method(const method *m, const gyre_config *base, int64_t trained, int64_t length,
-                                 const method_betas *betas, double longest, int64_t columns, method_map *out,
-                                 gyre_error *err) {
+gyre_status method_map_of_method(const method *m, const gyre_config *base, int64_t trained, const method_betas *betas,
+                                 const method_map_range *range, method_map *out, gyre_error *err) {
     gyre_config config;
     gyre_encoding *encoding = NULL;
     *out = (method_map){.pairs = 0};
-    gyre_status status = method_config(m, base, trained, length, betas, &config, err);
+    gyre_status status = method_config(m, base, trained, range->length, betas, &config, err);
     if (!status) status = gyre_encoding_create(&encoding, &config, NULL, err);
-    if (!status) status = method_map_of_encoding(encoding, m->label, length, longest, columns, out, err);
+    if (!status) status = method_map_of_encoding(encoding, m->label, range, out, err);
     gyre_encoding_free(encoding);
     return status;
 }

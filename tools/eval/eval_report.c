@@ -9,8 +9,8 @@
 enum { MANY_ROWS = 8, MAP_COLUMNS = 256, MAX_MAPS = 8 };
 
 typedef struct lines {
-    gyre_report_series *series;  /* [rows] */
-    double *x, *y, *low, *high;  /* [rows][points] */
+    gyre_report_series *series; /* [rows] */
+    double *x, *y, *low, *high; /* [rows][points] */
     char (*names)[METHOD_LABEL + 16];
     int64_t count, points; /* lines in use; capacity of each */
 } lines;
@@ -89,9 +89,10 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     chart.y = passkey ? (gyre_report_axis){"passkeys found (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100}
                       : (gyre_report_axis){"perplexity per token", GYRE_REPORT_SCALE_LOG10, 0, 0};
     draw(f, &chart, (double)e->options.contexts.values[0], (double)e->options.contexts.values[e->options.contexts.count - 1],
-         passkey ? "A key has to be remembered; perplexity rewards forgetting."
-                 : "On contexts up to the trained length, a dashed line where it lies among them, the model was trained. Bands: "
-                   "95 % intervals over the windows.");
+         passkey
+             ? "A key has to be remembered; perplexity rewards forgetting."
+             : "On contexts up to the trained length, a dashed line where it lies among them, the model was trained. Bands: "
+               "95 % intervals over the windows.");
 }
 
 static void position_chart(figures *f, int64_t set, int64_t column) {
@@ -184,9 +185,9 @@ static gyre_status add_map(const figures *f, const method *m, int64_t target, me
                            gyre_error *err) {
     gyre_encoding *encoding = NULL;
     method_map map;
-    gyre_status status =
-        model_input_encoding(&f->e->input, m, -1, target, &f->e->options.method.betas, &encoding, err);
-    if (!status) status = method_map_of_encoding(encoding, m->label, target, (double)target, MAP_COLUMNS, &map, err);
+    gyre_status status = model_input_encoding(&f->e->input, m, -1, target, &f->e->options.method.betas, &encoding, err);
+    const method_map_range range = {.length = target, .columns = MAP_COLUMNS, .longest = (double)target};
+    if (!status) status = method_map_of_encoding(encoding, m->label, &range, &map, err);
     if (!status) method_maps_add(list, &maps->count, &map);
     gyre_encoding_free(encoding);
     return status;

@@ -6,7 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_BASE, KEY_ROPE_DIM, KEY_ADD_METHOD };
+enum {
+    KEY_TEXT = CLI_FIRST_KEY,
+    KEY_TASK,
+    KEY_ENCODINGS,
+    KEY_PRESET,
+    KEY_SEEDS,
+    KEY_WORK,
+    KEY_MIX,
+    KEY_BASE,
+    KEY_ROPE_DIM,
+    KEY_ADD_METHOD
+};
 enum { HELD_OUT_DIVISOR = 10 }; /* the last tenth of a text is held out */
 
 typedef struct lab_options {

@@ -21,7 +21,7 @@ enum {
     LAB_TUNED_METHODS = 14, /* always measured, as they are and with fine-tuned weights */
     LAB_ADDED_METHODS = 4,  /* at most; as they are only */
     LAB_METHODS = LAB_TUNED_METHODS + LAB_ADDED_METHODS,
-    LAB_TUNED = 8,          /* weights */
+    LAB_TUNED = 8, /* weights */
     LAB_SEEDS = 5,
     LAB_BUCKETS = 64,
     LAB_REGIONS = 8,

@@ -9,20 +9,11 @@
  * dynamic with ntk, and ntk-past with it too. */
 static const struct {
     const char *text, *tuned;
-} METHODS[LAB_TUNED_METHODS] = {{"none", "none"},
-                          {"linear:16", "linear:16"},
-                          {"linear", "linear:16"},
-                          {"ntk:2", "ntk:2"},
-                          {"ntk:4", "ntk:4"},
-                          {"ntk:8", "ntk:8"},
-                          {"ntk:16", "ntk:16"},
-                          {"ntk", "ntk:16"},
-                          {"dynamic", "ntk:16"},
-                          {"ntk-past:16", "ntk:16"},
-                          {"by-parts:16", "by-parts:16"},
-                          {"by-parts", "by-parts:16"},
-                          {"yarn:16", "yarn:16"},
-                          {"yarn", "yarn:16"}};
+} METHODS[LAB_TUNED_METHODS] = {
+    {"none", "none"},       {"linear:16", "linear:16"}, {"linear", "linear:16"},        {"ntk:2", "ntk:2"},
+    {"ntk:4", "ntk:4"},     {"ntk:8", "ntk:8"},         {"ntk:16", "ntk:16"},           {"ntk", "ntk:16"},
+    {"dynamic", "ntk:16"},  {"ntk-past:16", "ntk:16"},  {"by-parts:16", "by-parts:16"}, {"by-parts", "by-parts:16"},
+    {"yarn:16", "yarn:16"}, {"yarn", "yarn:16"}};
 
 enum { FULL_SEEDS = 3 };
 static const gyre_kind BUNDLED_KINDS[] = {GYRE_KIND_NOPE, GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL, GYRE_KIND_ROPE,

@@ -96,10 +96,11 @@ static void method_charts(figures *f, const lab_row *rows, int count, const char
         for (int m = 0; m < count; m++)
             if (is_drawn(&rows[m])) context_line(f, &rows[m], passkey, 1);
         snprintf(title, sizeof title, "%s by method, %s", passkey ? "Passkeys found" : "Perplexity", what);
-        context_chart(f, title, passkey,
-                      passkey ? "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines "
-                                "in both figures."
-                              : "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`.");
+        context_chart(
+            f, title, passkey,
+            passkey ? "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines "
+                      "in both figures."
+                    : "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`.");
     }
 }
 
@@ -143,13 +144,13 @@ static gyre_status effects(figures *f, gyre_error *err) {
     static const char *const labels[MAPS] = {"none", "linear:16", "ntk:16", "by-parts:16"};
     const lab *l = f->lab;
     const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    const method_map_range range = {.length = longest, .columns = MAP_COLUMNS, .longest = (double)l->plan.contexts[2]};
     method_map maps[MAPS] = {{.pairs = 0}};
     method_figures drawn = {.maps = maps, .trained = l->plan.trained, .target = longest, .unit = "bytes"};
     gyre_status status = GYRE_OK;
     for (int i = 0; i < MAPS && !status; i++) {
         method_map map;
-        status = method_map_of_encoding(encoding_of(l, labels[i]), labels[i], longest, (double)l->plan.contexts[2],
-                                        MAP_COLUMNS, &map, err);
+        status = method_map_of_encoding(encoding_of(l, labels[i]), labels[i], &range, &map, err);
         if (!status) method_maps_add(maps, &drawn.count, &map);
     }
     if (!status) status = method_figures_add(&drawn, f->page, err);

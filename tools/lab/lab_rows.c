@@ -10,7 +10,9 @@ int lab_rows_count(const lab *l) {
 }
 
 static int64_t table_rows(const lab *l, int table) {
-    return table == 0 ? l->plan.encodings_count : l->plan.rope >= 0 ? l->plan.methods_count + LAB_TUNED_METHODS + HEADINGS : 0;
+    return table == 0          ? l->plan.encodings_count
+           : l->plan.rope >= 0 ? l->plan.methods_count + LAB_TUNED_METHODS + HEADINGS
+                               : 0;
 }
 
 /* out = NULL for a heading. */

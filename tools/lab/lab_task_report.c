@@ -192,7 +192,8 @@ static void add_chart(const task_lab *t, gyre_report_page *page, curves *c, int 
     char title[128];
     c->count = 0;
     for (int r = 0; r < t->rows_count; r++)
-        if (methods ? t->rows[r].method >= 0 || r == p->rope : t->rows[r].method < 0) add_curve(t, c, &t->rows[r], rule, methods);
+        if (methods ? t->rows[r].method >= 0 || r == p->rope : t->rows[r].method < 0)
+            add_curve(t, c, &t->rows[r], rule, methods);
     snprintf(title, sizeof title, "%s%s%s, %s", t->title, t->rules > 1 ? ", " : "",
              t->rules > 1 ? t->rule[rule].description : "", methods ? "the RoPE model under every method" : "by encoding");
     const gyre_report_marker trained = {(double)(t->columns ? p->trained - GYRE_TASK_COPY_SPAN : p->trained), "trained", 0};
