@@ -66,7 +66,7 @@ static const char figure_rules[] =
     ".legend{display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;list-style:none;margin:.5rem 0;padding:0;font-size:.85rem;"
     "line-height:1.4}\n"
     ".legend li{display:flex;align-items:center;gap:.4rem}\n"
-    ".sample{width:44px;height:14px;flex:none}\n"
+    ".sample{width:60px;height:14px;flex:none}\n"
     ".wide svg,.narrow svg,.picture svg{display:block;width:100%;height:auto}\n"
     ".wide svg,.narrow svg{border:1px solid var(--line);border-radius:10px}\n"
     ".narrow{display:none;max-width:34rem}\n"

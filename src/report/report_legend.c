@@ -97,13 +97,13 @@ static const char *symbol_path(int shape) {
 /* A sample of the line with one symbol, as in the picture. */
 static void put_sample(gyre_report_buffer *out, const gyre_report_style *style, int line) {
     const int filled = style->shape >= 5 && style->shape <= 13 && style->shape % 2;
-    gyre_report_put(out, "<svg class=\"sample\" viewBox=\"0 0 44 14\" aria-hidden=\"true\">");
+    gyre_report_put(out, "<svg class=\"sample\" viewBox=\"0 0 60 14\" aria-hidden=\"true\">");
     if (line)
         gyre_report_printf(out,
-                           "<path d=\"M5,7H39\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/>",
+                           "<path d=\"M2,7H58\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/>",
                            style->color, *style->dash ? style->dash : "none");
     gyre_report_printf(out,
-                       "<path d=\"%s\" transform=\"translate(22,7) scale(4)\" stroke=\"%s\" stroke-width=\".4\" "
+                       "<path d=\"%s\" transform=\"translate(30,7) scale(4)\" stroke=\"%s\" stroke-width=\".4\" "
                        "fill=\"%s\"/></svg>",
                        symbol_path(style->shape), style->color, filled ? style->color : "none");
 }
@@ -123,7 +123,7 @@ void gyre_report_put_legend(gyre_report_buffer *out, const gyre_report_chart *ch
         gyre_report_put(out, "</li>\n");
     }
     if (others)
-        gyre_report_put(out, "<li><svg class=\"sample\" viewBox=\"0 0 44 14\" aria-hidden=\"true\"><path d=\"M5,7H39\" "
+        gyre_report_put(out, "<li><svg class=\"sample\" viewBox=\"0 0 60 14\" aria-hidden=\"true\"><path d=\"M2,7H58\" "
                              "stroke=\"" GYRE_REPORT_INK_OTHER "\"/></svg>the others</li>\n");
     gyre_report_put(out, "</ul>\n");
 }
