@@ -233,7 +233,7 @@ GYRE_API gyre_status gyre_report_page_code(gyre_report_page *page, const char *t
 GYRE_API gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_table *table);
 /* Draws a figure and adds it with its title, a legend that wraps, its numbers as a CSV file to save, and its caption, a
  * paragraph.  NULL = no caption.  It is drawn for wide and for narrow screens, in light and in dark colours.  A chart whose
- * series have panels, or with more than 8 series, is a small picture for each panel. */
+ * series have panels, or with more than 8 series, is a small picture for each panel; EINVAL for more than 64. */
 GYRE_API gyre_status gyre_report_page_chart(gyre_report_page *page, const gyre_report_chart *chart, const char *caption);
 GYRE_API gyre_status gyre_report_page_heatmap_grid(gyre_report_page *page, const gyre_report_heatmap_grid *panels,
                                                    const char *caption);

@@ -107,6 +107,8 @@ gyre_status gyre_report_page_chart(gyre_report_page *page, const gyre_report_cha
     if (!page) return GYRE_EINVAL;
     if (page->status) return page->status;
     page->status = gyre_report_chart_check(chart, &page->error);
+    if (!page->status && gyre_report_chart_panels(chart, NULL, MAX_PANELS + 1) > MAX_PANELS)
+        page->status = gyre_fail(&page->error, GYRE_EINVAL, "chart: more than %d panels (figure)", MAX_PANELS);
     if (page->status) return page->status;
     const figure f = {chart->title, caption, chart, NULL};
     return add_figure(page, &f);

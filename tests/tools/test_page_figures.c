@@ -142,6 +142,22 @@ static void many_series_have_panels(void **state) {
     gyre_report_free(html);
 }
 
+static void too_many_panels(void **state) {
+    (void)state;
+    enum { TOO_MANY = 65 };
+    gyre_report_series series[TOO_MANY];
+    char names[TOO_MANY][16];
+    gyre_report_page *page = NULL;
+    for (int s = 0; s < TOO_MANY; s++) {
+        snprintf(names[s], sizeof names[s], "%d", s);
+        series[s] = (gyre_report_series){.name = names[s], .count = 4, .x = four_x, .y = four_y};
+    }
+    gyre_report_chart chart = chart_of(series, TOO_MANY);
+    assert_ok(gyre_report_page_create(&page, "page", &err));
+    assert_int_equal(gyre_report_page_chart(page, &chart, NULL), GYRE_EINVAL);
+    gyre_report_page_free(page);
+}
+
 /* Series of a panel differ, also from those of all panels; so do neighbours past the number of colours. */
 static void named_panels(void **state) {
     (void)state;
@@ -327,10 +343,9 @@ static void dark_maps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(series_differ),     cmocka_unit_test(many_series_have_panels),
-        cmocka_unit_test(named_panels),      cmocka_unit_test(chart_numbers),
-        cmocka_unit_test(chart_hints),       cmocka_unit_test(map_values),
-        cmocka_unit_test(map_of_many_cells), cmocka_unit_test(dark_colors),
+        cmocka_unit_test(series_differ),   cmocka_unit_test(many_series_have_panels), cmocka_unit_test(named_panels),
+        cmocka_unit_test(too_many_panels), cmocka_unit_test(chart_numbers),           cmocka_unit_test(chart_hints),
+        cmocka_unit_test(map_values),      cmocka_unit_test(map_of_many_cells),       cmocka_unit_test(dark_colors),
         cmocka_unit_test(dark_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
