@@ -1,6 +1,6 @@
 /* cmd_extend.c: gyre extend: what each way to stretch a model's context needs and does, and writing one. */
 #include "tools/cli/cli.h"
-#include "tools/common/bundled_models.h"
+#include "tools/common/model_path.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
 #include "tools/options/method_options.h"
@@ -40,8 +40,7 @@ static const struct argp_option option_table[] = {
 
 static const char documentation[] =
     "Compares the ways to stretch a model's context: what each needs in the config, what it does to the rotation, and which "
-    "programs read that config so. MODEL is a config.json, a folder with one, or a GGUF file."
-    "\v"
+    "programs read that config so. MODEL is a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP "\v"
     "A scaling that the model already has is replaced by the new one, which counts from the length before it.\n"
     "Example: gyre extend models/rope --to 1k\n"
     "Example: gyre extend models/rope --to 1k --method yarn --write stretched.json";
@@ -51,7 +50,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = bundled_model_find(text);
+        o->path = model_path_find(text);
         return 0;
     case METHOD_KEY_LIST:
         o->methods = text;
