@@ -13,6 +13,7 @@ enum { MODELS = 8 };
 static struct {
     const char *name; /* of argv */
     char path[HUB_PATH];
+    int hub; /* 1: a name of the hub */
 } found[MODELS];
 static int found_count;
 
@@ -30,22 +31,32 @@ static int looks_like_path(const char *model) {
     return is_file || (stat(folder, &info) == 0 && S_ISDIR(info.st_mode));
 }
 
+static const char *keep(const char *name, int hub) {
+    found[found_count].name = name;
+    found[found_count].hub = hub;
+    return found[found_count++].path;
+}
+
 const char *model_path_find(const char *model) {
     gyre_error err = {0, ""};
-    if (!model || !*model || access(model, F_OK) == 0) return model;
+    if (!model || !*model || access(model, F_OK) == 0 || found_count == MODELS) return model;
+    char *path = found[found_count].path;
     const char *bundled = bundled_model_find(model);
-    if (bundled != model || found_count == MODELS || !hub_cache_is_name(model)) return bundled;
-    const gyre_status status = hub_cache_find(model, found[found_count].path, &err);
-    if (!status) {
-        found[found_count].name = model;
-        return found[found_count++].path;
-    }
+    if (bundled != model && snprintf(path, HUB_PATH, "%s", bundled) < HUB_PATH) return keep(model, 0);
+    if (!hub_cache_is_name(model)) return model;
+    if (!hub_cache_find(model, path, &err)) return keep(model, 1);
     if (hub_cache_has_organisation(model) && !looks_like_path(model)) exit(cli_fail_error(&err));
     return model;
 }
 
 const char *model_path_hub_name(const char *path) {
     for (int i = 0; i < found_count; i++)
-        if (strcmp(found[i].path, path) == 0) return found[i].name;
+        if (found[i].hub && strcmp(found[i].path, path) == 0) return found[i].name;
     return NULL;
+}
+
+const char *model_path_as_given(const char *path) {
+    for (int i = 0; i < found_count; i++)
+        if (strcmp(found[i].path, path) == 0) return found[i].name;
+    return path;
 }

@@ -14,5 +14,7 @@
 const char *model_path_find(const char *model);
 /* out = the name of the hub that was found at `path` by model_path_find, or NULL. */
 const char *model_path_hub_name(const char *path);
+/* out = what was given on the command line for `path`, a result of model_path_find. */
+const char *model_path_as_given(const char *path);
 
 #endif
