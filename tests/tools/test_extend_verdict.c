@@ -170,9 +170,7 @@ static void vllm_is_told_the_length_where_it_has_to(void **state) {
 
 static void engines_that_cannot_say_it(void **state) {
     (void)state;
-    json_t *v = verdict_of("extend @llama2 --to 16k --methods dynamic,linear,yarn --json --beta-slow 2");
-    json_decref(v);
-    v = verdict_of("extend @llama2 --to 16k --methods dynamic --json");
+    json_t *v = verdict_of("extend @llama2 --to 16k --methods dynamic --json");
     assert_string_equal(test_string(engine_of(v, "vLLM"), "says"), "differs");
     assert_true(json_is_null(json_object_get(engine_of(v, "vLLM"), "command")));
     assert_string_equal(test_string(engine_of(v, "llama.cpp"), "why"), "it has no scaling that follows the length in use");
@@ -188,16 +186,67 @@ static void engines_that_cannot_say_it(void **state) {
     v = verdict_of("extend @llama31 --to 256k --methods yarn --json"); /* that tensor stays in the file */
     assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "note"), "which flags do not remove"));
     json_decref(v);
-    v = verdict_of("extend @two --to 128k --methods yarn --json");
-    assert_null(strstr(json_string_value(json_object_get(engine_of(v, "llama.cpp"), "command"))
-                           ? test_string(engine_of(v, "llama.cpp"), "command")
-                           : "",
-                       "--rope-scaling"));
+    v = verdict_of("extend @two --to 128k --methods yarn --json"); /* layers with two bases */
+    assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "note"), "its flags are one for all layers"));
     json_decref(v);
-    v = verdict_of("extend @two --to 128k --json");
-    const outcome *o = run("extend @llama2 --to 16k --methods by-parts,yarn,linear --trained 4k");
-    assert_int_equal(o->exit, 0);
+    /* An engine that cannot do the method is told which of the others it reads as they are meant. */
+    v = verdict_of("extend rope --to 1k --methods by-parts,linear,llama3,none --json");
+    assert_string_equal(test_string(v, "method"), "by-parts");
+    assert_string_equal(test_string(engine_of(v, "vLLM"), "reads_as_meant"), "linear, llama3");
     json_decref(v);
+}
+
+/* out = the number after a flag; `otherwise` if the command lacks it. */
+static double flag_of(const char *command, const char *flag, double otherwise) {
+    const char *at = strstr(command, flag);
+    return at ? strtod(at + strlen(flag), NULL) : otherwise;
+}
+
+/* The keys of a GGUF that the flags override, set to what the flags say. */
+static void put_flagged_gguf(const char *name, const char *command) {
+    static float weights[8];
+    const int yarn = strstr(command, "--rope-scaling yarn") != NULL,
+              linear = strstr(command, "--rope-scaling linear") != NULL;
+    made_gguf *made = made_begin(3);
+    made_string(made, "general.architecture", "llama");
+    made_u32(made, "llama.context_length", (unsigned)flag_of(command, "--ctx-size ", 0));
+    made_u32(made, "llama.embedding_length", 4096);
+    made_u32(made, "llama.block_count", 2);
+    made_u32(made, "llama.attention.head_count", 32);
+    made_f32(made, "llama.rope.freq_base", (float)flag_of(command, "--rope-freq-base ", 10000));
+    made_string(made, "llama.rope.scaling.type", yarn ? "yarn" : linear ? "linear" : "none");
+    made_f32(made, "llama.rope.scaling.factor", (float)flag_of(command, "--rope-scale ", 1));
+    made_u32(made, "llama.rope.scaling.original_context_length", (unsigned)flag_of(command, "--yarn-orig-ctx ", 4096));
+    made_tensor(made, "token_embd.weight", weights, 8);
+    made_finish(made);
+    write_file(name, (const char *)made->file, made->file_bytes);
+    free(made);
+}
+
+/* A file with the flags in its keys turns as the config that is written for the method does. */
+static void flags_rotate_as_the_written_config(void **state) {
+    (void)state;
+    static const char *const labels[] = {"none", "linear", "ntk", "yarn", "yarn:6"};
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "extend @llama2 --to 16k --methods %s --json", labels[i]);
+        json_t *v = verdict_of(line);
+        put_flagged_gguf("flagged.gguf", test_string(engine_of(v, "llama.cpp"), "command"));
+        json_decref(v);
+        snprintf(line, sizeof line, "extend @llama2 --to 16k --method %s --write @flags.json", labels[i]);
+        assert_int_equal(run(line)->exit, 0);
+        json_t *got = run_json("explain @flagged.gguf --length 16k --json"),
+               *want = run_json("explain @flags.json --length 16k --json");
+        const json_t *a = json_object_get(got, "inv_freq"), *b = json_object_get(want, "inv_freq");
+        assert_int_equal(json_array_size(a), 64);
+        for (size_t p = 0; p < 64; p++) {
+            const double one = json_number_value(json_array_get(a, p)), other = json_number_value(json_array_get(b, p));
+            test_close(one, other, 1e-6 * other, labels[i]);
+        }
+        test_close(test_number(got, "attention_factor"), test_number(want, "attention_factor"), 1e-6, labels[i]);
+        json_decref(got);
+        json_decref(want);
+    }
 }
 
 static void gguf_gets_flags_or_a_file(void **state) {
@@ -377,6 +426,7 @@ int main(void) {
                                        cmocka_unit_test(old_forms_are_removed),
                                        cmocka_unit_test(vllm_is_told_the_length_where_it_has_to),
                                        cmocka_unit_test(engines_that_cannot_say_it),
+                                       cmocka_unit_test(flags_rotate_as_the_written_config),
                                        cmocka_unit_test(gguf_gets_flags_or_a_file),
                                        cmocka_unit_test(rules),
                                        cmocka_unit_test(costs_are_those_of_eval),
