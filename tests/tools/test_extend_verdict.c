@@ -311,15 +311,16 @@ static double nats_of(const json_t *row, const char *range) {
 /* The figures are those of gyre eval with the same factor. */
 static void costs_are_those_of_eval(void **state) {
     (void)state;
-    json_t *v = verdict_of("extend @rope --to 128 --text @text --methods linear,yarn --windows 5 --json");
+    json_t *v = verdict_of("extend @rope --to 128 --text @text --methods linear,yarn,dynamic --windows 5 --json");
     const json_t *cost = json_object_get(v, "cost");
     assert_int_equal(test_integer(cost, "near"), TRAINED);
     assert_int_equal(test_integer(cost, "far"), 128);
-    json_t *eval = run_json("eval @rope --text @text --contexts 32,128 --windows 5 --methods none,linear:4,yarn:4 --json");
-    static const char *const names[] = {"none", "linear", "yarn"};
+    json_t *eval =
+        run_json("eval @rope --text @text --contexts 32,128 --windows 5 --methods none,linear:4,yarn:4,dynamic --json");
+    static const char *const names[] = {"none", "linear", "yarn", "dynamic"};
     const json_t *results = json_object_get(eval, "results");
-    assert_int_equal(json_array_size(results), 6);
-    for (size_t i = 0; i < 6; i++) {
+    assert_int_equal(json_array_size(results), 8);
+    for (size_t i = 0; i < 8; i++) {
         static const char *const ranges[] = {"near", "far"};
         const json_t *row = row_of(cost, names[i / 2]), *want = json_array_get(results, i);
         const json_t *got = json_object_get(row, ranges[i % 2]);
@@ -331,6 +332,7 @@ static void costs_are_those_of_eval(void **state) {
         test_close(nats_of(row, "far_over_none"), nats_of(row, "far") - nats_of(row_of(cost, "none"), "far"), 1e-12,
                    "difference");
     }
+    assert_true(nats_of(row_of(cost, "dynamic"), "near_over_none") == 0); /* it leaves the trained length alone */
     json_decref(eval);
     json_decref(v);
 }

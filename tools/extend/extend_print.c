@@ -1,7 +1,7 @@
 /* extend_print.c: the results of gyre extend: one row for each method. */
 #include "tools/extend/extend_print.h"
 #include "tools/cli/cli.h"
-#include "tools/common/fitted_table.h"
+#include "tools/extend/fitted_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* extend_print_verdict.c: the end of gyre extend's output: the costs, the recommendation, and what to write. */
 #include "tools/cli/cli.h"
-#include "tools/common/fitted_table.h"
 #include "tools/extend/extend_print.h"
+#include "tools/extend/fitted_table.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,8 @@ static int print_cost(const explain_terminal *page, const extend_method *methods
         for (int range = 0; range < EXTEND_RANGES; range++) {
             const int64_t at = i * COST_COLUMNS + 1 + 2 * range;
             cells[at] = perplexity_cell(loss->at[range], texts[at]);
-            cells[at + 1] = change_cell(loss->over_none[range], texts[at + 1]);
+            cells[at + 1] =
+                i == cost->none ? gyre_report_cell_missing() : change_cell(loss->over_none[range], texts[at + 1]);
         }
     }
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;

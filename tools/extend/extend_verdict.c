@@ -200,11 +200,13 @@ static int is_measured(const extend_cost *cost, int64_t row) {
     return cost->losses[row].at[EXTEND_NEAR].windows > 0 && cost->losses[row].at[EXTEND_FAR].windows > 0;
 }
 
-/* out = among the rows that chance alone may separate from the best far off, the one that costs least near by. */
+/* out = the model as it is, if chance alone may separate it from the best far off; else, among the rows of which that is
+ * true, the one that costs least near by. */
 static int64_t best_row(const extend_cost *cost) {
     int64_t best = cost->none, chosen;
     for (int64_t i = 0; i < cost->methods; i++)
         if (is_measured(cost, i) && cost->losses[i].at[EXTEND_FAR].nats < cost->losses[best].at[EXTEND_FAR].nats) best = i;
+    if (!is_worse(cost, EXTEND_FAR, cost->none, best)) return cost->none;
     chosen = best;
     for (int64_t i = 0; i < cost->methods; i++)
         if (is_measured(cost, i) && !is_worse(cost, EXTEND_FAR, i, best) &&
@@ -233,7 +235,7 @@ static int64_t by_cost(const extend_cost *cost, char *reason, size_t size) {
     else
         snprintf(reason, size,
                  "at %lld tokens perplexity is %.4g instead of %.4g (%s), at %lld tokens %.4g instead of %.4g (%s); "
-                 "no other method here is better far off by more than chance and costs less near by",
+                 "of the methods that only chance separates from the best far off, it costs least near by",
                  (long long)cost->context[EXTEND_FAR], exp(loss->at[EXTEND_FAR].nats), exp(none->at[EXTEND_FAR].nats), far,
                  (long long)cost->context[EXTEND_NEAR], exp(loss->at[EXTEND_NEAR].nats), exp(none->at[EXTEND_NEAR].nats),
                  near);

@@ -1,5 +1,5 @@
 /* fitted_table.c: cuts a table between columns where it is wider than the page. */
-#include "tools/common/fitted_table.h"
+#include "tools/extend/fitted_table.h"
 #include "util/error.h"
 #include <stdio.h>
 #include <stdlib.h>
