@@ -78,12 +78,13 @@ static const gyre_report_column columns[COLUMN_COUNT] = {{.title = "method"},
                                                          {.title = "slowest"},
                                                          {.title = "from", .group = "short contexts"},
                                                          {.title = "scores", .group = "short contexts"}};
-static const char *const legend[] = {
-    "pairs: how the method treats them at the new length.", "turns lost: over the trained length, of all pairs and of one.",
-    "unseen: pairs that meet angles they never met in training.", "slowest: tokens that the slowest pair takes for a turn.",
-    "short contexts, up to the trained length: the first position that stands elsewhere than in training (by over 0.01 "
-    "rad), "
-    "and what the scores of channels that turn are multiplied by."};
+static const char changes_legend[] = "short contexts, up to the trained length: the first position that stands elsewhere "
+                                     "than in training (by over 0.01 rad), "
+                                     "and what the scores of channels that turn are multiplied by.";
+static const char *const legend[] = {"pairs: how the method treats them at the new length.",
+                                     "turns lost: over the trained length, of all pairs and of one.",
+                                     "unseen: pairs that meet angles they never met in training.",
+                                     "slowest: tokens that the slowest pair takes for a turn.", changes_legend};
 
 static const char need_legend[] =
     "config: what the model's own would say of the scaling.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
@@ -152,7 +153,7 @@ static int print_effects(const explain_terminal *page, const extend_method *meth
     gyre_report_cell *cells = calloc((size_t)count, COLUMN_COUNT * sizeof *cells);
     texts *t = calloc((size_t)count, sizeof *t);
     int status = cells && t ? 0 : cli_fail("table: out of memory (extend)");
-    for (int64_t i = 0; i < count && !status; i++)
+    for (int64_t i = 0; cells && t && i < count; i++)
         fill_row(&methods[i], &rows[i], &t[i], &cells[i * COLUMN_COUNT]);
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;
     table.columns = columns;

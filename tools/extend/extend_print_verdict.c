@@ -41,7 +41,7 @@ static int print_cost(const explain_terminal *page, const extend_method *methods
     gyre_report_cell *cells = calloc((size_t)cost->methods, COST_COLUMNS * sizeof *cells);
     cost_text *texts = calloc((size_t)cost->methods, COST_COLUMNS * sizeof *texts);
     int status = cells && texts ? 0 : cli_fail("table: out of memory (extend)");
-    for (int64_t i = 0; i < cost->methods && !status; i++) {
+    for (int64_t i = 0; cells && texts && i < cost->methods; i++) {
         const extend_loss *loss = &cost->losses[i];
         cells[i * COST_COLUMNS] = gyre_report_cell_text(methods[i].label);
         for (int range = 0; range < EXTEND_RANGES; range++) {
