@@ -346,7 +346,7 @@ static void measured_verdict(void **state) {
         fprintf(text, "/* line %d of a header */\nextern int function_%d(const char *name, size_t size);\n", i * 7 % 1000,
                 i);
     fclose(text);
-    json_t *v = verdict_of("extend rope --to 1k --text @code --methods linear,yarn --windows 4 --json");
+    json_t *v = verdict_of("extend rope --to 1k --text @code --methods linear,yarn --windows 3 --json");
     const json_t *cost = json_object_get(v, "cost");
     assert_string_equal(test_string(v, "basis"), "measured");
     assert_string_equal(test_string(v, "method"), "yarn");
@@ -355,11 +355,11 @@ static void measured_verdict(void **state) {
     assert_true(nats_of(row_of(cost, "yarn"), "far") < nats_of(row_of(cost, "none"), "far"));
     assert_true(nats_of(row_of(cost, "yarn"), "far") < nats_of(row_of(cost, "linear"), "far"));
     json_decref(v);
-    const outcome *o = run("extend rope --to 1k --text @code --methods linear,yarn --windows 4 --near 128");
+    const outcome *o = run("extend rope --to 512 --text @code --methods yarn --windows 3 --near 128");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "128 tokens"));
     assert_non_null(strstr(o->out, "nats over none"));
-    assert_non_null(strstr(o->out, "Recommended: yarn\nReason: at 1024 tokens"));
+    assert_non_null(strstr(o->out, "Recommended: yarn\nReason: at 512 tokens"));
     assert_null(strstr(o->out, "--text TEXT"));
 }
 
