@@ -90,9 +90,9 @@ static gyre_status check_integers(const request *call, gyre_error *err) {
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is below 0 (%s)", fields[i].name, fields[i].value,
                              call->name);
     if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER)
-        return gyre_fail(err, GYRE_EINVAL, "causal: %d is no gyre_causal (%s)", (int)args->causal, call->name);
+        return gyre_fail(err, GYRE_EINVAL, "causal: %d is not a gyre_causal (%s)", (int)args->causal, call->name);
     if (args->order != GYRE_ORDER_FAST && args->order != GYRE_ORDER_FIXED)
-        return gyre_fail(err, GYRE_EINVAL, "order: %d is no gyre_order (%s)", (int)args->order, call->name);
+        return gyre_fail(err, GYRE_EINVAL, "order: %d is not a gyre_order (%s)", (int)args->order, call->name);
     return GYRE_OK;
 }
 

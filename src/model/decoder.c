@@ -193,6 +193,12 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre
 }
 
 /* -- logits -- */
+/* A NaN's sign and payload depend on the order of operands, which the number of rows changes. */
+static void give_nans_one_value(float *logits, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        logits[i] = logits[i] != logits[i] ? NAN : logits[i];
+}
+
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits) {
     const gyre_architecture *a = &d->net->arch;
     const float scale = (float)a->logit_scale;
@@ -201,6 +207,5 @@ void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *l
     for (int64_t i = 0; scale != 1 && i < wanted * a->vocab; i++)
         logits[i] *= scale;
     if (a->logit_softcap > 0) gyre_softcap(d->kernels, logits, wanted * a->vocab, a->logit_softcap);
-    for (int64_t i = 0; i < wanted * a->vocab; i++) /* a NaN's sign and payload depend on the order of operands */
-        logits[i] = logits[i] != logits[i] ? NAN : logits[i];
+    if (d->order == GYRE_ORDER_FIXED) give_nans_one_value(logits, wanted * a->vocab);
 }

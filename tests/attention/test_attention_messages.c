@@ -139,8 +139,8 @@ static void numbers_and_types(int gradient) {
     SAYS(GYRE_EINVAL, "q_pos.context_length: -3 is below 0", a->q_pos.context_length = -3);
     SAYS(GYRE_EINVAL, "sinks: -2 is below 0", a->sinks = -2);
     SAYS(GYRE_EINVAL, "sequences: -1 is below 0", a->sequences = -1);
-    SAYS(GYRE_EINVAL, "causal: 7 is no gyre_causal", a->causal = (gyre_causal)7);
-    SAYS(GYRE_EINVAL, "order: 2 is no gyre_order", a->order = (gyre_order)2);
+    SAYS(GYRE_EINVAL, "causal: 7 is not a gyre_causal", a->causal = (gyre_causal)7);
+    SAYS(GYRE_EINVAL, "order: 2 is not a gyre_order", a->order = (gyre_order)2);
     SAYS(GYRE_EINVAL, "scale: inf", a->scale = INFINITY);
     SAYS(GYRE_EINVAL, "softcap: -1 is neither 0 nor in", a->softcap = -1);
     SAYS(GYRE_EINVAL, "dropout: 1 is not in [0, 1)", a->dropout = 1);

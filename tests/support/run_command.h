@@ -119,6 +119,20 @@ static inline void finish(pid_t child, outcome *o) {
     read_whole(in_folder(".err"), o->err, sizeof o->err);
 }
 
+/* out = 1 once the file holds the text, 0 if the child ends before. */
+static inline int wait_for_text(const char *name, const char *text, pid_t child) {
+    static char found[1 << 16];
+    siginfo_t ended = {0};
+    do {
+        FILE *file = fopen(in_folder(name), "r");
+        found[file ? fread(found, 1, sizeof found - 1, file) : 0] = 0;
+        if (file) fclose(file);
+        if (strstr(found, text)) return 1;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
+    return 0;
+}
+
 static inline outcome *run(const char *line) {
     static outcome o;
     finish(start(line, in_folder(".out")), &o);

@@ -548,20 +548,6 @@ static void test_bundled_models(void **state) {
     assert_fails("explain models/nothing-of-that-name", 1, "models/nothing-of-that-name");
 }
 
-/* out = 1 once the file holds the text, 0 if the child ends before. */
-static int wait_for_text(const char *name, const char *text, pid_t child) {
-    static char found[1 << 16];
-    siginfo_t ended = {0};
-    do {
-        FILE *file = fopen(in_folder(name), "r");
-        found[file ? fread(found, 1, sizeof found - 1, file) : 0] = 0;
-        if (file) fclose(file);
-        if (strstr(found, text)) return 1;
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
-    return 0;
-}
-
 /* Once something is measured, Ctrl-C keeps it: the table is written, and the exit status is a shell's for Ctrl-C. */
 static void test_interrupt_keeps_results(void **state) {
     (void)state;

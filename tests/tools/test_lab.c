@@ -100,19 +100,6 @@ static void killed(void **state) {
     json_decref(whole);
 }
 
-/* Waits until the file holds the text, as long as the child may still write it.  out = 0 if it never did. */
-static int wait_for_text(const char *path, const char *text, pid_t child) {
-    static char found[1 << 16];
-    siginfo_t ended = {.si_pid = 0};
-    do {
-        found[0] = 0;
-        if (access(path, R_OK) == 0) read_whole(path, found, sizeof found);
-        if (strstr(found, text)) return 1;
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
-    return 0;
-}
-
 #define MANY "lab --text @text --preset smoke --encodings all --report @cut.html "
 
 /* A row is printed while the lab goes on, and Ctrl-C keeps it.  What says how far the work is does not mix with the rows. */
@@ -121,7 +108,7 @@ static void rows_at_once(void **state) {
     static char page[1 << 20];
     outcome o;
     const pid_t child = start(MANY "--work @lab-rows", in_folder("rows"));
-    if (!wait_for_text(in_folder("rows"), "\nnope ", child)) fail_msg("no row before the end");
+    if (!wait_for_text("rows", "\nnope ", child)) fail_msg("no row before the end");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     read_whole(in_folder("rows"), o.out, sizeof o.out);
@@ -144,7 +131,7 @@ static void json_when_stopped(void **state) {
     (void)state;
     outcome o;
     const pid_t child = start(MANY "--json --work @lab-rows-json", in_folder("rows.json"));
-    if (!wait_for_text(in_folder(".err"), " left\n", child)) fail_msg("no progress before the end");
+    if (!wait_for_text(".err", " left\n", child)) fail_msg("no progress before the end");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     assert_int_equal(o.exit, 130);

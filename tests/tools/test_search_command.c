@@ -228,6 +228,43 @@ static void interrupted_search_gives_the_same_result(void **state) {
     }
 }
 
+/* Ctrl-C ends the search after the measurement that it is in; the same command then gives the result of one that was never
+ * stopped. */
+static void ctrl_c_keeps_the_journal(void **state) {
+    (void)state;
+#define LONG_SEARCH "search @rope --text @text --to 1k --stride 512 --windows 2 --held-out 2 --budget 30 --threads 1 --json"
+    outcome o;
+    pid_t child = start(LONG_SEARCH " --journal @stopped -o @stopped.txt --write @stopped.json --force", in_folder(".out"));
+    if (!wait_for_text("stopped", "\"nats\":", child)) fail_msg("nothing measured");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    if (o.exit != 130) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_non_null(strstr(o.err, "gyre: stopped: the same command goes on from here ("));
+    assert_int_equal(access(in_folder("stopped.txt"), F_OK), -1);
+    assert_int_equal(access(in_folder("stopped.json"), F_OK), -1);
+    const int lines = lines_of("stopped");
+    json_t *rest = run_json(LONG_SEARCH " --journal @stopped"), *whole = run_json(LONG_SEARCH " --journal @never-stopped");
+    assert_true(json_equal(json_object_get(rest, "results"), json_object_get(whole, "results")));
+    assert_true(json_equal(json_object_get(rest, "found"), json_object_get(whole, "found")));
+    assert_true(lines > 1 && lines < lines_of("stopped"));
+    assert_int_equal(lines_of("stopped"), lines_of("never-stopped"));
+    json_decref(rest);
+    json_decref(whole);
+}
+
+/* Without a journal there is nothing to go on from, and the message says so. */
+static void ctrl_c_without_a_journal(void **state) {
+    (void)state;
+    outcome o;
+    const pid_t child = start(LONG_SEARCH, in_folder(".out"));
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    finish(child, &o);
+    if (o.signal == SIGTERM) return; /* before the search began */
+    if (o.exit != 143) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_non_null(strstr(o.err, "gyre: stopped: nothing is kept without --journal (search)"));
+}
+
 /* A larger budget continues where a smaller one ended. */
 static void larger_budget_continues(void **state) {
     (void)state;
@@ -297,6 +334,8 @@ int main(void) {
                                        cmocka_unit_test(losing_factors_are_not_written),
                                        cmocka_unit_test(text_output),
                                        cmocka_unit_test(interrupted_search_gives_the_same_result),
+                                       cmocka_unit_test(ctrl_c_keeps_the_journal),
+                                       cmocka_unit_test(ctrl_c_without_a_journal),
                                        cmocka_unit_test(larger_budget_continues),
                                        cmocka_unit_test(threads_and_seeds),
                                        cmocka_unit_test(journal_of_another_search_is_refused),

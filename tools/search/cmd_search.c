@@ -92,6 +92,7 @@ static gyre_status search(search_work *w, gyre_error *err) {
     json_t *search_identity = identity(w);
     gyre_status status = search_identity ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     if (!status) status = search_journal_open(&w->journal, o->run.journal, search_identity, err);
+    cli_defer_signals(); /* from here on, a stopped search leaves a journal */
     cli_progress_begin(&w->progress, "seeds", "tokens",
                        (w->problem.budget + SEARCH_ROWS * w->windows.held_out_count) * o->stretch.to);
     if (!status) status = search_run(&w->problem, &w->found, err);

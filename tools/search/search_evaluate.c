@@ -36,12 +36,21 @@ static gyre_status evaluate(search_work *w, const search_rescale *rescale, const
     return status;
 }
 
-/* The same with the journal: windows r->from .. of starts[]. */
+/* What is measured is in the journal, and the same steps find it there. */
+static gyre_status fail_stopped(const search_work *w, gyre_error *err) {
+    const char *journal = w->options->run.journal;
+    return gyre_fail(err, GYRE_EIO, "stopped: %s (%s)",
+                     journal ? "the same command goes on from here" : "nothing is kept without --journal",
+                     journal ? journal : "search");
+}
+
+/* The same with the journal: windows r->from .. of starts[].  Ctrl-C ends the search here, before a measurement. */
 static gyre_status evaluate_windows(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
                                     gyre_error *err) {
     w->planned += r->count * w->options->stretch.to;
     gyre_status status = GYRE_OK;
     if (!search_journal_find(w->journal, r, nats)) {
+        if (cli_interrupted()) return fail_stopped(w, err);
         status = evaluate(w, r->rescale, starts + r->from, r->count, nats, err);
         if (!status) status = search_journal_add(w->journal, r, nats, err);
     }

@@ -176,7 +176,7 @@ static void prefetch_keys(const decode_state *d, int64_t first) {
 }
 
 /* Q8: multiplies the scores of n keys of the tile pair from `done` on by the scales of the keys. */
-static void scale_scores(const decode_state *d, int64_t done, int64_t n) {
+static void scale_piece_scores(const decode_state *d, int64_t done, int64_t n) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, end = done + n;
     gyre_key_run run;
     for (; d->plan->key_scales_apart && done < end; done += run.count) {
@@ -212,7 +212,7 @@ static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int6
             plan->kernels->transpose_f32(&transpose);
         }
         plan->kernels->matmul_f32(&product);
-        scale_scores(d, done, n);
+        scale_piece_scores(d, done, n);
     }
 }
 
