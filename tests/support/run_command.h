@@ -81,7 +81,7 @@ static inline void read_whole(const char *path, char *out, size_t room) {
     fclose(file);
 }
 
-/* Splits arguments at spaces. "@name" is replaced by a path in the folder. */
+/* Splits arguments at spaces. "@name" is replaced by a path in the folder, "@@" by "@". */
 static inline pid_t start(const char *line, const char *out) {
     static char texts[ARGUMENTS][256];
     char *arguments[ARGUMENTS + 1], copy[1024], *rest = copy;
@@ -91,7 +91,9 @@ static inline pid_t start(const char *line, const char *out) {
     for (char *word; (word = strtok_r(rest, " ", &rest)); count++) {
         assert_true(count < ARGUMENTS);
         const char *marked = strchr(word, '@');
-        if (marked)
+        if (marked && marked[1] == '@')
+            snprintf(texts[count], sizeof texts[count], "%.*s%s", (int)(marked - word), word, marked + 1);
+        else if (marked)
             snprintf(texts[count], sizeof texts[count], "%.*s%s", (int)(marked - word), word, in_folder(marked + 1));
         else
             snprintf(texts[count], sizeof texts[count], "%s", word);

@@ -44,8 +44,8 @@ static void tables(void **state) {
     (void)state;
     json_t *root = lab_json("--work @lab --threads 2");
     check_rows(json_object_get(root, "encodings"), 5);
-    check_rows(json_object_get(root, "methods"), 13);
-    check_rows(json_object_get(root, "fine_tuned"), 13);
+    check_rows(json_object_get(root, "methods"), 14);
+    check_rows(json_object_get(root, "fine_tuned"), 14);
     const json_t *learned = json_array_get(json_object_get(root, "encodings"), 1);
     assert_string_equal(json_string_value(json_object_get(learned, "name")), "learned");
     const json_t *beyond = json_array_get(json_object_get(learned, "cells"), 1);
@@ -68,7 +68,7 @@ static void tables(void **state) {
 
 static void report_file(void **state) {
     (void)state;
-    static char page[1 << 20];
+    static char page[1 << 23];
     json_decref(lab_json("--work @lab"));
     read_whole(in_folder("report.html"), page, sizeof page);
     static const char *const holds[] = {
@@ -81,6 +81,59 @@ static void report_file(void **state) {
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "fine-tuned"));
     assert_non_null(strstr(o->out, "report: "));
+}
+
+/* One rule colours the perplexities of all rows: the caption says it, and every cell follows it. */
+static void heat(void **state) {
+    (void)state;
+    static char page[1 << 23];
+    json_decref(lab_json("--work @lab"));
+    read_whole(in_folder("report.html"), page, sizeof page);
+    const char *table = strstr(page, "The RoPE model under every method, as it is");
+    assert_non_null(table);
+    assert_non_null(
+        strstr(table, "<small>Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."));
+    char *end = strstr(table, "</table>");
+    assert_non_null(end);
+    *end = 0;
+    double lowest = INFINITY;
+    int colored = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (const char *row = strstr(table, "<tr><th scope=\"row\""); row; row = strstr(row + 1, "<tr><th scope=\"row\"")) {
+            const char *cell = row;
+            for (int c = 0; c < 5; c++) { /* perplexity and passkeys at each context */
+                double value, strength = 0;
+                cell = strstr(cell + 1, "<td");
+                const char *text = strchr(cell, '>') + 1, *style = strstr(cell, "--heat:");
+                assert_int_equal(sscanf(text, "%lf", &value), 1);
+                if (style && style < text) assert_int_equal(sscanf(style, "--heat:%lf", &strength), 1);
+                if (pass == 0) lowest = fmin(lowest, value);
+                if (pass == 1) test_close(strength, fmin(1, fmax(0, log2(value / lowest) / 4)), 2e-3, "heat");
+                colored += strength > 0;
+                cell = strstr(cell + 1, "<td");
+            }
+        }
+    assert_true(colored > 20);
+}
+
+/* A method that is added has a row in the first part of the table only. */
+static void added_methods(void **state) {
+    (void)state;
+    json_t *root = lab_json("--work @lab --add-method base:500000 --add-method rerope");
+    check_rows(json_object_get(root, "methods"), 16);
+    check_rows(json_object_get(root, "fine_tuned"), 14);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(root, "methods"), 14), "name")),
+                        "base:500000");
+    assert_true(perplexity_at(root, "methods", 14, 0) != perplexity_at(root, "methods", 0, 0));
+    assert_true(perplexity_at(root, "methods", 15, 0) == perplexity_at(root, "methods", 0, 0));
+    assert_true(perplexity_at(root, "methods", 9, 0) ==
+                perplexity_at(root, "methods", 0, 0)); /* ntk-past:16 there is none */
+    assert_true(perplexity_at(root, "methods", 9, 4) == perplexity_at(root, "methods", 6, 4)); /* and past it ntk:16 */
+    json_decref(root);
+    assert_fails("lab --add-method yran", 2, "--add-method: method \"yran\": no such method; did you mean yarn?");
+    assert_fails("lab --task copy --add-method yarn", 2, "--add-method: ");
+    assert_fails("lab --add-method ntk --add-method ntk --add-method ntk --add-method ntk --add-method ntk", 2,
+                 "--add-method: ");
 }
 
 /* Killed several times and resumed: the final tables are the same. */
@@ -105,7 +158,7 @@ static void killed(void **state) {
 /* A row is printed while the lab goes on, and Ctrl-C keeps it.  What says how far the work is does not mix with the rows. */
 static void rows_at_once(void **state) {
     (void)state;
-    static char page[1 << 20];
+    static char page[1 << 23];
     outcome o;
     const pid_t child = start(MANY "--work @lab-rows", in_folder("rows"));
     if (!wait_for_text("rows", "\nnope ", child)) fail_msg("no row before the end");
@@ -187,9 +240,14 @@ static void wrong_work(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),           cmocka_unit_test(report_file),       cmocka_unit_test(killed),
-        cmocka_unit_test(rows_at_once),     cmocka_unit_test(json_when_stopped), cmocka_unit_test(wrong_work),
-        cmocka_unit_test(rows_of_questions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables),
+                                       cmocka_unit_test(report_file),
+                                       cmocka_unit_test(heat),
+                                       cmocka_unit_test(added_methods),
+                                       cmocka_unit_test(killed),
+                                       cmocka_unit_test(rows_at_once),
+                                       cmocka_unit_test(json_when_stopped),
+                                       cmocka_unit_test(wrong_work),
+                                       cmocka_unit_test(rows_of_questions)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

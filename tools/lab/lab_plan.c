@@ -1,26 +1,19 @@
 /* lab_plan.c: what the lab trains and measures. */
+#include "tools/cli/cli_error.h"
 #include "tools/lab/lab.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Static methods at each ratio, methods that follow the length, and transformers' dynamic.  Methods that agree at the
- * longest context share fine-tuned weights: a static method at the largest ratio, the same method following the length, and
- * dynamic with ntk. */
+ * longest context share fine-tuned weights: a static method at the largest ratio, the same method following the length,
+ * dynamic with ntk, and ntk-past with it too. */
 static const struct {
     const char *text, *tuned;
-} METHODS[LAB_METHODS] = {{"none", "none"},
-                          {"linear:16", "linear:16"},
-                          {"linear", "linear:16"},
-                          {"ntk:2", "ntk:2"},
-                          {"ntk:4", "ntk:4"},
-                          {"ntk:8", "ntk:8"},
-                          {"ntk:16", "ntk:16"},
-                          {"ntk", "ntk:16"},
-                          {"dynamic", "ntk:16"},
-                          {"by-parts:16", "by-parts:16"},
-                          {"by-parts", "by-parts:16"},
-                          {"yarn:16", "yarn:16"},
-                          {"yarn", "yarn:16"}};
+} METHODS[LAB_TUNED_METHODS] = {
+    {"none", "none"},       {"linear:16", "linear:16"}, {"linear", "linear:16"},        {"ntk:2", "ntk:2"},
+    {"ntk:4", "ntk:4"},     {"ntk:8", "ntk:8"},         {"ntk:16", "ntk:16"},           {"ntk", "ntk:16"},
+    {"dynamic", "ntk:16"},  {"ntk-past:16", "ntk:16"},  {"by-parts:16", "by-parts:16"}, {"by-parts", "by-parts:16"},
+    {"yarn:16", "yarn:16"}, {"yarn", "yarn:16"}};
 
 enum { FULL_SEEDS = 3, QUESTION_SEEDS = 2 };
 /* The rows of --preset questions.  Plain rope is not among them, so that no method is measured. */
@@ -33,11 +26,12 @@ enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
 
 static void list_methods(lab_plan *p) {
     int tuned = 0;
-    for (int i = 0; i < LAB_METHODS; i++) {
+    p->methods_count = LAB_TUNED_METHODS;
+    for (int i = 0; i < LAB_TUNED_METHODS; i++) {
         if (method_parse(METHODS[i].text, &p->methods[i], NULL)) abort(); /* the table above is wrong */
         if (strcmp(METHODS[i].text, METHODS[i].tuned) == 0) p->tuned[tuned++] = p->methods[i];
     }
-    for (int i = 0; i < LAB_METHODS; i++)
+    for (int i = 0; i < LAB_TUNED_METHODS; i++)
         for (int t = 0; t < LAB_TUNED; t++)
             if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
 }
@@ -121,6 +115,14 @@ void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
         plan->encodings[i] = encodings[i];
         if (strcmp(encodings[i].name, gyre_kind_name(GYRE_KIND_ROPE)) == 0) plan->rope = i;
     }
+}
+
+gyre_status lab_plan_add_method(lab_plan *plan, const char *text, gyre_error *err) {
+    if (plan->methods_count == LAB_METHODS)
+        return gyre_fail(err, GYRE_EINVAL, "%s: at most %d may be added", text, LAB_ADDED_METHODS);
+    const gyre_status status = method_parse(text, &plan->methods[plan->methods_count], err);
+    plan->methods_count += !status;
+    return status;
 }
 
 int lab_is_bundled(const variant *encoding) {
