@@ -106,9 +106,9 @@ static void test_wrong_contexts(void **state) {
 
 static void test_wrong_methods(void **state) {
     (void)state;
-    assert_fails(
-        "eval @rope --text @text --methods wavelets", 2,
-        "none, linear, ntk, ntk-past, base, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, dynamic-yarn, rerope");
+    assert_fails("eval @rope --text @text --methods wavelets", 2,
+                 "none, linear, ntk, ntk-past, base, ntk-mixed, llama3, dynamic, by-parts, by-parts-paper, yarn, "
+                 "dynamic-yarn, rerope");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");

@@ -16,14 +16,14 @@ typedef struct extension {
     method_betas betas;
 } extension;
 
-/* A method of methods.h, or `llama3[:factor]` with the ramp of Llama 3.1, or `longrope` with the model's own lists. */
+/* A method of methods.h, or `longrope` with the model's own lists. */
 typedef struct extend_method {
     char label[METHOD_LABEL]; /* as given */
     method method;
-    int llama3, longrope;
+    int longrope;
 } extend_method;
 
-#define EXTEND_METHOD_NAMES METHOD_NAMES ", llama3, longrope"
+#define EXTEND_METHOD_NAMES METHOD_NAMES ", longrope"
 
 /* EINVAL: err says what is wrong. */
 gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err);

@@ -291,7 +291,7 @@ int extend_print_written(const extension *e, const extend_method *r, const char 
     for (int i = 0; i < count; i++)
         fprintf(file, "  %-*s  %s -> %s\n", (int)widest, changes[i].key, changes[i].before[0] ? changes[i].before : "(none)",
                 changes[i].after[0] ? changes[i].after : "(none)");
-    if (!r->method.keeps_model_scaling && !r->llama3 && !r->longrope && r->method.scaling == GYRE_SCALING_DYNAMIC_NTK)
+    if (!r->method.keeps_model_scaling && !r->longrope && r->method.scaling == GYRE_SCALING_DYNAMIC_NTK)
         fprintf(file, "dynamic counts from max_position_embeddings, which so says the trained length, not %lld\n",
                 (long long)e->to);
     return 0;
