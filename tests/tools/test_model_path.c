@@ -101,8 +101,8 @@ static void every_command(void **state) {
         "passkey Org/Tiny-1.5 --lengths 300 --trials 2 --depths 1 --json",
         "search Org/Tiny-1.5 --text @text --to 64 --windows 2 --held-out 2 --budget 8 --json",
         "convert Org/Tiny-1.5 -o @converted --json",
-        "train --from Org/Tiny-1.5 --text @text --output @tuned --tokens 64 --batch 1 "
-        "--context 32"};
+        ("train --from Org/Tiny-1.5 --text @text --output @tuned --tokens 64 --batch 1 "
+         "--context 32")};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const outcome *o = run(lines[i]);
         if (o->exit) fail_msg("gyre %s: exit %d: %s", lines[i], o->exit, o->err);
