@@ -1,0 +1,2 @@
+from gyre._errors import *
+from gyre import _gyre
