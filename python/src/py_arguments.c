@@ -33,7 +33,8 @@ PyObject *gyre_py_raise(gyre_status status, const gyre_error *err) {
     const char *colon = strstr(err->text, ": ");
     const size_t length = colon ? (size_t)(colon - err->text) : 0;
     char field[64] = "";
-    if (length > 0 && length < sizeof field && !memchr(err->text, ' ', length)) memcpy(field, err->text, length);
+    const int is_name = !memchr(err->text, ' ', length) && !memchr(err->text, '/', length); /* not the path of a file */
+    if (length > 0 && length < sizeof field && is_name) memcpy(field, err->text, length);
     return raise_text(status, field[0] ? field : NULL, err->text[0] ? err->text : gyre_status_text(status));
 }
 

@@ -190,7 +190,7 @@ static int read_fields(config_reading *r, PyObject *dict) {
         const field *f = find_field(name);
         if (!f) {
             const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : "a name that is no text";
-            gyre_py_fail(GYRE_EINVAL, text, "%s: is no field of a config (gyre.Encoding.fields lists them)",
+            gyre_py_fail(GYRE_EINVAL, text, "%s: is no field of a config (gyre.fields() lists them)",
                          text ? text : "name");
             return -1;
         }

@@ -47,12 +47,14 @@ static PyMethodDef functions[] = {
      "it.\nThe default is GYRE_THREADS in the environment, else 0."},
     {"get_threads", gyre_py_get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that calls compute with."},
     {"after_fork", gyre_py_after_fork, METH_NOARGS, "Forgets the threads of the parent process."},
+    FAST("attention", gyre_py_attention, "attention"),
+    FAST("attention_gradient", gyre_py_attention_gradient, "its gradient"),
     FAST("read", gyre_py_read, "which positions a file describes"),
     {NULL, NULL, 0, NULL}};
 
 static int module_exec(PyObject *module) {
     if (take_shared() < 0 || gyre_py_threads_init() < 0) return -1;
-    if (gyre_py_add_memory(module) < 0 || gyre_py_add_encoding(module) < 0) return -1;
+    if (gyre_py_add_memory(module) < 0 || gyre_py_add_encoding(module) < 0 || gyre_py_add_cache(module) < 0) return -1;
     return 0;
 }
 

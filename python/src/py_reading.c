@@ -19,7 +19,10 @@ int gyre_py_profile(PyObject *object, gyre_profile *out) {
         strncat(list, i > 1 ? ", " : "", sizeof list - strlen(list) - 1);
         strncat(list, name, sizeof list - strlen(list) - 1);
     }
-    gyre_py_fail(GYRE_EINVAL, "profile", "profile: is not one of %s", list);
+    PyObject *shown = PyObject_Repr(object);
+    const char *text = shown ? PyUnicode_AsUTF8AndSize(shown, NULL) : NULL;
+    gyre_py_fail(GYRE_EINVAL, "profile", "profile: is %.60s, not one of %s", text ? text : "no such value", list);
+    Py_XDECREF(shown);
     return -1;
 }
 
