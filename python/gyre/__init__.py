@@ -36,6 +36,7 @@ from gyre._kinds import (
     xpos,
 )
 from gyre._model import Model, open
+from gyre._rerotate import rerotate
 from gyre._results import Difference, Explanation, Extensions, Measurement, Result
 
 set_threads = _gyre.set_threads
@@ -73,6 +74,7 @@ __all__ = [
     "nezha",
     "nope",
     "open",
+    "rerotate",
     "rope",
     "sandwich",
     "set_threads",

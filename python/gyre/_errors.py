@@ -15,7 +15,7 @@ _STATUS = {
     -8: "ERANGE",
 }
 # What the C interface calls an argument, and what Python calls it.
-_ARGUMENTS = {"in": "x", "q_pos": "positions", "k_pos": "key_positions", "window_after": "window"}
+_ARGUMENTS = {"in": "x", "q_pos": "positions", "k_pos": "key_positions", "window_after": "window", "before": "old", "after": "new"}
 
 
 class Error(ValueError):

@@ -107,3 +107,15 @@ def attention(q: Any, k: Any, v: Any, *, encoding: Encoding | None = None, **opt
 def attention_gradient(
     dout: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, encoding: Encoding | None = None, **options: Any
 ) -> tuple[Any, Any, Any, dict[str, Any]]: ...
+def rerotate(
+    k: A,
+    old: Encoding,
+    new: Encoding,
+    *,
+    positions: Any = None,
+    new_positions: Any = None,
+    length: int = 0,
+    new_length: int = 0,
+    layout: str | None = None,
+    out: Any = None,
+) -> A: ...

@@ -149,6 +149,56 @@ PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t 
     return finished;
 }
 
+/* -- from one encoding to another -- */
+
+/* Positions of keys under the old and the new encoding. */
+typedef struct position_pair {
+    gyre_positions before, after;
+    gyre_py_array before_array, after_array;
+} position_pair;
+
+static int open_position_pair(position_pair *p, PyObject *const *a, const gyre_py_encoding *before,
+                              const gyre_py_encoding *after, const gyre_view *keys) {
+    const gyre_py_positions_request old_wanted = {"positions", before->axes, keys->shape[0], keys->shape[1]};
+    const gyre_py_positions_request new_wanted = {"new_positions", after->axes, keys->shape[0], keys->shape[1]};
+    if (gyre_py_integer(a[5], "length", &p->before.context_length) < 0 ||
+        gyre_py_integer(a[6], "new_length", &p->after.context_length) < 0 ||
+        gyre_py_positions(a[3], &old_wanted, &p->before, &p->before_array) < 0)
+        return -1;
+    return gyre_py_positions(a[4], &new_wanted, &p->after, &p->after_array);
+}
+
+PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"k",      "old",        "new",    "positions", "new_positions",
+                                        "length", "new_length", "layout", "out",       NULL};
+    static const gyre_py_signature signature = {"rerotate", 3, 3, names};
+    const gyre_py_encoding *before, *after;
+    PyObject *a[10], *finished = NULL;
+    rotation r;
+    position_pair p = {0};
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_encoding_of(a[1], "old", &before) < 0 ||
+        gyre_py_encoding_of(a[2], "new", &after) < 0)
+        return NULL;
+    if (open_rotation(&r, a[0], a[8] ? a[8] : a[0], "k", a[7]) == 0 &&
+        open_position_pair(&p, a, before, after, &r.in_view) == 0) {
+        const gyre_cview in = gyre_py_const(&r.in_view);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(bytes_of(&r.in_view) < ONE_THREAD_BYTES / 8);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_rerotate(before->encoding, after->encoding, &p.before, &p.after, &in, &r.out_view,
+                               gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
+    }
+    gyre_py_array_close(&p.before_array);
+    gyre_py_array_close(&p.after_array);
+    close_rotation(&r);
+    return finished;
+}
+
 /* -- cos and sin -- */
 
 /* rows[token][pairs + i] or rows[token][2 i + 1] = the value of pair i, for programs that multiply every channel. */

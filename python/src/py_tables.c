@@ -12,7 +12,7 @@ static gyre_cview *view_of(gyre_tables *tables, int i) {
     return views[i];
 }
 
-/* Axes of extent 1 may be left out: [rows, heads] is [1, 1, rows, heads], and [heads, channels] is [1, heads, 1, channels]. */
+/* Axes of extent 1 may be left out: [rows, heads] is [1, 1, rows, heads], [heads, channels] is [1, heads, 1, channels]. */
 static int match_shape(const gyre_py_array *array, const int64_t shape[4], gyre_cview *out) {
     int from = 0;
     for (int i = 0; i < 4; i++) {
