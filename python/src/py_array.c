@@ -7,21 +7,24 @@
 
 void gyre_py_array_close(gyre_py_array *array) {
     switch (array->holds) {
-    case GYRE_PY_HOLDS_BUFFER: PyBuffer_Release(&array->hold.buffer); break;
+    case GYRE_PY_HOLDS_BUFFER:
+        PyBuffer_Release(&array->hold.buffer);
+        break;
     case GYRE_PY_HOLDS_MANAGED:
         if (array->hold.managed->deleter) array->hold.managed->deleter(array->hold.managed);
         break;
     case GYRE_PY_HOLDS_VERSIONED:
         if (array->hold.versioned->deleter) array->hold.versioned->deleter(array->hold.versioned);
         break;
-    case GYRE_PY_HOLDS_NOTHING: break;
+    case GYRE_PY_HOLDS_NOTHING:
+        break;
     }
     array->holds = GYRE_PY_HOLDS_NOTHING;
 }
 
 int gyre_py_array_writable(const gyre_py_array *array) {
     if (!array->readonly) return 0;
-    gyre_py_fail(GYRE_EINVAL, array->name, "%s: is read-only: pass an array that may be written, or none", array->name);
+    gyre_py_fail(GYRE_EINVAL, array->name, "%s: is read-only: pass memory that may be written, or out=", array->name);
     return -1;
 }
 

@@ -32,7 +32,9 @@ static int fail_device(const gyre_py_array *array, int64_t type, int64_t id) {
     return -1;
 }
 
-static int on_processor(int64_t type) { return type == DL_CPU || type == DL_CUDA_HOST || type == DL_ROCM_HOST; }
+static int on_processor(int64_t type) {
+    return type == DL_CPU || type == DL_CUDA_HOST || type == DL_ROCM_HOST;
+}
 
 int gyre_py_array_from_dl(gyre_py_array *array, const dl_tensor *tensor) {
     if (!on_processor(tensor->device.type)) return fail_device(array, tensor->device.type, tensor->device.id);

@@ -12,8 +12,8 @@ PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t co
     gyre_py_attention_results results = {0};
     gyre_py_attention_inputs in = {0};
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 ||
-        gyre_py_encoding_of(a[3], "encoding", &in.encoding) < 0)
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 || gyre_py_encoding_of(a[3], "encoding", &in.encoding) < 0)
         return NULL;
     in.q = a[0];
     in.k = a[1];
@@ -106,8 +106,8 @@ static PyObject *finish_gradient(gradient_call *g) {
 
 PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     enum { FIRST = 7, WIDE = FIRST + OPTIONS, COUNT };
-    static const char *const names[] = {
-        "dout", "q", "k", "v", "out", "lse", "encoding", GYRE_PY_OPTION_NAMES, "float32", NULL};
+    static const char *const names[] = {"dout",    "q", "k", "v", "out", "lse", "encoding", GYRE_PY_OPTION_NAMES,
+                                        "float32", NULL};
     static const gyre_py_signature signature = {"attention_gradient", 6, 6, names};
     PyObject *a[COUNT + 1], *finished = NULL;
     gyre_py_attention_inputs in = {0};

@@ -151,8 +151,7 @@ static int read_mask(gyre_py_attention_call *c, PyObject *object) {
 static int read_sink_logits(gyre_py_attention_call *c, PyObject *object) {
     if (!object) return 0;
     gyre_py_array *array = &c->sink_logits;
-    if (gyre_py_array_open(array, object, "sink_logits") < 0 ||
-        gyre_py_array_is(array, 1 << GYRE_DTYPE_F32, "float32") < 0)
+    if (gyre_py_array_open(array, object, "sink_logits") < 0 || gyre_py_array_is(array, 1 << GYRE_DTYPE_F32, "float32") < 0)
         return -1;
     if (array->ndim != 1) {
         gyre_py_fail(GYRE_ESHAPE, "sink_logits", "sink_logits: has %d axes, not [heads]", array->ndim);
@@ -178,7 +177,8 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
         return -1;
     if (read_lists(c, o) < 0 || read_numbers(args, o) < 0 ||
         read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 || read_mask(c, o[OPTION_MASK]) < 0 ||
-        read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 || gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
+        read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 ||
+        gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
         return -1;
     args->tables = o[OPTION_TABLES] ? &c->tables.tables : NULL;
     return 0;

@@ -21,7 +21,9 @@ static void lock_cache(cache_object *self) {
     Py_END_ALLOW_THREADS
 }
 
-static const gyre_py_encoding *encoding_of(const cache_object *self) { return (const gyre_py_encoding *)self->encoding; }
+static const gyre_py_encoding *encoding_of(const cache_object *self) {
+    return (const gyre_py_encoding *)self->encoding;
+}
 
 /* -- creation -- */
 
@@ -68,8 +70,8 @@ static int read_config(PyObject **a, gyre_cache_config *config) {
 }
 
 static PyObject *cache_create(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"encoding",  "heads",     "head_dim",  "max_tokens",  "keys",   "key_dtype", "value_dtype",
-                                        "value_dim", "sequences", "page_tokens", "length", NULL};
+    static const char *const names[] = {"encoding",    "heads",     "head_dim",  "max_tokens",  "keys",   "key_dtype",
+                                        "value_dtype", "value_dim", "sequences", "page_tokens", "length", NULL};
     static const gyre_py_signature signature = {"Cache", 1, 0, names};
     PyObject *a[12];
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
@@ -90,7 +92,8 @@ static PyObject *cache_load(PyObject *type, PyObject *args) {
     gyre_cache *cache = NULL;
     gyre_error err = {0};
     const gyre_status status = gyre_cache_load(&cache, path, encoding ? encoding->encoding : NULL, NULL, &err);
-    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, encoding ? object : NULL) : gyre_py_raise(status, &err);
+    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, encoding ? object : NULL)
+                             : gyre_py_raise(status, &err);
 }
 
 static void cache_dealloc(PyObject *object) {
@@ -298,7 +301,8 @@ static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
     long long length;
     const gyre_py_encoding *encoding;
     gyre_error err = {0};
-    if (!PyArg_ParseTuple(args, "OL", &wanted, &length) || gyre_py_encoding_of(wanted, "encoding", &encoding) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "OL", &wanted, &length) || gyre_py_encoding_of(wanted, "encoding", &encoding) < 0)
+        return NULL;
     gyre_py_threads threads = gyre_py_threads_begin(0);
     gyre_status status;
     PyObject *old = NULL;
@@ -349,8 +353,7 @@ static PyObject *cache_tokens(PyObject *object, PyObject *argument) {
     lock_cache(self);
     const int64_t tokens = gyre_cache_tokens(self->cache, sequence);
     PyThread_release_lock(self->lock);
-    if (tokens < 0)
-        return gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: there is no sequence %lld", (long long)sequence);
+    if (tokens < 0) return gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: there is no sequence %lld", (long long)sequence);
     return PyLong_FromLongLong(tokens);
 }
 
@@ -379,8 +382,8 @@ static PyObject *cache_save(PyObject *object, PyObject *path) {
     return done(status, &err);
 }
 
-#define FAST(name, function, flags, doc) \
-    {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS | (flags), doc}
+#define FAST(name, function, flags, doc)                                                                                    \
+    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS | (flags), doc }
 static PyMethodDef methods[] = {
     FAST("_create", cache_create, METH_CLASS, "an empty cache"),
     {"_load", cache_load, METH_VARARGS | METH_CLASS, "a cache from a file"},

@@ -14,12 +14,12 @@ typedef enum field_type {
     FIELD_AXES     /* int64_t[4] */
 } field_type;
 
-static const char *const kinds[] = {"nope",  "learned", "sinusoidal", "rope",           "alibi", "t5",      "kerple",
-                                    "shaw",  "nezha",   "bert",       "deberta",        "transformer-xl", "fire",    "sandwich"};
+static const char *const kinds[] = {"nope", "learned", "sinusoidal", "rope",    "alibi",          "t5",   "kerple",
+                                    "shaw", "nezha",   "bert",       "deberta", "transformer-xl", "fire", "sandwich"};
 static const char *const sinusoids[] = {"interleaved", "sin-cos", "sin-cos-t2t", "cos-sin", "cos-sin-t2t"};
 static const char *const layouts[] = {"half", "interleaved", "interleaved-to-half"};
-static const char *const scalings[] = {"none",   "linear",   "ntk",          "dynamic",   "by-parts", "by-parts-paper", "yarn",
-                                       "llama3", "longrope", "proportional", "ntk-mixed", "dynamic-yarn"};
+static const char *const scalings[] = {"none", "linear", "ntk",      "dynamic",      "by-parts",  "by-parts-paper",
+                                       "yarn", "llama3", "longrope", "proportional", "ntk-mixed", "dynamic-yarn"};
 static const char *const axes_layouts[] = {"chunked", "interleaved", "axial"};
 static const char *const fars[] = {"as-near", "clamped", "leaky", "grouped"};
 static const char *const angles[] = {"exact", "torch"};
@@ -160,19 +160,24 @@ static int read_field(config_reading *r, const field *f, PyObject *value) {
     int64_t whole = 0;
     int choice = 0;
     switch (f->type) {
-    case FIELD_WHOLE: return gyre_py_integer(value, f->name, (int64_t *)(void *)place);
-    case FIELD_INT: return gyre_py_truth(value, f->name, (int *)(void *)place);
+    case FIELD_WHOLE:
+        return gyre_py_integer(value, f->name, (int64_t *)(void *)place);
+    case FIELD_INT:
+        return gyre_py_truth(value, f->name, (int *)(void *)place);
     case FIELD_TERMS:
         if (gyre_py_integer(value, f->name, &whole) < 0) return -1;
         *(unsigned *)(void *)place = (unsigned)whole;
         return 0;
-    case FIELD_NUMBER: return gyre_py_number(value, f->name, (double *)(void *)place);
+    case FIELD_NUMBER:
+        return gyre_py_number(value, f->name, (double *)(void *)place);
     case FIELD_WORD:
         if (gyre_py_word(value, f->name, f->words, f->words_count, &choice) < 0) return -1;
         memcpy(place, &choice, sizeof choice);
         return 0;
-    case FIELD_NUMBERS: return read_numbers(r, f, value, place);
-    case FIELD_AXES: return read_axes(f, value, (int64_t *)(void *)place);
+    case FIELD_NUMBERS:
+        return read_numbers(r, f, value, place);
+    case FIELD_AXES:
+        return read_axes(f, value, (int64_t *)(void *)place);
     }
     return -1;
 }
@@ -190,8 +195,7 @@ static int read_fields(config_reading *r, PyObject *dict) {
         const field *f = find_field(name);
         if (!f) {
             const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : "a name that is no text";
-            gyre_py_fail(GYRE_EINVAL, text, "%s: is no field of a config (gyre.fields() lists them)",
-                         text ? text : "name");
+            gyre_py_fail(GYRE_EINVAL, text, "%s: is no field of a config (gyre.fields() lists them)", text ? text : "name");
             return -1;
         }
         if (value != Py_None && read_field(r, f, value) < 0) return -1;
@@ -260,7 +264,8 @@ static PyObject *field_value(const gyre_config *config, const field *f, int *is_
         return Py_BuildValue("(LLLL)", (long long)whole[0], (long long)whole[1], (long long)whole[2], (long long)whole[3]);
     case FIELD_INT:
     case FIELD_TERMS:
-    case FIELD_WORD: memcpy(&choice, place, sizeof choice);
+    case FIELD_WORD:
+        memcpy(&choice, place, sizeof choice);
     }
     *is_zero = choice == 0 && f->offset != offsetof(gyre_config, kind);
     if (f->type == FIELD_INT) return PyBool_FromLong(choice);

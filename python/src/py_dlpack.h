@@ -4,7 +4,7 @@
 #define GYRE_PY_DLPACK_H
 #include <stdint.h>
 
-enum { DL_CPU = 1, DL_CUDA_HOST = 3, DL_ROCM_HOST = 11 };                  /* devices whose memory the processor reads */
+enum { DL_CPU = 1, DL_CUDA_HOST = 3, DL_ROCM_HOST = 11 };                   /* devices whose memory the processor reads */
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 }; /* element kinds */
 enum { DL_READ_ONLY = 1 };                                                  /* a flag of dl_managed_versioned */
 

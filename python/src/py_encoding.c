@@ -47,7 +47,9 @@ int gyre_py_encoding_of(PyObject *object, const char *name, const gyre_py_encodi
     return 0;
 }
 
-static const gyre_encoding *of(PyObject *self) { return ((gyre_py_encoding *)self)->encoding; }
+static const gyre_encoding *of(PyObject *self) {
+    return ((gyre_py_encoding *)self)->encoding;
+}
 
 /* -- what it is -- */
 
@@ -132,8 +134,8 @@ static PyObject *encoding_row(PyObject *self, PyObject *args) {
     return PyLong_FromLongLong(row);
 }
 
-#define FAST(name, function, doc) \
-    {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc}
+#define FAST(name, function, doc)                                                                                           \
+    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
 static PyMethodDef methods[] = {
     FAST("rotate", gyre_py_rotate,
          "rotate(x, positions=None, *, layout='bhsd', role='query', direction='forward', length=0, out=None)\n--\n\n"
@@ -182,8 +184,8 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)encoding_new},
                               {Py_tp_methods, methods},
                               {Py_tp_doc, "A position encoding, from the fields of a gyre_config.  Never changes."},
                               {0, NULL}};
-static PyType_Spec spec = {"gyre._gyre.Encoding", sizeof(gyre_py_encoding), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+static PyType_Spec spec = {"gyre._gyre.Encoding", sizeof(gyre_py_encoding), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           slots};
 
 int gyre_py_add_encoding(PyObject *module) {
     encoding_type = PyType_FromSpec(&spec);

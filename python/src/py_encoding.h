@@ -36,8 +36,7 @@ PyObject *gyre_py_table_gradients_finish(gyre_py_table_gradients *gradients);
 void gyre_py_table_gradients_drop(gyre_py_table_gradients *gradients);
 
 /* Methods of Encoding, by file. */
-#define GYRE_PY_METHOD(name) \
-    PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+#define GYRE_PY_METHOD(name) PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 GYRE_PY_METHOD(gyre_py_rotate);
 GYRE_PY_METHOD(gyre_py_rotate_pair);
 GYRE_PY_METHOD(gyre_py_rerotate);

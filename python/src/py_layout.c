@@ -47,7 +47,9 @@ int gyre_py_array_view(const gyre_py_array *array, const gyre_py_layout *layout,
     return 0;
 }
 
-gyre_cview gyre_py_const(const gyre_view *view) { return gyre_const(*view); }
+gyre_cview gyre_py_const(const gyre_view *view) {
+    return gyre_const(*view);
+}
 
 /* -- positions -- */
 

@@ -60,7 +60,8 @@ typedef struct export {
     dl_managed_versioned versioned;
     shared_memory *memory;
     int64_t shape[GYRE_PY_MAX_DIMS];
-} export;
+}
+export;
 
 static void delete_old(dl_managed *self) {
     export *e = self->context;
@@ -92,11 +93,8 @@ static export *make_export(buffer_object *b) {
     e->memory = b->memory;
     for (int i = 0; i < b->ndim; i++)
         e->shape[i] = b->shape[i];
-    const dl_tensor tensor = {.data = b->memory->data,
-                              .device = {DL_CPU, 0},
-                              .ndim = b->ndim,
-                              .dtype = dl_types[b->dtype],
-                              .shape = e->shape};
+    const dl_tensor tensor = {
+        .data = b->memory->data, .device = {DL_CPU, 0}, .ndim = b->ndim, .dtype = dl_types[b->dtype], .shape = e->shape};
     e->old = (dl_managed){tensor, e, delete_old};
     e->versioned = (dl_managed_versioned){{1, 0}, e, delete_versioned, 0, tensor};
     return e;

@@ -38,8 +38,8 @@ static PyObject *version(PyObject *module, PyObject *unused) {
     return PyUnicode_FromString(gyre_version());
 }
 
-#define FAST(name, function, doc) \
-    {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc}
+#define FAST(name, function, doc)                                                                                           \
+    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
 static PyMethodDef functions[] = {
     {"version", version, METH_NOARGS, "The version of the library."},
     {"set_threads", gyre_py_set_threads, METH_O,
@@ -71,4 +71,6 @@ static PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT,
                                  .m_slots = slots};
 
 PyMODINIT_FUNC PyInit__gyre(void);
-PyMODINIT_FUNC PyInit__gyre(void) { return PyModuleDef_Init(&definition); }
+PyMODINIT_FUNC PyInit__gyre(void) {
+    return PyModuleDef_Init(&definition);
+}

@@ -9,15 +9,15 @@
 /* Objects of other modules that calls need again and again.  Set when the module is imported, except for those of
  * frameworks, which are set when the first array of theirs is met. */
 typedef struct gyre_py_shared {
-    PyObject *make_error;     /* gyre._errors.make(status, text, field) */
-    PyObject *ndarray;        /* numpy.ndarray */
-    PyObject *empty_like;     /* numpy.empty_like */
-    PyObject *asarray;        /* numpy.asarray */
-    PyObject *import_torch;   /* names of attributes and modules, interned */
+    PyObject *make_error;   /* gyre._errors.make(status, text, field) */
+    PyObject *ndarray;      /* numpy.ndarray */
+    PyObject *empty_like;   /* numpy.empty_like */
+    PyObject *asarray;      /* numpy.asarray */
+    PyObject *import_torch; /* names of attributes and modules, interned */
     PyObject *requires_grad, *dlpack, *dlpack_device, *exchange, *from_dlpack;
-    PyObject *buffer_type;    /* the type of py_memory.c */
-    PyObject *max_version;    /* {"max_version": (1, 0)} */
-    PyObject *no_arguments;   /* () */
+    PyObject *buffer_type;  /* the type of py_memory.c */
+    PyObject *max_version;  /* {"max_version": (1, 0)} */
+    PyObject *no_arguments; /* () */
 } gyre_py_shared;
 extern gyre_py_shared gyre_py;
 

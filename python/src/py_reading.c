@@ -62,9 +62,9 @@ static PyObject *reading_dict(const gyre_reading *r) {
         append(&warnings, Py_BuildValue("{szszsL}", "text", w->text, "key", w->key, "line", (long long)w->line));
     }
     if (groups && warnings)
-        return Py_BuildValue("{szszszszsLsNsN}", "path", r->path, "format", r->format, "model_type", r->model_type, "profile",
-                             gyre_profile_name(r->profile), "length", (long long)r->context_length, "groups", groups,
-                             "warnings", warnings);
+        return Py_BuildValue("{szszszszsLsNsN}", "path", r->path, "format", r->format, "model_type", r->model_type,
+                             "profile", gyre_profile_name(r->profile), "length", (long long)r->context_length, "groups",
+                             groups, "warnings", warnings);
     Py_XDECREF(groups);
     Py_XDECREF(warnings);
     return NULL;

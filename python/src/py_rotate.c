@@ -18,7 +18,9 @@ static void close_rotation(rotation *r) {
     gyre_py_array_close(&r->in);
 }
 
-static const char *standard_layout(int ndim) { return ndim == 3 ? "thd" : "bhsd"; }
+static const char *standard_layout(int ndim) {
+    return ndim == 3 ? "thd" : "bhsd";
+}
 
 /* Opens x and the memory of the result. */
 static int open_rotation(rotation *r, PyObject *x, PyObject *out, const char *name, PyObject *layout_text) {
@@ -29,7 +31,7 @@ static int open_rotation(rotation *r, PyObject *x, PyObject *out, const char *na
     if (gyre_py_array_is(&r->in, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") < 0 ||
         gyre_py_layout_read(layout_text, standard_layout(r->in.ndim), &layout) < 0 ||
         gyre_py_array_view(&r->in, &layout, &r->in_view) < 0 ||
-        (out ? gyre_py_result_given(&r->out, out, "out") : gyre_py_result_like(&r->out, &r->in)) < 0)
+        (out ? gyre_py_result_given(&r->out, out, out == x ? name : "out") : gyre_py_result_like(&r->out, &r->in)) < 0)
         return -1;
     if (out && gyre_py_array_is(&r->out.array, 1U << r->in.dtype, r->in.dtype_text) < 0) return -1;
     return gyre_py_array_view(&r->out.array, &layout, &r->out_view);
@@ -81,8 +83,7 @@ PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count
 static gyre_status rotate_both(const gyre_encoding *encoding, const gyre_positions *positions, const rotation *r,
                                const gyre_exec *exec, gyre_error *err) {
     gyre_status status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, positions, &r[0], exec, err);
-    if (status == GYRE_OK)
-        status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, positions, &r[1], exec, err);
+    if (status == GYRE_OK) status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, positions, &r[1], exec, err);
     return status;
 }
 

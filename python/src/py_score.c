@@ -78,8 +78,8 @@ static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
     gyre_py_threads threads = gyre_py_threads_begin(bytes < 1 << 20);
     Py_BEGIN_ALLOW_THREADS
     if (is_new) memset(result->array.data, 0, (size_t)(bytes / 4) * gyre_dtype_size(view.dtype));
-    status = gyre_add_bias(c->encoding->encoding, &c->tables.tables, &c->queries, &c->keys, &view, gyre_py_exec(&threads),
-                           &err);
+    status =
+        gyre_add_bias(c->encoding->encoding, &c->tables.tables, &c->queries, &c->keys, &view, gyre_py_exec(&threads), &err);
     Py_END_ALLOW_THREADS
     gyre_py_threads_end(&threads);
     return status == GYRE_OK ? gyre_py_result_finish(result) : gyre_py_raise(status, &err);

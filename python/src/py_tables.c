@@ -99,8 +99,8 @@ void gyre_py_tables_close(gyre_py_tables *t) {
 /* -- gradients -- */
 
 static gyre_view *gradient_of(gyre_table_gradients *g, int i) {
-    gyre_view *const views[GYRE_PY_TABLES + 1] = {&g->input,        &g->query,         &g->key,        &g->value, &g->bias,
-                                                  &g->content_bias, &g->position_bias, &g->sink_logits};
+    gyre_view *const views[GYRE_PY_TABLES + 1] = {&g->input, &g->query,        &g->key,           &g->value,
+                                                  &g->bias,  &g->content_bias, &g->position_bias, &g->sink_logits};
     return views[i];
 }
 

@@ -62,7 +62,9 @@ void gyre_py_threads_end(gyre_py_threads *call) {
     call->pool = NULL;
 }
 
-const gyre_exec *gyre_py_exec(const gyre_py_threads *call) { return call->pool ? &call->exec : NULL; }
+const gyre_exec *gyre_py_exec(const gyre_py_threads *call) {
+    return call->pool ? &call->exec : NULL;
+}
 
 PyObject *gyre_py_set_threads(PyObject *module, PyObject *count) {
     (void)module;

@@ -13,7 +13,9 @@ static void fill_random(double *x, uint64_t seed) {
         x[i] = (double)(int64_t)test_next(&random) * 0x1p-63;
 }
 
-static gyre_view view_of(void *data, gyre_dtype dtype) { return gyre_dense(data, dtype, BATCH, TOKENS, HEADS, DIM); }
+static gyre_view view_of(void *data, gyre_dtype dtype) {
+    return gyre_dense(data, dtype, BATCH, TOKENS, HEADS, DIM);
+}
 
 static void rotate_keys(const gyre_encoding *e, const gyre_positions *at, const double *in, double *out) {
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, DIM);
@@ -124,7 +126,9 @@ static void factors_are_applied_once(void **state) {
     gyre_encoding_free(e);
 }
 
-static void store_all(const double *in, gyre_dtype dtype, void *out) { gyre_store_row_f64(in, ALL, out, dtype, 1); }
+static void store_all(const double *in, gyre_dtype dtype, void *out) {
+    gyre_store_row_f64(in, ALL, out, dtype, 1);
+}
 
 /* Every type: the bits of the double result of the same stored keys, rounded once; channels apart copied; any strides. */
 static void any_type_is_rounded_once(void **state) {
@@ -158,7 +162,8 @@ static void any_type_is_rounded_once(void **state) {
         gyre_pool_free(pool);
         for (int64_t e = 0; e < ALL; e++) {
             const int64_t c = e % DIM, h = e / DIM % HEADS, t = e / DIM / HEADS % TOKENS, n = e / DIM / HEADS / TOKENS;
-            const int64_t place = n * strided.stride[0] + t * strided.stride[1] + h * strided.stride[2] + c * strided.stride[3];
+            const int64_t place =
+                n * strided.stride[0] + t * strided.stride[1] + h * strided.stride[2] + c * strided.stride[3];
             assert_memory_equal((char *)strided.data + place * (int64_t)size, (char *)want + (size_t)e * size, size);
         }
     }
