@@ -170,7 +170,30 @@ def diff(
     with _as_path(a, "a") as first, contextlib.ExitStack() as stack:
         second = [] if b is None else [stack.enter_context(_as_path(b, "b"))]
         options = _options(as_=profile, with_=with_profile, length=length, layer_type=layer_type)
-        return Difference(json.loads(run(["diff", first, *second, "--json", *options], accept=(0, 3, 4))))
+        told = Difference(json.loads(run(["diff", first, *second, "--json", *options], accept=(0, 3, 4))))
+        if told:
+            sides = ((first, profile, "a"), (second[0] if second else first, with_profile, "b"))
+            for path, reader, side in sides:
+                told[f"wavelength_{side}"] = _wavelengths(path, reader, length, _first_difference(told, side))
+        return told
+
+
+def _first_difference(told: Difference, side: str) -> str | None:
+    """The name of the first group of layers that differs."""
+    for group in told.get("groups", []):
+        if not group["same"]:
+            name: str | None = group["name"][side]
+            return name
+    return None
+
+
+def _wavelengths(path: str, profile: str | None, length: int | None, layer_type: str | None) -> list[float]:
+    """Positions a turn of each pair, for the figure; none where a program refuses the model or nothing rotates."""
+    try:
+        encoding = Encoding.from_config(path, profile=profile, length=length, layer_type=layer_type)
+        return [2 * math.pi / f if f else math.inf for f in encoding.frequencies(length)]
+    except Error:
+        return []
 
 
 def _diff_encodings(a: Encoding, b: Encoding, length: int | None) -> Difference:
@@ -219,16 +242,17 @@ def extend(
 
     Returns a dict; frame() has a row for each method.
     """
+    if (method is None) != (write is None):
+        raise Error("EINVAL", "write: method and write belong together", "write")
     with _as_path(source, "source") as path:
         options = _options(
             to=to,
-            methods=methods,
-            method=method,
-            write=os.fsdecode(write) if write is not None else None,
             as_=profile,
             layer_type=layer_type,
             trained=trained,
             beta_fast=beta_fast,
             beta_slow=beta_slow,
         )
-        return Extensions(json.loads(run(["extend", path, "--json", *options])))
+        if write is not None:
+            run(["extend", path, *options, *_options(method=method, write=os.fsdecode(write))])
+        return Extensions(json.loads(run(["extend", path, "--json", *options, *_options(methods=methods)])))

@@ -186,22 +186,28 @@ static int is_torch(PyObject *object) {
     return is > 0;
 }
 
-/* A tensor that records gradients would lose them without a word. */
-static int check_gradient(const gyre_py_array *array) {
-    PyObject *value = PyObject_GetAttr(array->object, gyre_py.requires_grad);
-    const int requires = value == Py_True;
-    Py_XDECREF(value);
+/* A tensor that records gradients would lose them without a word, and one with torch's negative bit means the opposite of its
+ * memory: x.conj().imag. */
+static int check_tensor(const gyre_py_array *array) {
+    PyObject *gradient = PyObject_GetAttr(array->object, gyre_py.requires_grad);
+    PyObject *negative = PyObject_CallMethodObjArgs(array->object, gyre_py.is_neg, NULL);
+    const int requires = gradient == Py_True, is_negative = negative == Py_True;
+    Py_XDECREF(gradient);
+    Py_XDECREF(negative);
     PyErr_Clear();
-    if (!requires) return 0;
-    gyre_py_fail(GYRE_EUNSUPPORTED, array->name,
-                 "%s: requires a gradient, which this call does not record: pass %s.detach(), or use gyre.torch",
-                 array->name, array->name);
-    return -1;
+    if (requires)
+        gyre_py_fail(GYRE_EUNSUPPORTED, array->name,
+                     "%s: requires a gradient, which this call does not record: pass %s.detach(), or use gyre.torch",
+                     array->name, array->name);
+    else if (is_negative)
+        gyre_py_fail(GYRE_EUNSUPPORTED, array->name, "%s: is a negated view of torch: pass %s.resolve_neg()", array->name,
+                     array->name);
+    return requires || is_negative ? -1 : 0;
 }
 
 static int open_torch(gyre_py_array *array) {
     array->family = GYRE_PY_TORCH;
-    if (check_gradient(array) < 0) return -1;
+    if (check_tensor(array) < 0) return -1;
     if ((PyObject *)Py_TYPE(array->object) != torch.type || !torch.exchange) return gyre_py_array_open_dlpack(array);
     dl_tensor tensor;
     if (torch.exchange->tensor_from_object(array->object, &tensor) == 0 && (tensor.data || tensor.device.type != DL_CPU)) {

@@ -14,7 +14,7 @@ typedef struct gyre_py_shared {
     PyObject *empty_like;   /* numpy.empty_like */
     PyObject *asarray;      /* numpy.asarray */
     PyObject *import_torch; /* names of attributes and modules, interned */
-    PyObject *requires_grad, *dlpack, *dlpack_device, *exchange, *from_dlpack;
+    PyObject *requires_grad, *is_neg, *dlpack, *dlpack_device, *exchange, *from_dlpack;
     PyObject *buffer_type;  /* the type of py_memory.c */
     PyObject *max_version;  /* {"max_version": (1, 0)} */
     PyObject *no_arguments; /* () */
