@@ -22,6 +22,11 @@ void gyre_py_array_close(gyre_py_array *array) {
     array->holds = GYRE_PY_HOLDS_NOTHING;
 }
 
+const char *gyre_py_dtype_text(const gyre_py_array *array) {
+    static const char *const names[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64"};
+    return array->dtype < 0 ? array->other_dtype : names[array->dtype];
+}
+
 int gyre_py_array_writable(const gyre_py_array *array) {
     if (!array->readonly) return 0;
     gyre_py_fail(GYRE_EINVAL, array->name, "%s: is read-only: pass memory that may be written, or out=", array->name);
@@ -30,7 +35,7 @@ int gyre_py_array_writable(const gyre_py_array *array) {
 
 int gyre_py_array_is(const gyre_py_array *array, unsigned dtypes, const char *wanted) {
     if (array->dtype >= 0 && (dtypes >> array->dtype & 1)) return 0;
-    gyre_py_fail(GYRE_EDTYPE, array->name, "%s: is of type %s, not %s", array->name, array->dtype_text, wanted);
+    gyre_py_fail(GYRE_EDTYPE, array->name, "%s: is of type %s, not %s", array->name, gyre_py_dtype_text(array), wanted);
     return -1;
 }
 
@@ -40,22 +45,19 @@ static const struct {
     char code;
     Py_ssize_t size;
     int dtype;
-    const char *text;
-} formats[] = {{'f', 4, GYRE_DTYPE_F32, "float32"}, {'e', 2, GYRE_DTYPE_F16, "float16"}, {'d', 8, GYRE_DTYPE_F64, "float64"},
-               {'i', 4, GYRE_DTYPE_I32, "int32"},   {'l', 8, GYRE_DTYPE_I64, "int64"},   {'q', 8, GYRE_DTYPE_I64, "int64"},
-               {'l', 4, GYRE_DTYPE_I32, "int32"}};
+} formats[] = {{'f', 4, GYRE_DTYPE_F32}, {'e', 2, GYRE_DTYPE_F16}, {'d', 8, GYRE_DTYPE_F64}, {'i', 4, GYRE_DTYPE_I32},
+               {'l', 8, GYRE_DTYPE_I64}, {'q', 8, GYRE_DTYPE_I64}, {'l', 4, GYRE_DTYPE_I32}};
 
 static void read_format(gyre_py_array *array, const char *format, Py_ssize_t size) {
     const int native = format[0] == '@' || format[0] == '=' || format[0] == '<';
     const char *code = format + native;
     array->dtype = GYRE_PY_NO_DTYPE;
-    snprintf(array->dtype_text, sizeof array->dtype_text, "'%.20s'", format);
     for (size_t i = 0; i < sizeof formats / sizeof *formats && code[0] && !code[1]; i++)
         if (formats[i].code == code[0] && formats[i].size == size) {
             array->dtype = formats[i].dtype;
-            snprintf(array->dtype_text, sizeof array->dtype_text, "%s", formats[i].text);
             return;
         }
+    snprintf(array->other_dtype, sizeof array->other_dtype, "'%.20s'", format);
 }
 
 static int read_buffer(gyre_py_array *array, const Py_buffer *buffer) {
@@ -129,7 +131,6 @@ static int open_buffer(gyre_py_array *array) {
         return -1;
     }
     array->dtype = GYRE_DTYPE_BF16;
-    snprintf(array->dtype_text, sizeof array->dtype_text, "bfloat16");
     for (int i = 0; i < array->ndim; i++) {
         array->shape[i] = array->hold.buffer.shape[i];
         array->stride[i] = array->hold.buffer.strides[i] / 2;
@@ -211,6 +212,7 @@ static int open_torch(gyre_py_array *array) {
     if ((PyObject *)Py_TYPE(array->object) != torch.type || !torch.exchange) return gyre_py_array_open_dlpack(array);
     dl_tensor tensor;
     if (torch.exchange->tensor_from_object(array->object, &tensor) == 0 && (tensor.data || tensor.device.type != DL_CPU)) {
+        array->exchange = torch.exchange;
         return gyre_py_array_from_dl(array, &tensor);
     }
     PyErr_Clear();

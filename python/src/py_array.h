@@ -16,9 +16,10 @@ typedef struct gyre_py_array {
     PyObject *object; /* borrowed */
     const char *name; /* of the argument */
     gyre_py_family family;
+    const dl_exchange *exchange; /* through which it was read; NULL = otherwise */
     void *data;
-    int dtype; /* a gyre_dtype, or GYRE_PY_NO_DTYPE, which dtype_text names */
-    char dtype_text[24];
+    int dtype; /* a gyre_dtype, or GYRE_PY_NO_DTYPE, which other_dtype names */
+    char other_dtype[24];
     int ndim, readonly;
     int64_t shape[GYRE_PY_MAX_DIMS], stride[GYRE_PY_MAX_DIMS]; /* elements */
     enum { GYRE_PY_HOLDS_NOTHING, GYRE_PY_HOLDS_BUFFER, GYRE_PY_HOLDS_MANAGED, GYRE_PY_HOLDS_VERSIONED } holds;
@@ -32,6 +33,8 @@ typedef struct gyre_py_array {
 /* Opens an array.  Returns 0, or -1 with a gyre.Error that names the argument, what it is and what would be right. */
 int gyre_py_array_open(gyre_py_array *array, PyObject *object, const char *name);
 void gyre_py_array_close(gyre_py_array *array); /* of an array that is not open: nothing */
+/* out = "float32", ...: the type of its elements. */
+const char *gyre_py_dtype_text(const gyre_py_array *array);
 /* -1 with an exception unless the array may be written. */
 int gyre_py_array_writable(const gyre_py_array *array);
 /* -1 with an exception unless its dtype is among those of the set, a bit for each gyre_dtype. */

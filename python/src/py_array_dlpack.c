@@ -4,18 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
+static int dtype_of(dl_type type) {
+    if (type.lanes != 1) return GYRE_PY_NO_DTYPE;
+    if (type.code == DL_FLOAT && type.bits == 32) return GYRE_DTYPE_F32;
+    if (type.code == DL_FLOAT && type.bits == 16) return GYRE_DTYPE_F16;
+    if (type.code == DL_FLOAT && type.bits == 64) return GYRE_DTYPE_F64;
+    if (type.code == DL_BFLOAT && type.bits == 16) return GYRE_DTYPE_BF16;
+    if (type.code == DL_INT && type.bits == 32) return GYRE_DTYPE_I32;
+    if (type.code == DL_INT && type.bits == 64) return GYRE_DTYPE_I64;
+    return GYRE_PY_NO_DTYPE;
+}
+
 static void read_type(gyre_py_array *array, dl_type type) {
     static const char *const codes[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+    array->dtype = dtype_of(type);
+    if (array->dtype >= 0) return;
     const char *code = type.code < sizeof codes / sizeof *codes ? codes[type.code] : "type";
-    snprintf(array->dtype_text, sizeof array->dtype_text, type.lanes == 1 ? "%s%d" : "%s%dx%d", code, type.bits, type.lanes);
-    array->dtype = GYRE_PY_NO_DTYPE;
-    if (type.lanes != 1) return;
-    if (type.code == DL_FLOAT && type.bits == 32) array->dtype = GYRE_DTYPE_F32;
-    if (type.code == DL_FLOAT && type.bits == 16) array->dtype = GYRE_DTYPE_F16;
-    if (type.code == DL_FLOAT && type.bits == 64) array->dtype = GYRE_DTYPE_F64;
-    if (type.code == DL_BFLOAT && type.bits == 16) array->dtype = GYRE_DTYPE_BF16;
-    if (type.code == DL_INT && type.bits == 32) array->dtype = GYRE_DTYPE_I32;
-    if (type.code == DL_INT && type.bits == 64) array->dtype = GYRE_DTYPE_I64;
+    snprintf(array->other_dtype, sizeof array->other_dtype, type.lanes == 1 ? "%s%d" : "%s%dx%d", code, type.bits,
+             type.lanes);
 }
 
 /* Names the device as the array itself does, else by number. */

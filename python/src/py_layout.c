@@ -28,7 +28,8 @@ int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *
         out->axis[axis] = out->ndim++;
     }
     if (out->axis[1] < 0 || out->axis[3] < 0) return fail_layout(text);
-    snprintf(out->text, sizeof out->text, "%s", text);
+    memcpy(out->text, text, (size_t)out->ndim);
+    out->text[out->ndim] = 0;
     return 0;
 }
 

@@ -33,7 +33,7 @@ static int open_rotation(rotation *r, PyObject *x, PyObject *out, const char *na
         gyre_py_array_view(&r->in, &layout, &r->in_view) < 0 ||
         (out ? gyre_py_result_given(&r->out, out, out == x ? name : "out") : gyre_py_result_like(&r->out, &r->in)) < 0)
         return -1;
-    if (out && gyre_py_array_is(&r->out.array, 1U << r->in.dtype, r->in.dtype_text) < 0) return -1;
+    if (out && gyre_py_array_is(&r->out.array, 1U << r->in.dtype, gyre_py_dtype_text(&r->in)) < 0) return -1;
     return gyre_py_array_view(&r->out.array, &layout, &r->out_view);
 }
 

@@ -181,7 +181,7 @@ PyObject *gyre_py_add(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
     if (open_input_call(&c, e, a, "x") == 0 &&
         (a[4] ? gyre_py_result_given(&result, a[4], "out") : gyre_py_result_like(&result, &c.x)) == 0 &&
-        gyre_py_array_is(&result.array, 1U << c.x.dtype, c.x.dtype_text) == 0 &&
+        gyre_py_array_is(&result.array, 1U << c.x.dtype, gyre_py_dtype_text(&c.x)) == 0 &&
         gyre_py_layout_read(a[3], c.x.ndim == 2 ? "sd" : "bsd", &layout) == 0 &&
         gyre_py_array_view(&result.array, &layout, &out) == 0) {
         const gyre_cview in = gyre_py_const(&c.view);
