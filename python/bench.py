@@ -139,7 +139,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 def memory(tokens: int) -> None:
     """Growth of the largest resident set during one call, the bias included, in a process of its own each."""
     code = MEMORY.format(tokens=tokens)
-    took = [int(subprocess.check_output([sys.executable, "-c", code, who])) for who in ("gyre", "sdpa")]
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
+    took = [int(subprocess.check_output([sys.executable, "-c", code, who], env=plain)) for who in ("gyre", "sdpa")]
     ratio = took[1] / max(took[0], 1)
     print(f"memory of attention, {tokens} tokens, ALiBi: gyre {took[0] / 1024:.1f} MiB, sdpa {took[1] / 1024:.1f} MiB, {ratio:.1f}x")
 
@@ -158,8 +159,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     options = parser.parse_args()
     turns = 7 if options.quick else 31
+    if not os.environ.get("LD_PRELOAD") and os.environ.get("MALLOC_MMAP_MAX_") != "0":
+        # Large results of both sides in memory that the process keeps, as a caching allocator would have it.  Without it,
+        # most of the time of both would be the first touch of new pages.
+        os.environ.update(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_=str(1 << 40))
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     preload = os.environ.get("LD_PRELOAD", "")
-    print(f"gyre {gyre.__version__}, torch {torch.__version__}, allocator {preload or 'of the C library'}; peer / gyre of one run")
+    print(f"gyre {gyre.__version__}, torch {torch.__version__}, allocator {preload or 'of the C library, which keeps memory'}; peer / gyre of one run")
     imports()
     memory(4096)
     latency(turns)

@@ -2,10 +2,6 @@
  *
  * numpy and torch make their own arrays.  For everything else the memory is a Buffer, which speaks DLPack and the buffer
  * protocol, and the framework's from_dlpack takes it over without a copy. */
-#if defined(__linux__)
-#define _DEFAULT_SOURCE /* madvise */
-#include <sys/mman.h>
-#endif
 #include "py_memory.h"
 
 #include <stdatomic.h>
@@ -34,20 +30,7 @@ static void release_memory(shared_memory *memory) {
     free(memory);
 }
 
-/* out = memory aligned for vectors.  Large results lie in huge pages: most of the time of a rotation into new memory would
- * be the first touch of small ones. */
-static void *allocate_result(size_t bytes) {
-    const size_t huge = (size_t)2 << 20;
-    if (bytes < 2 * huge) return aligned_alloc(64, (bytes + 127) / 64 * 64);
-    const size_t whole = (bytes + huge - 1) / huge * huge;
-    void *memory = aligned_alloc(huge, whole);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (memory) (void)madvise(memory, whole, MADV_HUGEPAGE);
-#endif
-    return memory;
-}
-
-/* out = dense memory for a shape; NULL without memory. */
+/* out = dense memory for a shape, aligned for vectors; NULL without memory. */
 static shared_memory *make_memory(gyre_dtype dtype, int ndim, const int64_t *shape) {
     int64_t bytes = (int64_t)gyre_dtype_size(dtype);
     for (int i = 0; i < ndim; i++)
@@ -55,7 +38,7 @@ static shared_memory *make_memory(gyre_dtype dtype, int ndim, const int64_t *sha
     shared_memory *memory = calloc(1, sizeof *memory);
     if (!memory) return NULL;
     atomic_init(&memory->users, 1);
-    memory->data = allocate_result((size_t)bytes);
+    memory->data = aligned_alloc(64, ((size_t)bytes + 127) / 64 * 64);
     if (memory->data) return memory;
     free(memory);
     return NULL;
