@@ -258,10 +258,10 @@ static gyre_rope_profile_reader *profile_reader(gyre_profile profile) {
 /* out = the part of the dict that applies to these layers. */
 static gyre_scope dict_for_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                                 const gyre_layer_kind *kind) {
-    const gyre_profile profile = gyre_build_profile(root->source->build);
     const gyre_scope none = {root->source, NULL, ""};
-    const int only_full =
-        (family->traits & GYRE_DUAL_BASE) || ((family->traits & GYRE_SCALING_FULL_ONLY) && profile != GYRE_PROFILE_HF_5);
+    /* ModernBERT has two bases, and scales both. */
+    const int only_full = (family->traits & (GYRE_DUAL_BASE | GYRE_SCALING_FULL_ONLY)) != 0 &&
+                          strncmp(family->model_type, "modernbert", 10) != 0;
     if (!dict->key) return none;
     if (!dict->nested) return kind->sliding && only_full ? none : dict->scope;
     const char *entry = gyre_rope_entry_of(dict, kind->type);
