@@ -30,3 +30,14 @@ def explain(path, profile, length):
 def field(group, name):
     """The value of a group's field as text, or None."""
     return next((entry["value"] for entry in group["fields"] if entry["name"] == name), None)
+
+
+JUDGE = Path(os.environ.get("GYRE_JUDGE", ROOT / "build/judges/gyre_judge"))
+
+
+def judge(*arguments, **options):
+    """Bytes that `gyre_judge ARGUMENTS` (gyre_judge.c) writes; raises Refused with its message if it fails."""
+    done = subprocess.run([JUDGE, *map(str, arguments)], capture_output=True, check=False, **options)
+    if done.returncode != 0:
+        raise Refused(done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}")
+    return done.stdout
