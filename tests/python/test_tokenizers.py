@@ -76,9 +76,9 @@ def differs_by_design(name, text):
 
 
 def what_decoders_add(name, text):
-    """Their decoders leave the space that was put before a text, or before what follows a special token; Gyre's takes it off."""
+    """Their decoders leave the space that was put before a text, or before what follows an added token; Gyre's takes it off."""
     if "prefix" in name:
-        return text if text.startswith("<|end|>") else " " + text
+        return text if text.startswith("<|end|>") else " " + text.replace("<tool>", "<tool> ")
     return None if re.search(r"<s>|</s>|<unk>", text) and name not in ("gpt2", "gemma, metaspace never") else text
 
 

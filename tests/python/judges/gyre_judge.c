@@ -3,7 +3,8 @@
  *     gyre_judge ids TOKENIZER FLAGS       text on standard input -> ids, one line of them for each text
  *     gyre_judge text TOKENIZER FLAGS      ids -> text
  *     gyre_judge notes TOKENIZER 0         what the file asks for and Gyre does otherwise
- *     gyre_judge logits MODEL CUT ID...    floats [ids, vocab]; CUT tokens are read at a time, 0 = all at once
+ *     gyre_judge logits MODEL CUT ID...    floats [ids, vocab]; CUT tokens are read at a time, 0 = all at once; positions are
+ *                                          those of a context as long as the ids
  *
  * A text is its number of bytes in a line, then the bytes.  Ids are a line of numbers.  FLAGS: of gyre_tokenize. */
 #include "gyre/gyre_model.h"
@@ -58,7 +59,7 @@ static int print_logits(const char *path, int64_t cut, const int32_t *ids, int64
     gyre_error error = {0};
     gyre_model *model;
     gyre_context *context;
-    if (gyre_model_open(&model, path, &error) != GYRE_OK) return failed(&error);
+    if (gyre_model_open_as(&model, path, GYRE_PROFILE_HF_5, count, &error) != GYRE_OK) return failed(&error);
     const int64_t vocab = gyre_model_get_config(model)->vocab;
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.max_tokens = count;
