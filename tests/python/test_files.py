@@ -1,10 +1,14 @@
 """Files that Gyre writes, read by the gguf and safetensors packages and by transformers."""
 
+import os
 import json
 import subprocess
 
 import numpy as np
 import pytest
+
+if "GYRE_JUDGES" not in os.environ:
+    pytest.skip("ci/judges runs it", allow_module_level=True)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

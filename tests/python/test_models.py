@@ -3,8 +3,12 @@
 Both compute in float32, the whole text at once and token by token with a cache of keys and values.
 """
 
+import os
 import numpy as np
 import pytest
+
+if "GYRE_JUDGES" not in os.environ:
+    pytest.skip("ci/judges runs it", allow_module_level=True)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
