@@ -20,8 +20,10 @@ demo: build
 	$(BUILD)/gyre lab
 
 test: configure
+	@scripts/test-python --prepare $(BUILD)
 	@cmake --build --preset $(PRESET)
 	@scripts/run-tests $(BUILD)
+	@scripts/test-python $(BUILD)
 
 bench: build
 	$(BUILD)/gyre bench train

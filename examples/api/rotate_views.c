@@ -23,6 +23,29 @@ static void there_and_back(const gyre_encoding *rope) {
     expect(near(rotated[2][1][4], x[2][1][0] * sin(a) + x[2][1][4] * cos(a), 1e-6));
 }
 
+static void move(const gyre_encoding *rope) {
+    static float k[TOKENS][HEADS][DIM], there[TOKENS][HEADS][DIM];
+    fill(&k[0][0][0], TOKENS * HEADS * DIM, 2);
+    memcpy(there, k, sizeof k);
+    const gyre_view keys = gyre_dense(k, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    const gyre_view wanted = gyre_dense(there, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    const gyre_cview from = gyre_const(keys);
+    const gyre_positions at = {.base = 100};
+    check(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &from, &keys, NULL, &err));
+
+    /* [gyre_rerotate] */
+    gyre_encoding *yarn = NULL; /* keys of positions 100, 101, ... under rope become those of 40, 41, ... under YaRN */
+    check(gyre_rope_create_scaled(&yarn, DIM, 10000, GYRE_SCALING_YARN, 4, 64, &err));
+    const gyre_positions old_at = {.base = 100}, new_at = {.base = 40};
+    const gyre_cview in = gyre_const(keys);
+    check(gyre_rerotate(rope, yarn, &old_at, &new_at, &in, &keys, NULL, &err));
+    /* [end] */
+    const gyre_cview raw = gyre_const(wanted);
+    check(gyre_rotate(yarn, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &new_at, &raw, &wanted, NULL, &err));
+    expect(most_apart(&k[0][0][0], &there[0][0][0], TOKENS * HEADS * DIM) < 1e-6);
+    gyre_encoding_free(yarn);
+}
+
 static void angles(const gyre_encoding *rope) {
     /* [gyre_cos_sin] */
     float cosine[TOKENS][DIM / 2], sine[TOKENS][DIM / 2]; /* one angle per pair */
@@ -51,6 +74,7 @@ int main(void) {
     gyre_encoding *rope = NULL;
     check(gyre_rope_create(&rope, DIM, 10000, GYRE_LAYOUT_HALF, &err));
     there_and_back(rope);
+    move(rope);
     angles(rope);
     reorder(rope);
     gyre_encoding_free(rope);

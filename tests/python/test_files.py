@@ -1,7 +1,7 @@
 """Files that Gyre writes, read by the gguf and safetensors packages and by transformers."""
 
-import os
 import json
+import os
 import subprocess
 
 import numpy as np

@@ -4,6 +4,7 @@ Both compute in float32, the whole text at once and token by token with a cache 
 """
 
 import os
+
 import numpy as np
 import pytest
 

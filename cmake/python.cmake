@@ -1,0 +1,23 @@
+# python.cmake: the extension gyre._gyre, and what a wheel holds beside it: the gyre command.  pyproject.toml builds it so.
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+file(GLOB python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
+add_library(gyre_python MODULE ${python_sources})
+target_include_directories(gyre_python SYSTEM PRIVATE ${Python_INCLUDE_DIRS})
+target_include_directories(gyre_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src)
+# Slots of types hold functions as void *, which ISO C leaves open and POSIX allows.
+set_source_files_properties(${python_sources} PROPERTIES COMPILE_OPTIONS -Wno-pedantic)
+target_link_libraries(gyre_python PRIVATE gyre_flags gyre_model)
+set_target_properties(gyre_python PROPERTIES
+    LINKER_LANGUAGE C PREFIX "" OUTPUT_NAME _gyre C_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/gyre) # scripts/test-python puts the modules beside it
+# One extension serves CPython 3.11 and later.  A free-threaded CPython has no stable ABI and gets one of its own.
+execute_process(COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
+    OUTPUT_VARIABLE python_free_threaded OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(python_free_threaded STREQUAL "1")
+    set_target_properties(gyre_python PROPERTIES SUFFIX ".${Python_SOABI}.so")
+else()
+    target_compile_definitions(gyre_python PRIVATE Py_LIMITED_API=0x030B0000)
+    set_target_properties(gyre_python PROPERTIES SUFFIX ".abi3.so")
+endif()
+install(TARGETS gyre_python LIBRARY DESTINATION gyre COMPONENT python EXCLUDE_FROM_ALL)
+install(TARGETS gyre_command RUNTIME DESTINATION gyre/bin COMPONENT python EXCLUDE_FROM_ALL)

@@ -1,0 +1,86 @@
+"""Position encodings and position-aware attention for Transformers, on anyone's arrays.
+
+    enc = gyre.rope(128, base=5e5, scaling="yarn", factor=4, trained_length=8192)
+    q, k = enc.rotate_pair(q, k, positions)           # numpy, torch, JAX, ...; nothing is copied
+    out = gyre.attention(q, k, v, encoding=enc, causal=True)
+    gyre.Encoding.from_config("config.json").explain()
+
+Arrays are read where they lie: numpy, torch, JAX, anything with __dlpack__ or the buffer protocol, any strides, float16,
+bfloat16, float32 and float64.  Results are of the caller's kind.  Computing releases the GIL.  Errors are gyre.Error.
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+from gyre import _gyre
+from gyre._attention import Cache, attention, attention_gradient
+from gyre._command import Interrupted, diff, explain, extend
+from gyre._encoding import Encoding, fields
+from gyre._errors import Error, FileError, OutOfMemory
+from gyre._kinds import (
+    alibi,
+    bert,
+    deberta,
+    fire,
+    kerple,
+    learned,
+    nezha,
+    nope,
+    rope,
+    sandwich,
+    shaw,
+    sinusoidal,
+    t5,
+    transformer_xl,
+    xpos,
+)
+from gyre._model import Model, open
+from gyre._rerotate import rerotate
+from gyre._results import Difference, Explanation, Extensions, Measurement, Result
+
+set_threads = _gyre.set_threads
+get_threads = _gyre.get_threads
+__version__ = _gyre.version()
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_gyre.after_fork)
+
+__all__ = [
+    "Cache",
+    "Difference",
+    "Encoding",
+    "Error",
+    "Explanation",
+    "Extensions",
+    "FileError",
+    "Interrupted",
+    "Measurement",
+    "Model",
+    "OutOfMemory",
+    "Result",
+    "alibi",
+    "attention",
+    "attention_gradient",
+    "bert",
+    "deberta",
+    "diff",
+    "explain",
+    "extend",
+    "fields",
+    "fire",
+    "get_threads",
+    "kerple",
+    "learned",
+    "nezha",
+    "nope",
+    "open",
+    "rerotate",
+    "rope",
+    "sandwich",
+    "set_threads",
+    "shaw",
+    "sinusoidal",
+    "t5",
+    "transformer_xl",
+    "xpos",
+]

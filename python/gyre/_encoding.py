@@ -1,0 +1,321 @@
+"""The class Encoding: what the extension computes, and what a person wants to know of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+import numpy
+from numpy.typing import NDArray
+
+from gyre import _gyre
+from gyre._errors import Error
+from gyre._results import Explanation
+
+A = TypeVar("A")
+Source = str | os.PathLike[str] | Mapping[str, Any]
+_PLACES = ((1, "input"), (2, "query and key"), (4, "score"), (8, "value"))
+_ROPE_KEYS = ("rope_type", "rope_theta", "type", "factor")
+
+
+def _config_text(source: Mapping[str, Any], head_dim: int | None, trained_length: int | None) -> str:
+    """A config as JSON; a lone rope_parameters dict becomes the config of a llama."""
+    config = dict(source)
+    if "model_type" not in config and any(key in config for key in _ROPE_KEYS) and "hidden_size" not in config:
+        if head_dim is None:
+            raise Error("EINVAL", "head_dim: missing; a rope_parameters dict does not tell it", "head_dim")
+        config = {"model_type": "llama", "head_dim": head_dim, "hidden_size": head_dim, "num_attention_heads": 1}
+        config["num_hidden_layers"] = 1
+        config["rope_parameters"] = dict(source)
+        if trained_length is not None:
+            config["max_position_embeddings"] = trained_length
+    try:
+        return json.dumps(config, indent=1)
+    except (TypeError, ValueError) as why:
+        raise Error("EINVAL", f"source: is no config: {why}", "source") from None
+
+
+def read(
+    source: Source | Any,
+    profile: str | None = None,
+    length: int | None = None,
+    head_dim: int | None = None,
+    trained_length: int | None = None,
+) -> dict[str, Any]:
+    """A reading of a config.json, a folder, a GGUF, a dict or a config of transformers, as a dict."""
+    to_dict = getattr(source, "to_dict", None)
+    if callable(to_dict) and not isinstance(source, Mapping):
+        source = to_dict()
+    if isinstance(source, Mapping):
+        text = _config_text(source, head_dim, trained_length)
+        return _gyre.read(path="config", text=text, profile=profile, length=length)
+    if not isinstance(source, (str, os.PathLike)):
+        raise Error(
+            "EINVAL",
+            f"source: is a {type(source).__name__}, not the path of a config.json, a folder or a GGUF, nor a dict",
+            "source",
+        )
+    return _gyre.read(path=os.fsdecode(source), profile=profile, length=length)
+
+
+def _choose_group(reading: dict[str, Any], layer_type: str | None) -> dict[str, Any]:
+    groups: list[dict[str, Any]] = reading["groups"]
+    if layer_type is None:
+        return groups[0]
+    for group in groups:
+        if group["name"] == layer_type:
+            return group
+    names = ", ".join(repr(group["name"]) for group in groups)
+    raise Error("EINVAL", f"layer_type: {layer_type!r} is not among {names}", "layer_type")
+
+
+class Encoding(_gyre.Encoding):
+    """A position encoding, completely described.  It never changes; threads may share it.
+
+    Make one with :meth:`from_config`, or with a function named after its kind: :func:`gyre.rope`, :func:`gyre.alibi` and
+    so on.  The fields of a config are those of ``gyre_config`` in gyre.h, "rope.base" for ``rope.base``.
+    """
+
+    _reading: dict[str, Any] | None = None
+
+    @classmethod
+    def from_config(
+        cls,
+        source: Source | Any,
+        *,
+        profile: str | None = None,
+        length: int | None = None,
+        layer_type: str | None = None,
+        head_dim: int | None = None,
+        trained_length: int | None = None,
+    ) -> Self:
+        """The encoding that a model's config means, as one program reads it.
+
+        Args:
+            source: the path of a config.json, of a folder with one or of a GGUF; a config as a dict, or as an object of
+                transformers; or a rope_parameters (rope_scaling) dict, which needs head_dim.
+            profile: the program that reads: "hf-5" (the default for a config), "hf-4.56", "hf-4.51", "hf-4.43", "vllm",
+                "llama.cpp" (the default for a GGUF) or "reference".
+            length: the context length in use, in tokens, for programs and scalings that depend on it.
+            layer_type: the layers meant, such as "full_attention", where layers differ.  None = the first group with
+                positions that has the most layers.
+            head_dim: channels of a head, for a rope_parameters dict alone.
+            trained_length: tokens, for a rope_parameters dict that does not tell.
+
+        Raises:
+            gyre.Error: a key is missing or makes no sense, or the program cannot run this model; it names key and line.
+            gyre.FileError: the file cannot be read.
+        """
+        reading = read(source, profile, length, head_dim, trained_length)
+        group = _choose_group(reading, layer_type)
+        encoding = cls(**group["config"])
+        encoding._reading = {**{k: v for k, v in reading.items() if k != "groups"}, **group}
+        return encoding
+
+    # -- what it is --
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All fields of the config, defaults filled in, by their names in gyre.h."""
+        return self._config(True)
+
+    @property
+    def reading(self) -> dict[str, Any] | None:
+        """Where the numbers come from: path, profile, fields with key and line, scale, window, warnings; None for an
+        encoding that was not read from a config."""
+        return self._reading
+
+    @property
+    def kind(self) -> str:
+        """ "rope", "alibi", ..."""
+        return str(self._config(True)["kind"])
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head; 0 where the encoding does not tell."""
+        return int(self._config(True)["head_dim"])
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where it acts: "input", "query and key", "score", "value"."""
+        bits = self._places()
+        return tuple(name for bit, name in _PLACES if bits & bit)
+
+    @property
+    def table_shapes(self) -> dict[str, tuple[int, int, int, int]]:
+        """The shapes of the tables that it trains, by name; axes of extent 1 may be left out of an array."""
+        return self._table_shapes()
+
+    @property
+    def row_source(self) -> str:
+        """What rows of query, key and value tables are made of: "free", "shared", "projected" or "sinusoid"."""
+        return self._row_source()
+
+    def __repr__(self) -> str:
+        shown = {k: v for k, v in self._config(False).items() if k != "kind" and not isinstance(v, tuple)}
+        return f"<gyre.Encoding {self.kind} {', '.join(f'{k}={v!r}' for k, v in shown.items())}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _gyre.Encoding) and self._config(True) == other._config(True)
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self._config(True).items())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._config(False), self._reading)
+
+    def replace(self, **fields: Any) -> Self:
+        """A copy with other fields; dots of names are written as two underscores: rope__base=1e6."""
+        changed = {name.replace("__", "."): value for name, value in fields.items()}
+        return type(self)(**{**self._config(False), **changed})
+
+    # -- numbers --
+
+    def frequencies(self, length: int | None = None) -> NDArray[numpy.float64]:
+        """Radians a position of each pair, [rope.dim / 2]: transformers' inv_freq, in double.
+
+        length: the context length in use, in tokens; None = the encoding's own.  Raises gyre.Error where it does not
+        rotate.
+        """
+        return numpy.array(self._frequencies(length)[0])
+
+    def attention_factor(self, length: int | None = None) -> float:
+        """The factor of cos and sin, which is 1 except under YaRN, LongRoPE and the like."""
+        return self._frequencies(length)[1]
+
+    def slopes(self) -> NDArray[numpy.float64]:
+        """ALiBi's slope of each head, [heads]."""
+        return numpy.array(self._slopes())
+
+    def cos_sin(
+        self,
+        positions: Any,
+        *,
+        tokens: int | None = None,
+        dtype: Any = None,
+        pairs: bool = False,
+        length: int | None = None,
+    ) -> tuple[Any, Any]:
+        """cos and sin as transformers' rotary modules return them, the attention factor included.
+
+        Args:
+            positions: int32 or int64 [tokens] or [batch, tokens], with several axes [axes, tokens] or
+                [axes, batch, tokens]; or an int p for `tokens` positions from p on; without `tokens`, an int n stands
+                for 0 .. n - 1.
+            dtype: of the results; None = float32.  float32 and float64 are computed so; others are rounded from float32.
+            pairs: True = one number for each pair, [..., rope.dim / 2].  False = [..., rope.dim]: doubled as the layout
+                pairs channels, [c0 c1 .. c0 c1 ..] for half, [c0 c0 c1 c1 ..] for interleaved.
+            length: the context length in use.
+
+        Returns arrays of the kind of `positions`, numpy's for an int.  Raises gyre.Error.
+        """
+        if tokens is None and isinstance(positions, int):
+            positions, tokens = 0, positions
+        name = "float32" if dtype is None else _dtype_name(dtype)
+        both = self._cos_sin(positions, tokens=tokens or 0, double=name == "float64", pairs=pairs, length=length or 0)
+        if name in ("float32", "float64"):
+            return both
+        cosine, sine = (x.to(dtype) if hasattr(x, "to") else x.astype(dtype) for x in both)
+        return cosine, sine
+
+    def bias(
+        self,
+        queries: Any,
+        keys: Any = None,
+        *,
+        tables: Any = None,
+        double: bool = False,
+        length: int | None = None,
+    ) -> Any:
+        """The number that is added to each score, [heads, queries, keys] or [batch, heads, queries, keys].
+
+        Args:
+            queries, keys: positions, int32 or int64 [tokens] or [batch, tokens]; or a number of tokens: keys at
+                0 .. keys - 1, queries at the last positions of the keys, as in decoding.  keys None = as queries.
+            tables: where the scheme trains one: an array shaped as :attr:`table_shapes` says (T5: [buckets, heads]).
+            double: True = float64, else float32.
+
+        Raises gyre.Error where the scheme puts no number on scores.
+        """
+        return self._bias(queries, keys, tables=tables, double=double, length=length or 0)
+
+    def add_bias(
+        self, scores: A, queries: Any, keys: Any = None, *, tables: Any = None, length: int | None = None
+    ) -> A:
+        """Adds the bias to scores in place: [heads, queries, keys] or [batch, heads, queries, keys] of any real type."""
+        result: A = self._bias(queries, keys, tables=tables, length=length or 0, scores=scores)
+        return result
+
+    def bias_gradient(
+        self, dscores: Any, queries: Any, keys: Any = None, *, tables: Any = None, length: int | None = None
+    ) -> dict[str, Any]:
+        """The gradient of a loss to the bias table, {"bias": float32}, given that to the scores."""
+        return self._bias_gradient(dscores, queries, keys, tables=tables, length=length or 0)
+
+    def distance(self, other: Encoding, length: int | None = None) -> Any:
+        """gyre.diff of two encodings."""
+        from gyre._command import diff
+
+        return diff(self, other, length=length)
+
+    # -- for people --
+
+    def explain(self, length: int | None = None) -> Explanation:
+        """What the encoding does: every number, where it comes from, and what becomes of each pair of channels.
+
+        A dict; ``frame()`` gives the pairs as a pandas frame, and a notebook shows a page.
+        """
+        config = self._config(True)
+        told: dict[str, Any] = {
+            "kind": config["kind"],
+            "places": list(self.places),
+            "head_dim": config["head_dim"],
+            "heads": config["heads"],
+            "trained_length": config["trained_length"],
+            "length": length or config["rope.context_length"] or config["trained_length"],
+            "tables": {name: list(shape) for name, shape in self.table_shapes.items()},
+        }
+        if config["kind"] == "rope":
+            inv_freq, factor, (kept, blended, divided) = self._frequencies(length)
+            told.update(
+                layout=config["rope.layout"],
+                rotary_dim=config["rope.dim"],
+                base=config["rope.base"],
+                scaling=config["rope.scaling"],
+                factor=config["rope.factor"],
+                attention_factor=factor,
+                parts={"kept": kept, "blended": blended, "divided": divided},
+                inv_freq=list(inv_freq),
+                wavelength=[2 * math.pi / f if f else math.inf for f in inv_freq],
+            )
+        if config["kind"] == "alibi":
+            told["slopes"] = list(self._slopes())
+        told["config"] = self._config(False)
+        if self._reading:
+            for key in ("path", "profile", "model_type", "name", "scale", "window", "fields", "warnings"):
+                told[key] = self._reading[key]
+        return Explanation(told)
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
+
+
+def _rebuild(cls: type[Encoding], config: dict[str, Any], reading: dict[str, Any] | None) -> Encoding:
+    encoding = cls(**config)
+    encoding._reading = reading
+    return encoding
+
+
+def _dtype_name(dtype: Any) -> str:
+    text = str(dtype)
+    if text.startswith("torch."):
+        return text.removeprefix("torch.")
+    return str(numpy.dtype(dtype))
+
+
+def fields() -> Sequence[str]:
+    """The names of all fields of a config."""
+    return tuple(_gyre.Encoding(kind="nope")._config(True))

@@ -1,0 +1,63 @@
+"""The exceptions of Gyre."""
+
+from __future__ import annotations
+
+import re
+
+_STATUS = {
+    -1: "EINVAL",
+    -2: "ESHAPE",
+    -3: "EDTYPE",
+    -4: "ENOMEM",
+    -5: "EFORMAT",
+    -6: "EIO",
+    -7: "EUNSUPPORTED",
+    -8: "ERANGE",
+}
+# What the C interface calls an argument, and what Python calls it.
+_ARGUMENTS = {"in": "x", "q_pos": "positions", "k_pos": "key_positions", "window_after": "window", "before": "old", "after": "new"}
+
+
+class Error(ValueError):
+    """What Gyre refuses, and why.
+
+    Attributes:
+        status: "EINVAL", "ESHAPE", "EDTYPE", "ENOMEM", "EFORMAT", "EIO", "EUNSUPPORTED" or "ERANGE", as in gyre.h.
+        text: "what: why".
+        field: the argument or the field of a config at fault; None where there is none.
+    """
+
+    status: str
+    text: str
+    field: str | None
+
+    def __init__(self, status: str, text: str, field: str | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.field = field
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, str, str | None]]:
+        return type(self), (self.status, self.text, self.field)
+
+
+class FileError(Error, OSError):
+    """A file that cannot be read or written (status "EIO")."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """No memory, or none of the pages of a cache is free (status "ENOMEM")."""
+
+
+def make(status: int, text: str, field: str | None) -> Error:
+    """The exception for a gyre_status."""
+    name = _STATUS.get(status, "EINVAL")
+    text = re.sub(r" \(gyre_\w+\)$", "", text)
+    if field in _ARGUMENTS:
+        text = re.sub(rf"^{field}\b", _ARGUMENTS[field], text)
+        field = _ARGUMENTS[field]
+    kind = {"EIO": FileError, "ENOMEM": OutOfMemory}.get(name, Error)
+    return kind(name, text, field)

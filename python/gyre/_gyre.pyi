@@ -1,0 +1,121 @@
+from typing import Any, Self, TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+class Buffer:
+    def __dlpack__(self, *, max_version: tuple[int, int] | None = None) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+class Encoding:
+    def __new__(cls, **fields: Any) -> Self: ...
+    def rotate(
+        self,
+        x: A,
+        positions: Any = None,
+        *,
+        layout: str | None = None,
+        role: str = "query",
+        direction: str = "forward",
+        length: int = 0,
+        out: Any = None,
+    ) -> A: ...
+    def rotate_pair(
+        self,
+        q: A,
+        k: B,
+        positions: Any = None,
+        *,
+        layout: str | None = None,
+        length: int = 0,
+        out: tuple[Any, Any] | None = None,
+    ) -> tuple[A, B]: ...
+    def add(
+        self,
+        x: A,
+        positions: Any = None,
+        *,
+        tables: Any = None,
+        layout: str | None = None,
+        out: Any = None,
+    ) -> A: ...
+    def add_gradient(
+        self, dout: Any, positions: Any = None, *, tables: Any = None, layout: str | None = None
+    ) -> dict[str, Any]: ...
+    def row(self, m: int, n: int, /) -> int: ...
+    def _cos_sin(
+        self, positions: Any, *, tokens: int = 0, double: bool = False, pairs: bool = False, length: int = 0
+    ) -> tuple[Any, Any]: ...
+    def _bias(
+        self,
+        queries: Any,
+        keys: Any = None,
+        *,
+        tables: Any = None,
+        double: bool = False,
+        length: int = 0,
+        scores: Any = None,
+    ) -> Any: ...
+    def _bias_gradient(
+        self, dscores: Any, queries: Any, keys: Any = None, *, tables: Any = None, length: int = 0
+    ) -> dict[str, Any]: ...
+    def _config(self, all: bool, /) -> dict[str, Any]: ...
+    def _frequencies(self, length: int | None, /) -> tuple[list[float], float, tuple[int, int, int]]: ...
+    def _slopes(self) -> list[float]: ...
+    def _places(self) -> int: ...
+    def _table_shapes(self) -> dict[str, tuple[int, int, int, int]]: ...
+    def _row_source(self) -> str: ...
+
+class Cache:
+    @classmethod
+    def _create(cls, **config: Any) -> Self: ...
+    @classmethod
+    def _load(cls, path: str, encoding: Encoding | None, /) -> Self: ...
+    def append(
+        self,
+        k: Any,
+        v: Any,
+        positions: Any = None,
+        *,
+        sequence: int = 0,
+        layout: str | None = None,
+        length: int = 0,
+    ) -> None: ...
+    def usage(self) -> dict[str, int]: ...
+    def _attention(self, q: Any, sequences: Any = None, **options: Any) -> Any: ...
+    def _remove(self, sequence: int, first: int, count: int, /) -> None: ...
+    def _shift(self, sequence: int, first: int, count: int, delta: tuple[int, ...], /) -> None: ...
+    def _fork(self, source: int, target: int, /) -> None: ...
+    def _slide(self, sequence: int, sinks: int, window: int, /) -> int: ...
+    def _set_encoding(self, encoding: Encoding, length: int, /) -> None: ...
+    def _positions(self, sequence: int, axis: int, /) -> Any: ...
+    def _tokens(self, sequence: int, /) -> int: ...
+    def _save(self, path: str, /) -> None: ...
+
+def version() -> str: ...
+def set_threads(threads: int, /) -> None:
+    """Threads that later calls compute with; 0 = one per processor.  Results do not depend on it."""
+
+def get_threads() -> int:
+    """Threads that calls compute with."""
+
+def after_fork() -> None: ...
+def read(
+    *, path: str | None = None, text: str | None = None, profile: str | None = None, length: int | None = None
+) -> dict[str, Any]: ...
+def attention(q: Any, k: Any, v: Any, *, encoding: Encoding | None = None, **options: Any) -> Any: ...
+def attention_gradient(
+    dout: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, encoding: Encoding | None = None, **options: Any
+) -> tuple[Any, Any, Any, dict[str, Any]]: ...
+def rerotate(
+    k: A,
+    old: Encoding,
+    new: Encoding,
+    *,
+    positions: Any = None,
+    new_positions: Any = None,
+    length: int = 0,
+    new_length: int = 0,
+    layout: str | None = None,
+    out: Any = None,
+) -> A: ...

@@ -1,0 +1,309 @@
+"""A function for each kind of encoding.  Zero and None stand for the default of gyre.h everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gyre._encoding import Encoding
+
+_TERMS = {"query": 1, "key": 2, "value": 4}
+
+
+def _terms(terms: Iterable[str]) -> int:
+    return sum({_TERMS[term] for term in terms})
+
+
+def _make(kind: str, **fields: Any) -> Encoding:
+    """Names of fields are written with two underscores for a dot; a field without a value keeps its default."""
+    given = {name.replace("__", "."): value for name, value in fields.items() if value is not None}
+    return Encoding(kind=kind, **given)
+
+
+def rope(
+    head_dim: int,
+    *,
+    base: float = 10000.0,
+    scaling: str = "none",
+    factor: float | None = None,
+    trained_length: int | None = None,
+    context_length: int | None = None,
+    dim: int | None = None,
+    first_channel: int | None = None,
+    layout: str = "half",
+    clockwise: bool = False,
+    attention_factor: float | None = None,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
+    beta_fast: float | None = None,
+    beta_slow: float | None = None,
+    low_freq: float | None = None,
+    high_freq: float | None = None,
+    proportion: float | None = None,
+    mixed_exponent: float | None = None,
+    truncate: bool = True,
+    resonance: bool = False,
+    short_factor: Sequence[float] | None = None,
+    long_factor: Sequence[float] | None = None,
+    axis_pairs: Sequence[int] | None = None,
+    axes_layout: str = "chunked",
+    far: str = "as-near",
+    far_window: int | None = None,
+    far_factor: float | None = None,
+    xpos_base: float | None = None,
+    xpos_center: int | None = None,
+    temperature: str = "none",
+    reference_length: int | None = None,
+    slope: float | None = None,
+    angles: str = "exact",
+    length_policy: str = "declared",
+    length_block: int | None = None,
+    table_positions: int | None = None,
+) -> Encoding:
+    """RoPE (Su 2021, arXiv 2104.09864) with any scaling.
+
+    Args:
+        head_dim: channels of a head.  dim of them rotate (None = all), from first_channel on.
+        base: theta[i] = base^(-2 i / dim) radians a position.
+        scaling: "none", "linear", "ntk", "dynamic", "by-parts", "by-parts-paper", "yarn", "llama3", "longrope",
+            "proportional", "ntk-mixed" or "dynamic-yarn"; gyre.h has formulas and papers.
+        factor: s, at least 1.  trained_length: L, in tokens.  context_length: the length in use, None = L.
+        layout: "half" (Hugging Face's Llama), "interleaved" (GPT-J) or "interleaved-to-half" (DeepSeek-V3).
+        truncate: False = do not round the ends of YaRN's ramp.
+        short_factor, long_factor: LongRoPE's lists, [dim / 2] each.
+        axis_pairs: pairs of each axis, dim / 2 in all, for several axes (M-RoPE); axes_layout: "chunked",
+            "interleaved" or "axial".
+        far: "clamped" (ReRoPE), "leaky" or "grouped" (Self-Extend), from far_window positions on; in attention only.
+        temperature: "log", "llama4" or "ministral": a factor of queries that grows with position.
+        angles: "torch" = the bits that transformers gets from PyTorch on a CPU.
+        length_policy: "declared", "causal" or "prefix".
+
+    Raises:
+        gyre.Error: it names the field, its value and what is allowed.
+    """
+    axes = len(axis_pairs) if axis_pairs is not None else None
+    return _make(
+        "rope",
+        head_dim=head_dim,
+        trained_length=trained_length,
+        rope__base=base,
+        rope__scaling=scaling,
+        rope__factor=factor,
+        rope__context_length=context_length,
+        rope__dim=dim,
+        rope__first_channel=first_channel,
+        rope__layout=layout,
+        rope__clockwise=clockwise,
+        rope__attention_factor=attention_factor,
+        rope__mscale=mscale,
+        rope__mscale_all_dim=mscale_all_dim,
+        rope__beta_fast=beta_fast,
+        rope__beta_slow=beta_slow,
+        rope__low_freq=low_freq,
+        rope__high_freq=high_freq,
+        rope__proportion=proportion,
+        rope__mixed_exponent=mixed_exponent,
+        rope__fractional_bounds=not truncate,
+        rope__resonance=resonance,
+        rope__short_factor=short_factor,
+        rope__long_factor=long_factor,
+        rope__axes=axes,
+        rope__axis_pairs=axis_pairs,
+        rope__axes_layout=axes_layout,
+        rope__far=far,
+        rope__far_window=far_window,
+        rope__far_factor=far_factor,
+        rope__xpos_base=xpos_base,
+        rope__xpos_center=xpos_center,
+        query__temperature=temperature,
+        query__reference_length=reference_length,
+        query__slope=slope,
+        rope__angles=angles,
+        rope__length_policy=length_policy,
+        rope__length_block=length_block,
+        rope__table_positions=table_positions,
+    )
+
+
+def xpos(head_dim: int, *, xpos_base: float = 512.0, **options: Any) -> Encoding:
+    """xPos (Sun 2022, arXiv 2212.10554): RoPE whose scores also decay.  Causal attention only.  options: those of rope."""
+    return rope(head_dim, xpos_base=xpos_base, **options)
+
+
+def nope(head_dim: int | None = None) -> Encoding:
+    """No positions."""
+    return _make("nope", head_dim=head_dim)
+
+
+def sinusoidal(
+    dim: int,
+    *,
+    layout: str = "interleaved",
+    base: float = 10000.0,
+    offset: int | None = None,
+    scale: float | None = None,
+    zero_padding: bool = False,
+    trained_scale: bool = False,
+) -> Encoding:
+    """Sinusoids added at the input (Vaswani 2017, arXiv 1706.03762).
+
+    dim: channels of the model.  layout: "interleaved", "sin-cos", "sin-cos-t2t", "cos-sin" or "cos-sin-t2t".
+    offset: position m uses the sinusoid of m + offset.  zero_padding: zeros at position -1 (M2M100).
+    trained_scale: times the one number of the input table (Li 2018, arXiv 1809.08895).
+    """
+    return _make(
+        "sinusoidal",
+        input__dim=dim,
+        input__layout=layout,
+        input__base=base,
+        input__offset=offset,
+        input__scale=scale,
+        input__zero_padding=zero_padding,
+        input__trained_scale=trained_scale,
+    )
+
+
+def learned(
+    positions: int,
+    dim: int,
+    *,
+    offset: int | None = None,
+    scale: float | None = None,
+    resized_length: int | None = None,
+    hierarchy: float | None = None,
+) -> Encoding:
+    """A trained table added at the input (Gehring 2017, arXiv 1705.03122; GPT-2).
+
+    positions: rows.  dim: channels of the model.  offset: position m uses row m + offset (BART, OPT, RoBERTa: 2).
+    resized_length: the table is stretched over so many positions; hierarchy: alpha of Su's decomposition (kexue.fm 7947).
+    """
+    return _make(
+        "learned",
+        input__positions=positions,
+        input__dim=dim,
+        input__offset=offset,
+        input__scale=scale,
+        input__resized_length=resized_length,
+        input__hierarchy=hierarchy,
+    )
+
+
+def alibi(
+    heads: int,
+    *,
+    slopes: Sequence[float] | None = None,
+    slopes_after: Sequence[float] | None = None,
+    max_bias: float | None = None,
+    before_scale: bool = False,
+    head_dim: int | None = None,
+) -> Encoding:
+    """ALiBi (Press 2021, arXiv 2108.12409): -slope[head] |m - n| on every score.
+
+    slopes: [heads]; None = the paper's, which end at 2^-max_bias (None = 8; MPT sets it).  slopes_after: for keys after
+    the query.  before_scale: slopes are divided by sqrt(head_dim), as Falcon does.
+    """
+    return _make(
+        "alibi",
+        heads=heads,
+        head_dim=head_dim,
+        score__slopes=slopes,
+        score__slopes_after=slopes_after,
+        score__max_bias=max_bias,
+        score__before_scale=before_scale,
+    )
+
+
+def t5(heads: int, *, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False) -> Encoding:
+    """T5's bias (Raffel 2019, arXiv 1910.10683): a trained number for each bucket of distances.
+
+    Its table "bias" is [buckets, heads], transformers' relative_attention_bias.weight.  bidirectional: an encoder.
+    """
+    return _make(
+        "t5",
+        heads=heads,
+        score__buckets=buckets,
+        score__max_distance=max_distance,
+        score__bidirectional=bidirectional,
+    )
+
+
+def kerple(heads: int, *, decay: str = "log") -> Encoding:
+    """KERPLE (Chi 2022, arXiv 2205.09921): a trained decay, "log" or "power".  Its table "bias" is [2, heads]: r1, r2."""
+    return _make("kerple", heads=heads, score__decay=decay)
+
+
+def fire(heads: int, *, hidden_units: int = 32) -> Encoding:
+    """FIRE (Li 2023, arXiv 2310.04418): a small network of distance over position.  gyre.h describes the rows of "bias"."""
+    return _make("fire", heads=heads, score__hidden_units=hidden_units)
+
+
+def sandwich(heads: int, *, dim: int = 128) -> Encoding:
+    """Sandwich (Chi 2022, arXiv 2212.10356): the product of two sinusoids of dim channels on every score."""
+    return _make("sandwich", heads=heads, score__sinusoid_dim=dim)
+
+
+def shaw(
+    head_dim: int, *, max_distance: int, heads: int | None = None, terms: Iterable[str] = ("query", "value")
+) -> Encoding:
+    """Shaw's vectors (Shaw 2018, arXiv 1803.02155) for distances clipped to max_distance.
+
+    Tables "query" (the paper's keys, which are multiplied with queries) and "value", [2 max_distance + 1, head_dim].
+    """
+    return _make(
+        "shaw", head_dim=head_dim, heads=heads, score__max_distance=max_distance, score__terms=_terms(terms)
+    )
+
+
+def nezha(
+    head_dim: int, *, max_distance: int = 64, heads: int | None = None, terms: Iterable[str] = ("query", "value")
+) -> Encoding:
+    """NeZha (Wei 2019, arXiv 1909.00204): Shaw's two terms with a fixed sinusoid."""
+    return _make(
+        "nezha", head_dim=head_dim, heads=heads, score__max_distance=max_distance, score__terms=_terms(terms)
+    )
+
+
+def bert(head_dim: int, *, max_positions: int, terms: Iterable[str] = ("query",), heads: int | None = None) -> Encoding:
+    """BERT's relative keys ("relative_key" in transformers; with terms ("query", "key") "relative_key_query").
+
+    Tables "query" and, with that term, "key", which are one memory: [2 max_positions - 1, head_dim].
+    """
+    return _make(
+        "bert", head_dim=head_dim, heads=heads, score__max_positions=max_positions, score__terms=_terms(terms)
+    )
+
+
+def deberta(
+    head_dim: int,
+    heads: int,
+    *,
+    max_distance: int,
+    position_buckets: int | None = None,
+    terms: Iterable[str] = ("query", "key"),
+) -> Encoding:
+    """DeBERTa (He 2020, arXiv 2006.03654; v3: 2111.09543): content to position ("query") and back ("key").
+
+    max_distance: distances of this and more count as one.  position_buckets: log buckets on each side (v2, v3).
+    """
+    return _make(
+        "deberta",
+        head_dim=head_dim,
+        heads=heads,
+        score__max_distance=max_distance,
+        score__position_buckets=position_buckets,
+        score__terms=_terms(terms),
+    )
+
+
+def transformer_xl(head_dim: int, heads: int, *, max_distance: int, bidirectional: bool = False) -> Encoding:
+    """Transformer-XL (Dai 2019, arXiv 1901.02860): (q + u) . k + (q + v) . r.
+
+    max_distance: clamp_len.  Tables "query" (r, projected by the caller), "content_bias" (u) and "position_bias" (v).
+    """
+    return _make(
+        "transformer-xl",
+        head_dim=head_dim,
+        heads=heads,
+        score__max_distance=max_distance,
+        score__bidirectional=bidirectional,
+    )

@@ -1,0 +1,160 @@
+"""Models: a folder or a GGUF whose positions are read and whose perplexity is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from gyre import _command
+from gyre._encoding import Encoding
+from gyre._errors import Error, FileError
+from gyre._results import Measurement, Result
+
+Text = str | os.PathLike[str] | Sequence[os.PathLike[str]]
+
+
+class Bar:
+    """A line that tells how far a measurement is, on stderr, in a notebook too."""
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self.total, self.done, self.started = total, 0, time.monotonic()
+        self.stream = stream or sys.stderr
+
+    def _draw(self, label: str, end: str = "") -> None:
+        full = 24 * self.done // max(self.total, 1)
+        seconds = time.monotonic() - self.started
+        self.stream.write(f"\r\033[K{'█' * full}{'░' * (24 - full)} {self.done}/{self.total} {seconds:.0f} s  {label}{end}")
+        self.stream.flush()
+
+    def step(self, label: str) -> None:
+        """One figure more."""
+        self.done += 1
+        self._draw(label)
+
+    def show(self, label: str) -> None:
+        """Something new about the figure that is being measured."""
+        self._draw(label)
+
+    def close(self) -> None:
+        """Ends the line."""
+        self._draw("", "\n")
+
+
+@contextlib.contextmanager
+def _text_paths(text: Text) -> Iterator[list[str]]:
+    """Files of a text; a str is the text itself and becomes a file for the time of a call."""
+    if isinstance(text, str):
+        if len(text) < 4096 and "\n" not in text and Path(text).exists():
+            raise Error("EINVAL", f"text: is the name of a file, {text!r}: pass pathlib.Path({text!r})", "text")
+        with tempfile.TemporaryDirectory() as folder:
+            written = Path(folder) / "text"
+            written.write_text(text, encoding="utf-8")
+            yield [str(written)]
+        return
+    paths = [text] if isinstance(text, os.PathLike) else list(text)
+    for path in paths:
+        if not isinstance(path, os.PathLike):
+            raise Error("EINVAL", f"text: holds a {type(path).__name__}, not a pathlib.Path", "text")
+        if not os.path.exists(path):
+            raise FileError("EIO", f"text: there is no {os.fsdecode(path)}", "text")
+    yield [os.fsdecode(path) for path in paths]
+
+
+class Model:
+    """A model's files: what its positions are, and how well it predicts a text."""
+
+    def __init__(self, path: str | os.PathLike[str], profile: str | None = None) -> None:
+        if not os.path.exists(path):
+            raise FileError("EIO", f"path: there is no {os.fsdecode(path)}", "path")
+        self.path = os.fsdecode(path)
+        self.profile = profile
+
+    def __repr__(self) -> str:
+        return f"<gyre.Model {self.path}>"
+
+    def encoding(self, *, length: int | None = None, layer_type: str | None = None) -> Encoding:
+        """The encoding that its config means: Encoding.from_config."""
+        return Encoding.from_config(self.path, profile=self.profile, length=length, layer_type=layer_type)
+
+    def explain(self, *, length: int | None = None, layer_type: str | None = None) -> Result:
+        """All its groups of layers: gyre.explain."""
+        return _command.explain(self.path, profile=self.profile, length=length, layer_type=layer_type)
+
+    def perplexity(
+        self,
+        text: Text,
+        *,
+        methods: Sequence[str] = ("none",),
+        contexts: Sequence[int] | None = None,
+        windows: int | None = None,
+        stride: int | None = None,
+        protocol: str | None = None,
+        length_policy: Sequence[str] | None = None,
+        cache: str | None = None,
+        threads: int | None = None,
+        progress: bool = True,
+        on_result: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Measurement:
+        """Perplexity of the text under each method, at each context length.  Every method reads the same windows.
+
+        Args:
+            text: the text itself as a str, or a pathlib.Path (a folder = all files in it), or several.
+            methods: "none", "linear", "ntk", "yarn", "yarn:4", ...: those of `gyre eval`.
+            contexts: in tokens, rising; None = 1, 2 and 4 times the trained length.
+            windows: at most so many a context, spread over the text; None = all.  stride: tokens from one to the next.
+            protocol: "sliding", "truncate" or "last".  length_policy: "declared", "causal", "prefix".
+            cache: the type of keys and values, "f32", "f16", "bf16" or "q8".
+            progress: True = a bar on stderr.  on_result: called with each figure as it is measured.
+
+        Ctrl-C raises gyre.Interrupted, a KeyboardInterrupt with the results so far.  Raises gyre.Error.
+        Returns a dict; "results" has a dict for each figure, and frame() a row.
+        """
+        results: list[dict[str, Any]] = []
+        about: dict[str, Any] = {}
+        bar = Bar(len(methods) * len(contexts or (1, 2, 4))) if progress else None
+
+        def take(line: str) -> None:
+            told = json.loads(line)
+            about.update(told.get("run") or {})
+            if result := told.get("result"):
+                results.append(result)
+                if bar:
+                    bar.step(f"{result['label']} at {result['context']}: {result['perplexity']:.4g}")
+                if on_result:
+                    on_result(result)
+
+        with _text_paths(text) as paths:
+            options = _command._options(
+                contexts=contexts,
+                methods=methods,
+                windows=windows,
+                stride=stride,
+                protocol=protocol,
+                length_policy=length_policy,
+                cache=cache,
+                threads=threads,
+                as_=self.profile,
+            )
+            texts = [f"--text={path}" for path in paths]
+            try:
+                _command.run(
+                    ["eval", self.path, "--json-lines", *texts, *options], line=take, show=bar.show if bar else None
+                )
+            except KeyboardInterrupt:
+                raise _command.Interrupted(results) from None
+            finally:
+                if bar:
+                    bar.close()
+        return Measurement({**about, "results": results})
+
+
+def open(path: str | os.PathLike[str], *, profile: str | None = None) -> Model:
+    """The model in a folder or a GGUF.  profile: the program as which its positions are read."""
+    return Model(path, profile)

@@ -1,0 +1,139 @@
+/* py_attention.c: attention and its gradient. */
+#include "py_attention.h"
+
+#include <string.h>
+
+PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    enum { OUT = 4 + OPTIONS, LSE, COUNT };
+    static const char *const names[] = {"q", "k", "v", "encoding", GYRE_PY_OPTION_NAMES, "out", "lse", NULL};
+    static const gyre_py_signature signature = {"attention", 3, 3, names};
+    PyObject *a[COUNT + 1], *finished = NULL;
+    gyre_py_attention_call c = {0};
+    gyre_py_attention_results results = {0};
+    gyre_py_attention_inputs in = {0};
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 || gyre_py_encoding_of(a[3], "encoding", &in.encoding) < 0)
+        return NULL;
+    in.q = a[0];
+    in.k = a[1];
+    in.v = a[2];
+    in.options = a + 4;
+    gyre_py_threads threads = gyre_py_threads_begin(0);
+    if (gyre_py_attention_open(&c, &in) == 0 &&
+        gyre_py_attention_results_make(&c, &results, a[OUT], c.args.v.shape[3]) == 0 &&
+        gyre_py_attention_scratch(&c, gyre_attention_scratch(&c.args, 0, gyre_py_exec(&threads))) == 0) {
+        gyre_error err = {0};
+        gyre_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_attention(&c.args, c.scratch, c.scratch_bytes, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        finished = status == GYRE_OK ? gyre_py_attention_results_finish(&results) : gyre_py_raise(status, &err);
+    }
+    gyre_py_threads_end(&threads);
+    gyre_py_attention_results_drop(&results);
+    gyre_py_attention_close(&c);
+    return finished;
+}
+
+/* -- the gradient -- */
+
+/* dout, and what the forward call wrote, and memory for dq, dk and dv. */
+typedef struct gradient_call {
+    gyre_py_attention_call forward;
+    gyre_py_array dout, out, lse;
+    gyre_py_result dqkv[3];
+    gyre_view views[3];
+    gyre_cview dout_view;
+    gyre_py_table_gradients tables;
+} gradient_call;
+
+static void close_gradient(gradient_call *g) {
+    gyre_py_array_close(&g->dout);
+    gyre_py_array_close(&g->out);
+    gyre_py_array_close(&g->lse);
+    for (int i = 0; i < 3; i++)
+        gyre_py_result_drop(&g->dqkv[i]);
+    gyre_py_table_gradients_drop(&g->tables);
+    gyre_py_attention_close(&g->forward);
+}
+
+static int open_written(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
+                        gyre_view *view) {
+    if (gyre_py_array_open(array, object, name) < 0) return -1;
+    if (gyre_py_array_is(array, GYRE_PY_SHORT_REAL, "float16, bfloat16 or float32") < 0) return -1;
+    return gyre_py_array_view(array, layout, view);
+}
+
+static int make_sink_gradient(gradient_call *g) {
+    const gyre_py_array *like = &g->forward.sink_logits;
+    if (!like->object) return 0;
+    gyre_py_result *result = &g->tables.results[GYRE_PY_TABLES];
+    if (gyre_py_result_new(result, like, GYRE_DTYPE_F32, 1, like->shape) < 0) return -1;
+    memset(result->array.data, 0, (size_t)like->shape[0] * sizeof(float));
+    g->tables.views.sink_logits = gyre_dense(result->array.data, GYRE_DTYPE_F32, 1, 1, like->shape[0], 1);
+    return 0;
+}
+
+static int open_gradient(gradient_call *g, PyObject *const *a, int wide) {
+    gyre_py_attention_call *c = &g->forward;
+    gyre_view dout;
+    if (open_written(&g->dout, a[0], "dout", &c->layout, &dout) < 0 ||
+        open_written(&g->out, a[4], "out", &c->layout, &c->args.out) < 0 || gyre_py_array_open(&g->lse, a[5], "lse") < 0 ||
+        gyre_py_array_is(&g->lse, 1 << GYRE_DTYPE_F32, "float32") < 0 ||
+        gyre_py_attention_lse_view(c, &g->lse, &c->args.lse) < 0)
+        return -1;
+    g->dout_view = gyre_py_const(&dout);
+    const gyre_py_array *const inputs[3] = {&c->q, &c->k, &c->v};
+    for (int i = 0; i < 3; i++)
+        if ((wide && inputs[i]->dtype != GYRE_DTYPE_F32
+                 ? gyre_py_result_new(&g->dqkv[i], inputs[i], GYRE_DTYPE_F32, inputs[i]->ndim, inputs[i]->shape)
+                 : gyre_py_result_like(&g->dqkv[i], inputs[i])) < 0 ||
+            gyre_py_array_view(&g->dqkv[i].array, &c->layout, &g->views[i]) < 0)
+            return -1;
+    return gyre_py_table_gradients_make(&g->tables, &c->tables) < 0 ? -1 : make_sink_gradient(g);
+}
+
+/* (dq, dk, dv, {table: gradient}) */
+static PyObject *finish_gradient(gradient_call *g) {
+    PyObject *all = PyTuple_New(4);
+    for (int i = 0; all && i < 4; i++) {
+        PyObject *one = i < 3 ? gyre_py_result_finish(&g->dqkv[i]) : gyre_py_table_gradients_finish(&g->tables);
+        if (!one || PyTuple_SetItem(all, i, one) < 0) Py_CLEAR(all);
+    }
+    return all;
+}
+
+PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    enum { FIRST = 7, WIDE = FIRST + OPTIONS, COUNT };
+    static const char *const names[] = {"dout",    "q", "k", "v", "out", "lse", "encoding", GYRE_PY_OPTION_NAMES,
+                                        "float32", NULL};
+    static const gyre_py_signature signature = {"attention_gradient", 6, 6, names};
+    PyObject *a[COUNT + 1], *finished = NULL;
+    gyre_py_attention_inputs in = {0};
+    gradient_call g = {0};
+    int wide = 0;
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[WIDE], "float32", &wide) < 0 ||
+        gyre_py_encoding_of(a[6], "encoding", &in.encoding) < 0)
+        return NULL;
+    in.q = a[1];
+    in.k = a[2];
+    in.v = a[3];
+    in.options = a + FIRST;
+    gyre_py_threads threads = gyre_py_threads_begin(0);
+    gyre_py_attention_call *c = &g.forward;
+    if (gyre_py_attention_open(c, &in) == 0 && open_gradient(&g, a, wide) == 0 &&
+        gyre_py_attention_scratch(c, gyre_attention_scratch(&c->args, 1, gyre_py_exec(&threads))) == 0) {
+        gyre_error err = {0};
+        gyre_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_attention_gradient(&c->args, &g.dout_view, g.views, &g.tables.views, c->scratch, c->scratch_bytes,
+                                         gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        finished = status == GYRE_OK ? finish_gradient(&g) : gyre_py_raise(status, &err);
+    }
+    gyre_py_threads_end(&threads);
+    close_gradient(&g);
+    return finished;
+}

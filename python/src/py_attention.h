@@ -1,0 +1,74 @@
+/* py_attention.h: arguments of an attention call, from Python's to gyre_attention_args. */
+#ifndef GYRE_PY_ATTENTION_H
+#define GYRE_PY_ATTENTION_H
+#include "py_encoding.h"
+
+/* The options that attention, its gradient and a cache's attention share; the order of their names in a signature. */
+enum {
+    OPTION_LAYOUT,
+    OPTION_POSITIONS,
+    OPTION_KEY_POSITIONS,
+    OPTION_CAUSAL,
+    OPTION_WINDOW,
+    OPTION_WINDOW_AFTER,
+    OPTION_SINKS,
+    OPTION_SCALE,
+    OPTION_SOFTCAP,
+    OPTION_TABLES,
+    OPTION_MASK,
+    OPTION_SINK_LOGITS,
+    OPTION_DROPOUT,
+    OPTION_SEED,
+    OPTION_QUERY_STARTS,
+    OPTION_KEY_STARTS,
+    OPTION_KEY_FIRST,
+    OPTION_KEY_END,
+    OPTION_QUERY_END,
+    OPTION_ORDER,
+    OPTION_LENGTH,
+    OPTIONS
+};
+#define GYRE_PY_OPTION_NAMES                                                                                                \
+    "layout", "positions", "key_positions", "causal", "window", "window_after", "sinks", "scale", "softcap", "tables",      \
+        "mask", "sink_logits", "dropout", "seed", "query_starts", "key_starts", "key_first", "key_end", "query_end",        \
+        "order", "length"
+
+enum { GYRE_PY_LISTS = 5 };
+/* A call, open.  Begin with {0}. */
+typedef struct gyre_py_attention_call {
+    gyre_attention_args args;
+    gyre_py_layout layout;
+    gyre_py_array q, k, v, q_positions, k_positions, mask, sink_logits;
+    gyre_py_tables tables;
+    int64_t *lists[GYRE_PY_LISTS]; /* query_starts, key_starts, key_first, key_end, query_end */
+    void *scratch;
+    size_t scratch_bytes;
+} gyre_py_attention_call;
+
+/* Opens q, and k and v unless they are NULL (a cache has them; keys is then their number), and reads the options. */
+typedef struct gyre_py_attention_inputs {
+    PyObject *q, *k, *v;
+    const gyre_py_encoding *encoding;
+    PyObject *const *options;
+    int64_t keys;
+} gyre_py_attention_inputs;
+int gyre_py_attention_open(gyre_py_attention_call *call, const gyre_py_attention_inputs *inputs);
+void gyre_py_attention_close(gyre_py_attention_call *call);
+
+/* Memory for out and, if wanted, lse; sets them in the args.  values: channels of v.  out NULL = new memory. */
+typedef struct gyre_py_attention_results {
+    gyre_py_result out, lse;
+    int wants_lse;
+} gyre_py_attention_results;
+int gyre_py_attention_results_make(gyre_py_attention_call *call, gyre_py_attention_results *results, PyObject *out,
+                                   int64_t values);
+/* out, or (out, lse). */
+PyObject *gyre_py_attention_results_finish(gyre_py_attention_results *results);
+void gyre_py_attention_results_drop(gyre_py_attention_results *results);
+/* Takes scratch memory; 0 bytes means that the shapes make no sense, which the call itself then says. */
+int gyre_py_attention_scratch(gyre_py_attention_call *call, size_t bytes);
+
+/* Memory described by the letters of the call's layout without channels: log-sum-exp. */
+int gyre_py_attention_lse_view(const gyre_py_attention_call *call, const gyre_py_array *array, gyre_view *out);
+
+#endif

@@ -1,0 +1,242 @@
+/* py_attention_args.c: reads the arguments of an attention call. */
+#include "py_attention.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gyre_py_attention_close(gyre_py_attention_call *c) {
+    gyre_py_array *const arrays[] = {&c->q, &c->k, &c->v, &c->q_positions, &c->k_positions, &c->mask, &c->sink_logits};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        gyre_py_array_close(arrays[i]);
+    gyre_py_tables_close(&c->tables);
+    for (int i = 0; i < GYRE_PY_LISTS; i++)
+        free(c->lists[i]);
+    free(c->scratch);
+}
+
+/* -- pieces -- */
+
+static const char short_real[] = "float16, bfloat16 or float32";
+
+static int open_operand(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
+                        gyre_cview *out) {
+    gyre_view view;
+    if (gyre_py_array_open(array, object, name) < 0 || gyre_py_array_is(array, GYRE_PY_SHORT_REAL, short_real) < 0 ||
+        gyre_py_array_view(array, layout, &view) < 0)
+        return -1;
+    *out = gyre_py_const(&view);
+    return 0;
+}
+
+/* *list = the whole numbers of an array of one axis, wanted of them. */
+static int read_list(PyObject *object, const char *name, int64_t wanted, int64_t **list) {
+    gyre_py_array array;
+    if (!object) return 0;
+    if (gyre_py_array_open(&array, object, name) < 0) return -1;
+    int status = gyre_py_array_is(&array, GYRE_PY_WHOLE, "int32 or int64");
+    if (status == 0 && (array.ndim != 1 || (wanted >= 0 && array.shape[0] != wanted))) {
+        gyre_py_fail(GYRE_ESHAPE, name, "%s: is not an array of one axis with a number for each row or sequence", name);
+        status = -1;
+    }
+    if (status == 0 && !(*list = malloc((size_t)(array.shape[0] + 1) * sizeof **list))) {
+        PyErr_NoMemory();
+        status = -1;
+    }
+    for (int64_t i = 0; status == 0 && i < array.shape[0]; i++) {
+        const int64_t at = i * array.stride[0];
+        (*list)[i] = array.dtype == GYRE_DTYPE_I32 ? ((const int32_t *)array.data)[at] : ((const int64_t *)array.data)[at];
+    }
+    gyre_py_array_close(&array);
+    return status;
+}
+
+static int64_t list_length(PyObject *object) {
+    const Py_ssize_t n = object ? PyObject_Size(object) : 0;
+    PyErr_Clear();
+    return n;
+}
+
+static int read_lists(gyre_py_attention_call *c, PyObject *const *o) {
+    gyre_attention_args *args = &c->args;
+    if (o[OPTION_QUERY_STARTS] || o[OPTION_KEY_STARTS]) {
+        if (!o[OPTION_QUERY_STARTS] || !o[OPTION_KEY_STARTS]) {
+            gyre_py_fail(GYRE_EINVAL, "query_starts", "query_starts: a packed batch needs query_starts and key_starts");
+            return -1;
+        }
+        args->sequences = list_length(o[OPTION_QUERY_STARTS]) - 1;
+    }
+    const int64_t rows = args->sequences > 0 ? args->sequences : args->q.shape[0];
+    if (read_list(o[OPTION_QUERY_STARTS], "query_starts", -1, &c->lists[0]) < 0 ||
+        read_list(o[OPTION_KEY_STARTS], "key_starts", args->sequences + 1, &c->lists[1]) < 0 ||
+        read_list(o[OPTION_KEY_FIRST], "key_first", rows, &c->lists[2]) < 0 ||
+        read_list(o[OPTION_KEY_END], "key_end", rows, &c->lists[3]) < 0 ||
+        read_list(o[OPTION_QUERY_END], "query_end", rows, &c->lists[4]) < 0)
+        return -1;
+    args->q_starts = c->lists[0];
+    args->k_starts = c->lists[1];
+    args->k_first = c->lists[2];
+    args->k_end = c->lists[3];
+    args->q_end = c->lists[4];
+    return 0;
+}
+
+static int read_numbers(gyre_attention_args *args, PyObject *const *o) {
+    static const char *const causals[] = {"none", "position", "order"};
+    static const char *const orders[] = {"fast", "fixed"};
+    int causal = 0, order = 0;
+    int64_t seed = 0;
+    if (gyre_py_word(o[OPTION_CAUSAL], "causal", causals, 3, &causal) < 0 ||
+        gyre_py_word(o[OPTION_ORDER], "order", orders, 2, &order) < 0 ||
+        gyre_py_integer(o[OPTION_WINDOW], "window", &args->window) < 0 ||
+        gyre_py_integer(o[OPTION_WINDOW_AFTER], "window_after", &args->window_after) < 0 ||
+        gyre_py_integer(o[OPTION_SINKS], "sinks", &args->sinks) < 0 ||
+        gyre_py_number(o[OPTION_SCALE], "scale", &args->scale) < 0 ||
+        gyre_py_number(o[OPTION_SOFTCAP], "softcap", &args->softcap) < 0 ||
+        gyre_py_number(o[OPTION_DROPOUT], "dropout", &args->dropout) < 0 ||
+        gyre_py_integer(o[OPTION_SEED], "seed", &seed) < 0 ||
+        gyre_py_integer(o[OPTION_LENGTH], "length", &args->q_pos.context_length) < 0)
+        return -1;
+    args->causal = (gyre_causal)causal;
+    args->order = (gyre_order)order;
+    args->seed = (uint64_t)seed;
+    return 0;
+}
+
+/* Without positions, the last query stands beside the last key; in a packed batch every sequence begins at 0. */
+static int read_positions(gyre_py_attention_call *c, const gyre_py_attention_inputs *in, int64_t keys) {
+    gyre_attention_args *args = &c->args;
+    PyObject *q = in->options[OPTION_POSITIONS], *k = in->options[OPTION_KEY_POSITIONS];
+    const int64_t axes = in->encoding ? in->encoding->axes : 1, batch = args->q.shape[0], queries = args->q.shape[1];
+    const gyre_py_positions_request q_wanted = {"positions", axes, batch, queries};
+    const gyre_py_positions_request k_wanted = {"key_positions", axes, batch, keys};
+    if (!q && !args->q_starts) args->q_pos.base = keys - queries;
+    if (q && !k && in->k && !PyLong_Check(q)) {
+        if (queries == keys)
+            k = q;
+        else {
+            gyre_py_fail(GYRE_EINVAL, "key_positions", "key_positions: needed, as there are %lld queries and %lld keys",
+                         (long long)queries, (long long)keys);
+            return -1;
+        }
+    }
+    if (gyre_py_positions(q, &q_wanted, &args->q_pos, &c->q_positions) < 0) return -1;
+    return in->k ? gyre_py_positions(k, &k_wanted, &args->k_pos, &c->k_positions) : 0;
+}
+
+/* [batch, heads, queries, keys], the first two axes 1 or absent where the mask is the same for all. */
+static int read_mask(gyre_py_attention_call *c, PyObject *object) {
+    if (!object) return 0;
+    if (gyre_py_array_open(&c->mask, object, "mask") < 0 || gyre_py_array_is(&c->mask, GYRE_PY_SHORT_REAL, short_real) < 0)
+        return -1;
+    const gyre_py_array *m = &c->mask;
+    if (m->ndim < 2 || m->ndim > 4) {
+        gyre_py_fail(GYRE_ESHAPE, "mask", "mask: has %d axes, not [batch, heads, queries, keys], or fewer from the left",
+                     m->ndim);
+        return -1;
+    }
+    gyre_cview *view = &c->args.mask;
+    view->data = m->data;
+    view->dtype = (gyre_dtype)m->dtype;
+    const int from[4] = {m->ndim - 4, m->ndim - 2, m->ndim - 3, m->ndim - 1}; /* batch, query, head, key */
+    const int64_t all[4] = {c->args.q.shape[0], c->args.q.shape[1], c->args.q.shape[2], -1};
+    for (int i = 0; i < 4; i++) {
+        const int64_t extent = from[i] < 0 ? 1 : m->shape[from[i]];
+        const int broadcast = extent == 1 && all[i] > 0;
+        view->shape[i] = broadcast ? all[i] : extent;
+        view->stride[i] = broadcast ? 0 : m->stride[from[i]];
+    }
+    return 0;
+}
+
+static int read_sink_logits(gyre_py_attention_call *c, PyObject *object) {
+    if (!object) return 0;
+    gyre_py_array *array = &c->sink_logits;
+    if (gyre_py_array_open(array, object, "sink_logits") < 0 || gyre_py_array_is(array, 1 << GYRE_DTYPE_F32, "float32") < 0)
+        return -1;
+    if (array->ndim != 1) {
+        gyre_py_fail(GYRE_ESHAPE, "sink_logits", "sink_logits: has %d axes, not [heads]", array->ndim);
+        return -1;
+    }
+    c->args.sink_logits = gyre_cdense(array->data, GYRE_DTYPE_F32, 1, 1, array->shape[0], 1);
+    c->args.sink_logits.stride[2] = array->stride[0];
+    return 0;
+}
+
+int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
+    c->args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
+    gyre_attention_args *args = &c->args;
+    PyObject *const *o = in->options;
+    args->encoding = in->encoding ? in->encoding->encoding : NULL;
+    if (gyre_py_array_open(&c->q, in->q, "q") < 0 ||
+        gyre_py_layout_read(o[OPTION_LAYOUT], c->q.ndim == 3 ? "thd" : "bhsd", &c->layout) < 0)
+        return -1;
+    gyre_py_array_close(&c->q);
+    if (open_operand(&c->q, in->q, "q", &c->layout, &args->q) < 0) return -1;
+    if (in->k && (open_operand(&c->k, in->k, "k", &c->layout, &args->k) < 0 ||
+                  open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
+        return -1;
+    if (read_lists(c, o) < 0 || read_numbers(args, o) < 0 ||
+        read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 || read_mask(c, o[OPTION_MASK]) < 0 ||
+        read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 ||
+        gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
+        return -1;
+    args->tables = o[OPTION_TABLES] ? &c->tables.tables : NULL;
+    return 0;
+}
+
+/* -- results -- */
+
+static gyre_py_layout without_channels(const gyre_py_layout *layout) {
+    gyre_py_layout rest = *layout;
+    rest.ndim--;
+    for (int i = 0; i < 3; i++)
+        rest.axis[i] -= rest.axis[i] > rest.axis[3];
+    rest.axis[3] = -1;
+    return rest;
+}
+
+int gyre_py_attention_lse_view(const gyre_py_attention_call *c, const gyre_py_array *array, gyre_view *out) {
+    const gyre_py_layout rest = without_channels(&c->layout);
+    return gyre_py_array_view(array, &rest, out);
+}
+
+int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_results *r, PyObject *out, int64_t values) {
+    int64_t shape[GYRE_PY_MAX_DIMS], rows[GYRE_PY_MAX_DIMS];
+    int n = 0;
+    memcpy(shape, c->q.shape, sizeof shape);
+    shape[c->layout.axis[3]] = values;
+    for (int i = 0; i < c->q.ndim; i++)
+        if (i != c->layout.axis[3]) rows[n++] = c->q.shape[i];
+    const int alike = values == c->q.shape[c->layout.axis[3]];
+    if ((out     ? gyre_py_result_given(&r->out, out, "out")
+         : alike ? gyre_py_result_like(&r->out, &c->q)
+                 : gyre_py_result_new(&r->out, &c->q, (gyre_dtype)c->q.dtype, c->q.ndim, shape)) < 0 ||
+        gyre_py_array_is(&r->out.array, GYRE_PY_SHORT_REAL, short_real) < 0 ||
+        gyre_py_array_view(&r->out.array, &c->layout, &c->args.out) < 0)
+        return -1;
+    if (!r->wants_lse) return 0;
+    if (gyre_py_result_new(&r->lse, &c->q, GYRE_DTYPE_F32, n, rows) < 0) return -1;
+    return gyre_py_attention_lse_view(c, &r->lse.array, &c->args.lse);
+}
+
+PyObject *gyre_py_attention_results_finish(gyre_py_attention_results *r) {
+    PyObject *out = gyre_py_result_finish(&r->out);
+    if (!out || !r->wants_lse) return out;
+    PyObject *lse = gyre_py_result_finish(&r->lse), *both = lse ? PyTuple_Pack(2, out, lse) : NULL;
+    Py_DECREF(out);
+    Py_XDECREF(lse);
+    return both;
+}
+
+void gyre_py_attention_results_drop(gyre_py_attention_results *r) {
+    gyre_py_result_drop(&r->out);
+    gyre_py_result_drop(&r->lse);
+}
+
+int gyre_py_attention_scratch(gyre_py_attention_call *c, size_t bytes) {
+    c->scratch_bytes = bytes;
+    c->scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    if (c->scratch) return 0;
+    gyre_py_fail(GYRE_ENOMEM, NULL, "memory: none for %zu bytes of scratch", bytes);
+    return -1;
+}

@@ -1,0 +1,419 @@
+/* py_cache.c: the Cache type. */
+#include "py_attention.h"
+
+#include "gyre/gyre_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A lock serves all calls: none may run while another changes the cache. */
+typedef struct cache_object {
+    PyObject_HEAD
+    gyre_cache *cache;
+    PyObject *encoding; /* kept as long as the cache borrows it; may be NULL */
+    PyThread_type_lock lock;
+} cache_object;
+
+static void lock_cache(cache_object *self) {
+    if (PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) return;
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+}
+
+static const gyre_py_encoding *encoding_of(const cache_object *self) {
+    return (const gyre_py_encoding *)self->encoding;
+}
+
+/* -- creation -- */
+
+static const char *const dtype_words[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64", "q8"};
+
+static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *encoding) {
+    const allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    cache_object *self = (cache_object *)allocate(type, 0);
+    PyThread_type_lock lock = self ? PyThread_allocate_lock() : NULL;
+    if (!lock) {
+        gyre_cache_free(cache);
+        Py_XDECREF((PyObject *)self);
+        return PyErr_NoMemory();
+    }
+    Py_XINCREF(encoding);
+    self->cache = cache;
+    self->encoding = encoding;
+    self->lock = lock;
+    return (PyObject *)self;
+}
+
+static int read_config(PyObject **a, gyre_cache_config *config) {
+    static const char *const kept[] = {"raw", "rotated"};
+    const gyre_py_encoding *encoding;
+    int keys = 0, key_dtype = 0, value_dtype = 0;
+    if (gyre_py_encoding_of(a[0], "encoding", &encoding) < 0 || gyre_py_integer(a[1], "heads", &config->heads) < 0 ||
+        gyre_py_integer(a[2], "head_dim", &config->head_dim) < 0 ||
+        gyre_py_integer(a[3], "max_tokens", &config->max_tokens) < 0 || gyre_py_word(a[4], "keys", kept, 2, &keys) < 0 ||
+        gyre_py_word(a[5], "key_dtype", dtype_words, 7, &key_dtype) < 0)
+        return -1;
+    value_dtype = key_dtype;
+    if (gyre_py_word(a[6], "value_dtype", dtype_words, 7, &value_dtype) < 0 ||
+        gyre_py_integer(a[7], "value_dim", &config->value_dim) < 0 ||
+        gyre_py_integer(a[8], "sequences", &config->sequences) < 0 ||
+        gyre_py_integer(a[9], "page_tokens", &config->page_tokens) < 0 ||
+        gyre_py_integer(a[10], "length", &config->context_length) < 0)
+        return -1;
+    config->encoding = encoding ? encoding->encoding : NULL;
+    config->keys = (gyre_cache_keys)keys;
+    config->key_dtype = (gyre_dtype)key_dtype;
+    config->value_dtype = (gyre_dtype)value_dtype;
+    if (config->head_dim == 0 && encoding) config->head_dim = gyre_encoding_get_config(encoding->encoding)->head_dim;
+    return 0;
+}
+
+static PyObject *cache_create(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"encoding",    "heads",     "head_dim",  "max_tokens",  "keys",   "key_dtype",
+                                        "value_dtype", "value_dim", "sequences", "page_tokens", "length", NULL};
+    static const gyre_py_signature signature = {"Cache", 1, 0, names};
+    PyObject *a[12];
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
+    gyre_cache *cache = NULL;
+    gyre_error err = {0};
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || read_config(a, &config) < 0) return NULL;
+    const gyre_status status = gyre_cache_create(&cache, &config, NULL, &err);
+    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, a[0]) : gyre_py_raise(status, &err);
+}
+
+static PyObject *cache_load(PyObject *type, PyObject *args) {
+    const char *path;
+    PyObject *object;
+    const gyre_py_encoding *encoding;
+    if (!PyArg_ParseTuple(args, "sO", &path, &object) ||
+        gyre_py_encoding_of(object == Py_None ? NULL : object, "encoding", &encoding) < 0)
+        return NULL;
+    gyre_cache *cache = NULL;
+    gyre_error err = {0};
+    const gyre_status status = gyre_cache_load(&cache, path, encoding ? encoding->encoding : NULL, NULL, &err);
+    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, encoding ? object : NULL)
+                             : gyre_py_raise(status, &err);
+}
+
+static void cache_dealloc(PyObject *object) {
+    cache_object *self = (cache_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    gyre_cache_free(self->cache);
+    Py_XDECREF(self->encoding);
+    if (self->lock) PyThread_free_lock(self->lock);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+/* -- appending and attending -- */
+
+/* *next = the position after the last token of a sequence. */
+static gyre_status next_position(const cache_object *self, int64_t sequence, int64_t *next, gyre_error *err) {
+    const int64_t tokens = gyre_cache_tokens(self->cache, sequence);
+    *next = 0;
+    if (tokens <= 0) return GYRE_OK;
+    const gyre_status status = gyre_cache_positions(self->cache, sequence, tokens - 1, 1, 0, next, err);
+    *next += 1;
+    return status;
+}
+
+static int open_rows(gyre_py_array *array, PyObject *object, const char *name, PyObject *layout_text, gyre_view *view) {
+    gyre_py_layout layout;
+    if (gyre_py_array_open(array, object, name) < 0) return -1;
+    if (gyre_py_array_is(array, GYRE_PY_SHORT_REAL, "float16, bfloat16 or float32") < 0) return -1;
+    if (gyre_py_layout_read(layout_text, array->ndim == 3 ? "thd" : "bhsd", &layout) < 0) return -1;
+    return gyre_py_array_view(array, &layout, view);
+}
+
+/* keys, values and positions of append. */
+typedef struct append_call {
+    gyre_py_array k, v, position_array;
+    gyre_view k_view, v_view;
+    gyre_positions positions;
+    int64_t sequence;
+} append_call;
+
+static int open_append(append_call *c, const cache_object *self, PyObject *const *a) {
+    if (gyre_py_integer(a[3], "sequence", &c->sequence) < 0 ||
+        gyre_py_integer(a[5], "length", &c->positions.context_length) < 0 ||
+        open_rows(&c->k, a[0], "k", a[4], &c->k_view) < 0 || open_rows(&c->v, a[1], "v", a[4], &c->v_view) < 0)
+        return -1;
+    const int64_t axes = self->encoding ? encoding_of(self)->axes : 1;
+    const gyre_py_positions_request wanted = {"positions", axes, c->k_view.shape[0], c->k_view.shape[1]};
+    return gyre_py_positions(a[2], &wanted, &c->positions, &c->position_array);
+}
+
+static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"k", "v", "positions", "sequence", "layout", "length", NULL};
+    static const gyre_py_signature signature = {"append", 3, 2, names};
+    cache_object *self = (cache_object *)object;
+    PyObject *a[7], *finished = NULL;
+    append_call c = {0};
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (open_append(&c, self, a) == 0) {
+        const gyre_cview k = gyre_py_const(&c.k_view), v = gyre_py_const(&c.v_view);
+        gyre_error err = {0};
+        gyre_status status = GYRE_OK;
+        gyre_py_threads threads = gyre_py_threads_begin(k.shape[1] * k.shape[2] * k.shape[3] < 1 << 18);
+        lock_cache(self);
+        Py_BEGIN_ALLOW_THREADS
+        if (!a[2]) status = next_position(self, c.sequence, &c.positions.base, &err);
+        if (status == GYRE_OK)
+            status = gyre_cache_append(self->cache, c.sequence, &k, &v, &c.positions, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        PyThread_release_lock(self->lock);
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? Py_NewRef(Py_None) : gyre_py_raise(status, &err);
+    }
+    gyre_py_array_close(&c.k);
+    gyre_py_array_close(&c.v);
+    gyre_py_array_close(&c.position_array);
+    return finished;
+}
+
+/* sequences[b] of batch row b: those of the caller, or 0, 1, 2, ... */
+static int64_t *read_sequences(PyObject *object, int64_t batch) {
+    int64_t *out = calloc((size_t)(batch > 0 ? batch : 1), sizeof *out);
+    PyObject *list = object ? PySequence_List(object) : NULL;
+    if (object && !list) PyErr_Clear();
+    int good = out && (!object || (list && PyList_Size(list) == batch));
+    for (int64_t b = 0; good && b < batch; b++) {
+        out[b] = b;
+        if (object) good = gyre_py_integer(PyList_GetItem(list, b), "sequences", &out[b]) == 0;
+    }
+    Py_XDECREF(list);
+    if (good) return out;
+    free(out);
+    if (!PyErr_Occurred())
+        gyre_py_fail(GYRE_ESHAPE, "sequences", "sequences: is not a list with a sequence for each of %lld batch rows",
+                     (long long)batch);
+    return NULL;
+}
+
+static gyre_status attend(cache_object *self, const int64_t *sequences, gyre_py_attention_call *c, const gyre_exec *exec,
+                          gyre_error *err) {
+    const size_t bytes = gyre_cache_attention_scratch(self->cache, sequences, &c->args, exec);
+    c->scratch_bytes = bytes;
+    c->scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    if (!c->scratch) return GYRE_ENOMEM;
+    return gyre_cache_attention(self->cache, sequences, &c->args, c->scratch, bytes, exec, err);
+}
+
+/* Positions of queries that the caller does not state: the last of the sequence, which all rows then share. */
+static gyre_status default_positions(cache_object *self, const int64_t *sequences, gyre_py_attention_call *c,
+                                     gyre_error *err) {
+    int64_t next = 0;
+    const gyre_status status = next_position(self, sequences[0], &next, err);
+    c->args.q_pos.base = next - c->args.q.shape[1];
+    return status;
+}
+
+static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    enum { OUT = 2 + OPTIONS, LSE, COUNT };
+    static const char *const names[] = {"q", "sequences", GYRE_PY_OPTION_NAMES, "out", "lse", NULL};
+    static const gyre_py_signature signature = {"attention", 2, 1, names};
+    cache_object *self = (cache_object *)object;
+    PyObject *a[COUNT + 1], *finished = NULL;
+    gyre_py_attention_call c = {0};
+    gyre_py_attention_results results = {0};
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0)
+        return NULL;
+    const gyre_py_attention_inputs in = {.q = a[0], .encoding = encoding_of(self), .options = a + 2};
+    const int64_t values = gyre_cache_get_config(self->cache)->value_dim;
+    int64_t *sequences = NULL;
+    if (gyre_py_attention_open(&c, &in) == 0 && (sequences = read_sequences(a[1], c.args.q.shape[0])) &&
+        gyre_py_attention_results_make(&c, &results, a[OUT], values) == 0) {
+        gyre_error err = {0};
+        gyre_status status = GYRE_OK;
+        gyre_py_threads threads = gyre_py_threads_begin(0);
+        lock_cache(self);
+        Py_BEGIN_ALLOW_THREADS
+        if (!in.options[OPTION_POSITIONS]) status = default_positions(self, sequences, &c, &err);
+        if (status == GYRE_OK) status = attend(self, sequences, &c, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        PyThread_release_lock(self->lock);
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_attention_results_finish(&results) : gyre_py_raise(status, &err);
+    }
+    free(sequences);
+    gyre_py_attention_results_drop(&results);
+    gyre_py_attention_close(&c);
+    return finished;
+}
+
+/* -- editing -- */
+
+static PyObject *done(gyre_status status, const gyre_error *err) {
+    if (status != GYRE_OK) return gyre_py_raise(status, err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *cache_remove(PyObject *object, PyObject *args) {
+    cache_object *self = (cache_object *)object;
+    long long sequence, first, count;
+    gyre_error err = {0};
+    if (!PyArg_ParseTuple(args, "LLL", &sequence, &first, &count)) return NULL;
+    lock_cache(self);
+    const gyre_status status = gyre_cache_remove(self->cache, sequence, first, count, &err);
+    PyThread_release_lock(self->lock);
+    return done(status, &err);
+}
+
+static PyObject *cache_shift(PyObject *object, PyObject *args) {
+    cache_object *self = (cache_object *)object;
+    long long sequence, first, count, d[GYRE_MAX_AXES] = {0};
+    gyre_error err = {0};
+    if (!PyArg_ParseTuple(args, "LLL(LLLL)", &sequence, &first, &count, &d[0], &d[1], &d[2], &d[3])) return NULL;
+    const int64_t delta[GYRE_MAX_AXES] = {d[0], d[1], d[2], d[3]};
+    lock_cache(self);
+    const gyre_status status = gyre_cache_shift(self->cache, sequence, first, count, delta, &err);
+    PyThread_release_lock(self->lock);
+    return done(status, &err);
+}
+
+static PyObject *cache_fork(PyObject *object, PyObject *args) {
+    cache_object *self = (cache_object *)object;
+    long long from, to;
+    gyre_error err = {0};
+    if (!PyArg_ParseTuple(args, "LL", &from, &to)) return NULL;
+    lock_cache(self);
+    const gyre_status status = gyre_cache_fork(self->cache, from, to, &err);
+    PyThread_release_lock(self->lock);
+    return done(status, &err);
+}
+
+static PyObject *cache_slide(PyObject *object, PyObject *args) {
+    cache_object *self = (cache_object *)object;
+    long long sequence, sinks, window;
+    int64_t next = 0;
+    gyre_error err = {0};
+    if (!PyArg_ParseTuple(args, "LLL", &sequence, &sinks, &window)) return NULL;
+    lock_cache(self);
+    const gyre_status status = gyre_cache_slide(self->cache, sequence, sinks, window, &next, &err);
+    PyThread_release_lock(self->lock);
+    return status == GYRE_OK ? PyLong_FromLongLong(next) : gyre_py_raise(status, &err);
+}
+
+static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
+    cache_object *self = (cache_object *)object;
+    PyObject *wanted;
+    long long length;
+    const gyre_py_encoding *encoding;
+    gyre_error err = {0};
+    if (!PyArg_ParseTuple(args, "OL", &wanted, &length) || gyre_py_encoding_of(wanted, "encoding", &encoding) < 0)
+        return NULL;
+    gyre_py_threads threads = gyre_py_threads_begin(0);
+    gyre_status status;
+    PyObject *old = NULL;
+    lock_cache(self);
+    Py_BEGIN_ALLOW_THREADS
+    status = gyre_cache_set_encoding(self->cache, encoding->encoding, length, gyre_py_exec(&threads), &err);
+    Py_END_ALLOW_THREADS
+    if (status == GYRE_OK) {
+        old = self->encoding;
+        self->encoding = Py_NewRef(wanted);
+    }
+    PyThread_release_lock(self->lock);
+    gyre_py_threads_end(&threads);
+    Py_XDECREF(old);
+    return done(status, &err);
+}
+
+/* -- looking -- */
+
+static PyObject *cache_positions(PyObject *object, PyObject *args) {
+    cache_object *self = (cache_object *)object;
+    long long sequence, axis;
+    gyre_py_result result = {0};
+    gyre_error err = {0};
+    if (!PyArg_ParseTuple(args, "LL", &sequence, &axis)) return NULL;
+    lock_cache(self);
+    const int64_t tokens = gyre_cache_tokens(self->cache, sequence), shape[1] = {tokens > 0 ? tokens : 0};
+    gyre_status status = tokens < 0 ? GYRE_EINVAL : GYRE_OK;
+    const int made = status == GYRE_OK ? gyre_py_result_new(&result, NULL, GYRE_DTYPE_I64, 1, shape) : 0;
+    if (status == GYRE_OK && made == 0)
+        status = gyre_cache_positions(self->cache, sequence, 0, tokens, axis, result.array.data, &err);
+    PyThread_release_lock(self->lock);
+    PyObject *finished = NULL;
+    if (tokens < 0)
+        gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: there is no sequence %lld", sequence);
+    else if (status != GYRE_OK)
+        gyre_py_raise(status, &err);
+    else if (made == 0)
+        finished = gyre_py_result_finish(&result);
+    gyre_py_result_drop(&result);
+    return finished;
+}
+
+static PyObject *cache_tokens(PyObject *object, PyObject *argument) {
+    cache_object *self = (cache_object *)object;
+    int64_t sequence = 0;
+    if (gyre_py_integer(argument, "sequence", &sequence) < 0) return NULL;
+    lock_cache(self);
+    const int64_t tokens = gyre_cache_tokens(self->cache, sequence);
+    PyThread_release_lock(self->lock);
+    if (tokens < 0) return gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: there is no sequence %lld", (long long)sequence);
+    return PyLong_FromLongLong(tokens);
+}
+
+static PyObject *cache_usage(PyObject *object, PyObject *unused) {
+    cache_object *self = (cache_object *)object;
+    (void)unused;
+    lock_cache(self);
+    const gyre_cache_usage u = gyre_cache_get_usage(self->cache);
+    PyThread_release_lock(self->lock);
+    return Py_BuildValue("{snsnsLsLsLsL}", "bytes", (Py_ssize_t)u.bytes, "used", (Py_ssize_t)u.used, "pages",
+                         (long long)u.pages, "free_pages", (long long)u.free_pages, "tokens", (long long)u.tokens,
+                         "shared_tokens", (long long)u.shared_tokens);
+}
+
+static PyObject *cache_save(PyObject *object, PyObject *path) {
+    cache_object *self = (cache_object *)object;
+    const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+    gyre_error err = {0};
+    gyre_status status;
+    if (!text) return NULL;
+    lock_cache(self);
+    Py_BEGIN_ALLOW_THREADS
+    status = gyre_cache_save(self->cache, text, &err);
+    Py_END_ALLOW_THREADS
+    PyThread_release_lock(self->lock);
+    return done(status, &err);
+}
+
+#define FAST(name, function, flags, doc)                                                                                    \
+    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS | (flags), doc }
+static PyMethodDef methods[] = {
+    FAST("_create", cache_create, METH_CLASS, "an empty cache"),
+    {"_load", cache_load, METH_VARARGS | METH_CLASS, "a cache from a file"},
+    FAST("append", cache_append, 0,
+         "append(k, v, positions=None, *, sequence=0, layout=None, length=0)\n--\n\n"
+         "Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,\n"
+         "bfloat16 or float32, any strides.  positions None = after the last token.  All or nothing.  Raises gyre.Error."),
+    FAST("_attention", cache_attention, 0, "attention over the tokens of sequences"),
+    {"_remove", cache_remove, METH_VARARGS, ""},
+    {"_shift", cache_shift, METH_VARARGS, ""},
+    {"_fork", cache_fork, METH_VARARGS, ""},
+    {"_slide", cache_slide, METH_VARARGS, ""},
+    {"_set_encoding", cache_set_encoding, METH_VARARGS, ""},
+    {"_positions", cache_positions, METH_VARARGS, ""},
+    {"_tokens", cache_tokens, METH_O, ""},
+    {"usage", cache_usage, METH_NOARGS,
+     "usage()\n--\n\nWhat is in use: bytes, used (bytes), pages, free_pages, tokens, shared_tokens."},
+    {"_save", cache_save, METH_O, ""},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)cache_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_doc, "Keys and values of tokens read before, for decoding."},
+                              {0, NULL}};
+static PyType_Spec spec = {"gyre._gyre.Cache", sizeof(cache_object), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+int gyre_py_add_cache(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&spec);
+    if (!type) return -1;
+    const int status = PyModule_AddObjectRef(module, "Cache", type);
+    Py_DECREF(type);
+    return status;
+}

@@ -1,0 +1,194 @@
+/* py_encoding.c: the Encoding type: creation, what it is, and its methods, which other files hold. */
+#include "py_encoding.h"
+
+static PyObject *encoding_type;
+
+static PyObject *encoding_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    if (PyTuple_Size(args) != 0 || !keywords) {
+        PyErr_SetString(PyExc_TypeError, "Encoding takes the fields of a config by name: Encoding(**{'kind': 'nope'})");
+        return NULL;
+    }
+    gyre_encoding *made = NULL;
+    if (gyre_py_encoding_from_dict(keywords, &made) < 0) return NULL;
+    const allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    gyre_py_encoding *self = (gyre_py_encoding *)allocate(type, 0);
+    if (!self) {
+        gyre_encoding_free(made);
+        return NULL;
+    }
+    self->encoding = made;
+    const gyre_config *config = gyre_encoding_get_config(made);
+    self->axes = config->kind == GYRE_KIND_ROPE && config->rope.axes > 1 ? config->rope.axes : 1;
+    return (PyObject *)self;
+}
+
+/* object.__init__ would refuse the fields that __new__ has read. */
+static int encoding_init(PyObject *self, PyObject *args, PyObject *keywords) {
+    (void)self, (void)args, (void)keywords;
+    return 0;
+}
+
+static void encoding_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    gyre_encoding_free(((gyre_py_encoding *)self)->encoding);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+int gyre_py_encoding_of(PyObject *object, const char *name, const gyre_py_encoding **out) {
+    *out = NULL;
+    if (!object) return 0;
+    if ((PyObject *)Py_TYPE(object) != encoding_type && PyObject_IsInstance(object, encoding_type) != 1) {
+        gyre_py_fail(GYRE_EINVAL, name, "%s: is no gyre.Encoding: make one with gyre.rope(...) or Encoding.from_config(...)",
+                     name);
+        return -1;
+    }
+    *out = (const gyre_py_encoding *)object;
+    return 0;
+}
+
+static const gyre_encoding *of(PyObject *self) {
+    return ((gyre_py_encoding *)self)->encoding;
+}
+
+/* -- what it is -- */
+
+static PyObject *encoding_config(PyObject *self, PyObject *all) {
+    return gyre_py_config_dict(gyre_encoding_get_config(of(self)), PyObject_IsTrue(all));
+}
+
+static PyObject *numbers_list(const double *numbers, int64_t n) {
+    PyObject *list = PyList_New(n);
+    for (int64_t i = 0; list && i < n; i++) {
+        PyObject *number = PyFloat_FromDouble(numbers[i]);
+        if (!number || PyList_SetItem(list, i, number) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *encoding_frequencies(PyObject *self, PyObject *length) {
+    int64_t in_use = 0;
+    if (gyre_py_integer(length == Py_None ? NULL : length, "length", &in_use) < 0) return NULL;
+    const int64_t pairs = gyre_encoding_get_config(of(self))->rope.dim / 2;
+    double factor = 1, *numbers = PyMem_Calloc((size_t)(pairs > 0 ? pairs : 1), sizeof *numbers);
+    gyre_scaling_parts parts = {0};
+    if (!numbers) return PyErr_NoMemory();
+    gyre_status status = gyre_encoding_frequencies(of(self), in_use, numbers, &factor);
+    if (status == GYRE_OK) status = gyre_encoding_scaling_parts(of(self), in_use, &parts);
+    PyObject *list = status == GYRE_OK ? numbers_list(numbers, pairs) : NULL;
+    PyMem_Free(numbers);
+    if (status == GYRE_EINVAL) return gyre_py_fail(status, "length", "length: %lld is below 0", (long long)in_use);
+    if (status != GYRE_OK)
+        return gyre_py_fail(status, "encoding", "encoding: %s rotates nothing, so it has no frequencies",
+                            gyre_kind_name(gyre_encoding_get_config(of(self))->kind));
+    return list ? Py_BuildValue("(Nd(LLL))", list, factor, (long long)parts.kept, (long long)parts.blended,
+                                (long long)parts.divided)
+                : NULL;
+}
+
+static PyObject *encoding_slopes(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const gyre_config *config = gyre_encoding_get_config(of(self));
+    double *numbers = PyMem_Calloc((size_t)(config->heads > 0 ? config->heads : 1), sizeof *numbers);
+    if (!numbers) return PyErr_NoMemory();
+    const gyre_status status = gyre_encoding_slopes(of(self), numbers);
+    PyObject *list = status == GYRE_OK ? numbers_list(numbers, config->heads) : NULL;
+    PyMem_Free(numbers);
+    if (status != GYRE_OK)
+        return gyre_py_fail(status, "encoding", "encoding: %s has no slopes, only alibi does", gyre_kind_name(config->kind));
+    return list;
+}
+
+static PyObject *encoding_places(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLong(gyre_encoding_places(of(self)));
+}
+
+static PyObject *encoding_table_shapes(PyObject *self, PyObject *unused) {
+    (void)unused;
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < GYRE_PY_TABLES; i++) {
+        int64_t s[4] = {0};
+        if (gyre_encoding_table_shape(of(self), (gyre_table)i, s) != GYRE_OK || s[3] == 0) continue;
+        PyObject *shape = Py_BuildValue("(LLLL)", (long long)s[0], (long long)s[1], (long long)s[2], (long long)s[3]);
+        if (!shape || PyDict_SetItemString(dict, gyre_py_table_names[i], shape) < 0) Py_CLEAR(dict);
+        Py_XDECREF(shape);
+    }
+    return dict;
+}
+
+static PyObject *encoding_row_source(PyObject *self, PyObject *unused) {
+    static const char *const names[] = {"free", "shared", "projected", "sinusoid"};
+    (void)unused;
+    return PyUnicode_FromString(names[gyre_encoding_row_source(of(self))]);
+}
+
+static PyObject *encoding_row(PyObject *self, PyObject *args) {
+    long long m, n;
+    if (!PyArg_ParseTuple(args, "LL", &m, &n)) return NULL;
+    int64_t row = 0;
+    const gyre_status status = gyre_encoding_row(of(self), m, n, &row);
+    if (status != GYRE_OK)
+        return gyre_py_fail(status, "n", "n: no table row for a query at %lld and a key at %lld (%s)", m, n,
+                            gyre_status_text(status));
+    return PyLong_FromLongLong(row);
+}
+
+#define FAST(name, function, doc)                                                                                           \
+    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
+static PyMethodDef methods[] = {
+    FAST("rotate", gyre_py_rotate,
+         "rotate(x, positions=None, *, layout='bhsd', role='query', direction='forward', length=0, out=None)\n--\n\n"
+         "Rotates queries or keys: out[token] = E(position of token) x[token].  Su 2021, arXiv 2104.09864.\n\n"
+         "x: an array of numpy, torch or JAX, or with __dlpack__ or the buffer protocol, of float16, bfloat16, float32 or\n"
+         "  float64, any strides.  Nothing is copied.\n"
+         "positions: None = 0, 1, 2, ...; an int p = p, p + 1, ...; int32 or int64 [tokens] or [batch, tokens]; for an\n"
+         "  encoding with several axes [axes, tokens] or [axes, batch, tokens].\n"
+         "layout: what the axes of x are: b batch, s or t token, h head, d channel.\n"
+         "role: 'query' or 'key'; they differ under a temperature and under xPos.\n"
+         "direction: 'inverse' undoes a rotation, 'adjoint' is its transpose, hence the gradient.\n"
+         "length: the context length in use, in tokens, where frequencies depend on it; 0 = the encoding's own.\n"
+         "out: memory for the result, shaped and typed as x; x itself for a rotation in place.\n\n"
+         "Returns an array of the caller's kind, or out.  Angles are computed in double and rounded once; float16 and\n"
+         "bfloat16 are computed in float32 and rounded once.  Raises gyre.Error."),
+    FAST("rotate_pair", gyre_py_rotate_pair,
+         "rotate_pair(q, k, positions=None, *, layout='bhsd', length=0, out=None)\n--\n\n"
+         "Rotates the queries and the keys of the same tokens in one call.  k may have fewer heads.\n\n"
+         "out: a pair of arrays; out=(q, k) is a rotation in place.  Returns (q, k).  The rest is as in rotate."),
+    FAST("_cos_sin", gyre_py_cos_sin, "cos and sin of positions"),
+    FAST("_bias", gyre_py_bias, "the bias of scores"),
+    FAST("_bias_gradient", gyre_py_bias_gradient, "its gradient"),
+    FAST("add", gyre_py_add,
+         "add(x, positions=None, *, tables=None, layout=None, out=None)\n--\n\n"
+         "Adds positions at the input of a model: out[token] = x[token] + p(position of token).\n\n"
+         "x: [batch, tokens, channels] or [tokens, channels].  tables: the learned table, [rows, channels] of float32 or\n"
+         "float64.  out: memory for the result; x itself for an addition in place.  Raises gyre.Error where the encoding\n"
+         "adds nothing at the input.  Vaswani 2017, arXiv 1706.03762; Gehring 2017, arXiv 1705.03122."),
+    FAST("add_gradient", gyre_py_add_gradient,
+         "add_gradient(dout, positions=None, *, tables, layout=None)\n--\n\n"
+         "The gradient of a loss to the input table, given dout, shaped as x of add.  Returns {'input': float32}.\n"
+         "The gradient to x is dout itself."),
+    {"_config", encoding_config, METH_O, "the config as a dict"},
+    {"_frequencies", encoding_frequencies, METH_O, "(inv_freq, attention factor, parts)"},
+    {"_slopes", encoding_slopes, METH_NOARGS, "slopes"},
+    {"_places", encoding_places, METH_NOARGS, "places"},
+    {"_table_shapes", encoding_table_shapes, METH_NOARGS, "shapes of tables"},
+    {"_row_source", encoding_row_source, METH_NOARGS, "what table rows are made of"},
+    {"row", encoding_row, METH_VARARGS,
+     "row(m, n)\n--\n\nThe table row for a query at position m and a key at position n.  Raises gyre.Error."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_new, (void *)encoding_new},
+                              {Py_tp_init, (void *)encoding_init},
+                              {Py_tp_dealloc, (void *)encoding_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_doc, "A position encoding, from the fields of a gyre_config.  Never changes."},
+                              {0, NULL}};
+static PyType_Spec spec = {"gyre._gyre.Encoding", sizeof(gyre_py_encoding), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           slots};
+
+int gyre_py_add_encoding(PyObject *module) {
+    encoding_type = PyType_FromSpec(&spec);
+    if (!encoding_type) return -1;
+    return PyModule_AddObjectRef(module, "Encoding", encoding_type);
+}

@@ -1,0 +1,76 @@
+/* py_module.c: the module gyre._gyre. */
+#include "py_encoding.h"
+#include "py_files.h"
+
+#include <string.h>
+
+gyre_py_shared gyre_py;
+
+/* *kept = an attribute of a module. */
+static int take(PyObject **kept, const char *module_name, const char *name) {
+    PyObject *module = PyImport_ImportModule(module_name);
+    *kept = module ? PyObject_GetAttrString(module, name) : NULL;
+    Py_XDECREF(module);
+    return *kept ? 0 : -1;
+}
+
+static int take_name(PyObject **kept, const char *name) {
+    *kept = PyUnicode_InternFromString(name);
+    return *kept ? 0 : -1;
+}
+
+static int take_shared(void) {
+    gyre_py.max_version = Py_BuildValue("{s(ii)}", "max_version", 1, 0);
+    gyre_py.no_arguments = PyTuple_New(0);
+    if (!gyre_py.max_version || !gyre_py.no_arguments) return -1;
+    if (take(&gyre_py.make_error, "gyre._errors", "make") < 0 || take(&gyre_py.ndarray, "numpy", "ndarray") < 0 ||
+        take(&gyre_py.empty_like, "numpy", "empty_like") < 0 || take(&gyre_py.asarray, "numpy", "asarray") < 0)
+        return -1;
+    if (take_name(&gyre_py.import_torch, "torch") < 0 || take_name(&gyre_py.requires_grad, "requires_grad") < 0 ||
+        take_name(&gyre_py.is_neg, "is_neg") < 0 || take_name(&gyre_py.dlpack, "__dlpack__") < 0 || take_name(&gyre_py.dlpack_device, "__dlpack_device__") < 0 ||
+        take_name(&gyre_py.exchange, "__dlpack_c_exchange_api__") < 0 || take_name(&gyre_py.from_dlpack, "from_dlpack") < 0)
+        return -1;
+    return 0;
+}
+
+static PyObject *version(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyUnicode_FromString(gyre_version());
+}
+
+#define FAST(name, function, doc)                                                                                           \
+    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
+static PyMethodDef functions[] = {
+    {"version", version, METH_NOARGS, "The version of the library."},
+    {"set_threads", gyre_py_set_threads, METH_O,
+     "set_threads(threads)\n--\n\nThreads that later calls compute with; 0 = one per processor.  Results do not depend on "
+     "it.\nThe default is GYRE_THREADS in the environment, else 0."},
+    {"get_threads", gyre_py_get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that calls compute with."},
+    {"after_fork", gyre_py_after_fork, METH_NOARGS, "Forgets the threads of the parent process."},
+    FAST("attention", gyre_py_attention, "attention"),
+    FAST("attention_gradient", gyre_py_attention_gradient, "its gradient"),
+    FAST("rerotate", gyre_py_rerotate, "keys of one encoding made those of another"),
+    FAST("read", gyre_py_read, "which positions a file describes"),
+    {NULL, NULL, 0, NULL}};
+
+static int module_exec(PyObject *module) {
+    if (take_shared() < 0 || gyre_py_threads_init() < 0) return -1;
+    if (gyre_py_add_memory(module) < 0 || gyre_py_add_encoding(module) < 0 || gyre_py_add_cache(module) < 0) return -1;
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)module_exec},
+#ifdef Py_mod_gil
+                                   {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+                                   {0, NULL}};
+static PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT,
+                                 .m_name = "gyre._gyre",
+                                 .m_doc = "The C interface of Gyre.",
+                                 .m_methods = functions,
+                                 .m_slots = slots};
+
+PyMODINIT_FUNC PyInit__gyre(void);
+PyMODINIT_FUNC PyInit__gyre(void) {
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,64 @@
+/* py_module.h: what the files of the extension share: errors, arguments, threads. */
+#ifndef GYRE_PY_MODULE_H
+#define GYRE_PY_MODULE_H
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "gyre/gyre.h"
+
+/* Objects of other modules that calls need again and again.  Set when the module is imported, except for those of
+ * frameworks, which are set when the first array of theirs is met. */
+typedef struct gyre_py_shared {
+    PyObject *make_error;   /* gyre._errors.make(status, text, field) */
+    PyObject *ndarray;      /* numpy.ndarray */
+    PyObject *empty_like;   /* numpy.empty_like */
+    PyObject *asarray;      /* numpy.asarray */
+    PyObject *import_torch; /* names of attributes and modules, interned */
+    PyObject *requires_grad, *is_neg, *dlpack, *dlpack_device, *exchange, *from_dlpack;
+    PyObject *buffer_type;  /* the type of py_memory.c */
+    PyObject *max_version;  /* {"max_version": (1, 0)} */
+    PyObject *no_arguments; /* () */
+} gyre_py_shared;
+extern gyre_py_shared gyre_py;
+
+/* Raises gyre.Error, and returns NULL.  field: the argument at fault.  text: "ARGUMENT: why", as the library writes it. */
+PyObject *gyre_py_fail(gyre_status status, const char *field, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Raises what the library said.  field is the text before the first colon. */
+PyObject *gyre_py_raise(gyre_status status, const gyre_error *err);
+
+/* out[i] = the argument called names[i], or NULL where it is missing or None; borrowed.  names ends with NULL; the first
+ * `positional` may be given by place, and the first `required` must be given.  Returns 0, or -1 with an exception. */
+typedef struct gyre_py_signature {
+    const char *function;
+    int positional, required;
+    const char *const *names;
+} gyre_py_signature;
+int gyre_py_arguments(const gyre_py_signature *signature, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
+                      PyObject **out);
+/* *out = a whole number, a number, a truth value; NULL leaves it.  Returns 0, or -1 with an exception that names it. */
+int gyre_py_integer(PyObject *object, const char *name, int64_t *out);
+int gyre_py_number(PyObject *object, const char *name, double *out);
+int gyre_py_truth(PyObject *object, const char *name, int *out);
+/* *out = the index of a word among words[count]; NULL leaves it. */
+int gyre_py_word(PyObject *object, const char *name, const char *const *words, int count, int *out);
+
+/* A gyre_exec over the module's threads, for one call.  small 1: the call is too short for more than one thread. */
+typedef struct gyre_py_threads {
+    gyre_exec exec;
+    struct gyre_py_pool *pool;
+} gyre_py_threads;
+gyre_py_threads gyre_py_threads_begin(int small);
+void gyre_py_threads_end(gyre_py_threads *threads);
+const gyre_exec *gyre_py_exec(const gyre_py_threads *threads); /* NULL = the calling thread alone */
+PyObject *gyre_py_set_threads(PyObject *module, PyObject *count);
+PyObject *gyre_py_get_threads(PyObject *module, PyObject *unused);
+PyObject *gyre_py_after_fork(PyObject *module, PyObject *unused);
+int gyre_py_threads_init(void);
+
+/* Adds the types and functions of a file to the module.  Returns 0, or -1 with an exception. */
+int gyre_py_add_memory(PyObject *module);
+int gyre_py_add_encoding(PyObject *module);
+int gyre_py_add_cache(PyObject *module);
+int gyre_py_add_model(PyObject *module);
+
+#endif

@@ -1,0 +1,292 @@
+/* py_rotate.c: rotate, rotate_pair, rerotate and cos_sin. */
+#include "py_encoding.h"
+
+#include <string.h>
+
+static const char *const roles[] = {"query", "key"};
+static const char *const directions[] = {"forward", "inverse", "adjoint"};
+
+/* The arrays of one rotation. */
+typedef struct rotation {
+    gyre_py_array in;
+    gyre_py_result out;
+    gyre_view in_view, out_view;
+} rotation;
+
+static void close_rotation(rotation *r) {
+    gyre_py_result_drop(&r->out);
+    gyre_py_array_close(&r->in);
+}
+
+static const char *standard_layout(int ndim) {
+    return ndim == 3 ? "thd" : "bhsd";
+}
+
+/* Opens x and the memory of the result. */
+static int open_rotation(rotation *r, PyObject *x, PyObject *out, const char *name, PyObject *layout_text) {
+    gyre_py_layout layout;
+    r->out.memory = NULL;
+    r->out.array.holds = GYRE_PY_HOLDS_NOTHING;
+    if (gyre_py_array_open(&r->in, x, name) < 0) return -1;
+    if (gyre_py_array_is(&r->in, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") < 0 ||
+        gyre_py_layout_read(layout_text, standard_layout(r->in.ndim), &layout) < 0 ||
+        gyre_py_array_view(&r->in, &layout, &r->in_view) < 0 ||
+        (out ? gyre_py_result_given(&r->out, out, out == x ? name : "out") : gyre_py_result_like(&r->out, &r->in)) < 0)
+        return -1;
+    if (out && gyre_py_array_is(&r->out.array, 1U << r->in.dtype, gyre_py_dtype_text(&r->in)) < 0) return -1;
+    return gyre_py_array_view(&r->out.array, &layout, &r->out_view);
+}
+
+static int64_t bytes_of(const gyre_view *view) {
+    return view->shape[0] * view->shape[1] * view->shape[2] * view->shape[3] * (int64_t)gyre_dtype_size(view->dtype);
+}
+
+enum { ONE_THREAD_BYTES = 1 << 20 }; /* less is one thread's work in the library */
+
+static gyre_status rotate_one(const gyre_encoding *encoding, int direction, int role, const gyre_positions *positions,
+                              const rotation *r, const gyre_exec *exec, gyre_error *err) {
+    const gyre_cview in = gyre_py_const(&r->in_view);
+    return gyre_rotate(encoding, (gyre_direction)direction, (gyre_role)role, positions, &in, &r->out_view, exec, err);
+}
+
+PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"x", "positions", "layout", "role", "direction", "length", "out", NULL};
+    static const gyre_py_signature signature = {"rotate", 2, 1, names};
+    const gyre_py_encoding *e = (const gyre_py_encoding *)self;
+    PyObject *a[8], *finished = NULL;
+    int role = 0, direction = 0;
+    rotation r;
+    gyre_py_array position_array = {0};
+    gyre_positions positions = {0};
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_word(a[3], "role", roles, 2, &role) < 0 ||
+        gyre_py_word(a[4], "direction", directions, 3, &direction) < 0 ||
+        gyre_py_integer(a[5], "length", &positions.context_length) < 0)
+        return NULL;
+    if (open_rotation(&r, a[0], a[6], "x", a[2]) == 0) {
+        const gyre_py_positions_request wanted = {"positions", e->axes, r.in_view.shape[0], r.in_view.shape[1]};
+        if (gyre_py_positions(a[1], &wanted, &positions, &position_array) == 0) {
+            gyre_error err = {0};
+            gyre_status status;
+            gyre_py_threads threads = gyre_py_threads_begin(bytes_of(&r.in_view) < ONE_THREAD_BYTES);
+            Py_BEGIN_ALLOW_THREADS
+            status = rotate_one(e->encoding, direction, role, &positions, &r, gyre_py_exec(&threads), &err);
+            Py_END_ALLOW_THREADS
+            gyre_py_threads_end(&threads);
+            finished = status == GYRE_OK ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
+        }
+    }
+    gyre_py_array_close(&position_array);
+    close_rotation(&r);
+    return finished;
+}
+
+static gyre_status rotate_both(const gyre_encoding *encoding, const gyre_positions *positions, const rotation *r,
+                               const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, positions, &r[0], exec, err);
+    if (status == GYRE_OK) status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, positions, &r[1], exec, err);
+    return status;
+}
+
+static PyObject *finish_pair(rotation *r) {
+    PyObject *pair = PyTuple_New(2);
+    for (int i = 0; pair && i < 2; i++) {
+        PyObject *one = gyre_py_result_finish(&r[i].out);
+        if (!one || PyTuple_SetItem(pair, i, one) < 0) Py_CLEAR(pair);
+    }
+    return pair;
+}
+
+static int pair_of(PyObject *out, PyObject **q, PyObject **k) {
+    *q = *k = NULL;
+    if (!out) return 0;
+    if (!PyTuple_Check(out) || PyTuple_Size(out) != 2) {
+        gyre_py_fail(GYRE_EINVAL, "out", "out: is not a tuple of two arrays, such as out=(q, k)");
+        return -1;
+    }
+    *q = PyTuple_GetItem(out, 0);
+    *k = PyTuple_GetItem(out, 1);
+    return 0;
+}
+
+/* What the first call writes must not be lost when the second fails: the keys are checked before anything is written. */
+static int check_pair(const rotation *r) {
+    const int64_t *q = r[0].in_view.shape, *k = r[1].in_view.shape;
+    if (q[0] == k[0] && q[1] == k[1] && q[3] == k[3]) return 0;
+    gyre_py_fail(GYRE_ESHAPE, "k",
+                 "k: has batch %lld, %lld tokens and %lld channels, but q has batch %lld, %lld tokens and %lld channels",
+                 (long long)k[0], (long long)k[1], (long long)k[3], (long long)q[0], (long long)q[1], (long long)q[3]);
+    return -1;
+}
+
+PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"q", "k", "positions", "layout", "length", "out", NULL};
+    static const gyre_py_signature signature = {"rotate_pair", 3, 2, names};
+    const gyre_py_encoding *e = (const gyre_py_encoding *)self;
+    PyObject *a[7], *out[2], *finished = NULL;
+    rotation r[2];
+    gyre_py_array position_array = {0};
+    gyre_positions positions = {0};
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || pair_of(a[5], &out[0], &out[1]) < 0 ||
+        gyre_py_integer(a[4], "length", &positions.context_length) < 0)
+        return NULL;
+    const int opened = open_rotation(&r[0], a[0], out[0], "q", a[3]);
+    const int both = opened == 0 ? open_rotation(&r[1], a[1], out[1], "k", a[3]) : -1;
+    if (both == 0 && check_pair(r) == 0) {
+        const gyre_py_positions_request wanted = {"positions", e->axes, r->in_view.shape[0], r->in_view.shape[1]};
+        if (gyre_py_positions(a[2], &wanted, &positions, &position_array) == 0) {
+            gyre_error err = {0};
+            gyre_status status;
+            gyre_py_threads threads = gyre_py_threads_begin(bytes_of(&r->in_view) < ONE_THREAD_BYTES);
+            Py_BEGIN_ALLOW_THREADS
+            status = rotate_both(e->encoding, &positions, r, gyre_py_exec(&threads), &err);
+            Py_END_ALLOW_THREADS
+            gyre_py_threads_end(&threads);
+            finished = status == GYRE_OK ? finish_pair(r) : gyre_py_raise(status, &err);
+        }
+    }
+    gyre_py_array_close(&position_array);
+    close_rotation(&r[0]);
+    if (opened == 0) close_rotation(&r[1]);
+    return finished;
+}
+
+/* -- from one encoding to another -- */
+
+/* Positions of keys under the old and the new encoding. */
+typedef struct position_pair {
+    gyre_positions before, after;
+    gyre_py_array before_array, after_array;
+} position_pair;
+
+static int open_position_pair(position_pair *p, PyObject *const *a, const gyre_py_encoding *before,
+                              const gyre_py_encoding *after, const gyre_view *keys) {
+    const gyre_py_positions_request old_wanted = {"positions", before->axes, keys->shape[0], keys->shape[1]};
+    const gyre_py_positions_request new_wanted = {"new_positions", after->axes, keys->shape[0], keys->shape[1]};
+    if (gyre_py_integer(a[5], "length", &p->before.context_length) < 0 ||
+        gyre_py_integer(a[6], "new_length", &p->after.context_length) < 0 ||
+        gyre_py_positions(a[3], &old_wanted, &p->before, &p->before_array) < 0)
+        return -1;
+    return gyre_py_positions(a[4], &new_wanted, &p->after, &p->after_array);
+}
+
+PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"k",      "old",        "new",    "positions", "new_positions",
+                                        "length", "new_length", "layout", "out",       NULL};
+    static const gyre_py_signature signature = {"rerotate", 3, 3, names};
+    const gyre_py_encoding *before, *after;
+    PyObject *a[10], *finished = NULL;
+    rotation r;
+    position_pair p = {0};
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_encoding_of(a[1], "old", &before) < 0 ||
+        gyre_py_encoding_of(a[2], "new", &after) < 0)
+        return NULL;
+    if (open_rotation(&r, a[0], a[8] ? a[8] : a[0], "k", a[7]) == 0 &&
+        open_position_pair(&p, a, before, after, &r.in_view) == 0) {
+        const gyre_cview in = gyre_py_const(&r.in_view);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(bytes_of(&r.in_view) < ONE_THREAD_BYTES / 8);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_rerotate(before->encoding, after->encoding, &p.before, &p.after, &in, &r.out_view,
+                               gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
+    }
+    gyre_py_array_close(&p.before_array);
+    gyre_py_array_close(&p.after_array);
+    close_rotation(&r);
+    return finished;
+}
+
+/* -- cos and sin -- */
+
+/* rows[token][pairs + i] or rows[token][2 i + 1] = the value of pair i, for programs that multiply every channel. */
+static void duplicate(const gyre_py_array *array, int64_t rows, int64_t pairs, int interleaved) {
+    const size_t size = gyre_dtype_size((gyre_dtype)array->dtype);
+    for (int64_t t = 0; t < rows; t++) {
+        char *row = (char *)array->data + (size_t)(t * 2 * pairs) * size;
+        for (int64_t i = 0; i < pairs; i++)
+            memcpy(row + (size_t)(interleaved ? 2 * i + 1 : pairs + i) * size,
+                   row + (size_t)(interleaved ? 2 * i : i) * size, size);
+    }
+}
+
+/* What cos_sin was asked for. */
+typedef struct angle_request {
+    const gyre_py_encoding *encoding;
+    gyre_positions positions;
+    int64_t batch, tokens, pairs;
+    int ndim, pairs_only; /* ndim: of the result */
+    gyre_dtype dtype;
+} angle_request;
+
+static gyre_view angle_view(const angle_request *r, const gyre_py_array *array) {
+    const int interleaved =
+        !r->pairs_only && gyre_encoding_get_config(r->encoding->encoding)->rope.layout == GYRE_LAYOUT_INTERLEAVED;
+    const int64_t width = r->pairs_only ? r->pairs : 2 * r->pairs, dims[4] = {r->batch, r->tokens, 1, r->pairs};
+    gyre_view view = {.data = array->data, .dtype = r->dtype, .stride = {r->tokens * width, width, 0, interleaved ? 2 : 1}};
+    memcpy(view.shape, dims, sizeof dims);
+    return view;
+}
+
+static PyObject *angle_results(const angle_request *r, const gyre_py_array *like) {
+    gyre_py_result out[2] = {{0}, {0}};
+    PyObject *finished = NULL;
+    const int64_t width = r->pairs_only ? r->pairs : 2 * r->pairs, shape[3] = {r->batch, r->tokens, width};
+    const int64_t *extents = r->ndim == 3 ? shape : shape + 1;
+    if (gyre_py_result_new(&out[0], like, r->dtype, r->ndim, extents) == 0 &&
+        gyre_py_result_new(&out[1], like, r->dtype, r->ndim, extents) == 0) {
+        const gyre_view c = angle_view(r, &out[0].array), s = angle_view(r, &out[1].array);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(r->batch * r->tokens * width * 8 < ONE_THREAD_BYTES);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_cos_sin(r->encoding->encoding, &r->positions, &c, &s, gyre_py_exec(&threads), &err);
+        for (int i = 0; status == GYRE_OK && !r->pairs_only && i < 2; i++)
+            duplicate(&out[i].array, r->batch * r->tokens, r->pairs, c.stride[3] == 2);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        if (status == GYRE_OK) {
+            PyObject *cosine = gyre_py_result_finish(&out[0]), *sine = gyre_py_result_finish(&out[1]);
+            finished = cosine && sine ? PyTuple_Pack(2, cosine, sine) : NULL;
+            Py_XDECREF(cosine);
+            Py_XDECREF(sine);
+        } else
+            gyre_py_raise(status, &err);
+    }
+    gyre_py_result_drop(&out[0]);
+    gyre_py_result_drop(&out[1]);
+    return finished;
+}
+
+PyObject *gyre_py_cos_sin(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"positions", "tokens", "double", "pairs", "length", NULL};
+    static const gyre_py_signature signature = {"cos_sin", 1, 1, names};
+    angle_request r = {.encoding = (const gyre_py_encoding *)self, .batch = 1, .ndim = 2};
+    PyObject *a[6], *finished = NULL;
+    int wide = 0;
+    gyre_py_array array = {0};
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_integer(a[1], "tokens", &r.tokens) < 0 ||
+        gyre_py_truth(a[2], "double", &wide) < 0 || gyre_py_truth(a[3], "pairs", &r.pairs_only) < 0 ||
+        gyre_py_integer(a[4], "length", &r.positions.context_length) < 0)
+        return NULL;
+    r.dtype = wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
+    r.pairs = gyre_encoding_get_config(r.encoding->encoding)->rope.dim / 2;
+    if (PyLong_Check(a[0])) {
+        if (gyre_py_integer(a[0], "positions", &r.positions.base) == 0) finished = angle_results(&r, NULL);
+        return finished;
+    }
+    if (gyre_py_array_open(&array, a[0], "positions") < 0) return NULL;
+    const int several = r.encoding->axes > 1, last = array.ndim - 1;
+    const int has_batch = array.ndim > 1 && (!several || array.ndim == 3);
+    r.tokens = last >= 0 ? array.shape[last] : 0;
+    r.batch = has_batch ? array.shape[last - 1] : 1;
+    r.ndim = has_batch ? 3 : 2;
+    gyre_py_array_close(&array);
+    const gyre_py_positions_request wanted = {"positions", r.encoding->axes, r.batch, r.tokens};
+    if (gyre_py_positions(a[0], &wanted, &r.positions, &array) == 0) finished = angle_results(&r, &array);
+    gyre_py_array_close(&array);
+    return finished;
+}

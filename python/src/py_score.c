@@ -1,0 +1,224 @@
+/* py_score.c: bias on scores and positions at the input, with their gradients. */
+#include "py_encoding.h"
+
+#include <string.h>
+
+/* -- scores -- */
+
+/* A call about scores: positions of queries and keys, and tables. */
+typedef struct score_call {
+    const gyre_py_encoding *encoding;
+    gyre_positions queries, keys;
+    gyre_py_array query_array, key_array;
+    gyre_py_tables tables;
+    int64_t batch, query_count, key_count;
+    int has_batch;
+} score_call;
+
+static void close_scores(score_call *c) {
+    gyre_py_array_close(&c->query_array);
+    gyre_py_array_close(&c->key_array);
+    gyre_py_tables_close(&c->tables);
+}
+
+/* *count, *batch = those of positions, an int that counts tokens or an array. */
+static int measure(PyObject *object, const char *name, int64_t *count, int64_t *batch, int *has_batch) {
+    if (PyLong_Check(object)) {
+        if (gyre_py_integer(object, name, count) < 0) return -1;
+        if (*count >= 0) return 0;
+        gyre_py_fail(GYRE_EINVAL, name, "%s: %lld is no number of tokens", name, (long long)*count);
+        return -1;
+    }
+    gyre_py_array array;
+    if (gyre_py_array_open(&array, object, name) < 0) return -1;
+    const int ndim = array.ndim;
+    if (ndim == 1 || ndim == 2) *count = array.shape[ndim - 1];
+    if (ndim == 2) {
+        *has_batch = 1;
+        if (array.shape[0] > *batch) *batch = array.shape[0];
+    }
+    gyre_py_array_close(&array);
+    if (ndim == 1 || ndim == 2) return 0;
+    gyre_py_fail(GYRE_ESHAPE, name, "%s: has %d axes, not [tokens] or [batch, tokens]", name, ndim);
+    return -1;
+}
+
+/* A number of queries stands at the last positions of the keys, as in decoding. */
+static int open_scores(score_call *c, PyObject *queries, PyObject *keys, PyObject *tables, PyObject *length) {
+    if (!keys) keys = queries;
+    c->batch = 1;
+    if (gyre_py_integer(length, "length", &c->queries.context_length) < 0 ||
+        measure(queries, "queries", &c->query_count, &c->batch, &c->has_batch) < 0 ||
+        measure(keys, "keys", &c->key_count, &c->batch, &c->has_batch) < 0)
+        return -1;
+    const gyre_py_positions_request q = {"queries", 1, c->batch, c->query_count}, k = {"keys", 1, c->batch, c->key_count};
+    if (!PyLong_Check(queries) && gyre_py_positions(queries, &q, &c->queries, &c->query_array) < 0) return -1;
+    if (!PyLong_Check(keys) && gyre_py_positions(keys, &k, &c->keys, &c->key_array) < 0) return -1;
+    if (PyLong_Check(queries) && PyLong_Check(keys)) c->queries.base = c->key_count - c->query_count;
+    return gyre_py_tables_open(&c->tables, tables, c->encoding->encoding);
+}
+
+/* An array [batch, heads, query, key] or [heads, query, key] as a view [batch, query, heads, key]. */
+static int score_view(const gyre_py_array *array, gyre_view *out) {
+    const gyre_py_layout layout = {.axis = {array->ndim == 4 ? 0 : -1, array->ndim - 2, array->ndim - 3, array->ndim - 1},
+                                   .ndim = array->ndim,
+                                   .text = "bhqk"};
+    if (array->ndim == 3 || array->ndim == 4) return gyre_py_array_view(array, &layout, out);
+    gyre_py_fail(GYRE_ESHAPE, array->name, "%s: has %d axes, not [batch, heads, queries, keys] or [heads, queries, keys]",
+                 array->name, array->ndim);
+    return -1;
+}
+
+static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
+    gyre_view view;
+    if (score_view(&result->array, &view) < 0) return NULL;
+    gyre_error err = {0};
+    gyre_status status;
+    const int64_t bytes = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3] * 4;
+    gyre_py_threads threads = gyre_py_threads_begin(bytes < 1 << 20);
+    Py_BEGIN_ALLOW_THREADS
+    if (is_new) memset(result->array.data, 0, (size_t)(bytes / 4) * gyre_dtype_size(view.dtype));
+    status =
+        gyre_add_bias(c->encoding->encoding, &c->tables.tables, &c->queries, &c->keys, &view, gyre_py_exec(&threads), &err);
+    Py_END_ALLOW_THREADS
+    gyre_py_threads_end(&threads);
+    return status == GYRE_OK ? gyre_py_result_finish(result) : gyre_py_raise(status, &err);
+}
+
+PyObject *gyre_py_bias(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"queries", "keys", "tables", "double", "length", "scores", NULL};
+    static const gyre_py_signature signature = {"bias", 2, 1, names};
+    score_call c = {.encoding = (const gyre_py_encoding *)self};
+    PyObject *a[7], *finished = NULL;
+    gyre_py_result result = {0};
+    int wide = 0;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[3], "double", &wide) < 0) return NULL;
+    if (open_scores(&c, a[0], a[1], a[2], a[4]) == 0) {
+        const int64_t heads = gyre_encoding_get_config(c.encoding->encoding)->heads;
+        const int64_t shape[4] = {c.batch, heads > 0 ? heads : 1, c.query_count, c.key_count};
+        const gyre_py_array *like = c.query_array.object ? &c.query_array : c.key_array.object ? &c.key_array : NULL;
+        if (a[5] ? gyre_py_result_given(&result, a[5], "scores") == 0 &&
+                       gyre_py_array_is(&result.array, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") == 0
+                 : gyre_py_result_new(&result, like, wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32, 3 + c.has_batch,
+                                      shape + !c.has_batch) == 0)
+            finished = add_bias(&c, &result, !a[5]);
+    }
+    gyre_py_result_drop(&result);
+    close_scores(&c);
+    return finished;
+}
+
+PyObject *gyre_py_bias_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"dscores", "queries", "keys", "tables", "length", NULL};
+    static const gyre_py_signature signature = {"bias_gradient", 3, 2, names};
+    score_call c = {.encoding = (const gyre_py_encoding *)self};
+    PyObject *a[6], *finished = NULL;
+    gyre_py_table_gradients gradients = {0};
+    gyre_py_array dscores = {0};
+    gyre_view view;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (open_scores(&c, a[1], a[2], a[3], a[4]) == 0 && gyre_py_array_open(&dscores, a[0], "dscores") == 0 &&
+        gyre_py_array_is(&dscores, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") == 0 &&
+        score_view(&dscores, &view) == 0 && gyre_py_table_gradients_make(&gradients, &c.tables) == 0) {
+        const gyre_cview in = gyre_py_const(&view);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(0);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_add_bias_gradient(c.encoding->encoding, &c.tables.tables, &c.queries, &c.keys, &in, &gradients.views,
+                                        gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_table_gradients_finish(&gradients) : gyre_py_raise(status, &err);
+    }
+    gyre_py_table_gradients_drop(&gradients);
+    gyre_py_array_close(&dscores);
+    close_scores(&c);
+    return finished;
+}
+
+/* -- the input -- */
+
+/* The channels of a model are one head. */
+static int open_input(gyre_py_array *array, PyObject *x, const char *name, PyObject *layout_text, gyre_view *view) {
+    gyre_py_layout layout;
+    if (gyre_py_array_open(array, x, name) < 0) return -1;
+    if (gyre_py_array_is(array, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") < 0) return -1;
+    if (gyre_py_layout_read(layout_text, array->ndim == 2 ? "sd" : "bsd", &layout) < 0) return -1;
+    return gyre_py_array_view(array, &layout, view);
+}
+
+/* x, its positions and the tables. */
+typedef struct input_call {
+    gyre_py_array x, position_array;
+    gyre_py_tables tables;
+    gyre_positions positions;
+    gyre_view view;
+} input_call;
+
+static int open_input_call(input_call *c, const gyre_py_encoding *e, PyObject *const *a, const char *name) {
+    if (open_input(&c->x, a[0], name, a[3], &c->view) < 0) return -1;
+    const gyre_py_positions_request wanted = {"positions", 1, c->view.shape[0], c->view.shape[1]};
+    if (gyre_py_positions(a[1], &wanted, &c->positions, &c->position_array) < 0) return -1;
+    return gyre_py_tables_open(&c->tables, a[2], e->encoding);
+}
+
+static void close_input_call(input_call *c) {
+    gyre_py_array_close(&c->x);
+    gyre_py_array_close(&c->position_array);
+    gyre_py_tables_close(&c->tables);
+}
+
+PyObject *gyre_py_add(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"x", "positions", "tables", "layout", "out", NULL};
+    static const gyre_py_signature signature = {"add", 2, 1, names};
+    const gyre_py_encoding *e = (const gyre_py_encoding *)self;
+    input_call c = {0};
+    PyObject *a[6], *finished = NULL;
+    gyre_py_result result = {0};
+    gyre_view out;
+    gyre_py_layout layout;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (open_input_call(&c, e, a, "x") == 0 &&
+        (a[4] ? gyre_py_result_given(&result, a[4], "out") : gyre_py_result_like(&result, &c.x)) == 0 &&
+        gyre_py_array_is(&result.array, 1U << c.x.dtype, gyre_py_dtype_text(&c.x)) == 0 &&
+        gyre_py_layout_read(a[3], c.x.ndim == 2 ? "sd" : "bsd", &layout) == 0 &&
+        gyre_py_array_view(&result.array, &layout, &out) == 0) {
+        const gyre_cview in = gyre_py_const(&c.view);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(in.shape[0] * in.shape[1] * in.shape[3] < 1 << 18);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_add_input(e->encoding, &c.tables.tables, &c.positions, &in, &out, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
+    }
+    gyre_py_result_drop(&result);
+    close_input_call(&c);
+    return finished;
+}
+
+PyObject *gyre_py_add_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"dout", "positions", "tables", "layout", NULL};
+    static const gyre_py_signature signature = {"add_gradient", 2, 1, names};
+    const gyre_py_encoding *e = (const gyre_py_encoding *)self;
+    input_call c = {0};
+    PyObject *a[5], *finished = NULL;
+    gyre_py_table_gradients gradients = {0};
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (open_input_call(&c, e, a, "dout") == 0 && gyre_py_table_gradients_make(&gradients, &c.tables) == 0) {
+        const gyre_cview in = gyre_py_const(&c.view);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(0);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_add_input_gradient(e->encoding, &c.positions, &in, &gradients.views, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_table_gradients_finish(&gradients) : gyre_py_raise(status, &err);
+    }
+    gyre_py_table_gradients_drop(&gradients);
+    close_input_call(&c);
+    return finished;
+}

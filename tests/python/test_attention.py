@@ -1,0 +1,201 @@
+"""Attention and cache against a formula in double."""
+
+import frameworks as fw
+import gyre
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(5)
+
+
+def operands(batch=2, heads=4, kv_heads=2, queries=6, keys=9, dim=16, dtype="f4"):
+    shapes = (heads, queries), (kv_heads, keys), (kv_heads, keys)
+    return [RNG.standard_normal((batch, h, n, dim)).astype(dtype) for h, n in shapes]
+
+
+def rotated(q, k, base=1e4):
+    first = k.shape[2] - q.shape[2]
+    at = lambda n, f: fw.angles(np.arange(f, f + n, dtype="f8"), q.shape[-1], base)  # noqa: E731
+    return fw.rotate(q, at(q.shape[2], first)), fw.rotate(k, at(k.shape[2], 0))
+
+
+def causal(queries, keys):
+    return np.tri(queries, keys, keys - queries, dtype=bool)
+
+
+def test_the_last_query_stands_beside_the_last_key() -> None:
+    q, k, v = operands()
+    out = gyre.attention(q, k, v, encoding=gyre.rope(16), causal=True)
+    np.testing.assert_allclose(out, fw.attend(*rotated(q, k), v, causal(6, 9)), atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd", "shbd"])
+def test_layouts(layout) -> None:
+    q, k, v = operands()
+    moved = ["bhsd".index(c) for c in layout]
+    out, lse = gyre.attention(*(x.transpose(moved) for x in (q, k, v)), layout=layout, lse=True)
+    plain, plain_lse = gyre.attention(q, k, v, lse=True)
+    np.testing.assert_array_equal(out, plain.transpose(moved))
+    rest = ["bhs".index(c) for c in layout if c != "d"]
+    np.testing.assert_array_equal(lse, plain_lse.transpose(rest))
+
+
+def test_window_softcap_scale_and_sinks() -> None:
+    q, k, v = operands(queries=9)
+    distance = np.arange(9)[:, None] - np.arange(9)
+    out = gyre.attention(q, k, v, window=(3, 2))
+    np.testing.assert_allclose(out, fw.attend(q, k, v, (distance < 3) & (-distance < 2)), atol=1e-6)
+    out = gyre.attention(q, k, v, window=3, sinks=2, causal=True)
+    seen = (distance >= 0) & ((distance < 3) | (np.arange(9) < 2))
+    np.testing.assert_allclose(out, fw.attend(q, k, v, seen), atol=1e-6)
+    out = gyre.attention(q * 9, k, v, softcap=2, scale=0.5)
+    scores = 2 * np.tanh(9 * q.astype("f8") @ np.repeat(k, 2, 1).swapaxes(-1, -2) * 0.5 / 2)
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(out, weights @ np.repeat(v, 2, 1), atol=1e-5)
+
+
+def test_masks_of_truth_values_and_numbers() -> None:
+    q, k, v = operands()
+    seen = RNG.random((2, 1, 6, 9)) < 0.7
+    seen[..., 0] = True
+    want = fw.attend(q, k, v, seen)
+    np.testing.assert_allclose(gyre.attention(q, k, v, mask=seen), want, atol=1e-6)
+    added = np.where(seen, 0, -np.inf).astype("f4")
+    np.testing.assert_allclose(gyre.attention(q, k, v, mask=added), want, atol=1e-6)
+    np.testing.assert_allclose(gyre.attention(q, k, v, mask=added[0, 0]), fw.attend(q, k, v, seen[0]), atol=1e-6)
+
+
+def test_alibi_and_t5_bias() -> None:
+    q, k, v = operands(queries=9)
+    alibi = gyre.alibi(4)
+    np.testing.assert_allclose(alibi.slopes(), 2.0 ** -np.arange(2, 9, 2))
+    distance = abs(np.arange(9)[:, None] - np.arange(9))
+    bias = alibi.bias(9)
+    np.testing.assert_allclose(bias, -alibi.slopes()[:, None, None] * distance, rtol=1e-6)
+    np.testing.assert_allclose(gyre.attention(q, k, v, encoding=alibi), fw.attend(q, k, v, bias=bias), atol=1e-6)
+    np.testing.assert_array_equal(alibi.bias(2, 9), bias[:, -2:])
+    t5, table = gyre.t5(4, bidirectional=True), RNG.standard_normal((32, 4)).astype("f4")
+    bias = t5.bias(9, tables=table)
+    assert bias.shape == (4, 9, 9) and bias[2, 3, 5] == table[t5.row(3, 5), 2]
+    out = gyre.attention(q, k, v, encoding=t5, tables=table)
+    np.testing.assert_allclose(out, fw.attend(q, k, v, bias=bias), atol=1e-6)
+    scores = np.ones((2, 4, 9, 9), "f8")
+    assert t5.add_bias(scores, 9, tables=table) is scores
+    np.testing.assert_allclose(scores, 1 + bias[None].repeat(2, 0), atol=1e-6)
+    ones = np.ones((4, 9, 9), "f4")
+    rows = np.array([[t5.row(m, n) for n in range(9)] for m in range(9)])
+    np.testing.assert_array_equal(
+        t5.bias_gradient(ones, 9, tables=table)["bias"][:, 0], np.bincount(rows.ravel(), minlength=32)
+    )
+
+
+def test_packed_and_padded_batches() -> None:
+    lengths = [3, 5, 1]
+    q, k, v = (RNG.standard_normal((9, 2, 8)).astype("f4") for _ in range(3))
+    starts = np.cumsum([0, *lengths]).astype("i4")
+    rope = gyre.rope(8)
+    out = gyre.attention(q, k, v, encoding=rope, causal=True, query_starts=starts, key_starts=starts)
+    for a, b in zip(starts, starts[1:]):
+        alone = gyre.attention(q[a:b], k[a:b], v[a:b], encoding=rope, causal=True)
+        np.testing.assert_allclose(out[a:b], alone, atol=1e-6)
+    q, k, v = operands()
+    ends = np.array([4, 9])
+    out = gyre.attention(q, k, v, key_end=ends)
+    np.testing.assert_allclose(out, fw.attend(q, k, v, (np.arange(9) < ends[:, None])[:, None, None]), atol=1e-6)
+
+
+def test_sink_logits() -> None:
+    q, k, v = operands(batch=1)
+    sinks = RNG.standard_normal(4).astype("f4")
+    out = gyre.attention(q, k, v, sink_logits=sinks)
+    scores = q.astype("f8") @ np.repeat(k, 2, 1).swapaxes(-1, -2) / 4
+    weights = np.exp(scores) / (np.exp(scores).sum(-1, keepdims=True) + np.exp(sinks.astype("f8"))[:, None, None])
+    np.testing.assert_allclose(out, weights @ np.repeat(v, 2, 1), atol=1e-6)
+
+
+def test_gradient_against_torch() -> None:
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.tensor(x) for x in operands(kv_heads=4, queries=9))
+    table = torch.randn(32, 4)
+    inputs = [x.clone().double().requires_grad_() for x in (q, k, v, table)]
+    t5 = gyre.t5(4)
+    rows = torch.tensor([[t5.row(m, n) for n in range(9)] for m in range(9)])
+    bias = inputs[3][rows].permute(2, 0, 1) + torch.where(torch.ones(9, 9).tril() > 0, 0.0, -torch.inf)
+    want = torch.nn.functional.scaled_dot_product_attention(*inputs[:3], attn_mask=bias.expand(2, -1, -1, -1))
+    dout = torch.randn_like(q)
+    want.backward(dout.double())
+    options = {"encoding": t5, "tables": table, "causal": True}
+    out, lse = gyre.attention(q, k, v, lse=True, **options)
+    torch.testing.assert_close(out, want.float(), atol=2e-6, rtol=1e-5)
+    *dqkv, tables = gyre.attention_gradient(dout, q, k, v, out, lse, **options)
+    for got, x in zip([*dqkv, tables["bias"]], inputs, strict=True):
+        assert isinstance(got, torch.Tensor)
+        torch.testing.assert_close(got, x.grad.float(), atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("keys", ["raw", "rotated"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "q8"])
+def test_decoding_with_a_cache_is_attention_over_all(keys, dtype) -> None:
+    q, k, v = operands(batch=1, queries=9)
+    rope = gyre.rope(16)
+    cache = gyre.Cache(rope, heads=2, max_tokens=64, keys=keys, dtype=dtype, page_tokens=4)
+    want = gyre.attention(q, k, v, encoding=rope, causal=True)
+    tolerance = {"float32": 1e-6, "float16": 2e-3, "q8": 3e-2}[dtype]
+    for t in range(9):
+        cache.append(k[:, :, t : t + 1], v[:, :, t : t + 1])
+        out = cache.attention(q[:, :, t : t + 1])
+        np.testing.assert_allclose(out, want[:, :, t : t + 1], atol=tolerance)
+    assert cache.tokens() == 9 and cache.positions().tolist() == list(range(9))
+
+
+def test_editing_a_cache(tmp_path) -> None:
+    q, k, v = operands(batch=1, queries=1, keys=12)
+    rope = gyre.rope(16)
+    cache = gyre.Cache(rope, heads=2, max_tokens=96, sequences=3, page_tokens=4, keys="rotated")
+    cache.append(k, v)
+    cache.fork(0, 1)
+    assert cache.usage()["shared_tokens"] == 12
+    cache.remove(2, 3)
+    cache.shift(2, 7, -3)
+    assert cache.tokens() == 9 and cache.positions().tolist() == list(range(9))
+    left = np.r_[0:2, 5:12]
+    want = gyre.attention(q, k[:, :, left], v[:, :, left], encoding=rope)
+    np.testing.assert_allclose(cache.attention(q, causal=False), want, atol=1e-6)
+    np.testing.assert_allclose(
+        cache.attention(q, [1], causal=False), gyre.attention(q, k, v, encoding=rope), atol=1e-6
+    )
+    cache.fork(1, 2)
+    assert cache.slide(2, 6, sequence=2) == 6 and cache.tokens(2) == 6
+    cache.save(tmp_path / "cache")
+    loaded = gyre.Cache.load(tmp_path / "cache", rope)
+    np.testing.assert_array_equal(loaded.attention(q, [1]), cache.attention(q, [1]))
+    other = gyre.rope(16, base=1e6)
+    cache.set_encoding(other)
+    np.testing.assert_allclose(
+        cache.attention(q, [1], causal=False), gyre.attention(q, k, v, encoding=other), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", [k for k in fw.KINDS if k.framework in ("numpy", "torch")], ids=str)
+def test_rerotate(kind) -> None:
+    raw = RNG.standard_normal((2, 3, 5, 16))
+    old = gyre.rope(16)
+    new = gyre.rope(16, base=1e6, scaling="yarn", factor=4, trained_length=64)
+    keys = old.rotate(fw.make(kind, raw), 100, role="key")
+    moved = gyre.rerotate(keys, old, new, positions=100, shift=-60)
+    assert moved is keys
+    want = new.rotate(raw, 40, role="key")
+    np.testing.assert_allclose(fw.double(moved), want, atol=8 * kind.epsilon)
+    there = gyre.rerotate(keys, new, positions=40, shift=1000)
+    np.testing.assert_allclose(fw.double(there), new.rotate(raw, 1040, role="key"), atol=16 * kind.epsilon)
+
+
+def test_rerotate_by_a_number_for_each_axis() -> None:
+    encoding = gyre.rope(16, axis_pairs=[4, 4])
+    positions = np.arange(10).reshape(2, 5)
+    raw = RNG.standard_normal((1, 2, 5, 16))
+    keys = encoding.rotate(raw, positions)
+    gyre.rerotate(keys, encoding, positions=positions, shift=(7, -2))
+    np.testing.assert_allclose(keys, encoding.rotate(raw, positions + np.array([[7], [-2]])), atol=1e-12)
+    with pytest.raises(gyre.Error, match="shift: has 3 numbers"):
+        gyre.rerotate(keys, encoding, positions=positions, shift=(1, 2, 3))

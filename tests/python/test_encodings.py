@@ -1,0 +1,138 @@
+"""Encodings: every kind, what they are, configs as programs read them."""
+
+import json
+import math
+import pickle
+
+import gyre
+import numpy as np
+import pytest
+
+EVERY_KIND = {
+    "nope": lambda: gyre.nope(),
+    "learned": lambda: gyre.learned(32, 8),
+    "sinusoidal": lambda: gyre.sinusoidal(8),
+    "rope": lambda: gyre.rope(16),
+    "alibi": lambda: gyre.alibi(4),
+    "t5": lambda: gyre.t5(4),
+    "kerple": lambda: gyre.kerple(4),
+    "shaw": lambda: gyre.shaw(16, max_distance=8),
+    "nezha": lambda: gyre.nezha(16),
+    "bert": lambda: gyre.bert(16, max_positions=32),
+    "deberta": lambda: gyre.deberta(16, 4, max_distance=64, position_buckets=16),
+    "transformer-xl": lambda: gyre.transformer_xl(16, 4, max_distance=32),
+    "fire": lambda: gyre.fire(4),
+    "sandwich": lambda: gyre.sandwich(4),
+}
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_kind_survives_a_copy_and_shows_itself(kind: str) -> None:
+    encoding = EVERY_KIND[kind]()
+    assert encoding.kind == kind and kind in repr(encoding)
+    copy = pickle.loads(pickle.dumps(encoding))
+    assert copy == encoding and hash(copy) == hash(encoding) and copy.config == encoding.config
+    page = encoding._repr_html_()
+    assert page.startswith("<div>") and kind in page
+    assert encoding.explain()["places"] == list(encoding.places)
+    assert set(encoding.config) == set(gyre.fields())
+
+
+def test_every_kind_of_the_library_has_a_function() -> None:
+    words = gyre.Error
+    with pytest.raises(words) as caught:
+        gyre.Encoding(kind="?")
+    for kind in EVERY_KIND:
+        assert f"'{kind}'" in caught.value.text
+    assert caught.value.text.count("'") == 2 * (1 + len(EVERY_KIND))
+
+
+def test_sinusoid_and_learned_table_at_the_input() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5, 8)).astype("f4")
+    positions = np.arange(3, 8)
+    angle = positions[:, None] * 1e4 ** (-np.arange(0, 8, 2) / 8)
+    want = np.stack([np.sin(angle), np.cos(angle)], -1).reshape(5, 8)
+    np.testing.assert_allclose(gyre.sinusoidal(8).add(x, 3), x + want, atol=1e-6)
+    learned, table = gyre.learned(32, 8), np.random.default_rng(1).standard_normal((32, 8)).astype("f4")
+    assert learned.table_shapes == {"input": (1, 1, 32, 8)}
+    np.testing.assert_array_equal(learned.add(x, positions, tables=table), x + table[positions])
+    out = x.copy()
+    assert learned.add(out, positions, tables=table, out=out) is out
+    gradient = learned.add_gradient(np.ones_like(x), positions, tables=table)["input"]
+    np.testing.assert_array_equal(gradient[:, 0], np.where((np.arange(32) >= 3) & (np.arange(32) < 8), 2, 0))
+
+
+def test_frequencies_and_cos_sin() -> None:
+    encoding = gyre.rope(16, base=5e5)
+    inv_freq = 5e5 ** (-np.arange(0, 16, 2) / 16)
+    np.testing.assert_allclose(encoding.frequencies(), inv_freq, rtol=1e-15)
+    positions = np.array([[0, 5, 100000], [7, 8, 9]])
+    angle = positions[..., None] * inv_freq
+    cosine, sine = encoding.cos_sin(positions)
+    assert cosine.dtype == np.float32 and cosine.shape == (2, 3, 16)
+    np.testing.assert_allclose(cosine, np.concatenate([np.cos(angle)] * 2, -1), atol=1e-7)
+    np.testing.assert_allclose(sine, np.concatenate([np.sin(angle)] * 2, -1), atol=1e-7)
+    cosine, sine = encoding.cos_sin(4, dtype="float64", pairs=True)
+    np.testing.assert_allclose(sine, np.sin(np.arange(4)[:, None] * inv_freq), atol=1e-15)
+    cosine, _ = gyre.rope(16, layout="interleaved").cos_sin(4)
+    np.testing.assert_array_equal(cosine[:, 0::2], cosine[:, 1::2])
+    torch = pytest.importorskip("torch")
+    cosine, _ = encoding.cos_sin(torch.arange(6), dtype=torch.bfloat16)
+    assert cosine.dtype == torch.bfloat16 and cosine.shape == (6, 16)
+
+
+def test_yarn_of_a_rope_parameters_dict() -> None:
+    told = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6, "original_max_position_embeddings": 4096}
+    encoding = gyre.Encoding.from_config(told, head_dim=64)
+    assert encoding == gyre.rope(64, base=1e6, scaling="yarn", factor=4, trained_length=4096)
+    assert math.isclose(encoding.attention_factor(), 0.1 * math.log(4) + 1)
+
+
+def test_llama_3_of_a_path_a_folder_a_dict_and_an_object(configs, tmp_path) -> None:
+    path = configs / "llama-3.1-8b.json"
+    text = path.read_text()
+    (tmp_path / "config.json").write_text(text)
+
+    class Config:
+        def to_dict(self):
+            return json.loads(text)
+
+    readings = [gyre.Encoding.from_config(source) for source in (path, tmp_path, json.loads(text), Config())]
+    assert all(reading == readings[0] for reading in readings)
+    encoding = readings[0]
+    assert encoding.explain()["parts"] == {"kept": 29, "blended": 6, "divided": 29}
+    factor = next(field for field in encoding.reading["fields"] if field["name"] == "factor")
+    assert (factor["value"], factor["from"], factor["line"]) == ("8", "file", 15)
+
+
+def test_every_config_gives_the_frequencies_of_the_command(configs) -> None:
+    """Dicts of fields lose nothing: the encoding of each group has the frequencies that gyre explain prints."""
+    for path in sorted(configs.glob("*.json"))[::6]:
+        for group in gyre.explain(path)["groups"]:
+            encoding = gyre.Encoding.from_config(path, layer_type=group["name"])
+            assert encoding.kind == group["kind"], path
+            if group["inv_freq"]:
+                np.testing.assert_allclose(encoding.frequencies(), group["inv_freq"], rtol=1e-14, err_msg=str(path))
+
+
+def test_profiles_lengths_and_layers(configs) -> None:
+    path = configs / "gpt-oss-20b.json"
+    assert gyre.Encoding.from_config(path, profile="llama.cpp") != gyre.Encoding.from_config(path)
+    long = gyre.Encoding.from_config(configs / "phi-3-mini-128k.json", length=131072)
+    assert long.config["rope.context_length"] == 131072
+    gemma = configs / "gemma-3-4b.json"
+    local = gyre.Encoding.from_config(gemma, layer_type="sliding_attention")
+    assert local.config["rope.base"] != gyre.Encoding.from_config(gemma, layer_type="full_attention").config["rope.base"]
+
+
+def test_explanations_become_frames() -> None:
+    pytest.importorskip("pandas")
+    frame = gyre.rope(16).explain().frame()
+    assert list(frame.columns) == ["pair", "inv_freq", "wavelength"] and len(frame) == 8
+    assert len(gyre.alibi(4).explain().frame()) == 4
+
+
+def test_html_escapes_what_files_say() -> None:
+    encoding = gyre.Encoding.from_config({"model_type": "<b>x", "rope_theta": 1e4, "hidden_size": 64, "num_attention_heads": 4})
+    page = encoding._repr_html_()
+    assert "<b>x" not in page and "&lt;b&gt;x" in page and "<svg" in page

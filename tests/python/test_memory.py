@@ -1,0 +1,173 @@
+"""Nothing leaks, threads may share an encoding, and a forked process computes."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import frameworks as fw
+import gyre
+import numpy as np
+import pytest
+
+ENCODING = gyre.rope(8)
+CALLS = 100_000
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def growth(call, calls: int) -> int:
+    """Bytes that memory grows by over the calls, after a first tenth."""
+    for _ in range(calls // 10):
+        call()
+    gc.collect()
+    before = resident()
+    for _ in range(calls):
+        call()
+    gc.collect()
+    return resident() - before
+
+
+def failing(call):
+    def run() -> None:
+        try:
+            call()
+        except gyre.Error:
+            return
+        raise AssertionError("passed")
+
+    return run
+
+
+X = np.ones((1, 2, 3, 8), "f4")
+
+
+class Old:
+    """Exports old capsules only."""
+
+    def __dlpack__(self):
+        return X.__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Broken(Old):
+    def __dlpack__(self, **options):
+        raise BufferError("no")
+
+
+CASES = {
+    "rotate": lambda: ENCODING.rotate(X, 3),
+    "pair": lambda: ENCODING.rotate_pair(X, X, 3),
+    "old capsules": lambda: ENCODING.rotate(Old(), 3),
+    "memoryview": lambda: ENCODING.rotate(memoryview(X), 3),
+    "a capsule": lambda: ENCODING.rotate(X.__dlpack__(max_version=(1, 0)), 3),
+    "cos_sin": lambda: ENCODING._cos_sin(np.arange(3)),
+    "create": lambda: gyre.Encoding(kind="alibi", heads=2, **{"score.slopes": [1, 2]}),
+    "list": failing(lambda: ENCODING.rotate([1])),
+    "type": failing(lambda: ENCODING.rotate(X.astype("i4"))),
+    "shape": failing(lambda: ENCODING.rotate(X[..., :6])),
+    "positions": failing(lambda: ENCODING.rotate(X, np.arange(9))),
+    "position": failing(lambda: ENCODING.rotate(X, 2**40)),
+    "out": failing(lambda: ENCODING.rotate(X, out=X.astype("f8"))),
+    "broken": failing(lambda: ENCODING.rotate(Broken())),
+    "field": failing(lambda: gyre.Encoding(kind="rope", head_dim=8, **{"rope.short_factor": [1, 2]})),
+    "attention": lambda: gyre._gyre.attention(X, X, X, encoding=ENCODING, lse=True),
+    "no attention": failing(lambda: gyre._gyre.attention(X, X, X[..., :1, :], encoding=ENCODING)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_memory_is_flat(case: str) -> None:
+    calls = CALLS // 10 if "attention" in case or case == "create" else CALLS
+    assert growth(CASES[case], calls) < 1 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [k for k in fw.KINDS if k.framework in ("torch", "jax")], ids=str)
+def test_memory_is_flat_with_frameworks(kind: fw.Kind) -> None:
+    x = fw.make(kind, np.ones((1, 2, 3, 8)))
+    calls = CALLS if kind.framework == "torch" else CALLS // 50
+    assert growth(lambda: ENCODING.rotate(x, 3), calls) < 1 << 20
+
+
+def test_buffers_of_results_are_freed_with_their_arrays() -> None:
+    out = gyre.attention(X, X, X[..., :4])
+    view = out[0]
+    del out
+    gc.collect()
+    np.testing.assert_allclose(view, 1)
+    capsule = gyre.Encoding(kind="alibi", heads=2).bias(2).base
+    assert capsule is not None
+
+
+def test_threads_share_an_encoding() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 8, 512, 64)).astype("f4")
+    encoding = gyre.rope(64)
+    want = encoding.rotate(x, 1000)
+    wrong = []
+
+    def work() -> None:
+        for _ in range(20):
+            if not np.array_equal(encoding.rotate(x, 1000), want):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_cache_is_used_by_one_thread_at_a_time() -> None:
+    cache = gyre.Cache(ENCODING, heads=2, max_tokens=8192)
+    k = X[0].transpose(1, 0, 2)
+
+    def work() -> None:
+        for _ in range(100):
+            cache.append(k, k)
+            cache.attention(k)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cache.tokens() == 4 * 100 * 3
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 8, 2048, 64)).astype("f4")
+    encoding = gyre.rope(64)
+    results = []
+    for threads in (1, 3, 0):
+        gyre.set_threads(threads)
+        if threads:
+            assert gyre.get_threads() == threads
+        results.append((encoding.rotate(x), gyre.attention(x[:, :, :256], x, x, encoding=encoding)))
+    for rotated, attended in results[1:]:
+        np.testing.assert_array_equal(rotated, results[0][0])
+        np.testing.assert_array_equal(attended, results[0][1])
+
+
+FORK = """
+import os, gyre, numpy as np
+gyre.set_threads(2)
+x = np.ones((1, 8, 2048, 64), "f4")
+want = gyre.rope(64).rotate(x)
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(gyre.rope(64).rotate(x), want) and gyre.get_threads() == 2 else 1)
+raise SystemExit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_process_computes() -> None:
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
