@@ -140,6 +140,25 @@ static void test_which_layers_scale(void **state) {
     }
 }
 
+/* transformers 5.23 saves the wider heads of Gemma 4's full layers by the layers' indices. */
+static void test_heads_by_layer(void **state) {
+    (void)state;
+    const char *file = "{'model_type':'gemma4_text','head_dim':64,'num_hidden_layers':6,"
+                       "\n'per_layer_config':{'5':{'head_dim':128}%s}}";
+    char text[300];
+    snprintf(text, sizeof text, file, "");
+    gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(group_of(r, "full_attention")->config.head_dim, 128);
+    assert_int_equal(group_of(r, "sliding_attention")->config.head_dim, 64);
+    assert_field(group_of(r, "full_attention"), "head_dim", "128", GYRE_ORIGIN_FILE, "per_layer_config.5.head_dim", 2);
+    gyre_reading_free(r);
+    snprintf(text, sizeof text, file, ",'1':{'head_dim':32}");
+    refuse(text, GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "layers of one type (sliding_attention) with heads of several sizes");
+    r = read_rope("{'model_type':'gemma4_text','head_dim':64,'num_hidden_layers':6}", GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(group_of(r, "full_attention")->config.head_dim, 512);
+    gyre_reading_free(r);
+}
+
 /* 5.23 looks for the original length before it knows that su means longrope, and stops. */
 static void test_su_without_a_length(void **state) {
     (void)state;
@@ -178,6 +197,6 @@ int main(void) {
         cmocka_unit_test(test_telechat3_uses_remote_code),  cmocka_unit_test(test_size_of_heads_in_4_43),
         cmocka_unit_test(test_qwen2_vl_follows_the_length), cmocka_unit_test(test_bases_of_classes),
         cmocka_unit_test(test_olmo3_in_the_old_form),       cmocka_unit_test(test_su_without_a_length),
-        cmocka_unit_test(test_which_layers_scale),          cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
+        cmocka_unit_test(test_which_layers_scale), cmocka_unit_test(test_heads_by_layer),          cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

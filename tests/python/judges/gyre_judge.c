@@ -3,10 +3,9 @@
  *     gyre_judge ids TOKENIZER FLAGS       text on standard input -> ids, one line of them for each text
  *     gyre_judge text TOKENIZER FLAGS      ids -> text
  *     gyre_judge notes TOKENIZER 0         what the file asks for and Gyre does otherwise
- *     gyre_judge logits MODEL CUT ID...    floats [ids, vocab]; CUT tokens are read at a time, 0 = all at once; positions are
- *                                          those of a context as long as the ids
+ *     gyre_judge logits MODEL CUT ID...    floats [ids, vocab]; CUT tokens are read at a time, 0 = all at once
  *
- * A text is its number of bytes in a line, then the bytes.  Ids are a line of numbers.  FLAGS: of gyre_tokenize. */
+ * The logits' positions are those of a context as long as the ids.  A text is its number of bytes in a line, then the bytes.  Ids are a line of numbers.  FLAGS: of gyre_tokenize. */
 #include "gyre/gyre_model.h"
 
 #include <stdio.h>
