@@ -14,6 +14,10 @@ gyre = pytest.importorskip("gyre")
 
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
 
+from judges import compare_rotary as compare  # noqa: E402
+from judges import rotary_modules as rm  # noqa: E402
+from judges.gyre_command import CONFIGS, explain  # noqa: E402
+
 VERSION = int(transformers.__version__.split(".", 1)[0])
 PROFILE = "hf-5" if VERSION >= 5 else "hf-4.56"
 transformers.logging.set_verbosity_error()
@@ -254,6 +258,47 @@ def test_gemma_layers(kind):
         assert mine[0].shape == (n, half) or mine[0].shape == (n, 2 * half)
         for theirs, ours in zip((cos, sin), mine):
             assert np.abs(numbers(theirs)[0, :, :half] - ours[:, :half]).max() <= 2e-5
+
+
+# -- angles as PyTorch computes them --
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_angles_of_torch(path):
+    """rope.angles "torch": frequencies to the last bit where torch computes them by vectors; cosines and sines to one rounding.
+
+    torch computes cos and sin with MKL where it was built with it, and with SLEEF elsewhere; Gyre with SLEEF.
+    """
+    try:
+        config = rm.parse(path)
+        rotaries = rm.rotary_modules(rm.build(config))
+    except rm.CannotBuild as why:
+        pytest.skip(str(why))
+    compared = 0
+    for group in explain(path, PROFILE, 4096)["groups"]:
+        if group["kind"] != "rope" or group["name"] == "vision" or "mrope" in group["encoding"]:
+            continue
+        rotary, layer_type = compare.module_for(rotaries, group)
+        if isinstance(rotary.module, rm.Table) or "Ernie4_5_VL" in type(rotary.module).__name__:
+            continue
+        name = None if group["name"] == "all" else group["name"]
+        encoding = gyre.Encoding.from_config(path, profile=PROFILE, length=4096, layer_type=name)
+        positions = np.arange(0, 4096, 9)
+        theirs, cos, sin, _ = rm.run(rm.create_again(rotary.module), positions, layer_type)
+        encoding = encoding.replace(rope__angles="torch")
+        got, theirs = encoding.frequencies().astype(np.float32), theirs.astype(np.float32)
+        whole = theirs.size - theirs.size % 32  # torch's vectors; it computes what is left over with the C library's powf
+        assert np.array_equal(got[:whole], theirs[:whole]), "frequencies"
+        assert np.allclose(got, theirs, rtol=2.0**-23, atol=0.0), "frequencies"
+        ulp = 2.0**-23 * max(1.0, group["attention_factor"])
+        for got, want in zip(encoding.cos_sin(positions), (cos, sin)):
+            got = np.asarray(got, dtype=np.float64).reshape(len(positions), -1)
+            pairs = want.shape[1]
+            got = got if got.shape[1] == pairs else got[:, 0::2] if group["layout"] == "interleaved" else got[:, :pairs]
+            assert np.abs(got - want).max() <= ulp
+        compared += 1
+    if compared == 0:
+        pytest.skip("no rotary module of one axis")
 
 
 # -- BERT's tables of distances, which transformers 5 dropped --

@@ -5,7 +5,8 @@
  *     gyre_judge notes TOKENIZER 0         what the file asks for and Gyre does otherwise
  *     gyre_judge logits MODEL CUT ID...    floats [ids, vocab]; CUT tokens are read at a time, 0 = all at once
  *
- * The logits' positions are those of a context as long as the ids.  A text is its number of bytes in a line, then the bytes.  Ids are a line of numbers.  FLAGS: of gyre_tokenize. */
+ * The logits' positions are those of a context as long as the ids.  A text is its number of bytes in a line, then the bytes.
+ * Ids to be read are their count, then the ids.  FLAGS: of gyre_tokenize. */
 #include "gyre/gyre_model.h"
 
 #include <stdio.h>
