@@ -24,7 +24,7 @@ int gyre_report_axis_can_show(const gyre_report_axis *axis, double value) {
 
 gyre_status gyre_report_axis_check(const gyre_report_axis *axis, const char *name, gyre_error *err) {
     if ((unsigned)axis->scale > GYRE_REPORT_SCALE_LOG10)
-        return gyre_fail(err, GYRE_EINVAL, "%s axis: %d is no scale (figure)", name, (int)axis->scale);
+        return gyre_fail(err, GYRE_EINVAL, "%s axis: %d is not a scale (figure)", name, (int)axis->scale);
     if (axis->low == axis->high) return GYRE_OK;
     if (!gyre_report_axis_can_show(axis, axis->low) || !gyre_report_axis_can_show(axis, axis->high) ||
         axis->low > axis->high)
@@ -47,6 +47,12 @@ static gyre_report_range range_of(const gyre_report_axis *axis, gyre_report_rang
     range.low = !linear ? exp(low) : data.low > 0 && low < 0 ? 0 : low;
     range.high = linear ? high : exp(high);
     return range;
+}
+
+double gyre_report_axis_fraction(const gyre_report_axis *axis, gyre_report_range data_range, double value) {
+    const gyre_report_range range = range_of(axis, data_range);
+    if (axis->scale == GYRE_REPORT_SCALE_LINEAR) return (value - range.low) / (range.high - range.low);
+    return log(value / range.low) / log(range.high / range.low);
 }
 
 /* -- ticks -- */
@@ -172,5 +178,5 @@ void gyre_report_put_axis(gyre_report_buffer *script, char letter, const gyre_re
     put_ticks(script, letter, axis, range, clip);
     gyre_report_printf(script, "set %clabel ", letter);
     gyre_report_put_gnuplot_string(script, axis->label);
-    gyre_report_printf(script, " textcolor rgb '#3c4043' offset %s\n", letter == 'x' ? "0,0.4" : "0,0");
+    gyre_report_printf(script, " textcolor rgb '" GYRE_REPORT_INK_LABEL "' offset %s\n", letter == 'x' ? "0,0.4" : "0,0");
 }
