@@ -159,6 +159,23 @@ static void test_heads_by_layer(void **state) {
     gyre_reading_free(r);
 }
 
+/* ModernBERT's decoder in 4.57 makes both of its modules from one base. */
+static void test_modernbert_decoder_in_4(void **state) {
+    (void)state;
+    static const char *const keys[] = {"'local_rope_theta':5e3", "'global_rope_theta':8e4", "'rope_theta':1e4"};
+    const double bases[] = {160000.0, 8e4, 1e4};
+    char text[300];
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text,
+                 "{'model_type':'modernbert-decoder','hidden_size':512,'num_attention_heads':8,'num_hidden_layers':6,%s}",
+                 keys[i]);
+        gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_4_56, 0);
+        assert_divided(group_of(r, "sliding_attention"), bases[i], 1.0);
+        assert_divided(group_of(r, "full_attention"), bases[i], 1.0);
+        gyre_reading_free(r);
+    }
+}
+
 /* 5.23 looks for the original length before it knows that su means longrope, and stops. */
 static void test_su_without_a_length(void **state) {
     (void)state;
@@ -197,6 +214,6 @@ int main(void) {
         cmocka_unit_test(test_telechat3_uses_remote_code),  cmocka_unit_test(test_size_of_heads_in_4_43),
         cmocka_unit_test(test_qwen2_vl_follows_the_length), cmocka_unit_test(test_bases_of_classes),
         cmocka_unit_test(test_olmo3_in_the_old_form),       cmocka_unit_test(test_su_without_a_length),
-        cmocka_unit_test(test_which_layers_scale), cmocka_unit_test(test_heads_by_layer),          cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
+        cmocka_unit_test(test_which_layers_scale), cmocka_unit_test(test_heads_by_layer), cmocka_unit_test(test_modernbert_decoder_in_4),          cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

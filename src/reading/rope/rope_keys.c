@@ -332,11 +332,19 @@ static int is_base_of_full_layers(const gyre_rope_source *source, int sliding, c
     return 1;
 }
 
+/* ModernBERT's decoder in transformers 4: rope_theta is another name of global_rope_theta, and all layers have it. */
+static int has_one_base(const gyre_rope_source *source) {
+    return strcmp(source->family->model_type, "modernbert-decoder") == 0 &&
+           gyre_profile_is_hf_4(gyre_build_profile(source->root.source->build));
+}
+
 /* out = the base beside the dict, or the class default. */
 static double read_file_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
     static const char *const names[] = {"rope_theta", "rotary_emb_base", NULL};
     const dual_base *two = dual_base_of(source->family);
+    if (has_one_base(source)) sliding = 0;
     const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names);
+    if (has_one_base(source) && gyre_scope_value(&source->root, names[0])) key = names[0];
     if (two && !gyre_scope_value(&source->root, key)) key = NULL;
     if (is_base_of_full_layers(source, sliding, key)) key = NULL;
     if (key) {
