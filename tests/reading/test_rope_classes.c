@@ -163,7 +163,7 @@ static void test_heads_by_layer(void **state) {
 static void test_modernbert_decoder_in_4(void **state) {
     (void)state;
     static const char *const keys[] = {"'local_rope_theta':5e3", "'global_rope_theta':8e4", "'rope_theta':1e4"};
-    const double bases[] = {160000.0, 8e4, 1e4};
+    const double bases[] = {160000.0, 8e4, 160000.0};
     char text[300];
     for (int i = 0; i < 3; i++) {
         snprintf(text, sizeof text,

@@ -332,7 +332,7 @@ static int is_base_of_full_layers(const gyre_rope_source *source, int sliding, c
     return 1;
 }
 
-/* ModernBERT's decoder in transformers 4: rope_theta is another name of global_rope_theta, and all layers have it. */
+/* ModernBERT's decoder in transformers 4 has global_rope_theta in all layers. */
 static int has_one_base(const gyre_rope_source *source) {
     return strcmp(source->family->model_type, "modernbert-decoder") == 0 &&
            gyre_profile_is_hf_4(gyre_build_profile(source->root.source->build));
@@ -344,7 +344,6 @@ static double read_file_base(const gyre_rope_source *source, int sliding, gyre_r
     const dual_base *two = dual_base_of(source->family);
     if (has_one_base(source)) sliding = 0;
     const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names);
-    if (has_one_base(source) && gyre_scope_value(&source->root, names[0])) key = names[0];
     if (two && !gyre_scope_value(&source->root, key)) key = NULL;
     if (is_base_of_full_layers(source, sliding, key)) key = NULL;
     if (key) {
