@@ -117,7 +117,7 @@ static void test_heads_of_families(void **state) {
                1e4);
     check_head("{'model_type':'codegen','n_embd':1024,'n_head':16,'rotary_dim':32}", GYRE_LAYOUT_INTERLEAVED, 64, 0, 32,
                1e4);
-    check_head("{'model_type':'cohere'," SIZES "}", GYRE_LAYOUT_INTERLEAVED, 128, 0, 128, 1e4);
+    check_head("{'model_type':'cohere'," SIZES "}", GYRE_LAYOUT_INTERLEAVED, 128, 0, 128, 5e5);
     check_head("{'model_type':'glm4'," SIZES "}", GYRE_LAYOUT_INTERLEAVED, 128, 0, 64, 1e4);
     check_head("{'model_type':'chatglm','kv_channels':128,'rope_ratio':500,'seq_length':131072,'num_layers':2,"
                "'hidden_size':4096,'num_attention_heads':32}",
@@ -171,6 +171,10 @@ static void test_layers_by_rule(void **state) {
         {"'smollm3','num_hidden_layers':4,'no_rope_layer_interval':2", "full_attention", 2, 0, 0, "nope", 2},
         {"'qwen3_next','num_hidden_layers':48", "full_attention", 12, 3, 0, "linear_attention", 36},
         {"'modernbert','num_hidden_layers':22,'local_attention':128", "sliding_attention", 14, 1, 65, "full_attention", 8},
+        {"'modernbert','num_hidden_layers':22", "sliding_attention", 14, 1, 65, "full_attention", 8},
+        {"'modernbert-decoder','num_hidden_layers':22", "sliding_attention", 14, 1, 64, "full_attention", 8},
+        {"'modernbert-decoder','num_hidden_layers':22,'local_attention':96", "sliding_attention", 14, 1, 48,
+         "full_attention", 8},
         {"'mistral','num_hidden_layers':32,'sliding_window':4096", "all", 32, 0, 4096, NULL, 0},
         {"'mistral','num_hidden_layers':32,'sliding_window':null", "all", 32, 0, 0, NULL, 0},
         {"'qwen2','num_hidden_layers':28,'sliding_window':4096,'use_sliding_window':false", "all", 28, 0, 0, NULL, 0},

@@ -54,10 +54,11 @@ static void test_size_of_heads_in_4_43(void **state) {
     }
 }
 
-/* Qwen2-VL's classes never recompute their frequencies: dynamic does not scale, and LongRoPE uses the short list. */
-static void test_qwen2_vl_is_frozen(void **state) {
+/* Qwen2-VL's classes compute their frequencies again for a longer sequence, as the others do.  5.0 to 5.16 did not. */
+static void test_qwen2_vl_follows_the_length(void **state) {
     (void)state;
     static const char *const types[] = {"qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text"};
+    const double grown = (double)(1e4L * powl(4.0L * 16.0L - 3.0L, 8.0L / 6.0L));
     char text[500];
     for (int i = 0; i < 3; i++) {
         snprintf(text, sizeof text,
@@ -65,20 +66,124 @@ static void test_qwen2_vl_is_frozen(void **state) {
                  "'type':'dynamic','factor':4.0}}",
                  types[i]);
         gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 65536);
-        assert_divided(r->groups[0], 1e4, 1.0);
-        assert_warns(r, "dynamic: transformers' qwen2", "rope_scaling.type", 2);
+        assert_divided(r->groups[0], grown, 1.0);
+        assert_warns(r, "dynamic: transformers 5.0 to 5.16 never computed", "rope_scaling.type", 2);
         gyre_reading_free(r);
         snprintf(text, sizeof text,
                  "{'model_type':'%s','head_dim':8,'rope_theta':1e4,'max_position_embeddings':4096,\n'rope_scaling':{"
                  "'type':'longrope','factor':1.0,'short_factor':[2,2,2,2],'long_factor':[3,3,3,3]}}",
                  types[i]);
         r = read_rope(text, GYRE_PROFILE_HF_5, 65536);
-        assert_divided(r->groups[0], 1e4, 2.0);
-        assert_warns(r, "so that it turns by short_factor at every length", "rope_scaling.type", 2);
+        assert_divided(r->groups[0], 1e4, 3.0);
+        gyre_reading_free(r);
+        r = read_rope(text, GYRE_PROFILE_HF_4_56, 65536);
+        assert_divided(r->groups[0], 1e4, 3.0);
+        assert_int_equal(r->warnings_count, 0);
         gyre_reading_free(r);
     }
-    gyre_reading *r = read_rope(text, GYRE_PROFILE_REFERENCE, 65536);
-    assert_divided(r->groups[0], 1e4, 3.0);
+}
+
+/* Bases of classes, for files without one: as their classes in 4.57 and 5.23 have them. */
+static void test_bases_of_classes(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        double in_4, in_5;
+    } rows[] = {{"cohere", 1e4, 5e5},   {"falcon_h1", 1e5, 1e4},    {"persimmon", 25000.0, 1e4}, {"fuyu", 25000.0, 1e4},
+                {"qwen3_vl", 5e6, 5e5}, {"qwen3_vl_moe", 5e6, 5e5}, {"olmo3", 1e4, 5e5}};
+    char text[300];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int v = 0; v < 2; v++) {
+            snprintf(text, sizeof text, "{'model_type':'%s','hidden_size':512,'num_attention_heads':4}", rows[i].type);
+            gyre_reading *r = read_rope(text, v ? GYRE_PROFILE_HF_5 : GYRE_PROFILE_HF_4_56, 0);
+            assert_true(r->groups[0]->config.rope.base == (v ? rows[i].in_5 : rows[i].in_4));
+            gyre_reading_free(r);
+        }
+}
+
+/* transformers 5.23: a rope_theta beside the dict goes to the full layers alone, and only rope_type names a scaling. */
+static void test_olmo3_in_the_old_form(void **state) {
+    (void)state;
+    const char *file = "{'model_type':'olmo3','hidden_size':512,'num_attention_heads':4,'num_hidden_layers':4,"
+                       "\n'rope_theta':1e4,'max_position_embeddings':65536,'sliding_window':4096,"
+                       "\n'rope_scaling':{'%s':'linear','factor':8.0}}";
+    char text[400];
+    for (int old = 0; old < 2; old++) {
+        snprintf(text, sizeof text, file, old ? "type" : "rope_type");
+        gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 0);
+        assert_divided(group_of(r, "full_attention"), 1e4, old ? 1.0 : 8.0);
+        assert_divided(group_of(r, "sliding_attention"), 5e5, 1.0);
+        assert_warns(r, "rope_theta: transformers 5 gives it to the full_attention layers", "rope_theta", 2);
+        if (old) assert_warns(r, "type: transformers 5 reads rope_type alone", "rope_scaling.type", 3);
+        gyre_reading_free(r);
+    }
+}
+
+/* ModernBERT scales both kinds of layers.  Nemotron's class scaled none before 5. */
+static void test_which_layers_scale(void **state) {
+    (void)state;
+    const gyre_profile both[] = {GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
+    for (int v = 0; v < 2; v++) {
+        gyre_reading *r = read_rope("{'model_type':'modernbert','hidden_size':512,'num_attention_heads':8,"
+                                    "'num_hidden_layers':6,'max_position_embeddings':8192,"
+                                    "'rope_scaling':{'rope_type':'linear','factor':4.0}}",
+                                    both[v], 0);
+        assert_divided(group_of(r, "full_attention"), 160000.0, 4.0);
+        assert_divided(group_of(r, "sliding_attention"), 1e4, 4.0);
+        gyre_reading_free(r);
+        r = read_rope("{'model_type':'nemotron','hidden_size':512,'num_attention_heads':8,'num_hidden_layers':6,"
+                      "'max_position_embeddings':8192,\n'rope_scaling':{'rope_type':'linear','factor':4.0}}",
+                      both[v], 0);
+        assert_divided(r->groups[0], 1e4, v ? 4.0 : 1.0);
+        if (v == 0) assert_warns(r, "linear: transformers 4 has no scalings for a nemotron", "rope_scaling.rope_type", 2);
+        gyre_reading_free(r);
+    }
+}
+
+/* transformers 5.23 saves the wider heads of Gemma 4's full layers by the layers' indices. */
+static void test_heads_by_layer(void **state) {
+    (void)state;
+    const char *file = "{'model_type':'gemma4_text','head_dim':64,'num_hidden_layers':6,"
+                       "\n'per_layer_config':{'5':{'head_dim':128}%s}}";
+    char text[300];
+    snprintf(text, sizeof text, file, "");
+    gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(group_of(r, "full_attention")->config.head_dim, 128);
+    assert_int_equal(group_of(r, "sliding_attention")->config.head_dim, 64);
+    assert_field(group_of(r, "full_attention"), "head_dim", "128", GYRE_ORIGIN_FILE, "per_layer_config.5.head_dim", 2);
+    gyre_reading_free(r);
+    snprintf(text, sizeof text, file, ",'1':{'head_dim':32}");
+    refuse(text, GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "layers of one type (sliding_attention) with heads of several sizes");
+    r = read_rope("{'model_type':'gemma4_text','head_dim':64,'num_hidden_layers':6}", GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(group_of(r, "full_attention")->config.head_dim, 512);
+    gyre_reading_free(r);
+}
+
+/* ModernBERT's decoder in 4.57 makes both of its modules from one base. */
+static void test_modernbert_decoder_in_4(void **state) {
+    (void)state;
+    static const char *const keys[] = {"'local_rope_theta':5e3", "'global_rope_theta':8e4", "'rope_theta':1e4"};
+    const double bases[] = {160000.0, 8e4, 160000.0};
+    char text[300];
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text,
+                 "{'model_type':'modernbert-decoder','hidden_size':512,'num_attention_heads':8,'num_hidden_layers':6,%s}",
+                 keys[i]);
+        gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_4_56, 0);
+        assert_divided(group_of(r, "sliding_attention"), bases[i], 1.0);
+        assert_divided(group_of(r, "full_attention"), bases[i], 1.0);
+        gyre_reading_free(r);
+    }
+}
+
+/* 5.23 looks for the original length before it knows that su means longrope, and stops. */
+static void test_su_without_a_length(void **state) {
+    (void)state;
+    gyre_reading *r = read_rope("{'model_type':'phi3','head_dim':8,'rope_theta':1e4,'max_position_embeddings':4096,"
+                                "'original_max_position_embeddings':2048,\n'rope_scaling':{"
+                                "'type':'su','short_factor':[2,2,2,2],'long_factor':[3,3,3,3]}}",
+                                GYRE_PROFILE_HF_5, 0);
+    assert_warns(r, "type: transformers 5 stops at \"su\"", "rope_scaling.type", 2);
     gyre_reading_free(r);
 }
 
@@ -106,7 +211,10 @@ static void test_vllm_ramp_counts_revolutions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_telechat3_uses_remote_code), cmocka_unit_test(test_size_of_heads_in_4_43),
-        cmocka_unit_test(test_qwen2_vl_is_frozen), cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
+        cmocka_unit_test(test_telechat3_uses_remote_code),  cmocka_unit_test(test_size_of_heads_in_4_43),
+        cmocka_unit_test(test_qwen2_vl_follows_the_length), cmocka_unit_test(test_bases_of_classes),
+        cmocka_unit_test(test_olmo3_in_the_old_form),       cmocka_unit_test(test_su_without_a_length),
+        cmocka_unit_test(test_which_layers_scale),          cmocka_unit_test(test_heads_by_layer),
+        cmocka_unit_test(test_modernbert_decoder_in_4),     cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -481,7 +481,7 @@ static void test_sliding_layers_of_olmo3(void **state) {
     for (int v = 2; v < 4; v++) {
         gyre_reading *r = read_rope(file, versions[v], 0);
         assert_divided(group_of(r, "full_attention"), 5e5, 8.0);
-        assert_divided(group_of(r, "sliding_attention"), 5e5, v == 3 ? 8.0 : 1.0);
+        assert_divided(group_of(r, "sliding_attention"), 5e5, 1.0);
         gyre_reading_free(r);
     }
     gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
@@ -522,7 +522,7 @@ static void test_partial_factor_of_whole_heads(void **state) {
     gyre_reading_free(r);
 }
 
-/* b alpha^(d / (d - 2)) up to the served length. Beyond it transformers uses only the factor. */
+/* b alpha^(d / (d - 2)) at every length.  Beyond the served one transformers used only the factor before 5.20. */
 static void test_alpha_of_hunyuan(void **state) {
     (void)state;
     const char *file = "{'model_type':'hunyuan_v1_dense','hidden_size':512,'num_attention_heads':4,'num_hidden_layers':1,"
@@ -533,9 +533,13 @@ static void test_alpha_of_hunyuan(void **state) {
     assert_divided(r->groups[0], base, 1.0);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_5, 65536);
+    assert_divided(r->groups[0], base, 1.0);
+    assert_warns(r, "alpha: transformers before 5.20 forgot it", "rope_scaling.alpha", 1);
+    gyre_reading_free(r);
+    r = read_rope(file, GYRE_PROFILE_HF_4_56, 65536);
     /* s = 1: n / L = 2 times */
     assert_divided(r->groups[0], (double)(1e4L * powl(2.0L, 128.0L / 126.0L)), 1.0);
-    assert_warns(r, "alpha: transformers forgets it past max_position_embeddings", "rope_scaling.alpha", 1);
+    assert_warns(r, "alpha: transformers before 5.20 forgets it past", "rope_scaling.alpha", 1);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_REFERENCE, 65536);
     assert_divided(r->groups[0], base, 1.0);

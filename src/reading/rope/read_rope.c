@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const gyre_place nowhere = {NULL, 0, 0};
@@ -74,7 +75,40 @@ static int64_t old_llama_head_dim(const gyre_rope_source *source, const char *ke
     return head;
 }
 
-static int64_t head_dim_of(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
+/* transformers 5 saves what single layers have otherwise, such as the wider heads of Gemma 4's full layers, by their index:
+ * "per_layer_config": {"5": {"head_dim": 512}}.  out = that head_dim of the group's layers, or 0. */
+static int64_t head_dim_by_layer(const gyre_rope_source *source, const gyre_layer_group *group,
+                                 gyre_rope_provenance *found) {
+    static const char by_layer[] = "per_layer_config", key[] = "head_dim";
+    const gyre_scope *root = &source->root;
+    int64_t head = 0;
+    if (!json_is_object(gyre_scope_value(root, by_layer))) return 0;
+    const gyre_scope all = gyre_scope_child(root, by_layer);
+    for (int64_t i = 0; i < group->layers_count; i++) {
+        char index[24];
+        snprintf(index, sizeof index, "%" PRId64, group->layers[i]);
+        const gyre_scope own = json_is_object(gyre_scope_value(&all, index)) ? gyre_scope_child(&all, index)
+                                                                             : (gyre_scope){root->source, NULL, ""};
+        const int64_t here = gyre_scope_value(&own, key) ? gyre_rope_read_channels(&own, key, 1, 1) : 0;
+        if (i > 0 && here != head)
+            gyre_scope_fail(&all, GYRE_EUNSUPPORTED, index, "head_dim: layers of one type (%s) with heads of several sizes",
+                            group->name);
+        if (i == 0 && here > 0) *found = found_at(&own, key);
+        head = here;
+    }
+    return head;
+}
+
+static int64_t head_dim_of(const gyre_rope_source *source, int sliding, const gyre_layer_group *group,
+                           gyre_rope_provenance *found) {
+    const int64_t of_layers = head_dim_by_layer(source, group, found);
+    if (of_layers > 0) return of_layers;
+    /* The class's default of global_head_dim. */
+    if (!sliding && strncmp(source->family->model_type, "gemma4", 6) == 0 &&
+        !gyre_scope_has(&source->root, "global_head_dim") && !gyre_scope_has(&source->root, "per_layer_config")) {
+        *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
+        return 512;
+    }
     const char *key = head_dim_key(source, sliding);
     const int64_t old = key ? old_llama_head_dim(source, key, found) : 0;
     if (old > 0) return old;
@@ -193,7 +227,7 @@ static void set_head(const gyre_rope_source *source, int sliding, gyre_layer_gro
         set_mla_head(source, group);
         return;
     }
-    const int64_t head = head_dim_of(source, sliding, &found);
+    const int64_t head = head_dim_of(source, sliding, group, &found);
     group->config.head_dim = head;
     note_count(source, group, "head_dim", &found, NULL, head);
     if (strcmp(source->type, "proportional") != 0) {
@@ -258,10 +292,10 @@ static gyre_rope_profile_reader *profile_reader(gyre_profile profile) {
 /* out = the part of the dict that applies to these layers. */
 static gyre_scope dict_for_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                                 const gyre_layer_kind *kind) {
-    const gyre_profile profile = gyre_build_profile(root->source->build);
     const gyre_scope none = {root->source, NULL, ""};
-    const int only_full =
-        (family->traits & GYRE_DUAL_BASE) || ((family->traits & GYRE_SCALING_FULL_ONLY) && profile != GYRE_PROFILE_HF_5);
+    /* ModernBERT has two bases, and scales both. */
+    const int only_full = (family->traits & (GYRE_DUAL_BASE | GYRE_SCALING_FULL_ONLY)) != 0 &&
+                          strncmp(family->model_type, "modernbert", 10) != 0;
     if (!dict->key) return none;
     if (!dict->nested) return kind->sliding && only_full ? none : dict->scope;
     const char *entry = gyre_rope_entry_of(dict, kind->type);

@@ -43,6 +43,8 @@ gyre_rope_provenance gyre_rope_provenance_of(const gyre_rope_source *source, con
 int gyre_rope_is_layer_type(const char *name);
 /* Sets source->type and type_key from source->dict. */
 void gyre_rope_find_type(gyre_rope_source *source);
+/* out = 1 if transformers 5 turns the family's flat dict into one for each type of layers. */
+int gyre_rope_becomes_nested(const gyre_family *family);
 /* out = the base.  sliding: for layers with a window, to which the family may give another base. */
 double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found);
 /* out = the fraction of the head that rotates. */

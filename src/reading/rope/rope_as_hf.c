@@ -49,16 +49,20 @@ static void read_linear(const gyre_rope_source *source, gyre_layer_group *group)
 
 static void read_dynamic(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *why = NULL;
-    /* HunYuan starts with a fixed base, and drops it beyond the length it serves. */
+    /* HunYuan has a fixed base.  Until 5.19 transformers dropped it beyond the length that the model serves. */
     const int is_long = gyre_build_length(gyre_rope_build_of(source)) > source->max_positions;
-    if (!is_long && gyre_rope_read_alpha(source, group)) {
+    const int is_dropped = is_long && version(source) != GYRE_PROFILE_HF_5;
+    if (!is_dropped && gyre_rope_read_alpha(source, group)) {
         set_trained_if_known(source, group);
+        if (is_long)
+            gyre_scope_warn(&source->dict, "alpha",
+                            "alpha: transformers before 5.20 forgot it past max_position_embeddings");
         return;
     }
     if (gyre_scope_value(&source->dict, "alpha"))
         gyre_scope_warn(&source->dict, "alpha",
-                        is_long ? "alpha: transformers forgets it past max_position_embeddings"
-                                : "alpha: only HunYuan's classes read it");
+                        is_dropped ? "alpha: transformers before 5.20 forgets it past max_position_embeddings"
+                                   : "alpha: only HunYuan's classes read it");
     gyre_rope_read_factor(source, group, NAN);
     if (gyre_scope_value(&source->dict, original_length_key)) {
         why = "transformers counts dynamic NTK from max_position_embeddings, whatever the original length";
@@ -252,7 +256,8 @@ static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
         return;
     }
     /* With a dict for each layer type, transformers 5 looks for truncate in the outer object. */
-    const int is_nested = version(source) == GYRE_PROFILE_HF_5 && source->nested;
+    const int is_nested =
+        version(source) == GYRE_PROFILE_HF_5 && (source->nested || gyre_rope_becomes_nested(source->family));
     read_yarn_length(source, group);
     read_yarn_factor(source, group);
     gyre_rope_read_ramp(source, group, is_nested || version(source) >= GYRE_PROFILE_HF_4_51);
@@ -400,26 +405,21 @@ static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
                     source->family->model_type, is_phi ? " and longrope" : "");
 }
 
-/* Qwen2-VL's classes compute their frequencies once, without a length, and use them at every length. */
-static void freeze_frequencies(const gyre_rope_source *source, gyre_layer_group *group) {
-    struct gyre_rope_config *rope = &group->config.rope;
-    const char *type = source->family->model_type, *list = "long_factor";
+/* Nemotron's class took no scalings before transformers 5. */
+static int ignores_scaling(const gyre_rope_source *source) {
+    return strcmp(source->family->model_type, "nemotron") == 0 && gyre_profile_is_hf_4(version(source));
+}
+
+/* Qwen2-VL's classes of early versions of 5 computed their frequencies once, without a length. */
+static void warn_once_frozen(const gyre_rope_source *source, const gyre_layer_group *group) {
+    const char *type = source->family->model_type;
+    const gyre_scaling scaling = group->config.rope.scaling;
+    if (version(source) != GYRE_PROFILE_HF_5) return;
     if (strncmp(type, "qwen2_vl", 8) != 0 && strncmp(type, "qwen2_5_vl", 10) != 0) return;
-    if (rope->scaling != GYRE_SCALING_DYNAMIC_NTK && rope->scaling != GYRE_SCALING_LONGROPE) return;
-    const int is_dynamic = rope->scaling == GYRE_SCALING_DYNAMIC_NTK;
-    const gyre_scope *dict = &source->dict;
-    const gyre_place place = gyre_scope_place(dict, is_dynamic ? source->type_key : list);
-    const char *why = gyre_build_format(gyre_rope_build_of(source),
-                                        "transformers' %s class never computes it again for a longer sequence", type);
-    gyre_scope_warn(dict, source->type_key, "%s: %s, so that it turns %s at every length", source->type, why,
-                    is_dynamic ? "unscaled" : "by short_factor");
-    if (is_dynamic) {
-        rope->scaling = GYRE_SCALING_NONE;
-        gyre_build_set_field(gyre_rope_build_of(source), group, "scaling", GYRE_ORIGIN_FILE, &place, why, "default");
-        return;
-    }
-    rope->long_factor = rope->short_factor;
-    gyre_build_set_field(gyre_rope_build_of(source), group, list, GYRE_ORIGIN_FILE, &place, why, "not used");
+    if (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_LONGROPE)
+        gyre_scope_warn(&source->dict, source->type_key,
+                        "%s: transformers 5.0 to 5.16 never computed the frequencies of a %s again for a longer sequence",
+                        source->type, type);
 }
 
 void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layer_group *group) {
@@ -441,9 +441,13 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layer_group *group) {
         return;
     }
     check_class(source, types[i].scaling);
+    if (types[i].scaling != GYRE_SCALING_NONE && ignores_scaling(source)) {
+        gyre_scope_warn(&source->dict, source->type_key, "%s: transformers 4 has no scalings for a nemotron", source->type);
+        i = 0;
+    }
     gyre_rope_note_scaling(source, group, types[i].scaling);
     types[i].read(source, group);
-    if (gyre_build_status(gyre_rope_build_of(source)) == GYRE_OK) freeze_frequencies(source, group);
+    warn_once_frozen(source, group);
     note_ignored_attention(source, group);
     const int is_old_yarn =
         types[i].scaling == GYRE_SCALING_YARN && profile == GYRE_PROFILE_HF_4_43 && !(source->family->traits & GYRE_MLA);

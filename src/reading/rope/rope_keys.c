@@ -231,6 +231,14 @@ static const char *resolve_alias(const gyre_rope_source *source, const char *typ
     return type;
 }
 
+int gyre_rope_becomes_nested(const gyre_family *family) {
+    static const char *const families[] = {"olmo3",        "gemma3",     "gemma3_text",        "gemma3n",
+                                           "gemma3n_text", "modernbert", "modernbert-decoder", NULL};
+    for (int i = 0; families[i]; i++)
+        if (strcmp(families[i], family->model_type) == 0) return 1;
+    return 0;
+}
+
 void gyre_rope_find_type(gyre_rope_source *source) {
     const gyre_scope *dict = &source->dict;
     const gyre_profile profile = gyre_build_profile(dict->source->build);
@@ -251,6 +259,18 @@ void gyre_rope_find_type(gyre_rope_source *source) {
             gyre_scope_fail(dict, GYRE_EFORMAT, "type", "\"%.40s\", where rope_type says \"%.40s\"", other, type);
     }
     source->type = resolve_alias(source, type);
+    if (profile != GYRE_PROFILE_HF_5) return;
+    if (!has_new && !source->nested && gyre_rope_becomes_nested(source->family)) {
+        gyre_scope_warn(dict, "type", "type: transformers 5 reads rope_type alone for this class, and scales nothing");
+        source->type = "default";
+    }
+    if (strcmp(type, "su") == 0 && strcmp(source->type, "longrope") == 0 &&
+        !gyre_scope_value(dict, "original_max_position_embeddings"))
+        gyre_scope_warn(
+            dict, source->type_key,
+            "%s: transformers 5 stops at \"su\" where original_max_position_embeddings is not beside it; read as "
+            "longrope, which it knows",
+            source->type_key);
 }
 
 /* -- the base -- */
@@ -285,12 +305,47 @@ static void warn_conflicting_key(const gyre_scope *used, const char *key, const 
         gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, used->prefix, key);
 }
 
+/* Bases of classes of transformers 5 that differ from those of version 4, and for a Falcon-H1, EuroBERT, Persimmon and Fuyu
+ * from what the models were trained with.  They matter for files without a base. */
+static double hf_5_base(const gyre_rope_source *source) {
+    static const struct {
+        const char *family;
+        double base;
+    } bases[] = {{"cohere", 5e5},       {"olmo3", 5e5},      {"qwen3_vl", 5e5}, {"qwen3_vl_text", 5e5},
+                 {"qwen3_vl_moe", 5e5}, {"solar_open", 1e6}, {"fuyu", 1e4},     {"qwen3_vl_moe_text", 5e5},
+                 {"falcon_h1", 1e4},    {"persimmon", 1e4},  {"eurobert", 1e4}};
+    const char *type = source->family->model_type;
+    if (gyre_build_profile(source->root.source->build) != GYRE_PROFILE_HF_5) return 0.0;
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
+        if (strcmp(bases[i].family, type) == 0) return bases[i].base;
+    return 0.0;
+}
+
+/* transformers 5 gives the rope_theta of an Olmo 3 to its full layers alone, and the class's base to the others. */
+static int is_base_of_full_layers(const gyre_rope_source *source, int sliding, const char *key) {
+    if (!key || !sliding || !(source->family->traits & GYRE_SCALING_FULL_ONLY)) return 0;
+    if (gyre_build_profile(source->root.source->build) != GYRE_PROFILE_HF_5) return 0;
+    if (gyre_scope_number(&source->root, key, 0.0) != hf_5_base(source))
+        gyre_scope_warn(&source->root, key,
+                        "%s: transformers 5 gives it to the full_attention layers of this class alone; the others have %g",
+                        key, hf_5_base(source));
+    return 1;
+}
+
+/* ModernBERT's decoder in transformers 4 has global_rope_theta in all layers. */
+static int has_one_base(const gyre_rope_source *source) {
+    return strcmp(source->family->model_type, "modernbert-decoder") == 0 &&
+           gyre_profile_is_hf_4(gyre_build_profile(source->root.source->build));
+}
+
 /* out = the base beside the dict, or the class default. */
 static double read_file_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
     static const char *const names[] = {"rope_theta", "rotary_emb_base", NULL};
     const dual_base *two = dual_base_of(source->family);
+    if (has_one_base(source)) sliding = 0;
     const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names);
     if (two && !gyre_scope_value(&source->root, key)) key = NULL;
+    if (is_base_of_full_layers(source, sliding, key)) key = NULL;
     if (key) {
         if (!two) warn_conflicting_key(&source->root, key, &source->root, names[1]);
         *found = gyre_rope_provenance_of(source, &source->root, key);
@@ -302,7 +357,8 @@ static double read_file_base(const gyre_rope_source *source, int sliding, gyre_r
         *found = gyre_rope_provenance_of(source, &attention, names[0]);
         if (gyre_scope_value(&attention, names[0])) return gyre_scope_number(&attention, names[0], 0.0);
     }
-    const double own = two ? (sliding ? two->sliding : two->full) : source->family->base;
+    const double of_5 = hf_5_base(source), of_family = of_5 > 0.0 ? of_5 : source->family->base;
+    const double own = two ? (sliding ? two->sliding : two->full) : of_family;
     *found = (gyre_rope_provenance){own > 0.0 ? GYRE_ORIGIN_FAMILY : GYRE_ORIGIN_READER, {NULL, 0, 0}};
     return own > 0.0 ? own : 10000.0;
 }

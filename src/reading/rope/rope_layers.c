@@ -49,7 +49,8 @@ static const layer_pattern layer_patterns[] = {{"mistral", ALL_SLIDING, NULL, 0,
                                                {"exaone4*", FULL_EVERY_NTH, "sliding_window_pattern", 4, 4096},
                                                {"olmo3", FULL_EVERY_NTH, NULL, 4, 4096},
                                                {"gpt_oss", FULL_EVERY_NTH, NULL, 2, 128},
-                                               {"modernbert*", FULL_FIRST_OF_N, "global_attn_every_n_layers", 3, 128},
+                                               {"modernbert-decoder", FULL_FIRST_OF_N, "global_attn_every_n_layers", 3, 64},
+                                               {"modernbert", FULL_FIRST_OF_N, "global_attn_every_n_layers", 3, 65},
                                                {"cwm", FULL_FIRST_OF_N, "window_pattern", 4, 8192},
                                                {"llama4*", NOPE_EVERY_NTH, "no_rope_layer_interval", 4, 8192},
                                                {"smollm3", NOPE_SLIDING, "no_rope_layer_interval", 4, 0}};
@@ -129,7 +130,9 @@ static void find_window(layer_rules *p) {
     if (!key || !gyre_scope_value(p->root, key)) return;
     p->window = gyre_scope_integer(p->root, key, 0, 0);
     p->window_from = (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(p->root, key)};
-    if (strcmp(key, "local_attention") == 0) p->window = p->window / 2 + 1; /* this many to either side */
+    if (strcmp(key, "local_attention") != 0) return;
+    /* Half of it to either side of a token; the decoder's window of half of it has the token in it. */
+    p->window = p->window / 2 + (strcmp(p->family->model_type, "modernbert-decoder") != 0);
 }
 
 static int64_t interval_of(const layer_rules *p) {
