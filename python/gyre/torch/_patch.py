@@ -139,8 +139,8 @@ def _encodings(model: nn.Module, path: str, module: nn.Module, profile: str) -> 
         if "layer_type" in inspect.signature(module.forward).parameters:
             names = getattr(module, "layer_types", list(groups))
             alone = next(iter(groups.values())) if len(groups) == 1 else None
-            return {name: groups.get(name, alone) for name in names if groups.get(name, alone) is not None}
-        if len(groups) == 1:
+            return {name: groups.get(name, alone) for name in names if groups.get(name, alone)}
+        if len({spec_of(encoding) for encoding in groups.values()}) == 1:
             return next(iter(groups.values()))
         if groups:
             why = Error("EUNSUPPORTED", f"model: {path} serves layers that differ: {', '.join(groups)}", "model")
