@@ -70,6 +70,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("GemmaConfig", {"head_dim": 16}),
     "gemma2": ("Gemma2Config", {"head_dim": 16}),
     "gemma3": ("Gemma3TextConfig", {"head_dim": 16, **_BOTH}),
+    "gemma4": ("Gemma4TextConfig", {"head_dim": 16, "hidden_size_per_layer_input": 0, **_BOTH}),
     "gpt-neox": ("GPTNeoXConfig", {}),
     "phi": ("PhiConfig", {}),
     "phi3": ("Phi3Config", {}),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -18,6 +21,8 @@ from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch import _diagnose
 from gyre.torch._diagnose import Fault, Wanted
+from gyre.torch._module import RotaryEmbedding, resolved
+from gyre.torch._patch import Positions
 
 _FREQUENCIES = re.compile(r"^(?P<layers>.*?)_?(?P<kind>original_inv_freq|inv_freq)$")
 _FACTOR = re.compile(r"^(?P<layers>.*?)_?attention_scaling$")
@@ -101,15 +106,16 @@ class _Meaning:
 
     def __init__(self, model: nn.Module, config: Any, profile: str) -> None:
         self.model, self.config, self.profile = model, config, profile
-        self.readings: dict[int, dict[str, Any] | Error] = {}
+        self.readings: dict[tuple[int, str], dict[str, Any] | Error] = {}
 
-    def reading(self, config: Any) -> dict[str, Any] | Error:
-        if id(config) not in self.readings:
+    def reading(self, config: Any, layers: str) -> dict[str, Any] | Error:
+        key = (id(config), layers)
+        if key not in self.readings:
             try:
-                self.readings[id(config)] = _encoding.read(config, self.profile)
+                self.readings[key] = _encoding.read(resolved(config, layers), self.profile)
             except Error as why:
-                self.readings[id(config)] = why
-        return self.readings[id(config)]
+                self.readings[key] = why
+        return self.readings[key]
 
     def configs(self, path: str) -> list[Any]:
         """The configs of a module and of those around it, inmost first."""
@@ -128,7 +134,7 @@ class _Meaning:
         why: Error | None = None
         vision = bool(re.search(r"visual|vision|image", path))
         for config in self.configs(path):
-            reading = self.reading(config)
+            reading = self.reading(config, layers)
             if isinstance(reading, Error):
                 why = why or reading
                 continue
@@ -242,6 +248,8 @@ class _Auditor:
             targets = seen.setdefault("", self.targets(path, name, ""))
             if targets:
                 good &= self.note(path, name, self.best(targets, lambda t: _check_table(cosine, sine, t))[1])
+        if isinstance(module, RotaryEmbedding):
+            seen = {name: self.targets(path, "forward", name) for name in module.encodings}
         if good and seen and not tables:
             self.run(path, module, seen)
 
@@ -251,7 +259,7 @@ class _Auditor:
         if "position_ids" not in parameters:
             return
         for layers, targets in seen.items():
-            if targets and bool(layers) == ("layer_type" in parameters):
+            if targets and (bool(layers) == ("layer_type" in parameters) or isinstance(module, RotaryEmbedding)):
                 name = f"forward({layers})"
                 try:
                     fault = self.best(targets, lambda t: _check_run(module, t, layers))[1]
@@ -336,12 +344,15 @@ def _forward(module: nn.Module, positions: Any, layers: str, axes: int) -> tuple
         out = module(*given, layers) if layers else module(*given)
     if isinstance(out, torch.Tensor) and out.is_complex():
         return out.real, out.imag
+    if isinstance(out[0], Positions):
+        raise TypeError("the model is patched; audit it without the patch")
     cosine, sine = out
     return cosine, sine
 
 
 def _run_at(module: nn.Module, target: _Target, wanted: Wanted, layers: str, others: list[Wanted]) -> Fault | None:
-    positions = [*(p for p in _NEAR if p < wanted.length - 1), max(1, wanted.length - 1)]
+    last = wanted.length - (2 if wanted is target.near else 1)  # transformers goes back to the short only below that length
+    positions = [*(p for p in _NEAR if p < last), max(1, last)]
     axes = int(target.encoding.config["rope.axes"])
     cosine, sine = _forward(module, positions, layers, axes)
     if cosine.dim() > 3 or cosine.reshape(-1, cosine.shape[-1]).shape[0] != len(positions):  # axes are chosen outside
@@ -383,3 +394,60 @@ def audit(model: nn.Module, config: Any = None, *, profile: str = "hf-5") -> Aud
     for path, module in model.named_modules():
         auditor.module(path, module)
     return report
+
+
+# -- python -m gyre audit MODEL --
+
+_USAGE = """usage: python -m gyre audit MODEL [--as=PROFILE] [--json]
+
+MODEL is a folder with a config.json and, if it is to be loaded, weights.  With weights, the model is loaded on the
+processor as transformers loads it, and its rotary buffers are compared with what the config means.  Without weights, the
+rotary modules are made from the config.  Exit status: 0 = right, 3 = wrong, 4 = nothing could be compared, 2 = an error."""
+
+
+def _weights(folder: Path) -> bool:
+    return any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+
+
+def load(folder: Path) -> nn.Module:
+    """A model of transformers, on the processor; without weights, one whose modules with rotary buffers have numbers."""
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder)
+    named = getattr(transformers, (config.architectures or [""])[0], None)
+    if _weights(folder):
+        loader = named or transformers.AutoModel
+        model: nn.Module = loader.from_pretrained(folder, dtype="auto")
+        return model
+    with torch.device("meta"):
+        model = named(config) if named else transformers.AutoModel.from_config(config)
+    for path, module in list(model.named_modules()):
+        own = [name for name, _ in module.named_buffers(recurse=False) if _FREQUENCIES.match(name)]
+        if own and hasattr(module, "config"):
+            model.set_submodule(path, type(module)(module.config))
+    return model
+
+
+def main(arguments: list[str]) -> int:
+    """The command `gyre audit`; returns its exit status."""
+    paths = [a for a in arguments if not a.startswith("-")]
+    options = [a for a in arguments if a.startswith("-")]
+    profiles = [a.removeprefix("--as=") for a in options if a.startswith("--as=")]
+    if "--help" in options or "-h" in options:
+        print(_USAGE)
+        return 0
+    unknown = [a for a in options if a != "--json" and not a.startswith("--as=")]
+    if unknown or len(paths) != 1:
+        print(f"gyre: audit: {'no option ' + unknown[0] if unknown else 'one MODEL is needed'}\n{_USAGE}", file=sys.stderr)
+        return 2
+    folder = Path(paths[0])
+    if not (folder / "config.json").is_file():
+        print(f"gyre: MODEL: there is no {folder / 'config.json'}", file=sys.stderr)
+        return 2
+    try:
+        report = audit(load(folder), profile=profiles[0] if profiles else "hf-5")
+    except (ImportError, OSError, ValueError) as why:  # gyre.Error is a ValueError
+        print(f"gyre: MODEL: {why}", file=sys.stderr)
+        return 2
+    print(json.dumps(report.as_dict(), indent=1) if "--json" in options else report)
+    return 3 if report.findings else 0 if report.right else 4

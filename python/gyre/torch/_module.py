@@ -34,14 +34,25 @@ def depends_on_length(encoding: Encoding) -> bool:
     return encoding.config["rope.scaling"] in ("dynamic", "dynamic-yarn", "longrope")
 
 
+def resolved(config: Any, layer_type: str) -> Any:
+    """The config of one type of layers, for a config that says what differs in them (Gemma 4's per_layer_config)."""
+    if layer_type not in (getattr(config, "layer_types", None) or ()):
+        return config
+    try:
+        found = config.per_layer_config[layer_type]
+    except (AttributeError, KeyError, TypeError, ValueError):  # the last: a type whose layers differ among themselves
+        return config
+    return found if hasattr(found, "to_dict") else config
+
+
 def groups_of(config: Any, profile: str | None) -> dict[str, Encoding]:
     """The encodings of a config that rotate, by the names of their layers; of a vision tower, none."""
-    reading = _encoding.read(config, profile)
-    return {
-        group["name"]: Encoding(**group["config"])
-        for group in reading["groups"]
-        if group["config"]["kind"] == "rope" and group["name"] != "vision"
-    }
+    found = {}
+    for name in [group["name"] for group in _encoding.read(config, profile)["groups"] if group["name"] != "vision"]:
+        for group in _encoding.read(resolved(config, name), profile)["groups"]:
+            if group["name"] == name and group["config"]["kind"] == "rope":
+                found[name] = Encoding(**group["config"])
+    return found
 
 
 class RotaryEmbedding(nn.Module):

@@ -1,4 +1,4 @@
-"""What operators of torch take in place of a Python object: an encoding, and the options of a call, as text."""
+"""Arguments of the operators of torch."""
 
 from __future__ import annotations
 
@@ -8,21 +8,10 @@ from typing import Any
 
 import torch
 
-from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._specs import encoding_of, spec_of
 
-
-def spec_of(encoding: Any) -> str:
-    """The text of an encoding.  It is a plain attribute: torch.compile reads it as a constant of the graph."""
-    if not isinstance(encoding, Encoding):
-        raise Error("EINVAL", f"encoding: is a {type(encoding).__name__}, not a gyre.Encoding", "encoding")
-    return encoding._spec
-
-
-@lru_cache(maxsize=1024)
-def encoding_of(spec: str) -> Encoding:
-    """The encoding of a text.  Encodings never change, so one serves every call with this text."""
-    return Encoding(**json.loads(spec))
+__all__ = ["check_layout", "encoding_of", "options_of", "spec_of", "split_positions", "tensor"]
 
 
 @lru_cache(maxsize=1024)
