@@ -16,6 +16,9 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 
     target_compile_options(gyre_flags INTERFACE -Wno-dangling-pointer)
 endif()
 target_compile_definitions(gyre_flags INTERFACE _POSIX_C_SOURCE=200809L)
+if(APPLE) # untested: its headers hide madvise behind _POSIX_C_SOURCE unless this is defined too
+    target_compile_definitions(gyre_flags INTERFACE _DARWIN_C_SOURCE)
+endif()
 if(GYRE_WERROR)
     target_compile_options(gyre_flags INTERFACE -Werror)
 endif()

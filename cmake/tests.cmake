@@ -84,6 +84,8 @@ foreach(test IN LISTS tests)
         add_dependencies(tests_core ${name})
     endif()
     add_test(NAME ${name} COMMAND ${name})
-    # Generous: the limit ends a test that hangs and does not measure speed.
-    set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS ${part})
+    # Generous: the limit ends a test that hangs and does not measure speed.  Labels: the part, and the folder.
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${test})
+    get_filename_component(folder ${folder} DIRECTORY)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "${part};${folder}")
 endforeach()

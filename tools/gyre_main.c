@@ -22,6 +22,7 @@ static const subcommand subcommands[] = {
     {"extend", "gyre extend", "what each way to stretch a model's context needs and does; writes one", cmd_extend},
     {"convert", "gyre convert", "write a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert},
     {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search},
+    {"show", "gyre show", "properties of position encodings, on numbers: shift, repeats, bounds", cmd_show},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 

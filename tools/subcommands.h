@@ -14,5 +14,6 @@ int cmd_convert(int argc, char **argv);
 int cmd_search(int argc, char **argv);
 int cmd_passkey(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
+int cmd_show(int argc, char **argv);
 
 #endif

@@ -504,6 +504,8 @@ typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GY
  * INVERSE undoes it.  ADJOINT is the transpose, hence the gradient; it differs from the inverse where E scales (YaRN,
  * LongRoPE, xPos, temperature).  With INTERLEAVED_TO_HALF both read halves and write interleaved pairs.
  * rope.far acts in attention only.
+ * Positions of each head: a view with the heads as its batch, [heads, token, 1, head_dim], and stride_batch from head to
+ * head.
  * Views [batch, token, head, head_dim] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
  * overlap is not.
  * Angles are computed in double: error below 2e-10 rad at position 2^31 where long double has 64 bits (x86), 3e-7 where it
@@ -614,6 +616,16 @@ typedef struct gyre_attention_args {
      * that are padded on the right as keys are, or not padded beside keys that are.  [batch or sequences], 0 .. queries.
      * NULL = the last query beside the last key, padding included.  Other calls ignore it. */
     const int64_t *q_end;
+    /* F32 [batch or sequences, 1, query heads, 1]: ALiBi's slopes of each row, for keys before and after the query, within
+     * 2^64 of 0.  They take the place of the encoding's, as gyre_encoding_slopes tells those: before_scale does not divide
+     * them.  FlashAttention's alibi_slopes [batch, heads].  Stride 0 broadcasts.  They are constants and have no gradient.
+     * data NULL = the encoding's */
+    gyre_cview slopes;
+    /* Positions of each head: token t of row b in query head h is at q_pos.data[... + h * q_pos_head_stride], in key head h
+     * at k_pos.data[... + h * k_pos_head_stride].  0 = all heads share them; otherwise data is needed.  Each head is then
+     * computed as a call of its own (query heads of one key head together where only keys differ), and dk and dv are F32
+     * where query heads that share a key differ.  gyre_rotate: see there. */
+    int64_t q_pos_head_stride, k_pos_head_stride;
 } gyre_attention_args;
 
 /* out = bytes of scratch that gyre_attention (gradient 0) or gyre_attention_gradient (gradient 1) needs; 0 = invalid
@@ -668,7 +680,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias_gradient(const gyre_encoding 
  * added in a fixed order; NULL = none wanted.  Weights are recomputed tile by tile.  dqkv may not overlap the inputs (dout,
  * out and lse included) or each other (EINVAL).  args->weights is ignored.
  * Errors: as gyre_attention; EINVAL (no lse); EDTYPE (dk or dv not F32 where queries of a sequence differ in their context
- * length: LENGTH_POLICY_CAUSAL). */
+ * length, LENGTH_POLICY_CAUSAL, or query heads of a key head in their positions). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
                                                              void *scratch, size_t bytes, const gyre_exec *exec,

@@ -64,7 +64,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_
  * one lacks are not read, and its weights there are 0.  Append the tokens of the queries first, so that they are among the
  * keys.  Up to 8 queries a row read each key and value once for all heads that share them, split over the keys, so that all
  * threads help one sequence.  ORDER_FIXED does not split them: at most as many threads help as there are key heads.
- * Errors: as gyre_attention; EINVAL (a packed batch, dropout, ROTATED keys under another context length than theirs). */
+ * Errors: as gyre_attention; EINVAL (a packed batch, dropout, ROTATED keys under another context length than theirs);
+ * EUNSUPPORTED (positions of each head: a cached token has one position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,
                                                           const gyre_attention_args *args, void *scratch, size_t bytes,
                                                           const gyre_exec *exec, gyre_error *err);

@@ -21,18 +21,30 @@ extern "C" {
 #endif
 
 /* -- the model -- */
+/* How the position row p that an encoding adds at the input meets an embedding x. */
+typedef enum gyre_position_form {
+    GYRE_POSITION_FORM_SUM,         /* x + p */
+    GYRE_POSITION_FORM_PRODUCT,     /* x p, channel by channel */
+    GYRE_POSITION_FORM_CONCATENATED /* [x p]: a sinusoid of model_dim / 4 channels takes the place of the last ones */
+} gyre_position_form;
 typedef struct gyre_model_config {
-    size_t size;          /* set by GYRE_INIT */
-    int64_t vocab;        /* 0 = 256: bytes */
-    int64_t model_dim;    /* channels of the residual stream; 0 = 128 */
-    int64_t layers;       /* 0 = 5 */
-    int64_t heads;        /* 0 = 4 */
-    int64_t kv_heads;     /* 0 = heads */
-    int64_t head_dim;     /* 0 = model_dim / heads */
-    int64_t mlp_dim;      /* 0 = 8/3 model_dim, rounded up to a multiple of 32 */
-    double norm_epsilon;  /* 0 = 1e-5 */
-    int64_t reserved[4];  /* 0; for fields to come */
-    gyre_config position; /* its size may be 0; head_dim, heads and input.dim are taken from above */
+    size_t size;         /* set by GYRE_INIT */
+    int64_t vocab;       /* 0 = 256: bytes */
+    int64_t model_dim;   /* channels of the residual stream; 0 = 128 */
+    int64_t layers;      /* 0 = 5 */
+    int64_t heads;       /* 0 = 4 */
+    int64_t kv_heads;    /* 0 = heads */
+    int64_t head_dim;    /* 0 = model_dim / heads */
+    int64_t mlp_dim;     /* 0 = 8/3 model_dim, rounded up to a multiple of 32 */
+    double norm_epsilon; /* 0 = 1e-5 */
+    /* For experiments (docs/questions.md), with models made here. */
+    int64_t position_form; /* a gyre_position_form; other than SUM: SINUSOIDAL in its default layout, model_dim a multiple
+                             * of 8, at most 4096 */
+    int64_t shared_tables; /* 1: all layers use, and train, the tables of layer 0; not for projected ones */
+    int64_t rotates_input; /* 1: ROPE turns the input of the query and key projections instead of their outputs: the
+                             * normalized x, model_dim / head_dim heads of it */
+    int64_t reserved[1];   /* 0; for fields to come */
+    gyre_config position;  /* its size may be 0; head_dim, heads and input.dim are taken from above */
 } gyre_model_config;
 
 typedef struct gyre_model gyre_model;

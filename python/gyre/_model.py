@@ -51,7 +51,7 @@ class Bar:
 def _text_paths(text: Text) -> Iterator[list[str]]:
     """Files of a text; a str is the text itself and becomes a file for the time of a call."""
     if isinstance(text, str):
-        if len(text) < 4096 and "\n" not in text and Path(text).exists():
+        if len(text) < 4096 and "\n" not in text and os.path.exists(text):
             raise Error("EINVAL", f"text: is the name of a file, {text!r}: pass pathlib.Path({text!r})", "text")
         with tempfile.TemporaryDirectory() as folder:
             written = Path(folder) / "text"

@@ -187,8 +187,8 @@ static int is_torch(PyObject *object) {
     return is > 0;
 }
 
-/* A tensor that records gradients would lose them without a word, and one with torch's negative bit means the opposite of its
- * memory: x.conj().imag. */
+/* A tensor that records gradients would lose them without a word, and one with torch's negative bit means the opposite of
+ * its memory: x.conj().imag. */
 static int check_tensor(const gyre_py_array *array) {
     PyObject *gradient = PyObject_GetAttr(array->object, gyre_py.requires_grad);
     PyObject *negative = PyObject_CallMethodObjArgs(array->object, gyre_py.is_neg, NULL);

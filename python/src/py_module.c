@@ -27,7 +27,8 @@ static int take_shared(void) {
         take(&gyre_py.empty_like, "numpy", "empty_like") < 0 || take(&gyre_py.asarray, "numpy", "asarray") < 0)
         return -1;
     if (take_name(&gyre_py.import_torch, "torch") < 0 || take_name(&gyre_py.requires_grad, "requires_grad") < 0 ||
-        take_name(&gyre_py.is_neg, "is_neg") < 0 || take_name(&gyre_py.dlpack, "__dlpack__") < 0 || take_name(&gyre_py.dlpack_device, "__dlpack_device__") < 0 ||
+        take_name(&gyre_py.is_neg, "is_neg") < 0 || take_name(&gyre_py.dlpack, "__dlpack__") < 0 ||
+        take_name(&gyre_py.dlpack_device, "__dlpack_device__") < 0 ||
         take_name(&gyre_py.exchange, "__dlpack_c_exchange_api__") < 0 || take_name(&gyre_py.from_dlpack, "from_dlpack") < 0)
         return -1;
     return 0;

@@ -90,9 +90,9 @@ static gyre_status check_integers(const request *call, gyre_error *err) {
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is below 0 (%s)", fields[i].name, fields[i].value,
                              call->name);
     if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER)
-        return gyre_fail(err, GYRE_EINVAL, "causal: %d is no gyre_causal (%s)", (int)args->causal, call->name);
+        return gyre_fail(err, GYRE_EINVAL, "causal: %d is not a gyre_causal (%s)", (int)args->causal, call->name);
     if (args->order != GYRE_ORDER_FAST && args->order != GYRE_ORDER_FIXED)
-        return gyre_fail(err, GYRE_EINVAL, "order: %d is no gyre_order (%s)", (int)args->order, call->name);
+        return gyre_fail(err, GYRE_EINVAL, "order: %d is not a gyre_order (%s)", (int)args->order, call->name);
     return GYRE_OK;
 }
 
@@ -320,6 +320,31 @@ static gyre_status check_weights(const request *call, gyre_error *err) {
     return check_output(call, err, "weights", weights);
 }
 
+static gyre_status check_slopes(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const int64_t shape[4] = {gyre_sequence_count(args), 1, args->q.shape[2], 1};
+    if (!args->slopes.data) return GYRE_OK;
+    if (!args->encoding || !args->encoding->slopes)
+        return gyre_fail(err, GYRE_EINVAL, "slopes: the encoding has none that these could replace (%s)", call->name);
+    gyre_status status = check_f32(call, err, "slopes", args->slopes.dtype);
+    if (!status) status = check_shape(call, err, "slopes", args->slopes.shape, shape);
+    return status ? status : check_input(call, err, "slopes", &args->slopes);
+}
+
+/* The limit of the slopes of an encoding. */
+static gyre_status check_slope_values(const request *call, gyre_error *err) {
+    const gyre_cview *slopes = &call->args->slopes;
+    for (int64_t b = 0; slopes->data && b < slopes->shape[0]; b++)
+        for (int64_t h = 0; h < slopes->shape[2]; h++) {
+            const float slope = *(const float *)gyre_cview_at(slopes, b, 0, h, 0);
+            if (!(fabsf(slope) <= 0x1p64F))
+                return gyre_fail(err, GYRE_EINVAL,
+                                 "slopes: %g of head %" PRId64 " in row %" PRId64 " is not within 2^64 of 0 (%s)",
+                                 (double)slope, h, b, call->name);
+        }
+    return GYRE_OK;
+}
+
 /* -- gradients -- */
 
 static gyre_status check_gradient_views(const request *call, gyre_error *err) {
@@ -379,10 +404,23 @@ static gyre_status check_segment_positions(const request *call, gyre_error *err)
     const gyre_attention_args *args = call->args;
     const int64_t key[2] = {1, args->k.shape[1] > 0}, query[2] = {1, args->q.shape[1] > 0};
     if (!gyre_split_by_sequence(args)) return GYRE_OK;
+    if (args->q_pos_head_stride != 0 && !args->q_pos.data)
+        return gyre_fail(err, GYRE_EINVAL, "q_pos_head_stride: %" PRId64 ", but q_pos has no data (%s)",
+                         args->q_pos_head_stride, call->name);
+    if (args->k_pos_head_stride != 0 && !args->k_pos.data)
+        return gyre_fail(err, GYRE_EINVAL, "k_pos_head_stride: %" PRId64 ", but k_pos has no data (%s)",
+                         args->k_pos_head_stride, call->name);
     gyre_status status = args->k_pos.data ? GYRE_OK : check_positions(call, err, "k_pos", NULL, &args->k_pos, key);
     if (status) return status;
     if (!args->q_pos.data) return check_positions(call, err, "q_pos", NULL, &args->q_pos, query);
-    return gyre_length_is_dynamic(args) ? check_positions(call, err, "q_pos", NULL, &args->q_pos, args->q.shape) : GYRE_OK;
+    gyre_positions positions = args->q_pos;
+    const int64_t heads = args->q_pos_head_stride != 0 ? args->q.shape[2] : 1,
+                  step = args->q_pos_head_stride * (int64_t)gyre_dtype_size(positions.dtype);
+    for (int64_t h = 0; gyre_length_is_dynamic(args) && h < heads && !status; h++) {
+        status = check_positions(call, err, "q_pos", NULL, &positions, args->q.shape);
+        positions.data = (const char *)positions.data + step;
+    }
+    return status;
 }
 
 /* What xPos leaves of the fastest pair across one tile must stay a float with room to spare. */
@@ -420,8 +458,11 @@ static gyre_status check_segment(const request *call, gyre_error *err, const gyr
     if (status || !call->gradient || !segment->accumulate_dkv) return status;
     for (int i = 1; i < 3; i++) /* what is added to must not be rounded each time */
         if (call->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
-            return gyre_fail(err, GYRE_EDTYPE, "dqkv[%d]: element type %s is not F32, but context lengths differ (%s)", i,
-                             dtype_name(call->gradient->dqkv[i].dtype), call->name);
+            return gyre_fail(err, GYRE_EDTYPE, "dqkv[%d]: element type %s is not F32, but %s (%s)", i,
+                             dtype_name(call->gradient->dqkv[i].dtype),
+                             call->args->q_pos_head_stride != 0 ? "query heads of a key head have positions of their own"
+                                                                : "context lengths differ",
+                             call->name);
     return GYRE_OK;
 }
 
@@ -444,6 +485,7 @@ gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre
     if (!status) status = check_query_ends(call, err);
     if (!status) status = check_mask(call, err);
     if (!status) status = check_sink_logits(call, err);
+    if (!status) status = check_slopes(call, err);
     return status ? status : check_weights(call, err);
 }
 
@@ -466,11 +508,9 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
     const gyre_attention_args *args = call->args;
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview none = {.data = NULL};
-    const named_view inputs[] = {{"q", args->q},
-                                 {"k", call->source ? none : args->k},
-                                 {"v", call->source ? none : args->v},
-                                 {"mask", args->mask},
-                                 {"sink_logits", args->sink_logits}};
+    const named_view inputs[] = {
+        {"q", args->q},       {"k", call->source ? none : args->k}, {"v", call->source ? none : args->v},
+        {"mask", args->mask}, {"sink_logits", args->sink_logits},   {"slopes", args->slopes}};
     named_view views[12];
     int count = 0;
     if (g)
@@ -504,6 +544,7 @@ gyre_status gyre_attention_check(const gyre_attention_request *call, gyre_error 
     if (call->gradient && !call->args->lse.data)
         return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", call->name);
     status = check_segment_positions(call, err);
+    if (!status) status = check_slope_values(call, err);
     if (!status) status = check_tables(call, err);
     if (!status && call->gradient) status = check_sink_gradient(call, err);
     gyre_segments_begin(&segments, call->args, call->source);

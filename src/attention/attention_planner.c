@@ -9,6 +9,8 @@
 #include "attention/tiles/scratch.h"
 #include "core/exec.h"
 #include "core/positions.h"
+#include "util/integers.h"
+
 #include <math.h>
 
 /* MAX_CONCURRENCY: limit on gyre_exec.concurrency.  More jobs are never useful, and task counts stay in range.
@@ -16,10 +18,6 @@
  * stay in the second-level cache.  Sixteen of 128 channels are enough to share the cost of laying out a tile of keys.
  * TASKS_PER_JOB: enough tasks to even out causal rows, the last of which have all the keys. */
 enum { MAX_CONCURRENCY = 65536, JOB_QUERY_BYTES = 1 << 20, MAX_JOB_QUERY_TILES = 64, TASKS_PER_JOB = 4 };
-
-static int64_t round_up(int64_t n, int64_t to) {
-    return (n + to - 1) / to * to;
-}
 
 /* -- measures -- */
 
@@ -38,9 +36,9 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->key_heads = k[2];
     plan->group = q[2] / k[2];
     plan->head_dim = q[3];
-    plan->head_pad = round_up(q[3], 16);
+    plan->head_pad = gyre_round_up_i64(q[3], 16);
     plan->value_dim = args->v.shape[3];
-    plan->value_pad = round_up(plan->value_dim, 16);
+    plan->value_pad = gyre_round_up_i64(plan->value_dim, 16);
     plan->tile_rows = gyre_query_tile_rows(args);
     plan->query_tiles = (plan->queries + plan->tile_rows - 1) / plan->tile_rows;
     plan->key_tiles = (plan->keys + KEY_TILE - 1) / KEY_TILE;
@@ -58,18 +56,11 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->softcap = (float)args->softcap;
 }
 
-static int64_t min_i64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t max_i64(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* out = query tiles of `rows` rows that a job holds, at most: queries and weighted sums of values for heads_at_once
  * heads. */
 static int64_t max_query_tiles(const gyre_attention_plan *plan, int64_t rows) {
     const int64_t bytes = rows * (plan->head_pad + plan->value_pad) * (int64_t)sizeof(float);
-    return max_i64(plan->heads_at_once, min_i64(MAX_JOB_QUERY_TILES, JOB_QUERY_BYTES / max_i64(1, bytes)));
+    return gyre_max_i64(plan->heads_at_once, gyre_min_i64(MAX_JOB_QUERY_TILES, JOB_QUERY_BYTES / gyre_max_i64(1, bytes)));
 }
 
 /* Divides the work.  A row is computed the same way in any task, so the tasks may depend on the number of threads.  The
@@ -79,20 +70,21 @@ static void schedule_forward(gyre_attention_plan *plan, int64_t concurrency) {
     const int64_t tiles = (plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE;
     plan->split_keys = plan->queries <= MAX_DECODE_QUERIES && (!plan->fixed_order || gyre_decode_supported(plan));
     plan->heads_at_once = plan->uses_tables ? 1 : plan->group; /* table buffers hold one head */
-    plan->job_query_tiles = min_i64(max_query_tiles(plan, SHORT_QUERY_TILE), plan->heads_at_once * max_i64(1, tiles));
-    const int64_t most = min_i64(plan->job_query_tiles, max_query_tiles(plan, plan->tile_rows)) / plan->heads_at_once;
+    plan->job_query_tiles =
+        gyre_min_i64(max_query_tiles(plan, SHORT_QUERY_TILE), plan->heads_at_once * gyre_max_i64(1, tiles));
+    const int64_t most = gyre_min_i64(plan->job_query_tiles, max_query_tiles(plan, plan->tile_rows)) / plan->heads_at_once;
     const int64_t wanted =
         plan->query_tiles * plan->items * plan->group / plan->heads_at_once / (TASKS_PER_JOB * concurrency);
-    plan->chunk_tiles = concurrency == 1 ? most : min_i64(most, max_i64(1, wanted));
+    plan->chunk_tiles = concurrency == 1 ? most : gyre_min_i64(most, gyre_max_i64(1, wanted));
     plan->chunks = (plan->query_tiles + plan->chunk_tiles - 1) / plan->chunk_tiles;
-    plan->split_keys_each = plan->fixed_order ? max_i64(1, plan->keys) : KEYS_PER_SPLIT;
-    plan->key_splits = max_i64(1, (plan->keys + plan->split_keys_each - 1) / plan->split_keys_each);
+    plan->split_keys_each = plan->fixed_order ? gyre_max_i64(1, plan->keys) : KEYS_PER_SPLIT;
+    plan->key_splits = gyre_max_i64(1, (plan->keys + plan->split_keys_each - 1) / plan->split_keys_each);
     plan->heads_together = gyre_decode_heads_together(plan);
     if (plan->fixed_order) /* heads are all there is to share among jobs */
-        plan->heads_together = min_i64(plan->heads_together, max_i64(1, plan->items / concurrency));
-    plan->partial_rows = plan->group * min_i64(plan->queries, MAX_DECODE_QUERIES);
+        plan->heads_together = gyre_min_i64(plan->heads_together, gyre_max_i64(1, plan->items / concurrency));
+    plan->partial_rows = plan->group * gyre_min_i64(plan->queries, MAX_DECODE_QUERIES);
     plan->key_info_sets = plan->args->k_pos.data && plan->args->k_pos.stride_batch != 0 ? plan->args->q.shape[0] : 1;
-    plan->jobs = min_i64(concurrency, max_i64(plan->items * plan->group * tiles, plan->items * plan->key_splits));
+    plan->jobs = gyre_min_i64(concurrency, gyre_max_i64(plan->items * plan->group * tiles, plan->items * plan->key_splits));
 }
 
 static int add_product(size_t *sum, int64_t count, size_t bytes) {
@@ -113,7 +105,7 @@ static int size_forward(gyre_attention_plan *plan) {
 
 gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_segment *segment, int gradient,
                                      const gyre_exec *exec) {
-    const int64_t concurrency = min_i64(gyre_exec_concurrency(exec), MAX_CONCURRENCY);
+    const int64_t concurrency = gyre_min_i64(gyre_exec_concurrency(exec), MAX_CONCURRENCY);
     *plan = (gyre_attention_plan){.segment = segment,
                                   .args = &segment->args,
                                   .source = &segment->source,
@@ -124,7 +116,7 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_segme
     plan->angle_bytes = gyre_attention_rotation_layout(plan, NULL);
     int counted = 1;
     if (gradient) {
-        plan->jobs = min_i64(concurrency, plan->items);
+        plan->jobs = gyre_min_i64(concurrency, plan->items);
         plan->key_buffer_bytes = gyre_key_buffers_layout(plan, NULL, NULL);
         plan->job_bytes = gyre_gradient_job_layout(plan, NULL, NULL);
     } else {

@@ -14,11 +14,17 @@ int gyre_length_is_dynamic(const gyre_attention_args *args) {
 
 int gyre_split_by_sequence(const gyre_attention_args *args) {
     const int moved = args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER;
-    return args->q_starts || args->k_first || args->k_end || moved || gyre_length_is_dynamic(args);
+    return args->q_starts || args->k_first || args->k_end || moved || args->q_pos_head_stride != 0 ||
+           args->k_pos_head_stride != 0 || gyre_length_is_dynamic(args);
 }
 
 int64_t gyre_sequence_count(const gyre_attention_args *args) {
     return args->q_starts ? args->sequences : args->q.shape[0];
+}
+
+int64_t gyre_segment_heads(const gyre_attention_args *args) {
+    if (args->q_pos_head_stride != 0) return 1;
+    return args->k_pos_head_stride != 0 ? args->q.shape[2] / args->k.shape[2] : args->q.shape[2];
 }
 
 /* -- narrowing -- */
@@ -38,6 +44,17 @@ static void narrow_out(gyre_view *view, int64_t b, int64_t first, int64_t count)
     if (view->data) view->data = (char *)view->data + elements * (int64_t)gyre_dtype_size(view->dtype);
     view->shape[0] = 1;
     view->shape[1] = count;
+}
+
+/* Narrows a view to heads first .. first + count - 1. */
+static void narrow_heads(gyre_cview *view, int64_t first, int64_t count) {
+    view->data = advance(view->data, view->dtype, first * view->stride[2]);
+    view->shape[2] = count;
+}
+
+static void narrow_out_heads(gyre_view *view, int64_t first, int64_t count) {
+    if (view->data) view->data = (char *)view->data + first * view->stride[2] * (int64_t)gyre_dtype_size(view->dtype);
+    view->shape[2] = count;
 }
 
 /* Narrows positions to those from token `token` of row b on, which has index `place` in its sequence. */
@@ -101,12 +118,19 @@ static int64_t max_position(const gyre_positions *positions, int64_t batch, int6
     return most;
 }
 
+/* out = positions of the segment's queries, if that began at token 0 of the batch. */
+static gyre_positions query_positions(const gyre_segments *segments) {
+    gyre_positions out = segments->args->q_pos;
+    out.data = advance(out.data, out.dtype, segments->head * segments->args->q_pos_head_stride);
+    return out;
+}
+
 /* *length = the context length of query `query` of the sequence; out = how many queries from there on have it. */
 static int64_t count_of_length(const gyre_segments *segments, const sequence *s, int64_t *length) {
     const gyre_attention_args *args = segments->args;
     const gyre_encoding *encoding = args->encoding;
     const int64_t query = segments->query, count = s->queries - query;
-    gyre_positions positions = args->q_pos;
+    gyre_positions positions = query_positions(segments);
     narrow_positions(&positions, s->batch, s->q_first + query, query);
     *length = args->q_pos.context_length;
     if (!segments->dynamic || count == 0) return count;
@@ -120,6 +144,26 @@ static int64_t count_of_length(const gyre_segments *segments, const sequence *s,
                                         length_at(encoding, gyre_position_at(&positions, 0, i, 0))))
             return i;
     return count;
+}
+
+/* Narrows a segment to its heads. */
+static void take_heads(const gyre_segments *segments, gyre_segment *out) {
+    gyre_attention_args *args = &out->args;
+    const int64_t heads = gyre_segment_heads(segments->args), group = args->q.shape[2] / args->k.shape[2];
+    const int64_t first = segments->head, key_first = first / group, key_heads = heads < group ? 1 : heads / group;
+    out->head_first = first;
+    out->source.head_first += key_first;
+    out->accumulate_dkv |= first % group != 0;
+    narrow_heads(&args->q, first, heads);
+    narrow_heads(&args->mask, first, heads);
+    narrow_heads(&args->k, key_first, key_heads);
+    narrow_heads(&args->v, key_first, key_heads);
+    narrow_out_heads(&args->out, first, heads);
+    narrow_out_heads(&args->lse, first, heads);
+    narrow_out_heads(&args->weights, first, heads);
+    args->q_pos = query_positions(segments);
+    args->k_pos.data = advance(args->k_pos.data, args->k_pos.dtype, key_first * args->k_pos_head_stride);
+    args->q_pos_head_stride = args->k_pos_head_stride = 0;
 }
 
 static void make_segment(const gyre_segments *segments, const sequence *s, int64_t count, int64_t length,
@@ -136,6 +180,9 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     out->source.key_first += s->k_first + s->first;
     args->q_starts = args->k_starts = args->k_first = args->k_end = args->q_end = NULL;
     args->sequences = 0;
+    take_heads(segments, out);
+    args->slopes.data = advance(args->slopes.data, args->slopes.dtype, segments->sequence * args->slopes.stride[0]);
+    args->slopes.shape[0] = 1;
     narrow(&args->q, s->batch, at, count);
     narrow_out(&args->out, s->batch, at, count);
     if (args->lse.data) narrow_out(&args->lse, s->batch, at, count);
@@ -165,6 +212,17 @@ static void whole_call(const gyre_segments *segments, gyre_segment *out) {
     out->query_order = args->k.shape[1] - args->q.shape[1];
 }
 
+/* Moves on by `count` of `queries` queries: to the next query, head or sequence. */
+static void advance_segments(gyre_segments *segments, int64_t queries, int64_t count) {
+    segments->query += count;
+    if (segments->query < queries) return;
+    segments->query = 0;
+    segments->head += gyre_segment_heads(segments->args);
+    if (segments->head < segments->args->q.shape[2]) return;
+    segments->head = 0;
+    segments->sequence++;
+}
+
 int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
     const gyre_attention_args *args = segments->args;
     if (!segments->split) {
@@ -177,9 +235,8 @@ int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
         int64_t length;
         const int64_t count = count_of_length(segments, &s, &length);
         if (count > 0 || segments->query == 0) make_segment(segments, &s, count, length, out);
-        const int last = segments->query + count >= s.queries, any = count > 0 || segments->query == 0;
-        segments->query = last ? 0 : segments->query + count;
-        segments->sequence += last;
+        const int any = count > 0 || segments->query == 0;
+        advance_segments(segments, s.queries, count);
         if (any) return 1;
     }
     return 0;
@@ -196,4 +253,5 @@ void gyre_segments_largest(const gyre_attention_args *args, const gyre_key_sourc
     all->mask.shape[0] = all->weights.shape[0] = all->q.shape[0];
     all->q_starts = all->k_starts = all->k_first = all->k_end = all->q_end = NULL;
     all->sequences = 0;
+    take_heads(&segments, out);
 }

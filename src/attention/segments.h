@@ -6,6 +6,7 @@
  *     padding (k_first, k_end, q_end)          one for each batch row
  *     context length of each query             one for each run of queries with one length; the keys of the sequence are
  *     (GYRE_LENGTH_POLICY_CAUSAL)              rotated again for each
+ *     positions of each head                   one for each query head; for each key head where queries share theirs
  *     otherwise                                the call is one segment */
 #ifndef GYRE_ATTENTION_SEGMENTS_H
 #define GYRE_ATTENTION_SEGMENTS_H
@@ -14,8 +15,8 @@
 typedef struct gyre_segments {
     const gyre_attention_args *args;
     gyre_key_source source;
-    int split, dynamic;      /* gyre_split_by_sequence and gyre_length_is_dynamic of the call */
-    int64_t sequence, query; /* of the next segment */
+    int split, dynamic;            /* gyre_split_by_sequence and gyre_length_is_dynamic of the call */
+    int64_t sequence, head, query; /* of the next segment; head: of queries */
 } gyre_segments;
 
 /* 1: frequencies depend on a context length that the call leaves open, so that it may differ between queries. */
@@ -23,6 +24,8 @@ int gyre_length_is_dynamic(const gyre_attention_args *args);
 /* 1: the call has a segment for each sequence or more.  0: the call is one segment. */
 int gyre_split_by_sequence(const gyre_attention_args *args);
 int64_t gyre_sequence_count(const gyre_attention_args *args);
+/* out = query heads of a segment. */
+int64_t gyre_segment_heads(const gyre_attention_args *args);
 
 /* args: checked by attention_check.h.  source: NULL = the views of args, otherwise args is one sequence. */
 void gyre_segments_begin(gyre_segments *segments, const gyre_attention_args *args, const gyre_key_source *source);

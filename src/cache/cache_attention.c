@@ -69,6 +69,10 @@ static gyre_status check_options(const call *c, gyre_error *err) {
     const gyre_attention_args *args = &c->args;
     if (args->q_starts || args->k_starts || args->sequences != 0)
         return gyre_fail(err, GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch (%s)", call_name);
+    if (args->q_pos_head_stride != 0 || args->k_pos_head_stride != 0)
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "%s_pos_head_stride: a cache keeps one position for each token, which all heads share (%s)",
+                         args->k_pos_head_stride != 0 ? "k" : "q", call_name);
     if (args->dropout != 0) return gyre_fail(err, GYRE_EINVAL, "dropout: %g is not 0 (%s)", args->dropout, call_name);
     const int64_t length = args->q_pos.context_length;
     if (c->cache->rotated && length != 0 && !gyre_cache_same_length(c->cache, length))
@@ -86,6 +90,7 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status && c->batch < 0) status = gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows (%s)", c->batch, call_name);
     if (!status) status = check_batch_extent(c, "out", args->out.shape[0], err);
     if (!status && args->lse.data) status = check_batch_extent(c, "lse", args->lse.shape[0], err);
+    if (!status && args->slopes.data) status = check_batch_extent(c, "slopes", args->slopes.shape[0], err);
     if (!status) status = gyre_output_check(&args->out, "out", call_name, err);
     if (!status && args->lse.data) status = gyre_output_check(&args->lse, "lse", call_name, err);
     if (!status) status = check_sequences(c, err);
@@ -140,6 +145,7 @@ static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *pos
     if (row.q_end) row.q_end += b;
     narrow(&row.q, b);
     narrow(&row.mask, b);
+    narrow(&row.slopes, b);
     narrow_out(&row.out, b);
     narrow_out(&row.lse, b);
     narrow_out(&row.weights, b);

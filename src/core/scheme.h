@@ -11,7 +11,8 @@ typedef struct gyre_bias_tile {
     const int64_t *q, *k;   /* positions, [queries] and [keys] */
     const int64_t *nearest; /* [queries]: biases of a row are relative to the bias of this position */
     int64_t queries, keys, ld;
-    float *scores; /* [queries][ld] */
+    float *scores;      /* [queries][ld] */
+    const float *slope; /* of the call, for schemes with slopes; NULL = the encoding's */
 } gyre_bias_tile;
 
 /* One query of one head and n keys. */
@@ -19,6 +20,7 @@ typedef struct gyre_bias_row {
     int64_t head, q;
     const int64_t *k; /* [n] positions */
     int64_t n;
+    const float *slope; /* as in gyre_bias_tile */
 } gyre_bias_row;
 
 /* p(position) as a weighted sum of rows of the input table, at least one, summed in this order. */

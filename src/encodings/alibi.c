@@ -74,7 +74,9 @@ typedef struct slope_pair {
     double before, after;
 } slope_pair;
 
-static slope_pair slopes_of(const gyre_encoding *encoding, int64_t head) {
+/* given: the slope of the call, or NULL. */
+static slope_pair slopes_of(const gyre_encoding *encoding, int64_t head, const float *given) {
+    if (given) return (slope_pair){(double)*given, (double)*given};
     const double *after = encoding->slopes_after ? encoding->slopes_after : encoding->slopes;
     return (slope_pair){encoding->slopes[head] / encoding->slope_divisor, after[head] / encoding->slope_divisor};
 }
@@ -84,7 +86,7 @@ static double slope_for(slope_pair slopes, int64_t q, int64_t k) {
 }
 
 static void bias_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row, double *out) {
-    const slope_pair slopes = slopes_of(encoding, row->head);
+    const slope_pair slopes = slopes_of(encoding, row->head, row->slope);
     (void)tables;
     for (int64_t j = 0; j < row->n; j++)
         out[j] = -slope_for(slopes, row->q, row->k[j]) * (double)llabs(row->q - row->k[j]);
@@ -163,11 +165,11 @@ static void add_two_slopes(const gyre_bias_tile *tile, int64_t i, slope_pair slo
 }
 
 static void bias_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_bias_tile *tile) {
-    const slope_pair slopes = slopes_of(encoding, head);
+    const slope_pair slopes = slopes_of(encoding, head, tile->slope);
     const tile_shape shape = shape_of(tile);
     (void)tables;
     for (int64_t i = 0; i < tile->queries; i++)
-        if (encoding->slopes_after)
+        if (encoding->slopes_after && !tile->slope)
             add_two_slopes(tile, i, slopes, shape);
         else
             add_one_slope(encoding->kernels, tile, i, (float)slopes.before, shape);

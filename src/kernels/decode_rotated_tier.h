@@ -12,8 +12,8 @@ static inline vec vec_fms(vec a, vec b, vec c) { /* a b - c */
 #endif
 
 /* Adds the products of pairs, LANES at a time; p->pairs is a multiple of LANES.  angles: of the first key. */
-TIER_INLINE void score_pairs(elem_type type, const gyre_key_scores *p, const query_group *q, const char *const *k,
-                             const float *const *angles, vec *sum, int rows) {
+TIER_INLINE void score_rotated_channels(elem_type type, const gyre_key_scores *p, const query_group *q, const char *const *k,
+                                        const float *const *angles, vec *sum, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     const int64_t half = p->pairs * type.size;
     for (int64_t c = 0; c < p->pairs; c += LANES) {
@@ -56,7 +56,7 @@ TIER_INLINE void score_rotated_block(elem_type type, const gyre_key_scores *p, c
     DECODE_UNROLL
     for (int i = 0; i < DECODE_ACCUMULATORS; i++)
         sum[i] = vec_set1(0);
-    score_pairs(type, p, q, k, angles, sum, rows);
+    score_rotated_channels(type, p, q, k, angles, sum, rows);
     score_channels(type, q, k, 2 * p->pairs, whole, sum, rows);
     if (whole < p->channels) score_channels(type, q, k, whole, p->channels, sum, rows);
     store_scores(p, q, first, n, sum, rows);
@@ -78,7 +78,7 @@ TIER_INLINE void score_rotated_rows(elem_type type, const gyre_key_scores *p) {
         score_rotated_group(type, p, r, 4);
     if (r + 2 <= p->rows) score_rotated_group(type, p, r, 2), r += 2;
     if (r < p->rows) score_rotated_group(type, p, r, 1);
-    scale_scores(p);
+    multiply_by_key_scales(p);
 }
 
 static void score_rotated_f32(const gyre_key_scores *p) {

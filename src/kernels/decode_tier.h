@@ -241,7 +241,7 @@ TIER_INLINE void score_group(elem_type type, int is_bf16, const gyre_key_scores 
     }
 }
 
-TIER_INLINE void scale_scores(const gyre_key_scores *p) {
+TIER_INLINE void multiply_by_key_scales(const gyre_key_scores *p) {
     for (int64_t r = 0; p->k_scale && r < p->rows; r++) {
         float *scores = p->scores + r * p->score_row_stride;
         int64_t j = 0;
@@ -258,7 +258,7 @@ TIER_INLINE void score_rows(elem_type type, int is_bf16, const gyre_key_scores *
         score_group(type, is_bf16, p, r, 4);
     if (r + 2 <= p->rows) score_group(type, is_bf16, p, r, 2), r += 2;
     if (r < p->rows) score_group(type, is_bf16, p, r, 1);
-    scale_scores(p);
+    multiply_by_key_scales(p);
 }
 
 /* -- weighted sums of values -- */

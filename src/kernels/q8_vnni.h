@@ -127,7 +127,7 @@ static void score_rows_q8(const gyre_key_scores *p) {
         score_q8_group(p, r, 4);
     if (r + 2 <= p->rows) score_q8_group(p, r, 2), r += 2;
     if (r < p->rows) score_q8_group(p, r, 1);
-    scale_scores(p);
+    multiply_by_key_scales(p);
 }
 
 /* -- weighted sums of values -- */
@@ -137,15 +137,31 @@ typedef struct q8_weights {
     int finite[4];
 } q8_weights;
 
+/* out += unit sum, for the channels of a block.  Undoes the order of unpack. */
+TIER_INLINE void add_q8_sums(const gyre_weighted_values *p, const q8_weights *w, const __m512i *sum, int64_t r0, int64_t c0,
+                             int rows, int halves) {
+    const int64_t left = p->channels - c0, room = (left + LANES - 1) / LANES * LANES;
+    const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    for (int r = 0; r < rows; r++)
+        for (int h = 0; w->finite[r] && h < halves; h++) {
+            const vec a = _mm512_cvtepi32_ps(sum[(r * halves + h) * 2]),
+                      b = _mm512_cvtepi32_ps(sum[(r * halves + h) * 2 + 1]);
+            float *out = p->out + (r0 + r) * p->out_row_stride + c0 + h * Q8_PAIRS;
+            const vec unit = vec_set1(w->unit[r]);
+            if (h * Q8_PAIRS < room) vec_store(out, vec_fma(_mm512_permutex2var_ps(a, first, b), unit, vec_load(out)));
+            if (h * Q8_PAIRS + LANES < room)
+                vec_store(out + LANES, vec_fma(_mm512_permutex2var_ps(a, second, b), unit, vec_load(out + LANES)));
+        }
+}
+
 /* Channels c0 .. c0 + 32 halves - 1, as far as there are any.  The integers of two keys alternate, so that an instruction
- * adds both products; that leaves the channels in the order of unpack, which is undone at the end. */
+ * adds both products; that leaves the channels in the order of unpack. */
 TIER_INLINE void sum_q8_block(const gyre_weighted_values *p, const q8_weights *w, int64_t r0, int64_t c0, int rows,
                               int halves) {
     const int8_t *v = (const int8_t *)p->v + c0;
     const int64_t bytes = halves * Q8_PAIRS, away = prefetch_distance(PREFETCH_BYTES, bytes, p->v_row_stride);
-    const int64_t left = p->channels - c0, room = (left + LANES - 1) / LANES * LANES;
-    const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    const int64_t left = p->channels - c0;
     __m512i sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL
     for (int i = 0; i < rows * 2 * halves; i++)
@@ -172,16 +188,7 @@ TIER_INLINE void sum_q8_block(const gyre_weighted_values *p, const q8_weights *w
                 sum[r * 2 * halves + i] = _mm512_dpwssd_epi32(sum[r * 2 * halves + i], weight, x[i]);
         }
     }
-    for (int r = 0; r < rows; r++)
-        for (int h = 0; w->finite[r] && h < halves; h++) {
-            const vec a = _mm512_cvtepi32_ps(sum[(r * halves + h) * 2]),
-                      b = _mm512_cvtepi32_ps(sum[(r * halves + h) * 2 + 1]);
-            float *out = p->out + (r0 + r) * p->out_row_stride + c0 + h * Q8_PAIRS;
-            const vec unit = vec_set1(w->unit[r]);
-            if (h * Q8_PAIRS < room) vec_store(out, vec_fma(_mm512_permutex2var_ps(a, first, b), unit, vec_load(out)));
-            if (h * Q8_PAIRS + LANES < room)
-                vec_store(out + LANES, vec_fma(_mm512_permutex2var_ps(a, second, b), unit, vec_load(out + LANES)));
-        }
+    add_q8_sums(p, w, sum, r0, c0, rows, halves);
 }
 
 TIER_INLINE void sum_q8_group(const gyre_weighted_values *p, int64_t r0, int rows) {

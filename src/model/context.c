@@ -24,7 +24,7 @@ gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, con
         return gyre_fail(err, GYRE_EINVAL, "max_tokens: %lld is not in 1 .. 2^31 (gyre_context_create)",
                          (long long)options->max_tokens);
     if (options->order != GYRE_ORDER_FAST && options->order != GYRE_ORDER_FIXED)
-        return gyre_fail(err, GYRE_EINVAL, "order: %d is no gyre_order (gyre_context_create)", (int)options->order);
+        return gyre_fail(err, GYRE_EINVAL, "order: %d is not a gyre_order (gyre_context_create)", (int)options->order);
     gyre_context *x = calloc(1, sizeof *x);
     if (!x) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     x->max_tokens = options->max_tokens;

@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include "core/exec.h"
+#include "model/input_positions.h"
 #include "model/ops/activation.h"
 
 #include <math.h>
@@ -64,8 +65,7 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
     const gyre_tables tables = {.input = n->input};
     const gyre_positions positions = {.base = d->cached};
     const gyre_view view = gyre_dense(d->buffers.x, GYRE_DTYPE_F32, 1, rows, 1, model_dim);
-    const gyre_cview in = gyre_const(view);
-    return gyre_add_input(d->encoding, &tables, &positions, &in, &view, NULL, err);
+    return gyre_input_positions(d->encoding, n->arch.position_form, &tables, &positions, &view, err);
 }
 
 /* -- attention block -- */
@@ -114,6 +114,21 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     return args;
 }
 
+/* rotates_input: the queries and keys of E(m) norm in place of those of norm. */
+static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l, int64_t rows, gyre_error *err) {
+    const gyre_architecture *a = &d->net->arch;
+    const gyre_positions positions = {.base = d->cached, .context_length = d->length};
+    const int64_t heads = a->model_dim / a->head_dim;
+    const gyre_cview in = gyre_cdense(d->buffers.norm, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
+    const gyre_view out = gyre_dense(d->buffers.block_out, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
+    gyre_affine part = l->qkv[0]; /* q, k and v in one: the first rows */
+    part.w.out = (a->heads + a->kv_heads) * a->head_dim;
+    const gyre_status status =
+        gyre_rotate(d->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, d->exec, err);
+    if (!status) linear(d, &part, (row_block){d->buffers.block_out, rows}, d->buffers.qkv, d->qkv_dim, 0);
+    return status;
+}
+
 /* buffers.attn_out = attention over the cache, after the keys and values of these rows are appended to it. */
 static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted, gyre_error *err) {
     const gyre_network_layer *l = &d->net->layer[layer];
@@ -121,6 +136,10 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     const int64_t sequence = 0;
     const gyre_cview k = gyre_const(heads_view(d, &d->net->k, rows)), v = gyre_const(heads_view(d, &d->net->v, rows));
     linears_side_by_side(d, l->qkv, 3, (row_block){d->buffers.norm, rows}, d->buffers.qkv, d->qkv_dim);
+    if (d->net->arch.rotates_input) {
+        const gyre_status status = project_rotated(d, l, rows, err);
+        if (status) return status;
+    }
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
@@ -193,6 +212,12 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre
 }
 
 /* -- logits -- */
+/* A NaN's sign and payload depend on the order of operands, which the number of rows changes. */
+static void give_nans_one_value(float *logits, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        logits[i] = logits[i] != logits[i] ? NAN : logits[i];
+}
+
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits) {
     const gyre_architecture *a = &d->net->arch;
     const float scale = (float)a->logit_scale;
@@ -201,6 +226,5 @@ void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *l
     for (int64_t i = 0; scale != 1 && i < wanted * a->vocab; i++)
         logits[i] *= scale;
     if (a->logit_softcap > 0) gyre_softcap(d->kernels, logits, wanted * a->vocab, a->logit_softcap);
-    for (int64_t i = 0; i < wanted * a->vocab; i++) /* a NaN's sign and payload depend on the order of operands */
-        logits[i] = logits[i] != logits[i] ? NAN : logits[i];
+    if (d->order == GYRE_ORDER_FIXED) give_nans_one_value(logits, wanted * a->vocab);
 }

@@ -17,7 +17,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
     if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
-        config.encoding = gyre_decoder_encoding(d, d->net->layer[layer].group);
+        config.encoding = a->rotates_input ? NULL : gyre_decoder_encoding(d, d->net->layer[layer].group);
         const gyre_status status = gyre_cache_create(&d->cache[layer], &config, NULL, err);
         if (status) return status;
     }
@@ -62,7 +62,7 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     gyre_decoder_buffers *b = &d->buffers;
     float **parts[BUFFERS] = {&b->x,         &b->norm,    &b->qkv,     &b->attn_out,
                               &b->block_out, &b->gate_up, &b->mlp_act, &b->gemm_scratch};
-    const int needs_block_out = d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1;
+    const int needs_block_out = d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1 || a->rotates_input;
     const int64_t sizes[BUFFERS] = {rows * a->model_dim,
                                     rows * a->model_dim,
                                     rows * d->qkv_dim,

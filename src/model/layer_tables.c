@@ -1,6 +1,7 @@
 #include "model/layer_tables.h"
 #include "core/exec.h"
 #include "util/error.h"
+#include "util/integers.h"
 
 #include "model/ops/float_buffer.h"
 #include "model/ops/linear.h"
@@ -8,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_REFRESH_JOBS = 8 };
 
 /* -- which tables -- */
 static int table_tensor(gyre_table which) {
@@ -73,7 +76,8 @@ static gyre_view table_view(const gyre_layer_tables *t, int64_t layer, gyre_tabl
     const gyre_table_size *size = &t->encoding->table[which];
     if (size->rows == 0) return gyre_dense(NULL, GYRE_DTYPE_F32, 0, 0, 0, 0);
     if (!is_projected(t, which))
-        return gyre_dense(weights + gyre_layer_tensor_offset(&t->model->layout, layer, source_tensor(t, which)),
+        return gyre_dense(weights + gyre_layer_tensor_offset(&t->model->layout, t->model->config.shared_tables ? 0 : layer,
+                                                             source_tensor(t, which)),
                           GYRE_DTYPE_F32, 1, size->heads, size->rows, size->channels);
     projected += layer * t->projected_count;
     for (int before = GYRE_TABLE_QUERY; before < (int)which; before++)
@@ -99,20 +103,26 @@ gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int6
 }
 
 /* -- products -- */
-static void refresh_layer(void *arg, int64_t layer) {
-    const gyre_layer_tables *t = arg;
-    const gyre_linear_work work = {t->encoding->kernels, t->scratch + layer * t->scratch_floats};
+static void refresh_layer(const gyre_layer_tables *t, const gyre_linear_work *work, int64_t layer) {
     float *table = t->projected + layer * t->projected_count;
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++) {
         if (!is_projected(t, (gyre_table)which)) continue;
         const gyre_linear l = projection(t, layer, (gyre_table)which);
-        gyre_linear_forward(&l, &work, position_embedding(t), 0, table);
+        gyre_linear_forward(&l, work, position_embedding(t), 0, table);
         table += l.rows * l.out;
     }
 }
 
+/* Layers job, job + jobs, ... */
+static void refresh_layers(void *arg, int64_t job) {
+    const gyre_layer_tables *t = arg;
+    const gyre_linear_work work = {t->encoding->kernels, t->scratch + job * t->scratch_floats};
+    for (int64_t layer = job; layer < t->model->config.layers; layer += t->jobs)
+        refresh_layer(t, &work, layer);
+}
+
 void gyre_layer_tables_refresh(gyre_layer_tables *t, const gyre_exec *exec) {
-    if (t->projected_count > 0) gyre_parallel(exec, refresh_layer, t, t->model->config.layers);
+    if (t->projected_count > 0) gyre_parallel(exec, refresh_layers, t, t->jobs);
 }
 
 void gyre_layer_tables_backward(const gyre_layer_tables *t, const gyre_linear_work *work, float *dprojected,
@@ -152,6 +162,15 @@ static void fill_sinusoid(const gyre_layer_tables *t) {
     }
 }
 
+/* Each job has scratch of its own, up to a megabyte, so there are few. */
+static gyre_status allocate_scratch(gyre_layer_tables *t) {
+    t->jobs = gyre_min_i64(t->model->config.layers, MAX_REFRESH_JOBS);
+    t->scratch_floats = gyre_linear_scratch(t->rows, t->model->config.model_dim);
+    if (t->scratch_floats > INT64_MAX / t->jobs) return GYRE_ENOMEM;
+    t->scratch = gyre_alloc_floats(t->jobs * t->scratch_floats);
+    return t->scratch ? GYRE_OK : GYRE_ENOMEM;
+}
+
 static gyre_status allocate(gyre_layer_tables *t) {
     const int64_t layers = t->model->config.layers;
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++) {
@@ -165,9 +184,7 @@ static gyre_status allocate(gyre_layer_tables *t) {
     if (t->projected_count == 0) return GYRE_OK;
     if (t->projected_count > INT64_MAX / (int64_t)sizeof(float) / layers) return GYRE_ENOMEM;
     t->projected = gyre_alloc_floats(layers * t->projected_count);
-    t->scratch_floats = gyre_linear_scratch(t->rows, t->model->config.model_dim);
-    t->scratch = gyre_alloc_floats(layers * t->scratch_floats);
-    if (!t->projected || !t->scratch) return GYRE_ENOMEM;
+    if (!t->projected || allocate_scratch(t) != GYRE_OK) return GYRE_ENOMEM;
     if (t->model->layout.row_source != GYRE_ROW_SOURCE_SINUSOID) return GYRE_OK;
     t->sinusoid = gyre_alloc_floats(t->rows * t->model->config.model_dim);
     return t->sinusoid ? GYRE_OK : GYRE_ENOMEM;

@@ -17,8 +17,9 @@ typedef struct gyre_layer_tables {
     int64_t projected_count; /* floats of the projected tables of one layer; 0 = nothing is projected */
     float *sinusoid;         /* [rows][model_dim] P, if it is fixed; NULL = P is a weight */
     float *projected;        /* [layers][projected_count] */
-    float *scratch;          /* [layers][scratch_floats] of the products */
+    float *scratch;          /* [jobs][scratch_floats] of the products */
     int64_t scratch_floats;
+    int64_t jobs; /* of a refresh, each for every jobs-th layer */
 } gyre_layer_tables;
 
 /* encoding: the model's own, or one whose tables have the same shapes (a fixed P may have another number of rows).  Any

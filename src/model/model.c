@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "core/encoding.h"
 #include "core/sized.h"
+#include "model/input_positions.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -26,6 +27,30 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
 }
 
 enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precomputes: 8 MiB for 16 pairs */
+
+/* What experiments need of the rest of the config. */
+static gyre_status check_experiments(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
+    const gyre_config *p = &c->position;
+    if (c->position_form < 0 || c->position_form > GYRE_POSITION_FORM_CONCATENATED)
+        return gyre_fail(err, GYRE_EINVAL, "position_form: %lld is no gyre_position_form (model)",
+                         (long long)c->position_form);
+    const int plain = p->kind == GYRE_KIND_SINUSOIDAL && p->input.layout == GYRE_SINUSOID_INTERLEAVED &&
+                      encoding->table[GYRE_TABLE_INPUT].rows == 0;
+    if (c->position_form != GYRE_POSITION_FORM_SUM && (!plain || c->model_dim % 8 || c->model_dim > GYRE_MAX_FORMED_DIM))
+        return gyre_fail(
+            err, GYRE_EINVAL,
+            "position_form: needs a sinusoid in its default layout and a width that 8 divides, up to %d (model)",
+            GYRE_MAX_FORMED_DIM);
+    if (c->shared_tables && gyre_is_projected(gyre_encoding_row_source(encoding)))
+        return gyre_fail(err, GYRE_EINVAL, "shared_tables: the tables of %s are projected by each layer (model)",
+                         gyre_kind_name(p->kind));
+    const int turns = p->kind == GYRE_KIND_ROPE && gyre_axes_of(encoding) == 1 && !p->rope.far && p->rope.xpos_base == 0 &&
+                      p->query.temperature == GYRE_TEMPERATURE_NONE && c->model_dim % c->head_dim == 0;
+    if (c->rotates_input && !turns)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rotates_input: needs a plain rotation and a width that is a multiple of head_dim (model)");
+    return GYRE_OK;
+}
 
 /* Bounds the memory that a config file can ask for: an encoding allocates an entry for each distance that has a row, and
  * some compute or project a vector for each. */
@@ -90,7 +115,8 @@ gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *g
     /* No rows without a table, so that equal models have equal configs. */
     if (model->encoding->table[GYRE_TABLE_INPUT].rows != position.input.positions)
         model->config.position.input.positions = 0;
-    status = gyre_weight_layout_check(&model->config, model->encoding, err);
+    status = check_experiments(&model->config, model->encoding, err);
+    if (status == GYRE_OK) status = gyre_weight_layout_check(&model->config, model->encoding, err);
     if (status != GYRE_OK) return status;
     model->layout = gyre_weight_layout_of(&model->config, model->encoding);
     model->weight_count = model->layout.weight_count;

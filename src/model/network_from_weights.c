@@ -55,7 +55,9 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
                                   .tied = 1,
                                   .embed_scale = 1,
                                   .residual_scale = 1,
-                                  .logit_scale = 1};
+                                  .logit_scale = 1,
+                                  .position_form = c->position_form,
+                                  .rotates_input = c->rotates_input};
     n->embedding = n->lm_head = affine_at(s, s->layout->embedding.offset, c->vocab, c->model_dim);
     n->final_norm = norm_at(s, s->layout->final_norm.offset);
     if (input->name)

@@ -1,4 +1,5 @@
-/* gnuplot.c: draws figures with the program gnuplot.  A script goes in, SVG comes back, and nothing touches the disk. */
+/* gnuplot.c: draws figures with the program gnuplot.  A script goes in, SVG comes back, and nothing touches the disk.
+ * report_svg.c edits what comes back. */
 #include "report/report_internal.h"
 
 #include <errno.h>
@@ -161,62 +162,7 @@ static gyre_status run(gnuplot_io *c, gyre_error *err) {
     return check_result(c, status, code, err);
 }
 
-/* -- the SVG -- */
-/* Browsers show a <title> when the pointer rests on the element.  gnuplot names curves "gnuplot_plot_3"; the legend's
- * text, first in the curve's group, says more.  out = the position after the title. */
-static const char *put_curve_title(gyre_report_buffer *out, const char *title) {
-    const char *group = strstr(title, "<g id="), *text = strstr(title, "<text>");
-    const char *end = text && (!group || text < group) ? strstr(text, "</text>") : NULL;
-    if (end) {
-        gyre_report_put(out, "<title>");
-        gyre_report_put_bytes(out, text + strlen("<text>"), (size_t)(end - text) - strlen("<text>"));
-        gyre_report_put(out, "</title>");
-    }
-    return strstr(title, "</title>") + strlen("</title>");
-}
-
-/* gnuplot draws hollow symbols with hairlines.  out = the rest of the tag, still to be copied. */
-static const char *put_thicker_symbol(gyre_report_buffer *out, const char *tag, const char *end) {
-    static const char width[] = " stroke-width='";
-    const char *at = strstr(tag, width);
-    if (!at || at >= end) return tag;
-    gyre_report_put_bytes(out, tag, (size_t)(at - tag));
-    gyre_report_put(out, " stroke-width='0.36'");
-    at += strlen(width);
-    return at + strcspn(at, "'") + 1;
-}
-
-static int is_symbol(const char *tag) {
-    static const char id[] = " id='gpPt";
-    return strncmp(tag + strcspn(tag, " >"), id, strlen(id)) == 0;
-}
-
-/* Copies <svg> to </svg> with a title, heat maps with sharp cells, curves named by the legend, and bolder symbols. */
-static void put_svg(gyre_report_buffer *out, const char *svg, const gyre_report_canvas *canvas) {
-    static const char title[] = "<title>", image[] = "<image ";
-    const char *at = strstr(svg, "<svg"), *end = strstr(svg, "</svg>");
-    gyre_report_put(out, "<svg role=\"img\"");
-    at += strlen("<svg");
-    for (const char *next; at < end; at = next) {
-        next = at + 1 + strcspn(at + 1, "<");
-        if (strncmp(at, title, strlen(title)) == 0 && strstr(at, "</title>")) {
-            const int own = strncmp(at, "<title>Gnuplot<", 15) == 0;
-            next = own ? strstr(at, "</title>") + strlen("</title>") : put_curve_title(out, at);
-            if (!own) continue;
-            gyre_report_put(out, title);
-            gyre_report_put_html(out, canvas->title ? canvas->title : "figure");
-            gyre_report_put(out, "</title>");
-        } else if (strncmp(at, image, strlen(image)) == 0) {
-            gyre_report_put(out, "<image style='image-rendering:pixelated' ");
-            gyre_report_put_bytes(out, at + strlen(image), (size_t)(next - at) - strlen(image));
-        } else {
-            if (is_symbol(at)) at = put_thicker_symbol(out, at, next);
-            gyre_report_put_bytes(out, at, (size_t)(next - at));
-        }
-    }
-    gyre_report_put(out, "</svg>\n");
-}
-
+/* -- a figure -- */
 gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
                                 gyre_error *err) {
     gyre_report_buffer whole = {NULL, 0, 0, script->failed}, svg = {NULL, 0, 0, 0};
@@ -232,7 +178,7 @@ gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_rep
     gnuplot_io c = {whole.text, whole.length, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}};
     gyre_status status = run(&c, err);
     if (status == GYRE_OK && c.output.text) {
-        put_svg(&svg, c.output.text, canvas);
+        gyre_report_put_svg(&svg, c.output.text, canvas);
         status = gyre_report_buffer_take(&svg, out, "figure", err);
     }
     gyre_report_buffer_free(&whole);

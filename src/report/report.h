@@ -69,13 +69,14 @@ typedef struct gyre_report_table {
     size_t size;         /* set by GYRE_REPORT_TABLE_INIT */
     const char *caption; /* above the table; NULL = none */
     const char *note;    /* below the table; NULL = none */
+    const char *colors;  /* under the caption in HTML: the one rule for the heat of all cells; NULL = none */
     const gyre_report_column *columns;
     int64_t columns_count;
     const gyre_report_cell *cells; /* row by row: cells[row * columns_count + column] */
     int64_t rows;
 } gyre_report_table;
 #define GYRE_REPORT_TABLE_INIT                                                                                              \
-    { sizeof(gyre_report_table), NULL, NULL, NULL, 0, NULL, 0 }
+    { sizeof(gyre_report_table), NULL, NULL, NULL, NULL, 0, NULL, 0 }
 
 /* Prints the table in aligned columns.  terminal: 1 = with ANSI bold (headings, best numbers) and dim.  Errors: EINVAL
  * (no columns, decimals or an enum out of range), ENOMEM, EIO. */
@@ -118,6 +119,9 @@ typedef struct gyre_report_series {
     const double *low, *high;
     int color; /* 1 .. 8 of Okabe and Ito's palette, for related series; 0 = by position in the list */
     int dash;  /* 1 (solid) .. 5; 0 = automatic */
+    /* On a page, a small picture for each panel shows its series in front of the others in grey.  NULL = no panels, or in
+     * every panel if other series have one. */
+    const char *panel;
 } gyre_report_series;
 
 /* A thin dashed line across the chart at x, or at y if horizontal is 1. */
@@ -149,10 +153,14 @@ typedef struct gyre_report_chart {
       GYRE_REPORT_CHART_STYLE_LINES, 0, NULL, 0, NULL, 0 }
 /* clang-format on */
 
-/* *out = the chart as one <svg> element with a viewBox and without a fixed size; gyre_report_free frees it.  Series
- * differ by colour and by dash or by shape of their points; the legend is on the right.  Errors: EINVAL (no series,
- * nothing finite to draw, an empty or impossible range), ENOMEM, EIO. */
+/* *out = the chart as one <svg> element with a viewBox and without a fixed size, in dark colours where the reader prefers
+ * them; gyre_report_free frees it.  Series differ by colour, and by dash or by the shape of their points; the legend is on
+ * the right, and panels are not divided.  A value is shown where the pointer rests.  Errors: EINVAL (no series, nothing
+ * finite to draw, an empty or impossible range), ENOMEM, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_chart_svg(const gyre_report_chart *chart, char **out, gyre_error *err);
+/* *out = the numbers of the chart as CSV (RFC 4180), exact: a line for each point, with the columns series, x, y, and low
+ * and high if a series has them.  A number that is not finite is empty.  Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_chart_csv(const gyre_report_chart *chart, char **out, gyre_error *err);
 
 /* A heat map of at least 2 x 2 cells: z[row * width + column].  Values that are not finite are grey. */
 typedef struct gyre_report_heatmap {
@@ -168,7 +176,13 @@ typedef struct gyre_report_heatmap_grid {
     const char *title;
     gyre_report_axis x; /* LINEAR; low, high: values of the first and last column; equal = 0 .. width - 1 */
     gyre_report_axis y; /* LINEAR; low, high: values of the first (bottom) and last row; equal = 0 .. height - 1 */
-    gyre_report_axis z; /* LINEAR; of the colours, shared by all maps; low == high: range of the data */
+    /* The value of each column and row, for values that are not evenly spaced: the ticks are these, one in the middle of a
+     * cell, printed as %g with the unit; x and y are then labels alone.  All maps have the same size.  NULL = evenly
+     * spaced. */
+    const double *x_values, *y_values;
+    const char *x_unit, *y_unit; /* of these ticks, such as "%"; NULL = none */
+    double x_marker;             /* a dashed line across every map at this x, on an axis without x_values; 0 = none */
+    gyre_report_axis z;          /* LINEAR; of the colours, shared by all maps; low == high: range of the data */
     gyre_report_palette palette;
     const gyre_report_heatmap *maps;
     int64_t maps_count;
@@ -178,12 +192,19 @@ typedef struct gyre_report_heatmap_grid {
 #define GYRE_REPORT_HEATMAP_GRID_INIT                                                                       \
     { sizeof(gyre_report_heatmap_grid), NULL,                                                               \
       {NULL, GYRE_REPORT_SCALE_LINEAR, 0, 0}, {NULL, GYRE_REPORT_SCALE_LINEAR, 0, 0},                        \
+      NULL, NULL, NULL, NULL, 0,                                                                            \
       {NULL, GYRE_REPORT_SCALE_LINEAR, 0, 0}, GYRE_REPORT_PALETTE_DIVERGING, NULL, 0, 0 }
 /* clang-format on */
 
-/* *out = the maps in a grid with one colour scale, as SVG as of gyre_report_chart_svg.  Errors: EINVAL (no maps, a map
- * below 2 x 2 cells, nothing finite, a scale that is not LINEAR), ENOMEM, EIO. */
+/* *out = the maps in a grid with one colour scale, as SVG as of gyre_report_chart_svg.  A map of many cells shows every few
+ * of its values where the pointer rests.  Errors: EINVAL (no maps, a map below 2 x 2 cells, nothing finite, a scale that is
+ * not LINEAR, values for maps of several sizes), ENOMEM, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_heatmap_grid_svg(const gyre_report_heatmap_grid *panels, char **out,
+                                                                  gyre_error *err);
+/* *out = the numbers of the maps as CSV, exact, or to six digits for a map of more than 4096 cells: a line for each row of a
+ * map, from the bottom, with the columns map, y and a column for each x, whose title is its value.  Errors: EINVAL,
+ * ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_heatmap_grid_csv(const gyre_report_heatmap_grid *panels, char **out,
                                                                   gyre_error *err);
 
 /* -- the page -- */
@@ -210,7 +231,9 @@ GYRE_API gyre_status gyre_report_page_key_values(gyre_report_page *page, const g
 /* Adds lines in a fixed-width font; line ends are kept. */
 GYRE_API gyre_status gyre_report_page_code(gyre_report_page *page, const char *text);
 GYRE_API gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_table *table);
-/* Draws a figure and adds it with its caption, a paragraph.  NULL = no caption. */
+/* Draws a figure and adds it with its title, a legend that wraps, its numbers as a CSV file to save, and its caption, a
+ * paragraph.  NULL = no caption.  It is drawn for wide and for narrow screens, in light and in dark colours.  A chart whose
+ * series have panels, or with more than 8 series, is a small picture for each panel; EINVAL for more than 64. */
 GYRE_API gyre_status gyre_report_page_chart(gyre_report_page *page, const gyre_report_chart *chart, const char *caption);
 GYRE_API gyre_status gyre_report_page_heatmap_grid(gyre_report_page *page, const gyre_report_heatmap_grid *panels,
                                                    const char *caption);

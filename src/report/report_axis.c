@@ -49,6 +49,12 @@ static gyre_report_range range_of(const gyre_report_axis *axis, gyre_report_rang
     return range;
 }
 
+double gyre_report_axis_fraction(const gyre_report_axis *axis, gyre_report_range data_range, double value) {
+    const gyre_report_range range = range_of(axis, data_range);
+    if (axis->scale == GYRE_REPORT_SCALE_LINEAR) return (value - range.low) / (range.high - range.low);
+    return log(value / range.low) / log(range.high / range.low);
+}
+
 /* -- ticks -- */
 typedef struct tick_writer {
     gyre_report_buffer *script;
@@ -172,5 +178,5 @@ void gyre_report_put_axis(gyre_report_buffer *script, char letter, const gyre_re
     put_ticks(script, letter, axis, range, clip);
     gyre_report_printf(script, "set %clabel ", letter);
     gyre_report_put_gnuplot_string(script, axis->label);
-    gyre_report_printf(script, " textcolor rgb '#3c4043' offset %s\n", letter == 'x' ? "0,0.4" : "0,0");
+    gyre_report_printf(script, " textcolor rgb '" GYRE_REPORT_INK_LABEL "' offset %s\n", letter == 'x' ? "0,0.4" : "0,0");
 }

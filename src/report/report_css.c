@@ -1,9 +1,11 @@
-/* report_css.c: the style sheet of the page.  In the dark theme figures keep a white background, because their inks
- * assume it. */
+/* report_css.c: the style sheet of the page.  report_inks.c adds the dark colours of figures. */
 #include "report/report_css.h"
 
+#include <stddef.h>
+
 /* clang-format off */
-const char gyre_report_css[] =
+/* Compilers need not take more than 4095 characters in one string. */
+static const char text_rules[] =
     ":root{--ground:#fff;--ink:#202124;--quiet:#5f6368;--line:#dadce0;--soft:#f6f7f8;--link:#0b57a4;--heat:0;--warm:213,94,0;"
     "color-scheme:light dark}\n"
     "@media(prefers-color-scheme:dark){:root{--ground:#16181b;--ink:#e6e8ea;--quiet:#a0a6ad;--line:#3a3e44;--soft:#1f2226;"
@@ -33,6 +35,7 @@ const char gyre_report_css[] =
     ".scroll{overflow-x:auto;margin:1.25rem 0 1.75rem}\n"
     "table{border-collapse:collapse;font-size:.9rem;line-height:1.35;font-variant-numeric:tabular-nums}\n"
     "caption{text-align:left;font-weight:600;font-size:1rem;padding-bottom:.6rem}\n"
+    "caption small{display:block;font-size:.85rem;font-weight:400;color:var(--quiet)}\n"
     "th,td{padding:.34rem .7rem;white-space:nowrap;font-weight:400;text-align:left}\n"
     ".right{text-align:right}\n"
     ".center{text-align:center}\n"
@@ -48,19 +51,39 @@ const char gyre_report_css[] =
     ".best{font-weight:700}\n"
     "td.heat{background:rgba(var(--warm),calc(var(--heat)*.5))}\n"
     "tfoot td{color:var(--quiet);font-size:.85rem;padding-top:.6rem;white-space:normal}\n"
-    "figure{margin:1.75rem 0 2rem}\n"
-    "figure svg{display:block;width:100%;height:auto;background:#fff;border:1px solid var(--line);border-radius:10px}\n"
-    "figure svg text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif}\n"
-    "figcaption{color:var(--quiet);font-size:.9rem;line-height:1.5;max-width:44rem;margin-top:.6rem}\n"
     "details{border:1px solid var(--line);border-radius:10px;padding:.6rem 1rem;margin:1.25rem 0}\n"
     "details[open]{padding-bottom:1rem}\n"
     "summary{cursor:pointer;font-weight:600}\n"
     "footer{margin-top:3.5rem;padding-top:1.25rem;border-top:1px solid var(--line);font-size:.85rem}\n"
     "footer div{display:grid;grid-template-columns:8rem 1fr;gap:0 1rem;padding:.12rem 0}\n"
-    "footer dd{overflow-wrap:anywhere}\n"
+    "footer dd{overflow-wrap:anywhere}\n";
+static const char figure_rules[] =
+    "figure{margin:1.75rem 0 2rem}\n"
+    "figure h3{font-size:1rem;line-height:1.35;margin:0 0 .35rem}\n"
+    "figure h4{font-size:.9rem;font-weight:600;margin:0}\n"
+    ".head{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:baseline;gap:0 1rem}\n"
+    ".csv{font-size:.8rem}\n"
+    ".legend{display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;list-style:none;margin:.5rem 0;padding:0;font-size:.85rem;"
+    "line-height:1.4}\n"
+    ".legend li{display:flex;align-items:center;gap:.4rem}\n"
+    ".sample{width:60px;height:14px;flex:none}\n"
+    ".wide svg,.narrow svg,.picture svg{display:block;width:100%;height:auto}\n"
+    ".wide svg,.narrow svg{border:1px solid var(--line);border-radius:10px}\n"
+    ".narrow{display:none;max-width:34rem}\n"
+    ".panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(20rem,100%),1fr));gap:1.25rem 1.5rem;"
+    "margin:.75rem 0}\n"
+    ".panel{display:flex;flex-direction:column}\n"
+    ".picture{margin-top:auto}\n"
+    ".spot:hover{stroke:#80868b;stroke-width:1.5}\n"
+    "figure svg text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif}\n"
+    "figcaption{color:var(--quiet);font-size:.9rem;line-height:1.5;max-width:44rem;margin-top:.6rem}\n";
+static const char media_rules[] =
     "@media(max-width:40rem){body{padding:1.5rem 1rem 2rem}h1{font-size:1.5rem}footer div{grid-template-columns:1fr}"
-    "figure{overflow-x:auto}figure svg{min-width:38rem}}\n"
+    "}\n"
+    "@media screen and (max-width:44rem){.wide{display:none}.narrow{display:block}}\n"
     "@media print{:root{--ground:#fff;--ink:#000;--quiet:#444;--line:#bbb;--soft:#f4f4f4;--link:#000;--warm:213,94,0}"
-    "body{max-width:none;padding:0;font-size:10.5pt}nav{display:none}figure,tr{break-inside:avoid}h2,caption{break-after:avoid}"
+    "body{max-width:none;padding:0;font-size:10.5pt}nav,.csv{display:none}figure,tr{break-inside:avoid}h2,caption{break-after:avoid}"
     ".scroll{overflow:visible}table{font-size:8.5pt}td.heat{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\n";
 /* clang-format on */
+
+const char *const gyre_report_css[] = {text_rules, figure_rules, media_rules, NULL};

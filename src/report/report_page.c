@@ -1,18 +1,10 @@
 /* report_page.c: one HTML file that needs no network. */
+#include "report/report_page.h"
 #include "report/report_css.h"
-#include "report/report_internal.h"
 #include "util/atomic_file.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct gyre_report_page {
-    gyre_report_buffer title, contents, body, footer;
-    int64_t sections, figures;
-    int in_section, in_details;
-    gyre_status status; /* the first that is not OK, with its text */
-    gyre_error error;
-};
 
 /* -- creating and freeing -- */
 gyre_status gyre_report_page_create(gyre_report_page **out, const char *title, gyre_error *err) {
@@ -41,8 +33,7 @@ static gyre_status fail(gyre_report_page *page, gyre_status status, const char *
     return gyre_fail(&page->error, status, "%s", text);
 }
 
-/* Called after every addition: memory may have run out. */
-static gyre_status check_memory(gyre_report_page *page) {
+gyre_status gyre_report_page_check(gyre_report_page *page) {
     if (page->body.failed || page->contents.failed || page->footer.failed)
         return fail(page, GYRE_ENOMEM, "page: out of memory (report)");
     return GYRE_OK;
@@ -54,7 +45,7 @@ static gyre_status put_element(gyre_report_page *page, const char *before, const
     gyre_report_put(&page->body, before);
     gyre_report_put_markup(&page->body, text);
     gyre_report_put(&page->body, after);
-    return check_memory(page);
+    return gyre_report_page_check(page);
 }
 
 gyre_status gyre_report_page_paragraph(gyre_report_page *page, const char *text) {
@@ -96,7 +87,7 @@ gyre_status gyre_report_page_key_values(gyre_report_page *page, const gyre_repor
     gyre_report_put(&page->body, "<div class=\"facts\">");
     put_key_values(&page->body, facts, count);
     gyre_report_put(&page->body, "</div>\n");
-    return check_memory(page);
+    return gyre_report_page_check(page);
 }
 
 gyre_status gyre_report_page_footer(gyre_report_page *page, const gyre_report_key_value *facts, int64_t count) {
@@ -105,7 +96,7 @@ gyre_status gyre_report_page_footer(gyre_report_page *page, const gyre_report_ke
     if (count < 0 || (count && !facts)) return fail(page, GYRE_EINVAL, "page: no facts for its foot (report)");
     gyre_report_buffer_free(&page->footer);
     put_key_values(&page->footer, facts, count);
-    return check_memory(page);
+    return gyre_report_page_check(page);
 }
 
 gyre_status gyre_report_page_code(gyre_report_page *page, const char *text) {
@@ -114,7 +105,7 @@ gyre_status gyre_report_page_code(gyre_report_page *page, const char *text) {
     gyre_report_put(&page->body, "<pre><code>");
     gyre_report_put_html(&page->body, text);
     gyre_report_put(&page->body, "</code></pre>\n");
-    return check_memory(page);
+    return gyre_report_page_check(page);
 }
 
 gyre_status gyre_report_page_details_begin(gyre_report_page *page, const char *summary) {
@@ -131,10 +122,10 @@ gyre_status gyre_report_page_details_end(gyre_report_page *page) {
     if (!page->in_details) return fail(page, GYRE_EINVAL, "page: the end of details that did not begin (report)");
     page->in_details = 0;
     gyre_report_put(&page->body, "</details>\n");
-    return check_memory(page);
+    return gyre_report_page_check(page);
 }
 
-/* -- tables and figures -- */
+/* -- tables -- */
 gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_table *table) {
     if (!page) return GYRE_EINVAL;
     if (page->status) return page->status;
@@ -146,52 +137,7 @@ gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_tab
     gyre_report_put(&page->body, html);
     gyre_report_put(&page->body, "</div>\n");
     gyre_report_free(html);
-    return check_memory(page);
-}
-
-/* Ids belong to the whole page: those of a figure get a prefix, where defined and where used. */
-static void put_svg(gyre_report_buffer *out, const char *svg, int64_t figure) {
-    static const char *const marks[] = {" id='", " id=\"", "href='#", "href=\"#", "url(#"};
-    const char *copied = svg;
-    for (const char *at = svg; *at; at++) {
-        if (*at != ' ' && *at != 'h' && *at != 'u') continue;
-        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-            if (strncmp(at, marks[i], strlen(marks[i])) != 0) continue;
-            const char *name = at + strlen(marks[i]);
-            gyre_report_put_bytes(out, copied, (size_t)(name - copied));
-            gyre_report_printf(out, "f%lld-", (long long)figure);
-            copied = name;
-        }
-    }
-    gyre_report_put(out, copied);
-}
-
-static gyre_status put_figure(gyre_report_page *page, gyre_status drawn, char *svg, const char *caption) {
-    page->status = drawn;
-    if (drawn) return drawn;
-    gyre_report_printf(&page->body, "<figure id=\"figure-%lld\">\n", (long long)++page->figures);
-    put_svg(&page->body, svg, page->figures);
-    gyre_report_free(svg);
-    if (caption) put_element(page, "<figcaption>", caption, "</figcaption>\n");
-    gyre_report_put(&page->body, "</figure>\n");
-    return check_memory(page);
-}
-
-gyre_status gyre_report_page_chart(gyre_report_page *page, const gyre_report_chart *chart, const char *caption) {
-    if (!page) return GYRE_EINVAL;
-    if (page->status) return page->status;
-    char *svg = NULL;
-    const gyre_status drawn = gyre_report_chart_svg(chart, &svg, &page->error);
-    return put_figure(page, drawn, svg, caption);
-}
-
-gyre_status gyre_report_page_heatmap_grid(gyre_report_page *page, const gyre_report_heatmap_grid *panels,
-                                          const char *caption) {
-    if (!page) return GYRE_EINVAL;
-    if (page->status) return page->status;
-    char *svg = NULL;
-    const gyre_status drawn = gyre_report_heatmap_grid_svg(panels, &svg, &page->error);
-    return put_figure(page, drawn, svg, caption);
+    return gyre_report_page_check(page);
 }
 
 /* -- the file -- */
@@ -201,8 +147,11 @@ static void put_page(gyre_report_buffer *out, const gyre_report_page *page) {
                          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
     gyre_report_put(out, page->title.text ? page->title.text : "");
     gyre_report_put(out, "</title>\n<style>\n");
-    gyre_report_put(out, gyre_report_css);
-    gyre_report_put(out, "</style>\n</head>\n<body>\n<header>\n<h1>");
+    for (int i = 0; gyre_report_css[i]; i++)
+        gyre_report_put(out, gyre_report_css[i]);
+    gyre_report_put(out, "@media screen and (prefers-color-scheme:dark){");
+    gyre_report_put_dark_rules(out, "figure ");
+    gyre_report_put(out, "}\n</style>\n</head>\n<body>\n<header>\n<h1>");
     gyre_report_put(out, page->title.text ? page->title.text : "");
     gyre_report_put(out, "</h1>\n");
     if (page->sections > 1) {

@@ -1,5 +1,7 @@
 #include "train/backprop.h"
 
+#include "model/input_positions.h"
+
 #include "model/ops/activation.h"
 #include "model/ops/float_buffer.h"
 #include "model/ops/logits.h"
@@ -15,7 +17,7 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_view views[3];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
-    args.encoding = b->model->encoding;
+    args.encoding = c->rotates_input ? NULL : b->model->encoding;
     args.tables = &b->tables->layer[layer];
     args.q = gyre_const(views[0]);
     args.k = gyre_const(views[1]);
@@ -103,12 +105,16 @@ static gyre_status embed(gyre_backprop *b, float *x) {
     const gyre_tables tables = input_table(model);
     const gyre_positions positions = {0};
     const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, b->sequences, b->length, 1, model_dim);
-    const gyre_cview in = gyre_const(view);
-    return gyre_add_input(model->encoding, &tables, &positions, &in, &view, NULL, &b->error);
+    return gyre_input_positions(model->encoding, model->config.position_form, &tables, &positions, &view, &b->error);
 }
 
 static gyre_status embed_gradient(gyre_backprop *b, float *gradient) {
     const gyre_model_config *c = &b->model->config;
+    const gyre_positions positions = {0};
+    const gyre_view dx_rows = gyre_dense(b->dx, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
+    const gyre_status status =
+        gyre_input_positions_gradient(b->model->encoding, c->position_form, &positions, &dx_rows, &b->error);
+    if (status) return status;
     for (int64_t i = 0; i < b->rows; i++) {
         float *row = gradient + b->inputs[i] * c->model_dim;
         const float *dx = b->dx + i * c->model_dim;
@@ -117,7 +123,6 @@ static gyre_status embed_gradient(gyre_backprop *b, float *gradient) {
     }
     const gyre_tensor_spec *table = &b->model->layout.input;
     if (!table->name) return GYRE_OK;
-    const gyre_positions positions = {0};
     const gyre_cview dout = gyre_cdense(b->dx, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
     const gyre_table_gradients gradients = {
         .input = gyre_dense(gradient + table->offset, GYRE_DTYPE_F32, 1, 1, table->shape[0], table->shape[1])};
@@ -174,9 +179,9 @@ static gyre_status forward(gyre_backprop *b) {
     gyre_status status = embed(b, b->blocks[0].x);
     for (int64_t l = 0; l < layers && !status; l++) {
         gyre_block *block = &b->blocks[l];
-        gyre_block_forward_qkv(b->model, &b->work, l, block);
+        status = gyre_block_forward_qkv(b->model, &b->work, l, block, b->sequences, &b->error);
         const gyre_attention_args args = attention_args(b, l);
-        status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
+        if (!status) status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
         gyre_block_forward_output(b->model, &b->work, l, block, l + 1 < layers ? block[1].x : b->layers_out);
     }
     return status;
@@ -202,6 +207,27 @@ static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
                           gradient_of(b, gradient, w.mlp_norm.gain));
 }
 
+/* dnorm = the gradient to attn_norm, from dqkv; adds to that of W_qkv.  With rotates_input the gradient to q and k comes
+ * back through the rotation; dattn_out, no longer needed, holds that to v meanwhile. */
+static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block, const gyre_linear *qkv, float *gradient) {
+    const gyre_model_config *c = &b->model->config;
+    const gyre_linear values = gyre_block_value_map(c, qkv);
+    const float *x = c->rotates_input ? block->rotated : block->attn_norm;
+    for (int64_t i = 0; c->rotates_input && i < b->rows; i++) {
+        float *dv = b->dqkv + (i + 1) * qkv->out - values.out;
+        memcpy(b->dattn_out + i * values.out, dv, (size_t)values.out * sizeof *dv);
+        memset(dv, 0, (size_t)values.out * sizeof *dv);
+    }
+    gyre_linear_weight_gradient(qkv, &b->work, x, b->dqkv, gradient_of(b, gradient, qkv->w));
+    gyre_linear_input_gradient(qkv, &b->work, b->dqkv, 0, b->dnorm);
+    if (!c->rotates_input) return GYRE_OK;
+    const gyre_status status =
+        gyre_block_rotate_input(b->model, GYRE_DIRECTION_ADJOINT, b->rows, b->sequences, b->dnorm, b->dnorm, &b->error);
+    gyre_linear_weight_gradient(&values, &b->work, block->attn_norm, b->dattn_out, gradient_of(b, gradient, values.w));
+    gyre_linear_input_gradient(&values, &b->work, b->dattn_out, 1, b->dnorm);
+    return status;
+}
+
 /* dx: on entry the gradient to attn_residual, on return the gradient to x. */
 static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
     const gyre_model_config *c = &b->model->config;
@@ -218,8 +244,8 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     const gyre_status status =
         gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
     if (status) return status;
-    gyre_linear_weight_gradient(&w.qkv, &b->work, block->attn_norm, b->dqkv, gradient_of(b, gradient, w.qkv.w));
-    gyre_linear_input_gradient(&w.qkv, &b->work, b->dqkv, 0, b->dnorm);
+    const gyre_status projected = projection_gradient(b, block, &w.qkv, gradient);
+    if (projected) return projected;
     gyre_rmsnorm_gradient(&norm, block->x, block->attn_rstd, b->dnorm, b->dx, gradient_of(b, gradient, w.attn_norm.gain));
     return GYRE_OK;
 }

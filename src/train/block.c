@@ -10,12 +10,21 @@ int64_t gyre_qkv_dim(const gyre_model_config *config) {
     return (config->heads + 2 * config->kv_heads) * config->head_dim;
 }
 
-enum { BLOCK_BUFFERS = 11 };
+enum { BLOCK_BUFFERS = 12 };
 
 static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
-    const int64_t per_row[BLOCK_BUFFERS] = {
-        c->model_dim,   c->model_dim, 1, gyre_qkv_dim(c), c->heads * c->head_dim, c->heads, c->model_dim, c->model_dim, 1,
-        2 * c->mlp_dim, c->mlp_dim};
+    const int64_t per_row[BLOCK_BUFFERS] = {c->model_dim,
+                                            c->model_dim,
+                                            1,
+                                            gyre_qkv_dim(c),
+                                            c->heads * c->head_dim,
+                                            c->heads,
+                                            c->model_dim,
+                                            c->model_dim,
+                                            1,
+                                            2 * c->mlp_dim,
+                                            c->mlp_dim,
+                                            c->rotates_input ? c->model_dim : 0};
     for (int i = 0; i < BLOCK_BUFFERS; i++)
         sizes[i] = gyre_round_up_floats(per_row[i] * rows);
 }
@@ -33,7 +42,7 @@ void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *confi
     block_sizes(config, rows, sizes);
     float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
                                     &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
-                                    &block->mlp_rstd, &block->gate_up,   &block->mlp_act};
+                                    &block->mlp_rstd, &block->gate_up,   &block->mlp_act,       &block->rotated};
     block->rows = rows;
     for (int i = 0; i < BLOCK_BUFFERS; i++) {
         *parts[i] = memory;
@@ -71,11 +80,44 @@ gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_wei
 }
 
 /* -- forward -- */
-void gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block) {
+gyre_linear gyre_block_value_map(const gyre_model_config *c, const gyre_linear *qkv) {
+    const int64_t out = c->kv_heads * c->head_dim;
+    return (gyre_linear){qkv->w + (qkv->out - out) * qkv->in, qkv->rows, qkv->in, out};
+}
+
+gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction direction, int64_t rows, int64_t sequences,
+                                    const float *in, float *x, gyre_error *err) {
+    const gyre_model_config *c = &model->config;
+    const int64_t heads = c->model_dim / c->head_dim;
+    const gyre_positions positions = {.base = 0};
+    const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F32, sequences, rows / sequences, heads, c->head_dim);
+    const gyre_view to = gyre_dense(x, GYRE_DTYPE_F32, sequences, rows / sequences, heads, c->head_dim);
+    return gyre_rotate(model->encoding, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, err);
+}
+
+/* q and k of the rotated rows, v of the rows as they are: v takes the place of what the rotated rows gave. */
+static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_work *work, const gyre_linear *qkv,
+                                   const gyre_block *block, int64_t sequences, gyre_error *err) {
+    const gyre_linear values = gyre_block_value_map(&model->config, qkv);
+    const gyre_status status = gyre_block_rotate_input(model, GYRE_DIRECTION_FORWARD, block->rows, sequences,
+                                                       block->attn_norm, block->rotated, err);
+    if (status) return status;
+    gyre_linear_forward(qkv, work, block->rotated, 0, block->qkv);
+    gyre_linear_forward(&values, work, block->attn_norm, 0, block->attn_out);
+    for (int64_t i = 0; i < block->rows; i++)
+        memcpy(block->qkv + (i + 1) * qkv->out - values.out, block->attn_out + i * values.out,
+               (size_t)values.out * sizeof(float));
+    return GYRE_OK;
+}
+
+gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer,
+                                   const gyre_block *block, int64_t sequences, gyre_error *err) {
     const gyre_block_weights w = gyre_block_weights_of(model, layer, block->rows);
     const gyre_norm_args norm = gyre_model_norm_args(model, &w.attn_norm, block->rows);
     gyre_normalize_rows(&norm, block->x, block->attn_norm, w.attn_norm.dim, block->attn_rstd);
+    if (model->config.rotates_input) return forward_rotated(model, work, &w.qkv, block, sequences, err);
     gyre_linear_forward(&w.qkv, work, block->attn_norm, 0, block->qkv);
+    return GYRE_OK;
 }
 
 void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,

@@ -1,6 +1,7 @@
 /* block.h: one decoder layer in training.  Its forward pass stores what the gradient needs.
  *
  *     qkv           = W_qkv rmsnorm(x)                        gyre_block_forward_qkv
+ *                     rotates_input: q and k of E rmsnorm(x)
  *     attn_out      = attention(qkv)                          gyre_attention, called by backprop.c
  *     attn_residual = x + W_o attn_out                        gyre_block_forward_output
  *     out           = attn_residual + W_down swiglu(W_gate_up rmsnorm(attn_residual)) */
@@ -15,6 +16,7 @@ typedef struct gyre_block {
     float *x;                     /* [rows][model_dim] input */
     float *attn_norm, *attn_rstd; /* [rows][model_dim], [rows]: normalized x and 1 / rms */
     float *qkv;                   /* [rows][qkv_dim] */
+    float *rotated;               /* [rows][model_dim] attn_norm, rotated; with rotates_input alone */
     float *attn_out, *lse;        /* [rows][heads][head_dim], [rows][heads]: attention's output and log-sum-exp */
     float *attn_residual;         /* [rows][model_dim] */
     float *mlp_norm, *mlp_rstd;   /* [rows][model_dim], [rows]: normalized attn_residual and 1 / rms */
@@ -36,8 +38,14 @@ gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer,
 /* out = arguments of an RMSNorm of the model over `rows` rows.  weights is borrowed. */
 gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_weights *weights, int64_t rows);
 
-/* block->qkv from block->x. */
-void gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block);
+/* block->qkv from block->x, of `sequences` sequences.  Overwrites attn_out.  Errors: those of gyre_rotate. */
+gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer,
+                                   const gyre_block *block, int64_t sequences, gyre_error *err);
+/* out = the map of the values alone, the last rows of qkv. */
+gyre_linear gyre_block_value_map(const gyre_model_config *config, const gyre_linear *qkv);
+/* x[rows][model_dim] turned by the model's rotation, forward, or from a gradient (ADJOINT).  in: as x, or x. */
+gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction direction, int64_t rows, int64_t sequences,
+                                    const float *in, float *x, gyre_error *err);
 /* out[rows][model_dim] from block->x and block->attn_out.  out may be block->x. */
 void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,
                                float *out);

@@ -25,7 +25,12 @@ typedef struct call {
     size_t fewer_bytes;
 } call;
 
-static gyre_encoding *rope, *xpos, *far, *t5, *shaw, *learned_length;
+static const float wrong_slopes[BATCH * HEADS] = {1, 2, 3, 4, 5, NAN, 7, 8};
+static const int64_t head_positions[HEADS * QUERIES];
+/* Past the end in key head 1 alone. */
+static const int64_t far_positions[2 * KEYS] = {[2 * KEYS - 1] = (int64_t)1 << 32};
+
+static gyre_encoding *alibi, *rope, *xpos, *far, *t5, *shaw, *learned_length;
 
 static gyre_encoding *encoding_of(gyre_kind kind, void (*change)(gyre_config *)) {
     gyre_config config = GYRE_INIT(gyre_config);
@@ -59,6 +64,7 @@ static void set_causal_length(gyre_config *c) {
 
 static int make_encodings(void **state) {
     (void)state;
+    alibi = encoding_of(GYRE_KIND_ALIBI, NULL);
     rope = encoding_of(GYRE_KIND_ROPE, NULL);
     xpos = encoding_of(GYRE_KIND_ROPE, set_xpos);
     far = encoding_of(GYRE_KIND_ROPE, set_far);
@@ -69,7 +75,7 @@ static int make_encodings(void **state) {
 }
 static int free_encodings(void **state) {
     (void)state;
-    gyre_encoding *const all[] = {rope, xpos, far, t5, shaw, learned_length};
+    gyre_encoding *const all[] = {alibi, rope, xpos, far, t5, shaw, learned_length};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         gyre_encoding_free(all[i]);
     return 0;
@@ -135,12 +141,24 @@ static void says(call *c, int gradient, gyre_status want, const char *fragment) 
 static void numbers_and_types(int gradient) {
     SAYS(GYRE_EINVAL, "size: 0 is not set", a->size = 0);
     SAYS(GYRE_EINVAL, "window: -1 is below 0", a->window = -1);
+    SAYS(GYRE_EINVAL, "slopes: the encoding has none that these could replace",
+         a->slopes = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, 1, HEADS, 1));
+    SAYS(GYRE_EDTYPE, "slopes: element type F64 is not F32", a->encoding = alibi,
+         a->slopes = gyre_cdense(x, GYRE_DTYPE_F64, BATCH, 1, HEADS, 1));
+    SAYS(GYRE_ESHAPE, "slopes: shape [1, 1, 4, 1] is not [2, 1, 4, 1]", a->encoding = alibi,
+         a->slopes = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, HEADS, 1));
+    SAYS(GYRE_EINVAL, "slopes: nan of head 1 in row 1 is not within 2^64 of 0", a->encoding = alibi,
+         a->slopes = gyre_cdense(wrong_slopes, GYRE_DTYPE_F32, BATCH, 1, HEADS, 1));
+    SAYS(GYRE_EINVAL, "q_pos_head_stride: 5, but q_pos has no data", a->q_pos_head_stride = QUERIES);
+    SAYS(GYRE_EINVAL, "k_pos_head_stride: -7, but k_pos has no data", a->k_pos_head_stride = -KEYS);
+    SAYS(GYRE_ERANGE, "k_pos: 4294967296 of token 6",
+         a->k_pos = (gyre_positions){far_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, a->k_pos_head_stride = KEYS);
     SAYS(GYRE_EINVAL, "window_after: -1 is below 0", a->window_after = -1);
     SAYS(GYRE_EINVAL, "q_pos.context_length: -3 is below 0", a->q_pos.context_length = -3);
     SAYS(GYRE_EINVAL, "sinks: -2 is below 0", a->sinks = -2);
     SAYS(GYRE_EINVAL, "sequences: -1 is below 0", a->sequences = -1);
-    SAYS(GYRE_EINVAL, "causal: 7 is no gyre_causal", a->causal = (gyre_causal)7);
-    SAYS(GYRE_EINVAL, "order: 2 is no gyre_order", a->order = (gyre_order)2);
+    SAYS(GYRE_EINVAL, "causal: 7 is not a gyre_causal", a->causal = (gyre_causal)7);
+    SAYS(GYRE_EINVAL, "order: 2 is not a gyre_order", a->order = (gyre_order)2);
     SAYS(GYRE_EINVAL, "scale: inf", a->scale = INFINITY);
     SAYS(GYRE_EINVAL, "softcap: -1 is neither 0 nor in", a->softcap = -1);
     SAYS(GYRE_EINVAL, "dropout: 1 is not in [0, 1)", a->dropout = 1);
@@ -291,6 +309,9 @@ static void gradient_says_why(void **state) {
     SAYS(GYRE_EDTYPE, "gradients.sink_logits: element type F16 is not F32 or F64",
          (a->sink_logits = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, HEADS, 1),
           c.gradients.sink_logits = gyre_dense(z, GYRE_DTYPE_F16, 1, 1, HEADS, 1)));
+    SAYS(GYRE_EDTYPE, "dqkv[2]: element type F16 is not F32, but query heads of a key head have positions of their own",
+         a->v.dtype = c.dqkv[2].dtype = GYRE_DTYPE_F16, a->q_pos_head_stride = QUERIES,
+         a->q_pos = (gyre_positions){head_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, 0});
     SAYS(GYRE_EDTYPE, "dqkv[1]: element type F16 is not F32, but context lengths differ",
          (a->encoding = learned_length, a->q_pos.base = 80, a->k.dtype = c.dqkv[1].dtype = GYRE_DTYPE_F16));
 }
@@ -454,6 +475,12 @@ static void cache_attention_says_why(void **state) {
     CACHE_SAYS(GYRE_EINVAL, "sequences[1]: 9 is not in 0 .. 1", wrong, (void)0);
     CACHE_SAYS(GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch", both, a->q_starts = starts);
     CACHE_SAYS(GYRE_EINVAL, "dropout: 0.5 is not 0", both, a->dropout = 0.5);
+    CACHE_SAYS(GYRE_EUNSUPPORTED, "q_pos_head_stride: a cache keeps one position for each token", both,
+               a->q_pos_head_stride = 1);
+    CACHE_SAYS(GYRE_EUNSUPPORTED, "k_pos_head_stride: a cache keeps one position for each token", both,
+               a->k_pos_head_stride = 1);
+    CACHE_SAYS(GYRE_ESHAPE, "slopes: 1 batch rows, but q has 2", both,
+               a->slopes = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, HEADS, 1));
     CACHE_SAYS(GYRE_ESHAPE, "out: 1 batch rows, but q has 2", both, a->out.shape[0] = 1);
     CACHE_SAYS(GYRE_ESHAPE, "lse: 3 batch rows, but q has 2", both, a->lse.shape[0] = 3);
     CACHE_SAYS(GYRE_EINVAL, "out: stride[", both, a->out.stride[0] = 0);

@@ -1,6 +1,7 @@
 /* test_decode_kernels.c: every tier's kernels for few queries, keys and values of every type, against long double. */
 #include "guarded_memory.h"
 #include "kernels/kernels.h"
+#include "util/integers.h"
 
 #include "run_each_tier.h"
 
@@ -51,10 +52,6 @@ static float *floats(test_random *random, int64_t n) {
     return x;
 }
 
-static int64_t round_up(int64_t n, int64_t to) {
-    return (n + to - 1) / to * to;
-}
-
 /* -- scores -- */
 
 typedef struct few_case {
@@ -78,7 +75,8 @@ static long double rounding_of(int type, const float *x, int64_t n) {
 
 /* |score - exact| <= gamma_(channels + 2) sum |q k|, half an ulp more for the scale, and what Q8 adds. */
 static long double check_scores(const gyre_kernels *kernels, int type, const few_case *c, int scaled, test_random *random) {
-    const int64_t q_row_stride = round_up(c->channels, 16) + (c->gap > 3 ? 16 : 0), k_row_stride = c->channels + c->gap;
+    const int64_t q_row_stride = gyre_round_up_i64(c->channels, 16) + (c->gap > 3 ? 16 : 0),
+                  k_row_stride = c->channels + c->gap;
     const int64_t score_row_stride = c->keys + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * k_row_stride + c->channels;
     float *q = floats(random, (c->rows + 1) * q_row_stride), *scores = floats(random, (c->rows + 1) * score_row_stride);
     float *was = floats(random, (c->rows + 1) * score_row_stride), *scale = floats(random, c->keys + 1);
@@ -86,7 +84,7 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
     memcpy(was, scores, (size_t)((c->rows + 1) * score_row_stride) * sizeof *was);
     for (int64_t r = 0; r < c->rows; r++)
         for (int64_t i = c->channels; i < q_row_stride; i++)
-            q[r * q_row_stride + i] = i < round_up(c->channels, 16) ? 0 : NAN;
+            q[r * q_row_stride + i] = i < gyre_round_up_i64(c->channels, 16) ? 0 : NAN;
     const gyre_key_scores job = {
         c->rows,          c->keys, c->channels, q, q_row_stride, k, k_row_stride, scaled ? scale : NULL, scores,
         score_row_stride, 0,       NULL,        0};
@@ -182,7 +180,8 @@ typedef struct rotated_case {
 
 /* As check_scores; each rotated channel has three roundings more, of at most |a| + |b|. */
 static long double check_rotated(const gyre_kernels *kernels, int type, const rotated_case *c, test_random *random) {
-    const int64_t pad = round_up(c->channels, 16), k_row_stride = c->channels + 3, size = c->keys * k_row_stride - 3;
+    const int64_t pad = gyre_round_up_i64(c->channels, 16), k_row_stride = c->channels + 3,
+                  size = c->keys * k_row_stride - 3;
     float *q = floats(random, c->rows * pad), *scores = floats(random, c->rows * c->keys), *scale = floats(random, c->keys);
     float *angles = floats(random, c->keys * 2 * c->pairs), one;
     char *k = elements(random, type, size);
@@ -249,7 +248,8 @@ static void rotated_scores_within_bound(void **state) {
 
 /* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|) and what Q8 adds, and nothing written past a row. */
 static long double check_sums(const gyre_kernels *kernels, int type, const few_case *c, test_random *random) {
-    const int64_t v_row_stride = c->channels + c->gap, weight_row_stride = c->keys + 5, room = round_up(c->channels, 16);
+    const int64_t v_row_stride = c->channels + c->gap, weight_row_stride = c->keys + 5,
+                  room = gyre_round_up_i64(c->channels, 16);
     const int64_t out_row_stride = room + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * v_row_stride + c->channels;
     float *weights = floats(random, (c->rows + 1) * weight_row_stride),
           *out = floats(random, (c->rows + 1) * out_row_stride);

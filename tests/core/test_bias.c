@@ -211,11 +211,11 @@ static void check_tiles(const double *after) {
                 k[j] = far && j == 1 ? GYRE_MAX_POSITION : (int64_t)(test_next(&random) % 100000);
             for (int i = 0; i < M; i++)
                 nearest[i] = i % 2 ? q[i] : k[i];
-            const gyre_bias_tile whole = {q, k, nearest, M, N, LD, tile};
+            const gyre_bias_tile whole = {q, k, nearest, M, N, LD, tile, NULL};
             e->scheme->bias_tile(e, NULL, h, &whole);
             for (int i = 0; i < M; i++)
                 for (int j = 0; j < N; j++) {
-                    const gyre_bias_tile one = {q + i, k + j, nearest + i, 1, 1, LD, cut + i * LD + j};
+                    const gyre_bias_tile one = {q + i, k + j, nearest + i, 1, 1, LD, cut + i * LD + j, NULL};
                     e->scheme->bias_tile(e, NULL, h, &one);
                     const double bias = slope[nearest[i] > q[i]] * fabs((double)q[i] - (double)nearest[i]) -
                                         slope[k[j] > q[i]] * fabs((double)q[i] - (double)k[j]);

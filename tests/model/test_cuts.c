@@ -3,6 +3,7 @@
 #include "gyre/gyre_model.h"
 #include "make_quantized_model.h"
 #include "make_synthetic_model.h"
+#include "model/model.h"
 #include "random_cuts.h"
 #include "temp_folder.h"
 
@@ -82,14 +83,18 @@ static int read_in_pieces(reader *r) {
     return pieces;
 }
 
-static void read_at_once(reader *r) {
+static void read_whole(reader *r) {
     gyre_exec exec;
     gyre_context *context = open_context(r, &exec);
     read_piece(context, r, 0, r->count, r->logits);
+    gyre_context_free(context);
+}
+
+static void read_at_once(reader *r) {
+    read_whole(r);
     for (int64_t i = 0; i < r->count * r->vocab; i++)
         assert_true(isfinite(r->logits[i]));
     assert_memory_not_equal(r->logits, r->logits + (r->count - 1) * r->vocab, (size_t)r->vocab * sizeof *r->logits);
-    gyre_context_free(context);
 }
 
 /* out = a reader of `count` random tokens, without logits. */
@@ -215,6 +220,35 @@ static void more_than_a_pass(void **state) {
     }
 }
 
+/* Weights so large that sums overflow, and infinities of both signs meet.  All NaNs have the same bits. */
+static void logits_that_are_nan(void **state) {
+    gyre_model_config config = gyre_model_config_default();
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    int64_t nans = 0;
+    (void)state;
+    config.vocab = 50;
+    config.model_dim = 24;
+    config.layers = 2;
+    config.heads = 4;
+    config.kv_heads = 2;
+    config.head_dim = 8;
+    config.mlp_dim = 40;
+    if (gyre_model_create(&model, &config, 1, &err) != GYRE_OK) fail_msg("%s", err.text);
+    for (int64_t i = config.vocab * config.model_dim; i < model->weight_count; i++)
+        model->weights[i] *= 1e30f;
+    reader r = begin_reader(model, "huge weights", usual_tokens());
+    r.cache = GYRE_DTYPE_F32;
+    read_whole(&r);
+    for (int64_t i = 0; i < r.count * r.vocab; i++)
+        nans += isnan(r.logits[i]) != 0;
+    assert_true(nans > 0);
+    for (int pieces = 0; pieces < random_cuts();)
+        pieces += read_in_pieces(&r);
+    end_reader(&r);
+    gyre_model_free(model);
+}
+
 /* gyre_evaluate reads in the fixed order: another number of threads changes no bit, of no window. */
 static void evaluation_on_any_threads(void **state) {
     enum { COUNT = 2500, CONTEXT = 600, STRIDE = 300, WINDOWS = 7, FEW_WINDOWS = 2 };
@@ -255,15 +289,20 @@ static void unknown_order(void **state) {
     options.max_tokens = TOKENS;
     options.order = (gyre_order)2;
     assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "order: 2 is no gyre_order (gyre_context_create)");
+    assert_string_equal(err.text, "order: 2 is not a gyre_order (gyre_context_create)");
     assert_null(context);
     gyre_model_free(model);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bundled_models), cmocka_unit_test(families_of_models), cmocka_unit_test(converted_weights),
-        cmocka_unit_test(blocks_of_ggml), cmocka_unit_test(more_than_a_pass),   cmocka_unit_test(evaluation_on_any_threads),
+        cmocka_unit_test(bundled_models),
+        cmocka_unit_test(families_of_models),
+        cmocka_unit_test(converted_weights),
+        cmocka_unit_test(blocks_of_ggml),
+        cmocka_unit_test(more_than_a_pass),
+        cmocka_unit_test(logits_that_are_nan),
+        cmocka_unit_test(evaluation_on_any_threads),
         cmocka_unit_test(unknown_order),
     };
     return cmocka_run_group_tests(tests, make_folder, free_all);

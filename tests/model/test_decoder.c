@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "naive_decoder.h"
 #include "support.h"
+#include "temp_folder.h"
 
 #include <stdio.h>
 
@@ -73,6 +74,55 @@ static void every_encoding(void **state) {
 }
 
 /* Decoding token by token equals reading the whole prefix under every extension, at one declared length. */
+/* The fields for experiments: in a model made here, and in one saved and opened. */
+static void experiments(void **state) {
+    (void)state;
+    static float made[TOKENS * VOCAB], opened[TOKENS * VOCAB];
+    int32_t tokens[TOKENS];
+    gyre_model_config c = tiny(GYRE_KIND_NOPE);
+    naive_draw_tokens(tokens, TOKENS);
+    for (int i = 0; naive_experiment(i, &c); i++) {
+        gyre_model *m = naive_model(&c, 0.1), *other = NULL, *trained = NULL;
+        gyre_error err = {0, ""};
+        check_encoding(m, gyre_model_get_encoding(m), 0, "experiment");
+        if (gyre_model_save(m, in_folder("experiment"), GYRE_DTYPE_F32, &err)) fail_msg("%s", err.text);
+        if (gyre_model_open(&other, in_folder("experiment"), &err)) fail_msg("%s", err.text);
+        if (gyre_model_open_to_train(&trained, in_folder("experiment"), &err)) fail_msg("%s", err.text);
+        read_in(m, NULL, tokens, TOKENS, made);
+        read_in(other, NULL, tokens, TOKENS, opened);
+        check_same(opened, made, 1e-6, "opened");
+        read_in(trained, NULL, tokens, TOKENS, opened);
+        assert_memory_equal(made, opened, sizeof made);
+        gyre_model_free(m);
+        gyre_model_free(other);
+        gyre_model_free(trained);
+    }
+}
+
+static void experiments_refused(void **state) {
+    (void)state;
+    static const struct {
+        gyre_kind kind;
+        int64_t form, shared, rotates;
+        const char *why;
+    } wrong[] = {{GYRE_KIND_SINUSOIDAL, 3, 0, 0, "position_form: 3"},
+                 {GYRE_KIND_ROPE, 1, 0, 0, "position_form: needs a sinusoid"},
+                 {GYRE_KIND_LEARNED, 1, 0, 0, "position_form: needs a sinusoid"},
+                 {GYRE_KIND_DEBERTA, 0, 1, 0, "shared_tables: the tables of deberta"},
+                 {GYRE_KIND_ALIBI, 0, 0, 1, "rotates_input: needs a plain rotation"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        gyre_model_config c = tiny(wrong[i].kind);
+        gyre_model *m = NULL;
+        gyre_error err = {0, ""};
+        c.position.score.max_distance = 8;
+        c.position_form = wrong[i].form;
+        c.shared_tables = wrong[i].shared;
+        c.rotates_input = wrong[i].rotates;
+        assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
+        if (!strstr(err.text, wrong[i].why)) fail_msg("%s, not %s", err.text, wrong[i].why);
+    }
+}
+
 static void every_method(void **state) {
     (void)state;
     static const double factors[4] = {1, 1.5, 2.5, 4};
@@ -292,10 +342,16 @@ static void errors(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_encoding),  cmocka_unit_test(every_method),
-                                       cmocka_unit_test(far_rotations),   cmocka_unit_test(last_rows),
-                                       cmocka_unit_test(other_encodings), cmocka_unit_test(refuses_tables_that_do_not_fit),
-                                       cmocka_unit_test(extended_inputs), cmocka_unit_test(positions_beyond_tables),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_encoding),
+                                       cmocka_unit_test(experiments),
+                                       cmocka_unit_test(experiments_refused),
+                                       cmocka_unit_test(every_method),
+                                       cmocka_unit_test(far_rotations),
+                                       cmocka_unit_test(last_rows),
+                                       cmocka_unit_test(other_encodings),
+                                       cmocka_unit_test(refuses_tables_that_do_not_fit),
+                                       cmocka_unit_test(extended_inputs),
+                                       cmocka_unit_test(positions_beyond_tables),
                                        cmocka_unit_test(errors)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

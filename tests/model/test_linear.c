@@ -36,19 +36,23 @@ static void release(buffer *b) {
     unguard(b->data, b->bytes);
 }
 
-/* A sum of n products: a[i * a_step] b[i * b_step]. */
-typedef struct double_sum {
-    const float *a, *b;
-    int64_t n, a_step, b_step;
-    double before;
-} double_sum;
+/* Result (i, j) is the sum over k < n of a[i a_row_stride + k a_step] b[j b_row_stride + k b_step]. */
+typedef struct expected_product {
+    int64_t rows, columns, n;
+    const float *a;
+    int64_t a_row_stride, a_step;
+    const float *b;
+    int64_t b_row_stride, b_step;
+    int accumulate;
+} expected_product;
 
-/* out = |value - exact| as a fraction of gamma_(n + 2) (sum |a b| + |before|). */
-static long double share_of_bound(float value, const double_sum *s) {
-    const double gamma = (double)(s->n + 2) * 0x1p-24 * 1.001;
-    double exact = s->before, sum = fabs(s->before);
-    for (int64_t i = 0; i < s->n; i++) {
-        const double product = (double)s->a[i * s->a_step] * (double)s->b[i * s->b_step];
+/* out = |value - exact| of result (i, j) as a fraction of gamma_(n + 2) (sum |a b| + |before|). */
+static long double share_of_bound(const expected_product *p, int64_t i, int64_t j, float value, float before) {
+    const double gamma = (double)(p->n + 2) * 0x1p-24 * 1.001;
+    double exact = p->accumulate ? (double)before : 0, sum = fabs(exact);
+    for (int64_t k = 0; k < p->n; k++) {
+        const double a = (double)p->a[i * p->a_row_stride + k * p->a_step];
+        const double product = a * (double)p->b[j * p->b_row_stride + k * p->b_step];
         exact += product;
         sum += fabs(product);
     }
@@ -90,41 +94,33 @@ static float *copy_of(const buffer *b) {
     return copy;
 }
 
-static long double check_forward(const linear_case *c, linear_data *d, const gyre_linear_work *work) {
-    float *before = copy_of(&d->y);
-    long double worst = 0;
-    gyre_linear_forward(&d->map, work, d->x.data, c->accumulate, d->y.data);
-    for (int64_t i = 0; i < c->rows * c->out; i++) {
-        const int64_t row = i / c->out, o = i % c->out;
-        const double_sum sum = {
-            d->x.data + row * c->in, d->w.data + o * c->in, c->in, 1, 1, c->accumulate ? (double)before[i] : 0};
-        worst = fmaxl(worst, share_of_bound(d->y.data[i], &sum));
-    }
-    free(before);
-    return worst;
+typedef enum linear_call { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, CALLS } linear_call;
+
+static expected_product expected_of(linear_call call, const linear_case *c, const linear_data *d) {
+    const int64_t rows = c->rows, in = c->in, out = c->out;
+    if (call == FORWARD) return (expected_product){rows, out, in, d->x.data, in, 1, d->w.data, in, 1, c->accumulate};
+    if (call == INPUT_GRADIENT)
+        return (expected_product){rows, in, out, d->dy.data, out, 1, d->w.data, 1, in, c->accumulate};
+    return (expected_product){out, in, rows, d->dy.data, 1, out, d->x.data, 1, in, 1};
 }
 
-static long double check_input_gradient(const linear_case *c, linear_data *d, const gyre_linear_work *work) {
-    float *before = copy_of(&d->dx);
-    long double worst = 0;
-    gyre_linear_input_gradient(&d->map, work, d->dy.data, c->accumulate, d->dx.data);
-    for (int64_t i = 0; i < c->rows * c->in; i++) {
-        const double_sum sum = {d->dy.data + i / c->in * c->out,      d->w.data + i % c->in, c->out, 1, c->in,
-                                c->accumulate ? (double)before[i] : 0};
-        worst = fmaxl(worst, share_of_bound(d->dx.data[i], &sum));
-    }
-    free(before);
-    return worst;
+static void run(linear_call call, const linear_case *c, linear_data *d, const gyre_linear_work *work) {
+    if (call == FORWARD)
+        gyre_linear_forward(&d->map, work, d->x.data, c->accumulate, d->y.data);
+    else if (call == INPUT_GRADIENT)
+        gyre_linear_input_gradient(&d->map, work, d->dy.data, c->accumulate, d->dx.data);
+    else
+        gyre_linear_weight_gradient(&d->map, work, d->x.data, d->dy.data, d->dw.data);
 }
 
-static long double check_weight_gradient(const linear_case *c, linear_data *d, const gyre_linear_work *work) {
-    float *before = copy_of(&d->dw);
+static long double check(linear_call call, const linear_case *c, linear_data *d, const gyre_linear_work *work) {
+    const buffer *result = call == FORWARD ? &d->y : call == INPUT_GRADIENT ? &d->dx : &d->dw;
+    const expected_product p = expected_of(call, c, d);
+    float *before = copy_of(result);
     long double worst = 0;
-    gyre_linear_weight_gradient(&d->map, work, d->x.data, d->dy.data, d->dw.data);
-    for (int64_t i = 0; i < c->out * c->in; i++) {
-        const double_sum sum = {d->dy.data + i / c->in, d->x.data + i % c->in, c->rows, c->out, c->in, (double)before[i]};
-        worst = fmaxl(worst, share_of_bound(d->dw.data[i], &sum));
-    }
+    run(call, c, d, work);
+    for (int64_t i = 0; i < p.rows * p.columns; i++)
+        worst = fmaxl(worst, share_of_bound(&p, i / p.columns, i % p.columns, result->data[i], before[i]));
     free(before);
     return worst;
 }
@@ -136,9 +132,8 @@ static void maps_within_bound(void **state) {
     for (int i = 0; i < CASES; i++) {
         linear_data d = make_data(&random, &cases[i]);
         const gyre_linear_work work = {kernels, d.scratch};
-        worst = fmaxl(worst, check_forward(&cases[i], &d, &work));
-        worst = fmaxl(worst, check_input_gradient(&cases[i], &d, &work));
-        worst = fmaxl(worst, check_weight_gradient(&cases[i], &d, &work));
+        for (int call = 0; call < CALLS; call++)
+            worst = fmaxl(worst, check((linear_call)call, &cases[i], &d, &work));
         free_data(&d);
     }
     report_fraction("linear", kernels, worst);

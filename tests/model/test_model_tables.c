@@ -1,7 +1,9 @@
 /* test_model_tables.c: the position tables of a model: tensors, initial values, and files without them. */
+#include "core/view.h"
 #include "files/replace_folder.h"
 #include "files/tensors/safetensors.h"
 #include "make_small_model.h"
+#include "model/layer_tables.h"
 #include "model/model.h"
 #include "naive_positions.h"
 #include "support.h"
@@ -149,11 +151,53 @@ static void test_refuses_tables(void **state) {
     gyre_model_free(model);
 }
 
+/* Fails unless the query tables of all layers are P W^T. */
+static void assert_projected(const gyre_layer_tables *t) {
+    const gyre_weight_layout *layout = &t->model->layout;
+    const float *embedding = t->model->weights + layout->relative_embedding.offset;
+    const int64_t dim = t->model->config.model_dim;
+    for (int64_t l = 0; l < t->model->config.layers; l++) {
+        const float *w = t->model->weights + gyre_layer_tensor_offset(layout, l, GYRE_WEIGHT_FIRST_TABLE);
+        const gyre_cview *table = &t->layer[l].query;
+        for (int64_t head = 0; head < table->shape[1]; head++)
+            for (int64_t row = 0; row < table->shape[2]; row++)
+                for (int64_t c = 0; c < table->shape[3]; c++) {
+                    double sum = 0;
+                    for (int64_t k = 0; k < dim; k++)
+                        sum += (double)embedding[row * dim + k] * (double)w[(head * table->shape[3] + c) * dim + k];
+                    test_close((double)*(const float *)gyre_cview_at(table, 0, head, row, c), sum, 1e-6, "projected table");
+                }
+    }
+}
+
+/* More layers than jobs, and a number that the jobs do not divide. */
+static void test_projects_every_layer(void **state) {
+    gyre_model_config c = small_config(GYRE_KIND_DEBERTA);
+    gyre_layer_tables tables;
+    gyre_pool *pool = NULL;
+    (void)state;
+    c.layers = 19;
+    c.position.score.max_distance = 6;
+    gyre_model *model = create(&c, 1);
+    assert_ok(gyre_pool_create(&pool, 2, NULL));
+    assert_ok(gyre_layer_tables_create(&tables, model, model->encoding, NULL));
+    assert_projected(&tables);
+    for (int64_t i = 0; i < model->weight_count; i++)
+        model->weights[i] *= -2;
+    const gyre_exec exec = gyre_pool_exec(pool);
+    gyre_layer_tables_refresh(&tables, &exec);
+    assert_projected(&tables);
+    gyre_layer_tables_free(&tables);
+    gyre_pool_free(pool);
+    gyre_model_free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_of_tables),
         cmocka_unit_test(test_initial_tables),
         cmocka_unit_test(test_refuses_tables),
+        cmocka_unit_test(test_projects_every_layer),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }

@@ -71,7 +71,9 @@ static void check_gradient(gyre_model *m, const char *what) {
         double most = 0;
         for (int64_t i = 0; i < count; i++)
             most = fmax(most, fabs((double)gradient[tensor.offset + i]));
-        if (!(most > 1e-4 * scale)) fail_msg("%s: %s has no gradient", what, tensor.name);
+        const int unused = m->config.shared_tables && tensor.table >= 0 && strstr(tensor.name, "layers.1");
+        if (unused && most == 0) continue;
+        if (unused || !(most > 1e-4 * scale)) fail_msg("%s: %s has no gradient", what, tensor.name);
         for (int k = 0; k < 6; k++) {
             const int64_t i = tensor.offset + (int64_t)(test_next(&r) % (uint64_t)count);
             const double h = 1e-5,
@@ -104,6 +106,8 @@ static void gradients(void **state) {
     c.position.rope.scaling = GYRE_SCALING_YARN;
     c.position.rope.factor = 4;
     check_model(&c);
+    for (int i = 0; naive_experiment(i, &c); i++)
+        check_model(&c);
 }
 
 /* -- runs -- */

@@ -21,15 +21,21 @@ def resident() -> int:
 
 
 def growth(call, calls: int) -> int:
-    """Bytes that memory grows by over the calls, after a first tenth."""
-    for _ in range(calls // 10):
-        call()
-    gc.collect()
-    before = resident()
-    for _ in range(calls):
-        call()
-    gc.collect()
-    return resident() - before
+    """Bytes that memory grows by over the calls.  Least of three rounds: a leak grows in each, another thread of the process
+    does not."""
+    least = 1 << 40
+    for _ in range(3):
+        for _ in range(calls // 10):
+            call()
+        gc.collect()
+        before = resident()
+        for _ in range(calls):
+            call()
+        gc.collect()
+        least = min(least, resident() - before)
+        if least < 1 << 18:
+            break
+    return least
 
 
 def failing(call):

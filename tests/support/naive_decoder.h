@@ -107,8 +107,11 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     for (int64_t m = 0; m < d->n; m++) {
         naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * model_dim, y);
         naive_product(w[GYRE_WEIGHT_Q], row, model_dim, y, qkv + m * row);
-        for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths; h++)
+        for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input; h++)
             naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
+        for (int64_t h = 0; h < model_dim / c->head_dim && c->rotates_input; h++)
+            naive_rotate(d, (double)m, y + h * c->head_dim);
+        if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
     }
     for (int64_t m = 0; m < d->n; m++, x += model_dim) {
         naive_attend(d, layer, qkv, m, mixed);
@@ -128,13 +131,28 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     free(y);
 }
 
+/* x = the embedding x with its position, in the form of the model. */
+static inline void naive_form(const naive *d, int64_t m, double *x) {
+    const int64_t dim = d->m->config.model_dim, form = d->m->config.position_form, first = dim - dim / 4;
+    const double base = naive_config(d)->input.base;
+    for (int64_t c = 0; c < dim && form == GYRE_POSITION_FORM_PRODUCT; c++) {
+        const double angle = (double)m * pow(base, -2.0 * (double)(c / 2) / (double)dim);
+        x[c] *= c % 2 ? cos(angle) : sin(angle);
+    }
+    for (int64_t c = 0; c < dim / 4 && form == GYRE_POSITION_FORM_CONCATENATED; c++) {
+        const double angle = (double)m * pow(base, -2.0 * (double)(c / 2) / ((double)dim / 4));
+        x[first + c] = c % 2 ? cos(angle) : sin(angle);
+    }
+    if (form == GYRE_POSITION_FORM_SUM) naive_input(d, m, x);
+}
+
 /* logits[n][vocab]. */
 static inline void naive_logits(const naive *d, const int32_t *tokens, double *logits) {
     const int64_t model_dim = d->m->config.model_dim;
     double *x = malloc((size_t)(d->n * model_dim) * sizeof *x), *y = malloc((size_t)model_dim * sizeof *y);
     for (int64_t m = 0; m < d->n; m++) {
         memcpy(x + m * model_dim, d->w + tokens[m] * model_dim, (size_t)model_dim * sizeof *x);
-        naive_input(d, m, x + m * model_dim);
+        naive_form(d, m, x + m * model_dim);
     }
     for (int64_t l = 0; l < d->m->config.layers; l++)
         naive_layer(d, l, x);
@@ -176,6 +194,24 @@ static inline gyre_model *naive_model(const gyre_model_config *config, double no
     if (gyre_model_create(&model, config, 11, &err)) fail_msg("%s", err.text);
     naive_perturb(model, noise, &random);
     return model;
+}
+
+/* out = 1: *c is experiment number i, of gyre_model_config's fields for experiments; 0: there are no more.  c: any sizes. */
+static inline int naive_experiment(int i, gyre_model_config *c) {
+    static const gyre_kind kinds[] = {GYRE_KIND_SINUSOIDAL, GYRE_KIND_SINUSOIDAL, GYRE_KIND_T5,
+                                      GYRE_KIND_SHAW,       GYRE_KIND_ROPE,       GYRE_KIND_ROPE};
+    if (i >= (int)(sizeof kinds / sizeof *kinds)) return 0;
+    c->position = (gyre_config){.kind = kinds[i], .trained_length = c->position.trained_length};
+    c->position.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
+    c->position.score.max_distance = kinds[i] == GYRE_KIND_SHAW ? 5 : 0;
+    c->position_form = i == 0 ? GYRE_POSITION_FORM_PRODUCT : i == 1 ? GYRE_POSITION_FORM_CONCATENATED : 0;
+    c->shared_tables = i == 2 || i == 3;
+    c->rotates_input = i >= 4;
+    if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
+        c->position.rope.attention_factor = 1.3;
+        c->position.rope.dim = c->head_dim / 2;
+    }
+    return 1;
 }
 
 /* Three layers of 32 channels, 4 heads of 8, 2 key heads, 48 tokens. */

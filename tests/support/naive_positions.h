@@ -35,7 +35,8 @@ static inline const gyre_config *naive_config(const naive *d) {
 }
 
 static inline const double *naive_table(const naive *d, int64_t layer, gyre_table which) {
-    return d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FIRST_TABLE + (int)which - GYRE_TABLE_QUERY);
+    const int64_t of = d->m->config.shared_tables ? 0 : layer;
+    return d->w + gyre_layer_tensor_offset(&d->m->layout, of, GYRE_WEIGHT_FIRST_TABLE + (int)which - GYRE_TABLE_QUERY);
 }
 
 static inline int64_t naive_clip(int64_t x, int64_t low, int64_t high) {

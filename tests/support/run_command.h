@@ -81,7 +81,7 @@ static inline void read_whole(const char *path, char *out, size_t room) {
     fclose(file);
 }
 
-/* Splits arguments at spaces. "@name" is replaced by a path in the folder. */
+/* Splits arguments at spaces. "@name" is replaced by a path in the folder, "@@" by "@". */
 static inline pid_t start(const char *line, const char *out) {
     static char texts[ARGUMENTS][256];
     char *arguments[ARGUMENTS + 1], copy[1024], *rest = copy;
@@ -91,7 +91,9 @@ static inline pid_t start(const char *line, const char *out) {
     for (char *word; (word = strtok_r(rest, " ", &rest)); count++) {
         assert_true(count < ARGUMENTS);
         const char *marked = strchr(word, '@');
-        if (marked)
+        if (marked && marked[1] == '@')
+            snprintf(texts[count], sizeof texts[count], "%.*s%s", (int)(marked - word), word, marked + 1);
+        else if (marked)
             snprintf(texts[count], sizeof texts[count], "%.*s%s", (int)(marked - word), word, in_folder(marked + 1));
         else
             snprintf(texts[count], sizeof texts[count], "%s", word);
@@ -115,6 +117,20 @@ static inline void finish(pid_t child, outcome *o) {
     o->exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     o->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     read_whole(in_folder(".err"), o->err, sizeof o->err);
+}
+
+/* out = 1 once the file holds the text, 0 if the child ends before. */
+static inline int wait_for_text(const char *name, const char *text, pid_t child) {
+    static char found[1 << 16];
+    siginfo_t ended = {0};
+    do {
+        FILE *file = fopen(in_folder(name), "r");
+        found[file ? fread(found, 1, sizeof found - 1, file) : 0] = 0;
+        if (file) fclose(file);
+        if (strstr(found, text)) return 1;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
+    return 0;
 }
 
 static inline outcome *run(const char *line) {

@@ -67,6 +67,26 @@ static void flops_of_visible_pairs(void **state) {
     assert_true(attn_kv_bytes(&d) == 2 * 5 * 128 * 2.0);
 }
 
+static void call_in_the_fixed_order(void **state) {
+    (void)state;
+    const gyre_exec exec = {NULL, NULL, 1};
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ROPE;
+    for (int i = 0; i < 4; i++) {
+        const attn_options options = {
+            .order = i % 2 ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST, .cached = i / 2, .dtype = GYRE_DTYPE_F32};
+        attn_data d = {.queries = 1, .keys = 40, .heads = 2, .key_heads = 1};
+        attn_call call;
+        assert_ok(attn_data_create(&d, 0, NULL));
+        assert_ok(attn_call_create(&call, &config, &options, &d, &exec, 1, NULL));
+        assert_int_equal(call.args.order, options.order);
+        assert_int_equal(call.cache != NULL, options.cached);
+        assert_ok(attn_run(&call, &exec));
+        attn_call_free(&call);
+        attn_data_free(&d);
+    }
+}
+
 static void memory_of_a_prefill(void **state) {
     (void)state;
     gyre_error err;
@@ -126,6 +146,22 @@ static void json_line_of_decoding(void **state) {
     json_decref(root);
 }
 
+/* The baseline has the same type and keys: only the order differs. */
+static void json_line_of_the_fixed_order(void **state) {
+    (void)state;
+    static const char *const names[] = {"decode-4096-q8-fixed", "decode-4096-f16-raw-fixed", "prefill-512-f32-fixed"};
+    for (int i = 0; i < 3; i++) {
+        char command[128];
+        snprintf(command, sizeof command, "bench attention --only %s --rounds 1 --threads 1 --json", names[i]);
+        json_t *root = one_line(command);
+        assert_string_equal(test_string(root, "name"), names[i]);
+        assert_non_null(strstr(test_string(root, "with"), "fixed"));
+        close_ratio(root, "ratio", test_number(root, "ns") / test_number(root, "base_ns"));
+        assert_true(json_is_null(json_object_get(root, "goal")));
+        json_decref(root);
+    }
+}
+
 static void table_for_people(void **state) {
     (void)state;
     const outcome *o = run("bench attention --only decode-4096-f32 --rounds 1");
@@ -152,7 +188,7 @@ static void progress_beside_rows(void **state) {
         json_decref(row);
         line = strchr(line, '\n') + 1;
     }
-    assert_int_equal(rows, 5); /* prefill-512-f32, the same under alibi, rope and t5, and the decoding */
+    assert_int_equal(rows, 6); /* prefill-512-f32, the same under alibi, rope and t5 and in the fixed order, the decoding */
     assert_non_null(strstr(o->err, "gyre: prefill-512-f32: "));
     assert_non_null(strstr(o->err, "gyre: decode-4096-f32-per-head: 100%, 0:00 left\n"));
 }
@@ -172,11 +208,18 @@ static void wrong_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_of_a_prefill),    cmocka_unit_test(medians_of_rounds),
-        cmocka_unit_test(rounds_run_all),         cmocka_unit_test(limits_run),
-        cmocka_unit_test(flops_of_visible_pairs), cmocka_unit_test(json_line_of_prefill),
-        cmocka_unit_test(json_line_of_decoding),  cmocka_unit_test(table_for_people),
-        cmocka_unit_test(progress_beside_rows),   cmocka_unit_test(wrong_use),
+        cmocka_unit_test(memory_of_a_prefill),
+        cmocka_unit_test(medians_of_rounds),
+        cmocka_unit_test(rounds_run_all),
+        cmocka_unit_test(limits_run),
+        cmocka_unit_test(flops_of_visible_pairs),
+        cmocka_unit_test(call_in_the_fixed_order),
+        cmocka_unit_test(json_line_of_prefill),
+        cmocka_unit_test(json_line_of_decoding),
+        cmocka_unit_test(json_line_of_the_fixed_order),
+        cmocka_unit_test(table_for_people),
+        cmocka_unit_test(progress_beside_rows),
+        cmocka_unit_test(wrong_use),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

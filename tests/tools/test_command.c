@@ -106,9 +106,9 @@ static void test_wrong_contexts(void **state) {
 
 static void test_wrong_methods(void **state) {
     (void)state;
-    assert_fails(
-        "eval @rope --text @text --methods wavelets", 2,
-        "none, linear, ntk, ntk-past, base, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, dynamic-yarn, rerope");
+    assert_fails("eval @rope --text @text --methods wavelets", 2,
+                 "none, linear, ntk, ntk-past, base, ntk-mixed, llama3, dynamic, by-parts, by-parts-paper, yarn, "
+                 "dynamic-yarn, rerope");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
@@ -546,20 +546,6 @@ static void test_bundled_models(void **state) {
     }
     assert_int_equal(chdir(here), 0);
     assert_fails("explain models/nothing-of-that-name", 1, "models/nothing-of-that-name");
-}
-
-/* out = 1 once the file holds the text, 0 if the child ends before. */
-static int wait_for_text(const char *name, const char *text, pid_t child) {
-    static char found[1 << 16];
-    siginfo_t ended = {0};
-    do {
-        FILE *file = fopen(in_folder(name), "r");
-        found[file ? fread(found, 1, sizeof found - 1, file) : 0] = 0;
-        if (file) fclose(file);
-        if (strstr(found, text)) return 1;
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
-    return 0;
 }
 
 /* Once something is measured, Ctrl-C keeps it: the table is written, and the exit status is a shell's for Ctrl-C. */

@@ -416,8 +416,10 @@ static void pages(void **state) {
     assert_int_equal(
         run("eval @rope --text @text --text @texts/a --contexts 32,64 --methods none,yarn --report @eval.html")->exit, 0);
     char *page = file_text("eval.html");
-    assert_int_equal(count(page, "<svg "),
-                     3 + 3 * 2); /* by context and, at two contexts, by position; for each text and all */
+    /* By context and, at two contexts, by position, for each text and all; then what the methods do. */
+    assert_int_equal(count(page, "<figure "), 3 + 3 * 2 + 2);
+    assert_int_equal(count(page, "perplexity, 95 % interval"), 3);
+    assert_contains(page, "What the methods do");
     assert_contains(page, "Loss by position at 64: all texts together");
     assert_contains(page, "perplexity");
     assert_contains(page, model);
@@ -426,12 +428,50 @@ static void pages(void **state) {
     free(page);
     assert_int_equal(run(EVAL " --report @bare.html --by-position 0 --passkey 8")->exit, 0);
     page = file_text("bare.html");
-    assert_int_equal(count(page, "<svg "), 2);
+    assert_int_equal(count(page, "<figure "), 2 + 2);
     assert_null(strstr(page, "Loss by position"));
     assert_contains(page, "passkeys found");
     free(page);
     assert_fails(EVAL " --report @missing/eval.html", 1, "report: ");
     assert_fails(EVAL " --report @texts", 1, "report: is a folder");
+}
+
+/* The terminal shows losses by position only when asked; the report always. */
+static void positions_in_the_report(void **state) {
+    (void)state;
+    const outcome *o = run(EVAL " --report @where.html");
+    assert_int_equal(o->exit, 0);
+    assert_null(strstr(o->out, "loss by position"));
+    char *page = file_text("where.html");
+    assert_contains(page, "loss by position at 64");
+    free(page);
+    o = run(EVAL " --report @where.html --by-position 4");
+    assert_contains(o->out, "loss by position at 64");
+}
+
+/* The numbers that a page offers as CSV are those of --json. */
+static void csv_of_the_report(void **state) {
+    (void)state;
+    json_t *root = run_json(EVAL " --json --report @csv.html");
+    const json_t *results = json_object_get(root, "results");
+    char *page = file_text("csv.html"), *line = strstr(page, "data:text/csv;charset=utf-8,");
+    assert_non_null(line);
+    assert_int_equal(strncmp(line + 28, "series,context%20(tokens),perplexity%20per%20token,low,high%0D%0A", 65), 0);
+    for (size_t i = 0; i < json_array_size(results); i++) {
+        const json_t *result = json_array_get(results, i);
+        char method[32];
+        double context, perplexity, low, high;
+        line = strstr(line, "%0D%0A") + 6;
+        assert_int_equal(sscanf(line, "%31[^,],%lf,%lf,%lf,%lf", method, &context, &perplexity, &low, &high), 5);
+        assert_string_equal(method, json_string_value(json_object_get(result, "method")));
+        assert_true(context == json_number_value(json_object_get(result, "context")));
+        test_close(perplexity, json_number_value(json_object_get(result, "perplexity")), 1e-15 * perplexity, "perplexity");
+        const json_t *interval = json_object_get(result, "perplexity_interval");
+        test_close(low, json_number_value(json_array_get(interval, 0)), 1e-15 * low, "low");
+        test_close(high, json_number_value(json_array_get(interval, 1)), 1e-15 * high, "high");
+    }
+    free(page);
+    json_decref(root);
 }
 
 /* -- what a model reads -- */
@@ -613,6 +653,8 @@ int main(void) {
         cmocka_unit_test(one_json_line_per_figure),
         cmocka_unit_test(cards),
         cmocka_unit_test(pages),
+        cmocka_unit_test(positions_in_the_report),
+        cmocka_unit_test(csv_of_the_report),
         cmocka_unit_test(interval_of_the_windows),
         cmocka_unit_test(without_a_tokenizer),
         cmocka_unit_test(reads_through_a_tokenizer),

@@ -467,7 +467,8 @@ static void test_failures(void **state) {
     assert_fails("explain @llama3.json --length long", 2, "not a whole number");
     assert_fails("explain @missing.json", 1, "No such file");
     /* The name of a model on a hub. */
-    assert_fails("explain Qwen/Qwen2.5-7B", 1, "Qwen/Qwen2.5-7B: no such file or folder; nothing is downloaded");
+    assert_fails("explain Qwen/Qwen2.5-7B", 1,
+                 "Qwen/Qwen2.5-7B: no such file or folder, and not in the Hugging Face cache; nothing is");
     assert_fails("eval Qwen/Qwen2.5-7B --text @t5.json", 1, "nothing is downloaded");
     assert_fails("diff Qwen/Qwen2.5-7B --with vllm", 1, "nothing is downloaded");
     assert_fails("explain missing/config.json", 1, "No such file");

@@ -44,8 +44,8 @@ static void tables(void **state) {
     (void)state;
     json_t *root = lab_json("--work @lab --threads 2");
     check_rows(json_object_get(root, "encodings"), 5);
-    check_rows(json_object_get(root, "methods"), 13);
-    check_rows(json_object_get(root, "fine_tuned"), 13);
+    check_rows(json_object_get(root, "methods"), 14);
+    check_rows(json_object_get(root, "fine_tuned"), 14);
     const json_t *learned = json_array_get(json_object_get(root, "encodings"), 1);
     assert_string_equal(json_string_value(json_object_get(learned, "name")), "learned");
     const json_t *beyond = json_array_get(json_object_get(learned, "cells"), 1);
@@ -68,7 +68,7 @@ static void tables(void **state) {
 
 static void report_file(void **state) {
     (void)state;
-    static char page[1 << 20];
+    static char page[1 << 23];
     json_decref(lab_json("--work @lab"));
     read_whole(in_folder("report.html"), page, sizeof page);
     static const char *const holds[] = {
@@ -81,6 +81,59 @@ static void report_file(void **state) {
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "fine-tuned"));
     assert_non_null(strstr(o->out, "report: "));
+}
+
+/* One rule colours the perplexities of all rows: the caption says it, and every cell follows it. */
+static void heat(void **state) {
+    (void)state;
+    static char page[1 << 23];
+    json_decref(lab_json("--work @lab"));
+    read_whole(in_folder("report.html"), page, sizeof page);
+    const char *table = strstr(page, "The RoPE model under every method, as it is");
+    assert_non_null(table);
+    assert_non_null(
+        strstr(table, "<small>Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."));
+    char *end = strstr(table, "</table>");
+    assert_non_null(end);
+    *end = 0;
+    double lowest = INFINITY;
+    int colored = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (const char *row = strstr(table, "<tr><th scope=\"row\""); row; row = strstr(row + 1, "<tr><th scope=\"row\"")) {
+            const char *cell = row;
+            for (int c = 0; c < 5; c++) { /* perplexity and passkeys at each context */
+                double value, strength = 0;
+                cell = strstr(cell + 1, "<td");
+                const char *text = strchr(cell, '>') + 1, *style = strstr(cell, "--heat:");
+                assert_int_equal(sscanf(text, "%lf", &value), 1);
+                if (style && style < text) assert_int_equal(sscanf(style, "--heat:%lf", &strength), 1);
+                if (pass == 0) lowest = fmin(lowest, value);
+                if (pass == 1) test_close(strength, fmin(1, fmax(0, log2(value / lowest) / 4)), 2e-3, "heat");
+                colored += strength > 0;
+                cell = strstr(cell + 1, "<td");
+            }
+        }
+    assert_true(colored > 20);
+}
+
+/* A method that is added has a row in the first part of the table only. */
+static void added_methods(void **state) {
+    (void)state;
+    json_t *root = lab_json("--work @lab --add-method base:500000 --add-method rerope");
+    check_rows(json_object_get(root, "methods"), 16);
+    check_rows(json_object_get(root, "fine_tuned"), 14);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(root, "methods"), 14), "name")),
+                        "base:500000");
+    assert_true(perplexity_at(root, "methods", 14, 0) != perplexity_at(root, "methods", 0, 0));
+    assert_true(perplexity_at(root, "methods", 15, 0) == perplexity_at(root, "methods", 0, 0));
+    assert_true(perplexity_at(root, "methods", 9, 0) ==
+                perplexity_at(root, "methods", 0, 0)); /* ntk-past:16 there is none */
+    assert_true(perplexity_at(root, "methods", 9, 4) == perplexity_at(root, "methods", 6, 4)); /* and past it ntk:16 */
+    json_decref(root);
+    assert_fails("lab --add-method yran", 2, "--add-method: method \"yran\": no such method; did you mean yarn?");
+    assert_fails("lab --task copy --add-method yarn", 2, "--add-method: ");
+    assert_fails("lab --add-method ntk --add-method ntk --add-method ntk --add-method ntk --add-method ntk", 2,
+                 "--add-method: ");
 }
 
 /* Killed several times and resumed: the final tables are the same. */
@@ -100,28 +153,15 @@ static void killed(void **state) {
     json_decref(whole);
 }
 
-/* Waits until the file holds the text, as long as the child may still write it.  out = 0 if it never did. */
-static int wait_for_text(const char *path, const char *text, pid_t child) {
-    static char found[1 << 16];
-    siginfo_t ended = {.si_pid = 0};
-    do {
-        found[0] = 0;
-        if (access(path, R_OK) == 0) read_whole(path, found, sizeof found);
-        if (strstr(found, text)) return 1;
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    } while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0);
-    return 0;
-}
-
 #define MANY "lab --text @text --preset smoke --encodings all --report @cut.html "
 
 /* A row is printed while the lab goes on, and Ctrl-C keeps it.  What says how far the work is does not mix with the rows. */
 static void rows_at_once(void **state) {
     (void)state;
-    static char page[1 << 20];
+    static char page[1 << 23];
     outcome o;
     const pid_t child = start(MANY "--work @lab-rows", in_folder("rows"));
-    if (!wait_for_text(in_folder("rows"), "\nnope ", child)) fail_msg("no row before the end");
+    if (!wait_for_text("rows", "\nnope ", child)) fail_msg("no row before the end");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     read_whole(in_folder("rows"), o.out, sizeof o.out);
@@ -144,7 +184,7 @@ static void json_when_stopped(void **state) {
     (void)state;
     outcome o;
     const pid_t child = start(MANY "--json --work @lab-rows-json", in_folder("rows.json"));
-    if (!wait_for_text(in_folder(".err"), " left\n", child)) fail_msg("no progress before the end");
+    if (!wait_for_text(".err", " left\n", child)) fail_msg("no progress before the end");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     assert_int_equal(o.exit, 130);
@@ -162,6 +202,33 @@ static void json_when_stopped(void **state) {
     json_decref(root);
 }
 
+/* The rows of docs/questions.md: each is another model, and says so in its config. */
+static void rows_of_questions(void **state) {
+    (void)state;
+    static const char *const says[][2] = {{"rope-dim-8", "\"partial_rotary_factor\": 0.5"},
+                                          {"rope-before", "\"rotates_input\": true"},
+                                          {"sinusoidal-product", "\"position_form\": \"product\""},
+                                          {"sinusoidal-concat", "\"position_form\": \"concatenated\""},
+                                          {"t5-shared", "\"shared_tables\": true"},
+                                          {"shaw-shared", "\"shared_tables\": true"}};
+    enum { ROWS = sizeof says / sizeof *says };
+    json_t *root =
+        lab_json("--work @questions --encodings rope-dim-8,rope-before,sinusoidal-product,sinusoidal-concat,t5-shared,"
+                 "shaw-shared");
+    check_rows(json_object_get(root, "encodings"), ROWS);
+    for (size_t i = 0; i < ROWS; i++) {
+        char path[128], text[4096];
+        snprintf(path, sizeof path, "questions/%s-s1/config.json", says[i][0]);
+        read_whole(in_folder(path), text, sizeof text);
+        if (!strstr(text, says[i][1])) fail_msg("%s lacks %s: %s", path, says[i][1], text);
+        for (size_t j = 0; j < i; j++)
+            assert_true(perplexity_at(root, "encodings", i, 0) != perplexity_at(root, "encodings", j, 0));
+    }
+    json_decref(root);
+    assert_fails("lab --text @text --preset smoke --work @wide --encodings rope-dim-32", 1, "rope-dim-32: ");
+    assert_fails("lab --task posgen --preset questions", 2, "--preset questions: needs --text");
+}
+
 static void wrong_work(void **state) {
     (void)state;
     write_text("other", 21000);
@@ -173,8 +240,14 @@ static void wrong_work(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),       cmocka_unit_test(report_file),       cmocka_unit_test(killed),
-        cmocka_unit_test(rows_at_once), cmocka_unit_test(json_when_stopped), cmocka_unit_test(wrong_work)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables),
+                                       cmocka_unit_test(report_file),
+                                       cmocka_unit_test(heat),
+                                       cmocka_unit_test(added_methods),
+                                       cmocka_unit_test(killed),
+                                       cmocka_unit_test(rows_at_once),
+                                       cmocka_unit_test(json_when_stopped),
+                                       cmocka_unit_test(wrong_work),
+                                       cmocka_unit_test(rows_of_questions)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

@@ -91,7 +91,7 @@ static void copy(void **state) {
 
 static void page(void **state) {
     (void)state;
-    static char text[1 << 20];
+    static char text[1 << 23];
     const outcome *o = run("lab --task posgen --preset smoke --work @posgen --report @report.html");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "chain of thought"));
@@ -153,10 +153,10 @@ static void encodings(void **state) {
     json_decref(plan);
     json_t *other = task_json("--text @text --encodings nope,rope --work @lab"); /* one of them is trained already */
     assert_true(json_equal(row_at(root, "encodings", 1), row_at(other, "encodings", 0)));
-    assert_int_equal(json_array_size(json_object_get(other, "methods")), 13);
+    assert_int_equal(json_array_size(json_object_get(other, "methods")), 14);
     json_decref(other);
     json_decref(root);
-    static char text[1 << 20];
+    static char text[1 << 23];
     assert_int_equal(run("lab --text @text --preset smoke --encodings alibi,nope --work @lab --report @two.html")->exit, 0);
     read_whole(in_folder("two.html"), text, sizeof text);
     assert_non_null(strstr(text, "Perplexity by encoding"));

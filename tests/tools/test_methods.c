@@ -85,6 +85,7 @@ static void test_names(void **state) {
                 {"yarn:1e1", GYRE_SCALING_YARN, 10},
                 {"linear:1", GYRE_SCALING_LINEAR, 1},
                 {"ntk-mixed:8", GYRE_SCALING_NTK_MIXED, 8},
+                {"llama3:8", GYRE_SCALING_LLAMA3, 8},
                 {"rerope", GYRE_SCALING_NONE, 0},
                 {"rerope:128", GYRE_SCALING_NONE, 128},
                 {"leaky:2.5", GYRE_SCALING_NONE, 2.5},
@@ -106,13 +107,13 @@ static void test_wrong_names(void **state) {
     (void)state;
     static const struct {
         const char *text, *says;
-    } bad[] = {{"", "none of none, linear"},
+    } bad[] = {{"", "not one of none, linear"},
                {"yran", "method \"yran\": no such method; did you mean yarn?"},
                {"dynamic-yran:4", "did you mean dynamic-yarn?"},
                {"lineer+logn", "did you mean linear?"},
-               {"wavelets", "none of none, linear"},
+               {"wavelets", "not one of none, linear"},
                {"yarm", "did you mean yarn?"},
-               {"NTK", "none of"},
+               {"NTK", "not one of"},
                {"ntk ", "did you mean ntk?"},
                {" ntk", "did you mean ntk?"},
                {"ntk:", "method ntk: no factor follows its colon"},
@@ -131,7 +132,7 @@ static void test_wrong_names(void **state) {
                {"ntk:0x10", "not a number"},
                {"ntk: 4", "not a number"},
                {"none:2", "takes no factor"},
-               {":4", "none of"},
+               {":4", "not one of"},
                {"by-part", "did you mean by-parts?"},
                {"by-parts-papers", "did you mean by-parts-paper?"},
                {"rerope:0", "the window is below 1"},
@@ -149,7 +150,7 @@ static void test_wrong_names(void **state) {
                {"yarn+log", "\"+log\" is not one of +resonance, +logn"},
                {"yarn+resonance+resonance", "stands twice"},
                {"yarn+resonance:4", "\"+resonance:4\" is not one of"},
-               {"+logn", "none of none, linear"},
+               {"+logn", "not one of none, linear"},
                {"none:2+logn", "takes no factor"},
                {"dynamic-yarn:4", "method dynamic-yarn:4: dynamic-yarn takes no factor"},
                {"ntk:4.0000000000000000000000000000000000000000000000000", "too long"}};
@@ -452,6 +453,25 @@ static void test_ntk_mixed(void **state) {
     }
 }
 
+/* Llama 3.1: over the trained length, pairs of fewer than 1 turn are divided by the factor, pairs of more than 4 stay, and
+ * between them frequencies are mixed by the turns. */
+static void test_llama3(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    double inv_freq[PAIRS];
+    int kept = 0, blended = 0, divided = 0;
+    frequencies("llama3:8", &base, 4 * TRAINED, inv_freq, NULL);
+    for (int i = 0; i < PAIRS; i++) {
+        const double turns = TRAINED * theta(base_of_model, i) / (2 * acos(-1)), share = (turns - 1) / 3;
+        const double part = share < 0 ? 0 : share > 1 ? 1 : share;
+        assert_close(inv_freq[i], theta(base_of_model, i) * (part + (1 - part) / 8));
+        kept += part == 1;
+        divided += part == 0;
+        blended += part > 0 && part < 1;
+    }
+    assert_true(kept > 0 && blended > 0 && divided > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_methods_that_need_a_number),
@@ -469,6 +489,7 @@ int main(void) {
         cmocka_unit_test(test_modifiers),
         cmocka_unit_test(test_resonance_rounds_what_is_scaled),
         cmocka_unit_test(test_ntk_mixed),
+        cmocka_unit_test(test_llama3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -529,7 +529,7 @@ static void test_lines(void **state) {
 
 static void test_tables_and_page(void **state) {
     (void)state;
-    static char page[1 << 18];
+    static char page[1 << 21];
     const outcome *o =
         run("passkey @rope --lengths 320,400 --depths 0,10,100 --trials 1 --methods none,yarn --report @r.html "
             "--figure @f.svg");
@@ -539,7 +539,8 @@ static void test_tables_and_page(void **state) {
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(o->out, said[i])) fail_msg("lacks \"%s\": %s", said[i], o->out);
     read_whole(in_folder("r.html"), page, sizeof page);
-    static const char *const shown[] = {"<svg", "</html>", "By depth", "depth (in order)", "{key}", "gyre passkey"};
+    static const char *const shown[] = {
+        "<svg", "</html>", "By depth", "<text>320</text>", "<text>10%</text>", "Colour: the share", "{key}", "gyre passkey"};
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         if (!strstr(page, shown[i])) fail_msg("the page lacks \"%s\"", shown[i]);
     read_whole(in_folder("f.svg"), page, sizeof page);

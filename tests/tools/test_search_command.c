@@ -228,6 +228,43 @@ static void interrupted_search_gives_the_same_result(void **state) {
     }
 }
 
+/* Ctrl-C ends the search after the measurement that it is in; the same command then gives the result of one that was never
+ * stopped. */
+static void ctrl_c_keeps_the_journal(void **state) {
+    (void)state;
+#define LONG_SEARCH "search @rope --text @text --to 1k --stride 512 --windows 2 --held-out 2 --budget 30 --threads 1 --json"
+    outcome o;
+    pid_t child = start(LONG_SEARCH " --journal @stopped -o @stopped.txt --write @stopped.json --force", in_folder(".out"));
+    if (!wait_for_text("stopped", "\"nats\":", child)) fail_msg("nothing measured");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    if (o.exit != 130) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_non_null(strstr(o.err, "gyre: stopped: the same command goes on from here ("));
+    assert_int_equal(access(in_folder("stopped.txt"), F_OK), -1);
+    assert_int_equal(access(in_folder("stopped.json"), F_OK), -1);
+    const int lines = lines_of("stopped");
+    json_t *rest = run_json(LONG_SEARCH " --journal @stopped"), *whole = run_json(LONG_SEARCH " --journal @never-stopped");
+    assert_true(json_equal(json_object_get(rest, "results"), json_object_get(whole, "results")));
+    assert_true(json_equal(json_object_get(rest, "found"), json_object_get(whole, "found")));
+    assert_true(lines > 1 && lines < lines_of("stopped"));
+    assert_int_equal(lines_of("stopped"), lines_of("never-stopped"));
+    json_decref(rest);
+    json_decref(whole);
+}
+
+/* Without a journal there is nothing to go on from, and the message says so. */
+static void ctrl_c_without_a_journal(void **state) {
+    (void)state;
+    outcome o;
+    const pid_t child = start(LONG_SEARCH, in_folder(".out"));
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    finish(child, &o);
+    if (o.signal == SIGTERM) return; /* before the search began */
+    if (o.exit != 143) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_non_null(strstr(o.err, "gyre: stopped: nothing is kept without --journal (search)"));
+}
+
 /* A larger budget continues where a smaller one ended. */
 static void larger_budget_continues(void **state) {
     (void)state;
@@ -272,6 +309,42 @@ static void journal_of_another_search_is_refused(void **state) {
 }
 
 /* -- what it refuses -- */
+/* The two factors whose perplexity is known from methods, and the lowest point of the curve that it prints. */
+static void fits_temperature(void **state) {
+    (void)state;
+    int64_t starts[HELD];
+    json_t *root = run_json("search @rope --text @text --to 64 --windows 4 --held-out 6 --temperature --json");
+    const json_t *held = json_object_get(root, "held_out"), *curve = json_object_get(root, "curve");
+    gyre_model *model = NULL;
+    gyre_text text;
+    gyre_error err;
+    const char *path = in_folder("text");
+    held_out(starts);
+    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
+    test_close(test_number(held, "at_1"), perplexity_of_method(model, "by-parts", &text, starts), 1e-4, "at 1");
+    test_close(test_number(held, "at_formula"), perplexity_of_method(model, "yarn", &text, starts), 1e-4, "at YaRN's");
+    test_close(test_number(root, "formula"), 0.1 * log(2) + 1, 1e-15, "0.1 ln s + 1");
+    const double best = test_number(root, "attention_factor");
+    double least = INFINITY, at = 0;
+    for (size_t i = 0; i < json_array_size(curve); i++) {
+        const double here = test_number(json_array_get(curve, i), "perplexity");
+        if (here < least) at = test_number(json_array_get(curve, i), "attention_factor");
+        least = fmin(least, here);
+    }
+    assert_true(fabs(best - at) <= 0.025 + 1e-12); /* half a step */
+    test_close(test_number(root, "temperature"), 1 / (best * best), 1e-12, "t");
+    const json_t *interval = json_object_get(root, "attention_factor_interval");
+    assert_true(json_number_value(json_array_get(interval, 0)) <= best + 0.05);
+    assert_true(json_number_value(json_array_get(interval, 1)) >= best - 0.05);
+    assert_int_equal(json_boolean_value(json_object_get(root, "at_end")), at < 0.72 || at > 1.68);
+    gyre_text_free(&text);
+    gyre_model_free(model);
+    json_decref(root);
+    assert_fails("search @rope --text @text --to 64 --temperature --write @t.json", CLI_USAGE, "--temperature");
+    assert_fails("search @rope --text @text --to 64 --temperature --attention-factor 1.1", CLI_USAGE, "--temperature");
+}
+
 static void refusals(void **state) {
     (void)state;
     assert_fails("search", 2, "MODEL: missing");
@@ -297,9 +370,12 @@ int main(void) {
                                        cmocka_unit_test(losing_factors_are_not_written),
                                        cmocka_unit_test(text_output),
                                        cmocka_unit_test(interrupted_search_gives_the_same_result),
+                                       cmocka_unit_test(ctrl_c_keeps_the_journal),
+                                       cmocka_unit_test(ctrl_c_without_a_journal),
                                        cmocka_unit_test(larger_budget_continues),
                                        cmocka_unit_test(threads_and_seeds),
                                        cmocka_unit_test(journal_of_another_search_is_refused),
+                                       cmocka_unit_test(fits_temperature),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

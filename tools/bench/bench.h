@@ -63,6 +63,13 @@ double bench_random(uint64_t *seed);
 /* out = 0, or CLI_FAILED with the error printed, if standard output cannot be written. */
 int bench_flush(void);
 
+/* -- a result -- */
+/* out = x with `digits` decimals; "-" for NAN, a number that does not apply. */
+const char *bench_number(double x, int digits, char out[16]);
+/* Prints the object as one line, with numbers[i] as names[i] (NAN as null) and the goal.  Takes over both; one that is NULL
+ * is an allocation that failed.  out = the exit status. */
+int bench_json_line(json_t *line, const char *const names[], const double numbers[], int count, json_t *goal);
+
 /* -- the schemes compared -- */
 typedef struct bench_scheme {
     const char *name;

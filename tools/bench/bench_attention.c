@@ -49,7 +49,7 @@ static void add_case(case_list *list, const char *kind, int64_t n, gyre_dtype dt
              with ? with : "");
 }
 
-/* Keys rotated when they are appended, and keys rotated each time they are read. */
+/* Keys rotated when they are appended, and keys rotated each time they are read; then in the fixed order. */
 static void add_cached_cases(case_list *list, int64_t n) {
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     static const char *const keys[] = {"rotated", "raw"};
@@ -61,6 +61,9 @@ static void add_cached_cases(case_list *list, int64_t n) {
                 goal = (attn_goal){METRIC_OF_ROOFLINE, 0.60};
             add_case(list, "decode", n, types[t], keys[k], goal);
         }
+    for (int t = 0; t < 4; t++)
+        add_case(list, "decode", n, types[t], "fixed", (attn_goal){METRIC_NONE, 0});
+    add_case(list, "decode", n, GYRE_DTYPE_F16, "raw-fixed", (attn_goal){METRIC_NONE, 0});
 }
 
 static case_list list_all_cases(void) {
@@ -77,6 +80,8 @@ static case_list list_all_cases(void) {
         add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "rope", (attn_goal){METRIC_RATIO, 1.05});
         add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "t5", (attn_goal){METRIC_RATIO, 1.10});
     }
+    for (int i = 0; i < 2; i++) /* 8192 would take minutes */
+        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "fixed", none);
     for (int i = 0; i < 2; i++) {
         for (int t = 0; t < 3; t++)
             add_case(&list, "decode", decodes[i], types[t], NULL, t ? roofline : none);
@@ -152,33 +157,44 @@ static gyre_config policy_config(int64_t tokens, gyre_length_policy policy) {
     return config;
 }
 
-/* The baseline of q8 is f16. */
-static gyre_status open_caches(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
-    const gyre_cache_keys keys = strcmp(c->with, "raw") == 0 ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED;
-    const gyre_config config = rope_config(c->n);
-    s->has_baseline = c->dtype == GYRE_DTYPE_Q8;
-    gyre_status status = attn_call_create_cached(&s->call, &config, keys, c->dtype, &s->data, m->execs, m->execs_count, err);
+static int is_fixed(const attn_case *c) {
+    return c->with && strstr(c->with, "fixed");
+}
+
+/* out = the call, and its baseline. */
+static gyre_status open_pair(prepared_case *s, const gyre_config *const configs[2], const attn_options options[2],
+                             const bench_machine *m, gyre_error *err) {
+    gyre_status status = attn_call_create(&s->call, configs[0], &options[0], &s->data, m->execs, m->execs_count, err);
     if (!status && s->has_baseline)
-        status =
-            attn_call_create_cached(&s->baseline, &config, keys, GYRE_DTYPE_F16, &s->data, m->execs, m->execs_count, err);
+        status = attn_call_create(&s->baseline, configs[1], &options[1], &s->data, m->execs, m->execs_count, err);
     return status;
+}
+
+/* The baseline of the fixed order is the fast one, that of q8 otherwise f16. */
+static gyre_status open_caches(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
+    const gyre_config config = rope_config(c->n);
+    const gyre_config *const configs[] = {&config, &config};
+    const int fixed = is_fixed(c);
+    attn_options options[] = {{.cached = 1, .dtype = c->dtype}, {.cached = 1, .dtype = fixed ? c->dtype : GYRE_DTYPE_F16}};
+    options[0].keys = options[1].keys = strncmp(c->with, "raw", 3) == 0 ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED;
+    if (fixed) options[0].order = GYRE_ORDER_FIXED;
+    s->has_baseline = fixed || c->dtype == GYRE_DTYPE_Q8;
+    return open_pair(s, configs, options, m, err);
 }
 
 static gyre_status open_calls(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
     const int gradient = strcmp(c->kind, "gradient") == 0, policy = strcmp(c->kind, "policy") == 0;
-    const int scheme = strcmp(c->kind, "prefill") == 0 && c->with;
+    const int fixed = is_fixed(c), scheme = strcmp(c->kind, "prefill") == 0 && c->with && !fixed;
+    const attn_options options[] = {{.gradient = gradient, .order = fixed ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST}, {0}};
     gyre_config config = rope_config(c->n), base = config;
     if (scheme) config = scheme_config(c->with, c->n);
     if (policy) {
         config = policy_config(c->n, GYRE_LENGTH_POLICY_CAUSAL);
         base = policy_config(c->n, GYRE_LENGTH_POLICY_DECLARED);
     }
-    s->has_baseline = gradient || policy || scheme;
-    gyre_status status =
-        attn_call_create(&s->call, scheme || policy ? &config : NULL, &s->data, gradient, m->execs, m->execs_count, err);
-    if (!status && s->has_baseline)
-        status = attn_call_create(&s->baseline, policy ? &base : NULL, &s->data, 0, m->execs, m->execs_count, err);
-    return status;
+    const gyre_config *const configs[] = {scheme || policy ? &config : NULL, policy ? &base : NULL};
+    s->has_baseline = gradient || policy || scheme || fixed;
+    return open_pair(s, configs, options, m, err);
 }
 
 static void prepared_case_close(prepared_case *s) {
@@ -334,15 +350,10 @@ static int print_json(const attn_case *c, const attn_result *r) {
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:s?, s:I, s:I, s:I}", "bench", "attention", "name", c->name, "case",
                              c->kind, "dtype", dtype_name(c->dtype), "with", c->with, "n", (json_int_t)c->n, "threads",
                              (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
-    int failed = !line;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !failed; i++)
-        failed = json_object_set_new(line, names[i], cli_json_number(numbers[i]));
     json_t *aim = goal.of ? json_pack("{s:s, s:f}", "of", metric_names[goal.of], goal.of == METRIC_RATIO ? "most" : "least",
                                       goal.value)
                           : json_null();
-    if (!failed) failed = json_object_set_new(line, "goal", aim);
-    if (failed) json_decref(line);
-    return cli_json_line(failed ? NULL : line);
+    return bench_json_line(line, names, numbers, (int)(sizeof names / sizeof *names), aim);
 }
 
 static void print_head(const bench_machine *m) {
@@ -351,17 +362,9 @@ static void print_head(const bench_machine *m) {
     printf("GFLOP/s: of the pairs that are seen; of peak: of fused multiply-adds in registers; of roof: least time of flops "
            "and\n"
            "bytes over the time; of read: rate of keys and values over that of reading them in a loop; ratio: to the call\n"
-           "without (decoding with q8: to f16; gradient: both over the forward)\n\n");
+           "without (decoding with q8: to f16; fixed: to the fast order; gradient: both over the forward)\n\n");
     printf("%-26s %7s %10s %8s %8s %7s %7s %7s %7s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak", "of roof",
            "GB/s", "of read", "ratio", "speedup", "goal");
-}
-
-static const char *number(double x, int digits, char out[16]) {
-    if (isnan(x))
-        snprintf(out, 16, "-");
-    else
-        snprintf(out, 16, "%.*f", digits, x);
-    return out;
 }
 
 static int print_row(const attn_case *c, const attn_result *r) {
@@ -374,9 +377,9 @@ static int print_row(const attn_case *c, const attn_result *r) {
                  met ? "" : ", missed");
     }
     printf("%-26s %7lld %10.3f %8s %8s %7s %7s %7s %7s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns,
-           number(r->gflops, 1, text[0]), number(r->of_peak, 2, text[1]), number(r->of_roofline, 2, text[2]),
-           number(r->gbps, 1, text[3]), number(r->of_read, 2, text[4]), number(r->ratio, 3, text[5]),
-           number(r->speedup, 2, text[6]), goal);
+           bench_number(r->gflops, 1, text[0]), bench_number(r->of_peak, 2, text[1]),
+           bench_number(r->of_roofline, 2, text[2]), bench_number(r->gbps, 1, text[3]), bench_number(r->of_read, 2, text[4]),
+           bench_number(r->ratio, 3, text[5]), bench_number(r->speedup, 2, text[6]), goal);
     return bench_flush();
 }
 

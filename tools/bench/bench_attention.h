@@ -30,14 +30,18 @@ typedef struct attn_call {
     void *scratch;
     size_t bytes;
 } attn_call;
-/* config NULL: no encoding.  head_dim, heads and a bias table, if the scheme has one, are filled in.  The scratch is large
- * enough for each of execs[0 .. count - 1].  Errors: EINVAL, ENOMEM, those of gyre_encoding_create. */
-gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_data *data, int gradient,
+/* Which call it is.  Zeros: the forward call over views, in the fast order. */
+typedef struct attn_options {
+    int gradient; /* 1: the gradient, over views */
+    gyre_order order;
+    int cached;           /* 1: keys and values are in a cache, which has the next two */
+    gyre_cache_keys keys; /* whether keys are rotated when they are appended or when they are read */
+    gyre_dtype dtype;
+} attn_options;
+/* config NULL: no encoding; a cache must have one.  head_dim, heads and a bias table, if the scheme has one, are filled in.
+ * The scratch is large enough for each of execs[0 .. count - 1].  Errors: EINVAL, ENOMEM, those of gyre_encoding_create. */
+gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_options *options, const attn_data *data,
                              const gyre_exec *execs, int count, gyre_error *err);
-/* The same with keys and values in a cache.  `keys` says whether keys are rotated when they are appended or when they are
- * read. */
-gyre_status attn_call_create_cached(attn_call *out, const gyre_config *config, gyre_cache_keys keys, gyre_dtype dtype,
-                                    const attn_data *data, const gyre_exec *execs, int count, gyre_error *err);
 void attn_call_free(attn_call *call);
 /* Sets only the arguments of a forward call without an encoding: no scratch, nothing to free. */
 void attn_call_init_args(attn_call *out, const attn_data *data);

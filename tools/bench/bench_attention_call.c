@@ -127,19 +127,6 @@ static gyre_status make_scratch(attn_call *call, const gyre_exec *execs, int cou
     return call->scratch ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
 }
 
-gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_data *data, int gradient,
-                             const gyre_exec *execs, int count, gyre_error *err) {
-    attn_call_init_args(out, data);
-    if (data->lse) describe_gradient(out, data);
-    out->gradient = gradient;
-    gyre_status status = config ? make_encoding(out, config, data, err) : GYRE_OK;
-    out->args.encoding = out->encoding;
-    out->args.tables = out->table ? &out->tables : NULL;
-    if (!status) status = make_scratch(out, execs, count, err);
-    if (status) attn_call_free(out);
-    return status;
-}
-
 /* -- a cache -- */
 static void *alloc_huge(void *ctx, size_t bytes, size_t align) {
     (void)ctx, (void)align; /* pages have a larger alignment */
@@ -166,20 +153,31 @@ static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error
     return status ? gyre_fail(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
 }
 
-gyre_status attn_call_create_cached(attn_call *out, const gyre_config *config, gyre_cache_keys keys, gyre_dtype dtype,
-                                    const attn_data *data, const gyre_exec *execs, int count, gyre_error *err) {
+static gyre_status make_cache(attn_call *call, const attn_options *options, const attn_data *data, gyre_error *err) {
     const gyre_alloc alloc = {alloc_huge, free_huge, NULL};
     gyre_cache_config shape = GYRE_INIT(gyre_cache_config);
-    attn_call_init_args(out, data);
-    gyre_status status = make_encoding(out, config, data, err);
-    shape.encoding = out->encoding;
-    shape.keys = keys;
-    shape.key_dtype = shape.value_dtype = dtype;
+    shape.encoding = call->encoding;
+    shape.keys = options->keys;
+    shape.key_dtype = shape.value_dtype = options->dtype;
     shape.heads = data->key_heads;
     shape.head_dim = ATTN_HEAD_DIM;
     shape.max_tokens = data->keys;
-    if (!status) status = gyre_cache_create(&out->cache, &shape, &alloc, err);
-    if (!status) status = append_all(out, data, err);
+    const gyre_status status = gyre_cache_create(&call->cache, &shape, &alloc, err);
+    return status ? status : append_all(call, data, err);
+}
+
+gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_options *options, const attn_data *data,
+                             const gyre_exec *execs, int count, gyre_error *err) {
+    attn_call_init_args(out, data);
+    if (data->lse) describe_gradient(out, data);
+    out->gradient = options->gradient;
+    out->args.order = options->order;
+    gyre_status status = config ? make_encoding(out, config, data, err) : GYRE_OK;
+    if (!status && options->cached) status = make_cache(out, options, data, err);
+    if (!options->cached) { /* a cache has its own */
+        out->args.encoding = out->encoding;
+        out->args.tables = out->table ? &out->tables : NULL;
+    }
     if (!status) status = make_scratch(out, execs, count, err);
     if (status) attn_call_free(out);
     return status;

@@ -1,7 +1,8 @@
-/* bench_measure.c: medians, memory and random numbers for the benchmarks. */
+/* bench_measure.c: medians, memory, random numbers and printed results for the benchmarks. */
 #define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): for MAP_ANONYMOUS and madvise; glibc defines this name
 #include "tools/bench/bench.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -89,4 +90,21 @@ double bench_random(uint64_t *seed) {
 
 int bench_flush(void) {
     return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+}
+
+const char *bench_number(double x, int digits, char out[16]) {
+    if (isnan(x))
+        snprintf(out, 16, "-");
+    else
+        snprintf(out, 16, "%.*f", digits, x);
+    return out;
+}
+
+int bench_json_line(json_t *line, const char *const names[], const double numbers[], int count, json_t *goal) {
+    int failed = 0;
+    for (int i = 0; i < count; i++) /* jansson refuses a NULL object, and takes the value over all the same */
+        failed |= json_object_set_new(line, names[i], cli_json_number(numbers[i]));
+    failed |= json_object_set_new(line, "goal", goal);
+    if (failed) json_decref(line);
+    return cli_json_line(failed ? NULL : line);
 }

@@ -1,6 +1,7 @@
 /* bench_products.c: gyre bench products: the matrix products of models: many rows, forward and gradients, against the
  * arithmetic peak; one row, from every type of stored weights, against reading them. */
 #include "kernels/quant_blocks.h"
+#include "model/ops/float_buffer.h"
 #include "model/ops/linear.h"
 #include "model/ops/matrix.h"
 #include "tools/bench/bench_only.h"
@@ -25,7 +26,7 @@ typedef struct product_case {
     gyre_stored_type type; /* of the weights */
 } product_case;
 
-enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20, MAX_EXECS = 2, ALIGN_FLOATS = 16 };
+enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20, MAX_EXECS = 2 };
 #define PEAK_GOAL    0.80 /* of the arithmetic peak */
 #define READ_GOAL    0.80 /* of reading the weights, f32 */
 #define SAVED_GOAL   0.80 /* of the bytes saved, bf16 and Q8_0 */
@@ -108,21 +109,18 @@ static void fill_weights(gyre_stored_type type, void *weights, int64_t bytes) {
     }
 }
 
-static int64_t round_up(int64_t floats) {
-    return (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
-}
-
 /* threads: the most that will run it.  On failure nothing is allocated.  Errors: ENOMEM. */
 static gyre_status product_open(product *p, const product_case *c, int threads, gyre_error *err) {
     const int64_t row_bytes = gyre_stored_row_bytes(c->type, c->in), bytes = c->out * row_bytes;
-    const int64_t w = round_up((bytes + 3) / 4), x = round_up(c->rows * c->in), y = round_up(c->rows * c->out);
+    const int64_t w = gyre_round_up_floats((bytes + 3) / 4), x = gyre_round_up_floats(c->rows * c->in),
+                  y = gyre_round_up_floats(c->rows * c->out);
     const int64_t gradient = c->kind == KIND_NN ? x : c->kind == KIND_TN ? w : 0;
     *p = (product){.kind = c->kind,
                    .kernels = gyre_kernels_select(),
                    .matrix = {.type = c->type, .out = c->out, .in = c->in, .row_bytes = row_bytes},
                    .linear = {.rows = c->rows, .in = c->in, .out = c->out}};
     const int64_t scratch = gradient ? gyre_linear_scratch(c->rows, c->in) : gyre_gemm_scratch(&p->matrix, c->rows, threads);
-    const size_t floats = (size_t)(w + x + y + gradient + round_up(scratch));
+    const size_t floats = (size_t)(w + x + y + gradient + gyre_round_up_floats(scratch));
     p->memory = bench_alloc_huge(floats * sizeof(float));
     if (!p->memory) return gyre_fail(err, GYRE_ENOMEM, "%s: out of memory (gyre bench products)", c->name);
     memset(p->memory, 0, floats * sizeof(float));
@@ -269,14 +267,8 @@ static int print_json(const product_case *c, const product_result *r) {
         json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "bench", "products", "name", c->name, "case",
                   kind_names[c->kind], "dtype", type_name(c->type), "rows", (json_int_t)c->rows, "out", (json_int_t)c->out,
                   "in", (json_int_t)c->in, "threads", (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
-    int failed = !line;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !failed; i++)
-        failed = json_object_set_new(line, names[i], cli_json_number(numbers[i]));
-    if (!failed)
-        failed = json_object_set_new(line, "goal",
-                                     goal.of ? json_pack("{s:s, s:f}", "of", goal.of, "least", goal.least) : json_null());
-    if (failed) json_decref(line);
-    return cli_json_line(failed ? NULL : line);
+    return bench_json_line(line, names, numbers, (int)(sizeof names / sizeof *names),
+                           goal.of ? json_pack("{s:s, s:f}", "of", goal.of, "least", goal.least) : json_null());
 }
 
 static void print_head(void) {
@@ -289,21 +281,13 @@ static void print_head(void) {
            "of saved", "speedup", "goal");
 }
 
-static const char *number(double x, int digits, char out[16]) {
-    if (isnan(x))
-        snprintf(out, 16, "-");
-    else
-        snprintf(out, 16, "%.*f", digits, x);
-    return out;
-}
-
 static int print_row(const product_case *c, const product_result *r) {
     char text[5][16], goal[48] = "";
     const product_goal g = goal_of(c, r);
     if (g.of) snprintf(goal, sizeof goal, "%s >= %.2f%s", g.of, g.least, g.value >= g.least ? "" : ", missed");
     printf("%-20s %7lld %10.3f %8.1f %8s %7s %7s %8s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns, r->gflops,
-           number(r->of_peak, 2, text[0]), number(r->gbps, 1, text[1]), number(r->of_read, 2, text[2]),
-           number(r->of_saved, 2, text[3]), number(r->speedup, 2, text[4]), goal);
+           bench_number(r->of_peak, 2, text[0]), bench_number(r->gbps, 1, text[1]), bench_number(r->of_read, 2, text[2]),
+           bench_number(r->of_saved, 2, text[3]), bench_number(r->speedup, 2, text[4]), goal);
     return bench_flush();
 }
 

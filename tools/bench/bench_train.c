@@ -72,6 +72,7 @@ static int train(const bench_options *o, const gyre_exec *exec) {
     position->head_dim = run.model.head_dim;
     position->heads = run.model.heads;
     position->input.dim = run.model.model_dim;
+    variant_model(&o->train.encoding, &run.model);
     if (variant_config(&o->train.encoding, o->train.context, o->train.context, &betas, position))
         return cli_fail("--encoding: %s cannot be set up for %lld tokens (gyre bench)", o->train.encoding.name,
                         (long long)o->train.context);

@@ -21,6 +21,7 @@ static const struct {
                     {"ntk-past", GYRE_SCALING_NTK, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_PAST},
                     {"base", GYRE_SCALING_NONE, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_BASE},
                     {"ntk-mixed", GYRE_SCALING_NTK_MIXED, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
+                    {"llama3", GYRE_SCALING_LLAMA3, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
                     {"dynamic", GYRE_SCALING_DYNAMIC_NTK, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
                     {"by-parts", GYRE_SCALING_BY_PARTS, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
                     {"by-parts-paper", GYRE_SCALING_BY_PARTS_PAPER, GYRE_FAR_AS_NEAR, 0, METHOD_NUMBER_FACTOR},
@@ -86,7 +87,7 @@ gyre_status method_fail_unknown(const char *text, const char *names, gyre_error 
     }
     if (nearest.name)
         return gyre_fail(err, GYRE_EINVAL, "method \"%s\": no such method; did you mean %s?", text, nearest.name);
-    return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of %s", text, names);
+    return gyre_fail(err, GYRE_EINVAL, "method \"%s\": not one of %s", text, names);
 }
 
 static gyre_status parse(const char *text, size_t length, method *out, gyre_error *err) {
@@ -204,7 +205,9 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->beta_fast = betas ? betas->fast : 0;
     rope->beta_slow = betas ? betas->slow : 0;
     rope->attention_factor = rope->mscale = rope->mscale_all_dim = 0;
-    rope->low_freq = rope->high_freq = rope->proportion = rope->mixed_exponent = 0;
+    rope->low_freq = m->scaling == GYRE_SCALING_LLAMA3 ? 1 : 0;
+    rope->high_freq = m->scaling == GYRE_SCALING_LLAMA3 ? 4 : 0;
+    rope->proportion = rope->mixed_exponent = 0;
     rope->fractional_bounds = 0;
     rope->short_factor = rope->long_factor = NULL;
     rope->far = GYRE_FAR_AS_NEAR;

@@ -8,6 +8,8 @@
  * `ntk-past:4` is unscaled up to the trained length and ntk:4 past it, as a widespread snippet has it.  `base:500000` takes
  * another base (ABF), for models that were trained with it.  Both need their number.
  *
+ * `llama3` has the ramp of Llama 3.1: pairs of fewer than 1 turn over the trained length are divided, of more than 4 kept.
+ *
  * `dynamic` follows the context with and without a factor: transformers' formula, factor 1 if omitted.  `dynamic-yarn`
  * follows it as well and takes no factor.  Every method but none replaces a scaling of the model; the trained length counts
  * as the original one.
@@ -24,7 +26,7 @@
 
 /* For help texts. */
 #define METHOD_NAMES                                                                                                        \
-    "none, linear, ntk, ntk-past, base, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, "                               \
+    "none, linear, ntk, ntk-past, base, ntk-mixed, llama3, dynamic, by-parts, by-parts-paper, yarn, "                       \
     "dynamic-yarn, rerope, leaky, self-extend"
 #define METHOD_MODIFIERS "+resonance, +logn"
 

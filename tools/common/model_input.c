@@ -8,7 +8,14 @@
 
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err) {
     *out = (model_input){.options = o};
-    return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
+    gyre_error why = {0, ""};
+    const gyre_status status = gyre_model_open_as(&out->model, o->path, o->profile, length, &why);
+    const char *hub = status ? model_path_hub_name(o->path) : NULL;
+    if (hub && (status == GYRE_EIO || status == GYRE_EFORMAT))
+        return gyre_fail(err, status, "%s: %.300s; the cache may lack files of it, which `hf download` completes", hub,
+                         why.text);
+    if (status && err) *err = why;
+    return status;
 }
 
 gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,

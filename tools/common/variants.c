@@ -48,6 +48,24 @@ static const struct {
                       {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance}};
 enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
 
+/* Variants that answer questions of learners (docs/questions.md) rather than serve models.  "all" leaves them out. */
+static const struct {
+    variant v;
+    int64_t rope_dim; /* 0 = all */
+    int64_t position_form, shared_tables, rotates_input;
+} question_variants[] = {{{"rope-dim-2", GYRE_KIND_ROPE}, 2, 0, 0, 0},
+                         {{"rope-dim-4", GYRE_KIND_ROPE}, 4, 0, 0, 0},
+                         {{"rope-dim-8", GYRE_KIND_ROPE}, 8, 0, 0, 0},
+                         {{"rope-dim-16", GYRE_KIND_ROPE}, 16, 0, 0, 0},
+                         {{"rope-dim-32", GYRE_KIND_ROPE}, 32, 0, 0, 0},
+                         {{"rope-dim-64", GYRE_KIND_ROPE}, 64, 0, 0, 0},
+                         {{"rope-before", GYRE_KIND_ROPE}, 0, 0, 0, 1},
+                         {{"sinusoidal-product", GYRE_KIND_SINUSOIDAL}, 0, GYRE_POSITION_FORM_PRODUCT, 0, 0},
+                         {{"sinusoidal-concat", GYRE_KIND_SINUSOIDAL}, 0, GYRE_POSITION_FORM_CONCATENATED, 0, 0},
+                         {{"t5-shared", GYRE_KIND_T5}, 0, 0, 1, 0},
+                         {{"shaw-shared", GYRE_KIND_SHAW}, 0, 0, 1, 0}};
+enum { QUESTION_VARIANTS = sizeof question_variants / sizeof *question_variants };
+
 static int kinds_count(void) {
     int n = 0;
     while (n + MODIFIED_KINDS < MAX_VARIANTS && gyre_kind_name((gyre_kind)n))
@@ -69,11 +87,14 @@ void variants_list(char out[VARIANT_LIST]) {
     out[0] = 0;
     for (int i = 0; i < variants_count() && used < VARIANT_LIST; i++)
         used += (size_t)snprintf(out + used, VARIANT_LIST - used, "%s%s", i ? ", " : "", variant_at(i).name);
+    for (int i = 0; i < QUESTION_VARIANTS && used < VARIANT_LIST; i++)
+        used += (size_t)snprintf(out + used, VARIANT_LIST - used, ", %s", question_variants[i].v.name);
 }
 
 gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err) {
-    for (int i = 0; i < variants_count(); i++) {
-        const variant v = variant_at(i);
+    for (int i = 0; i < variants_count() + QUESTION_VARIANTS; i++) {
+        const int other = i - variants_count();
+        const variant v = other < 0 ? variant_at(i) : question_variants[other].v;
         if (strlen(v.name) != length || strncmp(v.name, name, length) != 0) continue;
         *out = v;
         return GYRE_OK;
@@ -120,9 +141,22 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     if (v->kind == GYRE_KIND_LEARNED && !config->input.positions) config->input.positions = trained;
     for (int i = 0; i < MODIFIED_KINDS; i++)
         if (strcmp(modified_kinds[i].v.name, v->name) == 0) modified_kinds[i].modify(config, &s);
+    for (int i = 0; i < QUESTION_VARIANTS; i++)
+        if (strcmp(question_variants[i].v.name, v->name) == 0 && question_variants[i].rope_dim)
+            config->rope.dim = question_variants[i].rope_dim;
+    if (config->kind == GYRE_KIND_ROPE && config->rope.dim > config->head_dim) return GYRE_EINVAL;
     const int scaled = config->kind == GYRE_KIND_ROPE && config->rope.scaling != GYRE_SCALING_NONE;
     if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 does not scale */
     return gyre_config_suggest(config);
+}
+
+void variant_model(const variant *v, gyre_model_config *model) {
+    for (int i = 0; i < QUESTION_VARIANTS; i++) {
+        if (strcmp(question_variants[i].v.name, v->name) != 0) continue;
+        model->position_form = question_variants[i].position_form;
+        model->shared_tables = question_variants[i].shared_tables;
+        model->rotates_input = question_variants[i].rotates_input;
+    }
 }
 
 variant variant_option(const char *text) {

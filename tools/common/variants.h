@@ -1,7 +1,7 @@
 /* variants.h: the encodings that a model can be trained with, by name: every kind, and kinds with one setting changed. */
 #ifndef GYRE_TOOLS_VARIANTS_H
 #define GYRE_TOOLS_VARIANTS_H
-#include "gyre/gyre.h"
+#include "gyre/gyre_model.h"
 #include "tools/common/methods.h"
 
 enum { MAX_VARIANTS = 32, VARIANT_NAME = 24, VARIANT_LIST = 512 };
@@ -11,7 +11,8 @@ typedef struct variant {
     gyre_kind kind;
 } variant;
 
-/* out = the number of variants: the kinds in their order, then the changed ones. */
+/* out = the number of variants: the kinds in their order, then the changed ones.  Further ones that answer a question of
+ * docs/questions.md are found by name only. */
 int variants_count(void);
 variant variant_at(int index);
 /* Writes the names: "nope, learned, ...". */
@@ -26,8 +27,11 @@ gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *cou
 
 /* Completes config, whose head_dim, heads and input.dim are set, for a model that is trained on `trained` tokens and used
  * with up to `longest`.  A variant that is trained under a scaling takes their ratio as factor.  Errors: those of
- * gyre_config_suggest; EINVAL (a scaled variant with longest <= trained). */
+ * gyre_config_suggest; EINVAL (a scaled variant with longest <= trained; more rotated channels than a head has). */
 gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
                            gyre_config *config);
+
+/* Sets what a variant changes in the model beside its encoding. */
+void variant_model(const variant *v, gyre_model_config *model);
 
 #endif

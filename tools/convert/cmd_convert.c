@@ -1,7 +1,7 @@
 /* cmd_convert.c: gyre convert: writes a model in another format, data type or layout of pairs. */
 #include "gyre/gyre_model.h"
 #include "tools/cli/cli.h"
-#include "tools/common/bundled_models.h"
+#include "tools/common/model_path.h"
 #include "tools/options/value_names.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
@@ -61,7 +61,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (o->model) cli_usage_error("%s: one model at a time", arg);
-        o->model = bundled_model_find(arg);
+        o->model = model_path_find(arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -72,7 +72,8 @@ static const char DOC[] =
     "Writes a model in another format, with its config and tokenizer: a folder of safetensors for transformers, or a GGUF "
     "for "
     "llama.cpp."
-    "\vMODEL is a folder of safetensors, a GGUF file, or a folder with a checkpoint of llama2.c (*.bin and tok*.bin).  "
+    "\vMODEL is a folder of safetensors, a GGUF file, or a folder with a checkpoint of llama2.c (*.bin and tok*.bin); "
+    "or " MODEL_PATH_HELP "  "
     "Between safetensors and GGUF, models of the families llama, mistral, qwen2 and qwen3 are converted.  If the layout of "
     "pairs changes, rows of query and key are reordered within each head: a llama's GGUF has interleaved pairs, its "
     "safetensors have halves.\n\n"

@@ -1,6 +1,6 @@
 /* cmd_diff.c: gyre diff: compares two readings: of one model by two programs, or of two models. */
 #include "tools/cli/cli.h"
-#include "tools/common/bundled_models.h"
+#include "tools/common/model_path.h"
 #include "tools/diff/diff_compare.h"
 #include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
@@ -32,7 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (o->path[1]) cli_usage_error("%s: two models at most", arg);
-        o->path[o->path[0] ? 1 : 0] = bundled_model_find(arg);
+        o->path[o->path[0] ? 1 : 0] = model_path_find(arg);
         return 0;
     default:
         return reading_option(&o->reading, key, arg);
@@ -43,7 +43,8 @@ static const char DOC[] =
     "Shows how two readings of positions differ: what is read differently and why, by how much frequencies and scores "
     "differ, "
     "and from which position on rotations differ by more than 0.01 rad."
-    "\vA and B are each a config.json, a folder with one, or a GGUF file; without B, A is compared with itself as another "
+    "\vA and B are each a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP
+    " Without B, A is compared with itself as another "
     "program reads it (--as for A, --with for B).  The exit status is 0 if both give the same positions, 3 if they "
     "differ, 4 if one of the two programs refuses the model.\n\n"
     "Examples:\n"

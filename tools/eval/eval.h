@@ -20,6 +20,7 @@ typedef struct eval_options {
     int64_t stride, windows, passkey; /* 0 = half the context, all, none */
     int first;                        /* 1: the first windows, not spread over the text */
     int64_t buckets;                  /* of the loss by position; 0 = none */
+    int prints_positions;             /* 1: the terminal shows it too, because --by-position was given */
     gyre_eval_protocol protocol;
 } eval_options;
 

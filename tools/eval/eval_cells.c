@@ -1,4 +1,5 @@
 /* eval_cells.c: measures the cells of gyre eval. */
+#include "tools/common/window_statistics.h"
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>
@@ -21,12 +22,6 @@ int eval_shows_policies(const evaluation *e) {
 
 double eval_bits_per_byte(const eval_cell *c) {
     return c->bytes > 0 ? c->figures.nats * (double)c->figures.scored / log(2) / c->bytes : NAN;
-}
-
-/* out = the 97.5 % point of Student's t, by its expansion about the normal distribution: within 1 % from three degrees of
- * freedom on, within 4 % for two. */
-static double student_t(double freedom) {
-    return 1.959964 + (2.372271 + (2.822499 + 2.555852 / freedom) / freedom) / freedom;
 }
 
 int eval_interval(const eval_cell *c, double *low, double *high) {
@@ -139,16 +134,6 @@ static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval
 static int uses_prefix_length(const gyre_encoding *encoding) {
     const gyre_config *config = gyre_encoding_get_config(encoding);
     return config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
-}
-
-/* out = the variance of values[0 .. count - 1] about their mean. */
-static double sample_variance(const double *values, int64_t count) {
-    double mean = 0, squares = 0;
-    for (int64_t i = 0; i < count; i++)
-        mean += values[i] / (double)count;
-    for (int64_t i = 0; i < count; i++)
-        squares += (values[i] - mean) * (values[i] - mean);
-    return count > 1 ? squares / (double)(count - 1) : 0;
 }
 
 static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t context, eval_cell *c,

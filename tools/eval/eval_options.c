@@ -45,7 +45,7 @@ static const struct argp_option option_table[] = {
     OPTION_BETA_SLOW("1", 4),
     {"by-position", KEY_BY_POSITION, "N", 0,
      "Also measure the loss of all predictions by their position in the window, in N equal parts (default: 0 = off; 16 with "
-     "--report)",
+     "--report, which then shows it alone)",
      7},
     {"passkey", KEY_PASSKEY, "N", 0,
      "Also ask for keys hidden in the text, N trials or a few more per context; needs a model that reads bytes, and --text "
@@ -126,6 +126,7 @@ void eval_options_read(int argc, char **argv, eval_options *o) {
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
+    o->prints_positions = o->buckets > 0;
     if (o->buckets == NOT_GIVEN) {
         o->buckets = o->run.report ? REPORT_BUCKETS : 0;
         if (o->contexts.count && o->buckets > o->contexts.values[0]) o->buckets = o->contexts.values[0];

@@ -1,12 +1,16 @@
-/* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, and the run card. */
+/* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, what the methods do, and the run
+ * card. */
+#include "tools/common/method_figures.h"
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { MANY_ROWS = 8, MAP_COLUMNS = 256, MAX_MAPS = 8 };
+
 typedef struct lines {
     gyre_report_series *series; /* [rows] */
-    double *x, *y;              /* [rows][points] */
+    double *x, *y, *low, *high; /* [rows][points] */
     char (*names)[METHOD_LABEL + 16];
     int64_t count, points; /* lines in use; capacity of each */
 } lines;
@@ -28,6 +32,11 @@ static void draw(figures *f, gyre_report_chart *chart, double from, double to, c
     f->lines.count = 0;
 }
 
+/* Many rows are divided into a panel for each method, whatever its factor, with none in every panel. */
+static const char *panel_of(const evaluation *e, const eval_row *r) {
+    return e->rows_count <= MANY_ROWS || method_is_none(r->method) ? NULL : r->method->name;
+}
+
 /* out = a new line without points, or NULL if nothing was measured. */
 static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double **x, double **y) {
     const evaluation *e = f->e;
@@ -42,11 +51,19 @@ static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double
              r->method->label, length_policy_names[r->policy]);
     *x = l->x + i * l->points;
     *y = l->y + i * l->points;
-    l->series[i] = (gyre_report_series){.name = l->names[i], .x = *x, .y = *y};
+    l->series[i] = (gyre_report_series){.name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r)};
     return &l->series[i];
 }
 
 /* -- charts -- */
+/* The band around point c.  A cell of few windows has none. */
+static void add_interval(figures *f, gyre_report_series *line, int64_t c, const eval_cell *cell) {
+    const int64_t at = (line->x - f->lines.x) + c;
+    if (!eval_interval(cell, &f->lines.low[at], &f->lines.high[at])) f->lines.low[at] = f->lines.high[at] = NAN;
+    line->low = f->lines.low + (line->x - f->lines.x);
+    line->high = f->lines.high + (line->x - f->lines.x);
+}
+
 static void context_chart(figures *f, int64_t set, int passkey) {
     const evaluation *e = f->e;
     char title[160];
@@ -60,6 +77,7 @@ static void context_chart(figures *f, int64_t set, int passkey) {
             y[c] = cell->out_of_range ? NAN
                    : passkey          ? 100 * (double)cell->passkey.right / (double)cell->passkey.trials
                                       : exp(cell->figures.nats);
+            if (!passkey) add_interval(f, line, c, cell);
         }
     }
     if (!f->lines.count) return;
@@ -71,8 +89,10 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     chart.y = passkey ? (gyre_report_axis){"passkeys found (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100}
                       : (gyre_report_axis){"perplexity per token", GYRE_REPORT_SCALE_LOG10, 0, 0};
     draw(f, &chart, (double)e->options.contexts.values[0], (double)e->options.contexts.values[e->options.contexts.count - 1],
-         passkey ? "A key has to be remembered; perplexity rewards forgetting."
-                 : "On contexts up to the trained length, a dashed line where it lies among them, the model was trained.");
+         passkey
+             ? "A key has to be remembered; perplexity rewards forgetting."
+             : "On contexts up to the trained length, a dashed line where it lies among them, the model was trained. Bands: "
+               "95 % intervals over the windows.");
 }
 
 static void position_chart(figures *f, int64_t set, int64_t column) {
@@ -153,22 +173,82 @@ static gyre_status position_part(figures *f, int64_t set, gyre_error *err) {
     return status;
 }
 
-static gyre_status fill(figures *f, gyre_error *err) {
+/* -- what the methods do -- */
+/* The length to which the methods extend the model: the longest context, or four times the trained length if all contexts
+ * lie within it and the methods do nothing. */
+static int64_t target_of(const evaluation *e, int64_t trained) {
+    const int64_t longest = e->options.contexts.values[e->options.contexts.count - 1];
+    return longest > trained ? longest : 4 * trained;
+}
+
+static gyre_status add_map(const figures *f, const method *m, int64_t target, method_figures *maps, method_map *list,
+                           gyre_error *err) {
+    gyre_encoding *encoding = NULL;
+    method_map map;
+    gyre_status status = model_input_encoding(&f->e->input, m, -1, target, &f->e->options.method.betas, &encoding, err);
+    const method_map_range range = {.length = target, .columns = MAP_COLUMNS, .longest = (double)target};
+    if (!status) status = method_map_of_encoding(encoding, m->label, &range, &map, err);
+    if (!status) method_maps_add(list, &maps->count, &map);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
+/* Methods that cannot extend this model are left out, as in the tables. */
+static gyre_status methods_part(const figures *f, gyre_error *err) {
+    static const char usual[] = "none,linear,ntk,yarn";
     const evaluation *e = f->e;
-    gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES];
-    char room[RUN_CARD_LINE];
+    const gyre_config *position = &gyre_model_get_config(e->input.model)->position;
+    const int64_t trained = position->trained_length;
+    method_map list[MAX_MAPS] = {{.pairs = 0}};
+    method *compared = NULL;
+    int64_t count = 0;
+    if (position->kind != GYRE_KIND_ROPE || trained < 1) return GYRE_OK;
+    /* One method alone is shown beside the usual ones. */
+    gyre_status status = e->options.method.count > 1 ? GYRE_OK : methods_parse(usual, &compared, &count, err);
+    const method *shown = compared ? compared : e->options.method.list;
+    method_figures drawn = {.maps = list, .trained = trained, .target = target_of(e, trained), .unit = "tokens"};
+    gyre_error ignored;
+    for (int64_t m = 0; m < (compared ? count : e->options.method.count) && drawn.count < MAX_MAPS && !status; m++) {
+        status = add_map(f, &shown[m], drawn.target, &drawn, list, &ignored);
+        if (status != GYRE_ENOMEM) status = GYRE_OK;
+    }
+    if (drawn.count && !status) {
+        (void)gyre_report_page_section(f->page, "What the methods do");
+        status = method_figures_add(&drawn, f->page, err);
+    }
+    for (int64_t i = 0; i < drawn.count; i++)
+        method_map_free(&list[i]);
+    free(compared);
+    return status;
+}
+
+/* -- all of it -- */
+static gyre_status perplexity_part(figures *f, gyre_error *err) {
+    const evaluation *e = f->e;
     result_table t;
-    introduction(f);
     (void)gyre_report_page_section(f->page, "Perplexity");
     gyre_status status = add_table(f, &t, eval_table_figures(e, &t, err));
     out_of_range_notes(f);
     /* All texts together come first: most readers want that. */
-    for (int64_t s = e->sets; s-- > 0;)
+    for (int64_t s = e->sets; s-- > 0 && !status;) {
+        if (e->sets > 1) (void)gyre_report_page_paragraph(f->page, eval_set_name(e, s));
+        status = add_table(f, &t, eval_table_intervals(e, s, &t, err));
         for (int passkey = 0; passkey < 1 + (e->options.passkey > 0); passkey++)
             context_chart(f, s, passkey);
+    }
+    return status;
+}
+
+static gyre_status fill(figures *f, gyre_error *err) {
+    const evaluation *e = f->e;
+    gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES];
+    char room[RUN_CARD_LINE];
+    introduction(f);
+    gyre_status status = perplexity_part(f, err);
     if (e->options.buckets) (void)gyre_report_page_section(f->page, "Loss by position");
     for (int64_t s = e->sets; e->options.buckets && s-- > 0 && !status;)
         status = position_part(f, s, err);
+    if (!status) status = methods_part(f, err);
     (void)gyre_report_page_footer(f->page, facts, run_card_key_values(&e->card, facts, room));
     return status;
 }
@@ -183,8 +263,10 @@ gyre_status eval_write_report(const evaluation *e, gyre_error *err) {
     f.lines.names = calloc(rows, sizeof *f.lines.names);
     f.lines.x = calloc(points, sizeof *f.lines.x);
     f.lines.y = calloc(points, sizeof *f.lines.y);
+    f.lines.low = calloc(points, sizeof *f.lines.low);
+    f.lines.high = calloc(points, sizeof *f.lines.high);
     gyre_status status = gyre_report_page_create(&f.page, "gyre eval: perplexity against context", err);
-    if (!status && (!f.lines.series || !f.lines.names || !f.lines.x || !f.lines.y))
+    if (!status && (!f.lines.series || !f.lines.names || !f.lines.x || !f.lines.y || !f.lines.low || !f.lines.high))
         status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", e->options.run.report);
     if (!status) status = fill(&f, err);
     if (!status) status = gyre_report_page_write(f.page, e->options.run.report, err);
@@ -192,6 +274,8 @@ gyre_status eval_write_report(const evaluation *e, gyre_error *err) {
     free(f.lines.names);
     free(f.lines.x);
     free(f.lines.y);
+    free(f.lines.low);
+    free(f.lines.high);
     gyre_report_page_free(f.page);
     return status;
 }

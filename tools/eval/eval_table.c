@@ -195,7 +195,7 @@ int eval_print_tables(const evaluation *e, FILE *file) {
     fputc('\n', file);
     if (!status) status = print_one(&t, eval_table_intervals(e, e->sets - 1, &t, &err), file, &err);
     /* For several texts, only all together: JSON and the report have each text. */
-    for (int64_t l = 0; e->options.buckets && l < e->options.contexts.count && !status; l++) {
+    for (int64_t l = 0; e->options.prints_positions && l < e->options.contexts.count && !status; l++) {
         fputc('\n', file);
         status = print_one(&t, eval_table_positions(e, e->sets - 1, l, &t, &err), file, &err);
     }

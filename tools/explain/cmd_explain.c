@@ -1,6 +1,6 @@
 /* cmd_explain.c: gyre explain: the positions that a model uses, as one program or another reads its config. */
 #include "tools/cli/cli.h"
-#include "tools/common/bundled_models.h"
+#include "tools/common/model_path.h"
 #include "tools/explain/explain_check.h"
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_view.h"
@@ -33,7 +33,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (o->model) cli_usage_error("%s: one model at a time; gyre diff compares two", arg);
-        o->model = bundled_model_find(arg);
+        o->model = model_path_find(arg);
         return 0;
     default:
         return reading_option(&o->reading, key, arg);
@@ -44,7 +44,8 @@ static const char DOC[] =
     "Shows the positions that a model uses: the encoding, each of its numbers with its source, and which pairs of channels "
     "a "
     "scaling keeps, blends and interpolates."
-    "\vMODEL is a config.json, a folder with one, or a GGUF file.  Programs, and versions of one program, read different "
+    "\vMODEL is a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP
+    "  Programs, and versions of one program, read different "
     "positions from the same file: --as chooses whose reading is shown.\n\n"
     "Examples:\n"
     "  gyre explain models/rope\n"

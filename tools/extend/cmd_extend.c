@@ -1,9 +1,9 @@
 /* cmd_extend.c: gyre extend: what each way to stretch a model's context needs and does, and writing one. */
 #include "tools/cli/cli.h"
-#include "tools/common/bundled_models.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
 #include "tools/options/method_options.h"
+#include "tools/options/model_options.h"
 #include "tools/options/reading_options.h"
 #include "tools/options/stretch_options.h"
 #include "tools/subcommands.h"
@@ -18,11 +18,15 @@ typedef struct extend_options {
     cli_options common; /* first */
     reading_options reading;
     stretch_options stretch;
-    const char *path, *methods, *method; /* methods, method: as given, because extend knows more methods than methods.h */
-    method_options betas;                /* only the betas; 0 = the model's own, or 32 and 1 */
+    extend_cost_options cost;     /* MODEL is in its model options */
+    const char *methods, *method; /* methods, method: as given, because extend knows more methods than methods.h */
+    method_options betas;         /* only the betas; 0 = the model's own, or 32 and 1 */
 } extend_options;
 
 /* -- options -- */
+enum { KEY_NEAR = CLI_FIRST_KEY, KEY_WINDOWS };
+enum { DEFAULT_WINDOWS = 16, MAX_WINDOWS = 1 << 20 };
+
 static const struct argp_option option_table[] = {
     OPTION_TO(1),
     OPTION_METHODS("Rows of the table: any of " EXTEND_METHOD_NAMES
@@ -36,45 +40,67 @@ static const struct argp_option option_table[] = {
     OPTION_TRAINED(4),
     OPTION_BETA_FAST("the model's, or 32", 5),
     OPTION_BETA_SLOW("the model's, or 1", 5),
+    OPTION_TEXT(6),
+    OPTION_IDS(6),
+    OPTION_TOKENIZER(6),
+    {"near", KEY_NEAR, "N", 0,
+     "With a text: the context within the trained length at which the cost near by is measured (default: the trained "
+     "length)",
+     7},
+    {"windows", KEY_WINDOWS, "N", 0, "With a text: maximum number of windows per context, spread over it (default: 16)", 7},
     {0}};
 
 static const char documentation[] =
     "Compares the ways to stretch a model's context: what each needs in the config, what it does to the rotation, and which "
-    "programs read that config so. MODEL is a config.json, a folder with one, or a GGUF file."
-    "\v"
+    "programs read that config so. Ends with a recommendation, its reason, and what to write for transformers, vLLM and "
+    "llama.cpp. With a text it measures the methods first, and the model needs its weights. MODEL is a config.json, a "
+    "folder with one, or a GGUF file; or " MODEL_PATH_HELP "\v"
     "A scaling that the model already has is replaced by the new one, which counts from the length before it.\n"
     "Example: gyre extend models/rope --to 1k\n"
+    "Example: gyre extend models/rope --to 1k --text /usr/share/common-licenses/GPL-3\n"
     "Example: gyre extend models/rope --to 1k --method yarn --write stretched.json";
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     extend_options *o = state->input;
     switch (key) {
-    case ARGP_KEY_ARG:
-        if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = bundled_model_find(text);
-        return 0;
     case METHOD_KEY_LIST:
         o->methods = text;
         return 0;
     case METHOD_KEY_ONE:
         o->method = text;
         return 0;
+    case KEY_NEAR:
+        o->cost.near = cli_integer("--near", text, 2, CLI_MAX_TOKENS);
+        return 0;
+    case KEY_WINDOWS:
+        o->cost.windows = cli_integer("--windows", text, 1, MAX_WINDOWS);
+        return 0;
     default:
-        if (reading_option(&o->reading, key, text) == 0 || stretch_option(&o->stretch, key, text) == 0) return 0;
+        if (reading_option(&o->reading, key, text) == 0 || model_option(&o->cost.model, key, text) == 0) return 0;
+        if (stretch_option(&o->stretch, key, text) == 0) return 0;
         return method_option(&o->betas, key, text);
     }
 }
 
 static void read_options(int argc, char **argv, extend_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
-    *o = (extend_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}};
-    cli_parse(&argp, CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
-    if (!o->path) cli_usage_error("MODEL: missing; name a config.json, a folder with one, or a GGUF file");
+    *o = (extend_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .cost = {.windows = DEFAULT_WINDOWS}};
+    model_options_init(&o->cost.model, argc);
+    cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
+    o->cost.model.profile = o->reading.profile;
+    if (!o->cost.model.path) cli_usage_error("MODEL: missing; name a config.json, a folder with one, or a GGUF file");
     stretch_options_check(&o->stretch);
     if (o->method && !o->stretch.write)
         cli_usage_error("--method: nothing is written without --write; --methods picks rows of the table");
     if (o->stretch.write && !o->method)
         cli_usage_error("--write: missing what to write; name it with --method, such as yarn");
+    if (o->cost.model.texts_count) {
+        model_options_check(&o->cost.model, 1);
+        if (o->stretch.write) cli_usage_error("--text: --write measures nothing; run it without");
+        if (o->reading.layer_type) cli_usage_error("--text: the layers that see all tokens are measured, not --layer-type");
+    } else if (o->cost.near || o->cost.model.tokenizer) {
+        cli_usage_error("%s: nothing is measured without --text", o->cost.near ? "--near" : "--tokenizer");
+    }
     if (o->method && o->methods) cli_usage_error("--methods: picks rows of the table, which --write does not print");
 }
 
@@ -112,11 +138,12 @@ static double first_nonzero(double a, double b, double c) {
 
 static int open_model(const extend_options *o, extension *e) {
     gyre_error err = {0, ""};
-    if (gyre_reading_open(&e->reading, o->path, o->reading.profile, o->stretch.to, &err)) return cli_fail_error(&err);
+    if (gyre_reading_open(&e->reading, o->cost.model.path, o->reading.profile, o->stretch.to, &err))
+        return cli_fail_error(&err);
     struct stat info; /* a pipe is empty when it is read again */
     if (stat(e->reading->path, &info) == 0 && !S_ISREG(info.st_mode))
         return cli_fail("model: no regular file, and it is read more than once; save it first (%s)", e->reading->path);
-    e->path = o->path;
+    e->path = o->cost.model.path;
     e->profile = o->reading.profile;
     e->to = o->stretch.to;
     e->group = find_layers(e->reading, o->reading.layer_type);
@@ -128,28 +155,56 @@ static int open_model(const extend_options *o, extension *e) {
     e->betas.fast = first_nonzero(o->betas.betas.fast, ramps ? c->rope.beta_fast : 0, 32);
     e->betas.slow = first_nonzero(o->betas.betas.slow, ramps ? c->rope.beta_slow : 0, 1);
     if (e->betas.fast < e->betas.slow)
-        return cli_fail("--beta-fast: %g is below --beta-slow %g (%s)", e->betas.fast, e->betas.slow, o->path);
+        return cli_fail("--beta-fast: %g is below --beta-slow %g (%s)", e->betas.fast, e->betas.slow, o->cost.model.path);
     return 0;
 }
 
 /* -- the work -- */
+/* The list of methods: none is among them if methods are measured, because it is what the others are compared with. */
+static int list_methods(const extend_options *o, const extension *e, extend_method **methods, int64_t *count) {
+    gyre_error err = {0, ""};
+    const char *list = o->methods ? o->methods : e->to <= e->trained ? "none" : extend_methods_for(e);
+    if (extend_methods_parse(list, methods, count, &err)) cli_usage_error("%s", err.text);
+    int has_none = !o->cost.model.texts_count;
+    for (int64_t i = 0; i < *count; i++)
+        has_none |= method_is_none(&(*methods)[i].method);
+    if (has_none) return 0;
+    extend_method *more = realloc(*methods, (size_t)(*count + 1) * sizeof *more);
+    if (!more) return cli_fail("methods: out of memory (extend)");
+    memmove(more + 1, more, (size_t)*count * sizeof *more);
+    *methods = more;
+    ++*count;
+    return extend_method_parse("none", &more[0], &err) ? cli_fail_error(&err) : 0;
+}
+
+static int compute_rows(const extension *e, const extend_method *methods, int64_t count, extend_effect *rows) {
+    gyre_error err = {0, ""};
+    cli_defer_signals(); /* extend_check_support removes its temporary files */
+    for (int64_t i = 0; i < count; i++)
+        if (extend_effect_compute(&methods[i], e, &rows[i], &err))
+            return cli_fail_error(&err);
+        else if (cli_interrupted())
+            return cli_fail("interrupted (extend)");
+    return 0;
+}
+
 static int print_methods(const extend_options *o, const extension *e, FILE *file) {
     gyre_error err = {0, ""};
     extend_method *methods = NULL;
     int64_t count = 0;
-    if (extend_methods_parse(o->methods ? o->methods : extend_methods_for(e), &methods, &count, &err))
-        cli_usage_error("%s", err.text);
-    extend_effect *rows = calloc((size_t)count, sizeof *rows);
-    int status = rows ? 0 : cli_fail("results: out of memory (extend)");
-    cli_defer_signals(); /* extend_check_support removes its temporary files */
-    for (int64_t i = 0; i < count && !status; i++)
-        if (extend_effect_compute(&methods[i], e, &rows[i], &err))
-            status = cli_fail_error(&err);
-        else if (cli_interrupted())
-            status = cli_fail("interrupted (extend)");
+    extend_verdict *verdict = calloc(1, sizeof *verdict);
+    int status = verdict ? list_methods(o, e, &methods, &count) : cli_fail("results: out of memory (extend)");
+    extend_effect *rows = status ? NULL : calloc((size_t)count, sizeof *rows);
+    if (!status && !rows) status = cli_fail("results: out of memory (extend)");
+    if (!status) status = compute_rows(e, methods, count, rows);
+    if (!status && o->cost.model.texts_count)
+        status = extend_cost_measure(e, &o->cost, &o->common, methods, count, &verdict->cost);
+    if (!status && extend_verdict_make(e, methods, rows, count, verdict, &err)) status = cli_fail_error(&err);
     if (!status)
-        status = o->common.json ? extend_print_json(e, methods, rows, count, file)
-                                : extend_print_table(e, methods, rows, count, file);
+        status = o->common.json ? extend_print_json(e, methods, rows, count, verdict, file)
+                                : extend_print_table(e, methods, rows, count, verdict, file);
+    if (verdict) extend_verdict_free(verdict);
+    free(verdict);
     free(rows);
     free(methods);
     return status;
@@ -177,7 +232,7 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     if (!status) status = stretch_target_make_folder(&target, &err);
     if (status) return cli_fail_error(&err);
     cli_set_pending_copy(target.path);
-    status = gyre_reading_write(o->path, &config, o->stretch.to, target.path, &err);
+    status = gyre_reading_write(o->cost.model.path, &config, o->stretch.to, target.path, &err);
     cli_set_pending_copy(NULL);
     if (status) stretch_target_discard(&target);
     if (status) return cli_fail_error(&err);
@@ -195,8 +250,13 @@ static int extend(const extend_options *o, const extension *e, FILE *file) {
     if (kind != GYRE_KIND_ROPE && o->stretch.write)
         return cli_fail("--write: %s has nothing to stretch (%s)", gyre_kind_name(kind), e->reading->path);
     if (kind != GYRE_KIND_ROPE) return extend_print_other(e, o->common.json, file);
-    const int status = stretch_check_length(&o->stretch, e->trained, e->reading->path);
+    /* A length that the model reaches as it is needs a verdict, but nothing to write. */
+    const int within = !o->stretch.write && e->trained >= STRETCH_MIN_TRAINED;
+    const int status = within ? 0 : stretch_check_length(&o->stretch, e->trained, e->reading->path);
     if (status) return status;
+    if (o->cost.near > e->trained && o->cost.model.texts_count)
+        return cli_fail("--near: %lld is past the trained length of %lld (%s)", (long long)o->cost.near,
+                        (long long)e->trained, e->reading->path);
     return o->stretch.write ? write_model(o, e, file) : print_methods(o, e, file);
 }
 
@@ -212,5 +272,6 @@ int cmd_extend(int argc, char **argv) {
         if (!status) status = cli_output_close(&output, extend(&options, &e, output.file));
     }
     gyre_reading_free(e.reading);
+    model_options_free(&options.cost.model);
     return status;
 }

@@ -16,14 +16,14 @@ typedef struct extension {
     method_betas betas;
 } extension;
 
-/* A method of methods.h, or `llama3[:factor]` with the ramp of Llama 3.1, or `longrope` with the model's own lists. */
+/* A method of methods.h, or `longrope` with the model's own lists. */
 typedef struct extend_method {
     char label[METHOD_LABEL]; /* as given */
     method method;
-    int llama3, longrope;
+    int longrope;
 } extend_method;
 
-#define EXTEND_METHOD_NAMES METHOD_NAMES ", llama3, longrope"
+#define EXTEND_METHOD_NAMES METHOD_NAMES ", longrope"
 
 /* EINVAL: err says what is wrong. */
 gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err);
@@ -74,6 +74,23 @@ typedef struct extend_candidate {
 /* Fills in support, why and config: writes the config that the method needs to a temporary folder, reads it as each program
  * does, and removes it.  Errors: EIO, ENOMEM, those of gyre_encoding_create. */
 gyre_status extend_check_support(const extend_candidate *c, const extension *e, extend_effect *out, gyre_error *err);
+
+/* -- comparing -- */
+int extend_is_gguf(const extension *e);
+/* What a program is compared with. */
+typedef struct extend_expected {
+    const gyre_encoding *encoding;
+    double softmax; /* multiplier of scores */
+} extend_expected;
+/* why = how the second rotates otherwise than the first at the new length; "", as it is before, if it does not.  Errors:
+ * ENOMEM, those of gyre_encoding_frequencies. */
+gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *want, const gyre_encoding *got, char why[200],
+                                     gyre_error *err);
+/* The same for the layers of a reading; *support = SAME or DIFFERENT. */
+gyre_status extend_compare_reading(const extension *e, const gyre_reading *reading, const extend_expected *want,
+                                   extend_support *support, char why[200], gyre_error *err);
+/* Removes " (PATH, line 1)" from the end of a message: the file is temporary, or the table already names it. */
+void extend_drop_location(char *text, const char *path);
 
 /* A key that was added, changed or removed. */
 typedef struct extend_key_change {

@@ -26,11 +26,11 @@ static int is_known(const char *text) {
 }
 
 gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err) {
-    extend_method r = {.llama3 = is_called(text, "llama3"), .longrope = is_called(text, "longrope")};
+    extend_method r = {.longrope = is_called(text, "longrope")};
     if (strlen(text) >= sizeof r.label) return gyre_fail(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
     if (!is_known(text)) return method_fail_unknown(text, EXTEND_METHOD_NAMES, err);
     snprintf(r.label, sizeof r.label, "%s", text);
-    if (r.llama3 || r.longrope) {
+    if (r.longrope) {
         /* Parsed as ntk, which takes the same numbers. */
         char stand_in[sizeof r.label + 8];
         snprintf(stand_in, sizeof stand_in, "ntk%s", text + strcspn(text, ":+"));
@@ -99,7 +99,7 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
         return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
     if (base->rope.scaling == GYRE_SCALING_PROPORTIONAL && !r->method.keeps_model_scaling) {
         /* Pairs that are not rotated must stay so. */
-        if (r->longrope || r->llama3 || r->method.scaling != GYRE_SCALING_LINEAR)
+        if (r->longrope || r->method.scaling != GYRE_SCALING_LINEAR)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
                              "method %s: some pairs of this model stand still, and it turns all (%s)", r->label, e->path);
         out->rope.scaling = GYRE_SCALING_PROPORTIONAL;
@@ -109,11 +109,6 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
         out->rope.scaling = GYRE_SCALING_LONGROPE;
         out->rope.short_factor = base->rope.short_factor;
         out->rope.long_factor = base->rope.long_factor;
-    }
-    if (r->llama3) {
-        out->rope.scaling = GYRE_SCALING_LLAMA3;
-        out->rope.low_freq = 1;
-        out->rope.high_freq = 4;
     }
     /* The ends of the ramp stay rounded or unrounded, as the model was trained. */
     if (out->rope.scaling == GYRE_SCALING_YARN || out->rope.scaling == GYRE_SCALING_BY_PARTS)

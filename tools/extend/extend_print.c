@@ -1,7 +1,7 @@
 /* extend_print.c: the results of gyre extend: one row for each method. */
 #include "tools/extend/extend_print.h"
-#include "report/report.h"
 #include "tools/cli/cli.h"
+#include "tools/extend/fitted_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ int extend_print_other(const extension *e, int json, FILE *file) {
 }
 
 /* -- the tables -- */
-/* Two tables, so that each fits a terminal: what a method does, and what it needs. */
+/* What a method does. */
 enum {
     COLUMN_METHOD,
     COLUMN_UNSCALED,
@@ -78,23 +78,17 @@ static const gyre_report_column columns[COLUMN_COUNT] = {{.title = "method"},
                                                          {.title = "slowest"},
                                                          {.title = "from", .group = "short contexts"},
                                                          {.title = "scores", .group = "short contexts"}};
-static const char legend[] =
-    "pairs: how the method treats them at the new length.  turns lost: over the trained length, of all pairs and of one.\n"
-    "unseen: pairs that meet angles they never met in training.  slowest: tokens that the slowest pair takes for a turn.\n"
-    "short contexts, up to the trained length: the first position that stands elsewhere than in training (by over 0.01 "
-    "rad),\n"
-    "and what the scores of channels that turn are multiplied by.";
+static const char changes_legend[] = "short contexts, up to the trained length: the first position that stands elsewhere "
+                                     "than in training (by over 0.01 rad), "
+                                     "and what the scores of channels that turn are multiplied by.";
+static const char *const legend[] = {"pairs: how the method treats them at the new length.",
+                                     "turns lost: over the trained length, of all pairs and of one.",
+                                     "unseen: pairs that meet angles they never met in training.",
+                                     "slowest: tokens that the slowest pair takes for a turn.", changes_legend};
 
-enum { NEED_METHOD, FIRST_READER, NEED_CONFIG = FIRST_READER + EXTEND_READERS, NEED_COLUMNS };
-static const gyre_report_column need_columns[NEED_COLUMNS] = {{.title = "method"},
-                                                              {.title = "hf"},
-                                                              {.title = "vllm"},
-                                                              {.title = "llama.cpp"},
-                                                              {.title = "config", .align = GYRE_REPORT_ALIGN_LEFT}};
 static const char need_legend[] =
     "config: what the model's own would say of the scaling.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
-    "make\n"
-    "of it at the new length: the same rotation, one that differs, or no (refused, or it cannot be said).";
+    "make of it at the new length: the same rotation, one that differs, or no (refused, or it cannot be said).";
 
 typedef struct texts {
     char wavelength[24], from[24], scores[24];
@@ -118,96 +112,127 @@ static void fill_row(const extend_method *r, const extend_effect *f, texts *t, g
     cells[COLUMN_SCORES] = gyre_report_cell_text(t->scores);
 }
 
-static void fill_needs_row(const extend_method *r, const extend_effect *f, gyre_report_cell cells[NEED_COLUMNS]) {
-    cells[NEED_METHOD] = gyre_report_cell_text(r->label);
-    for (int i = 0; i < EXTEND_READERS; i++)
-        cells[FIRST_READER + i] = gyre_report_cell_text(support_names[f->support[i]]);
-    cells[NEED_CONFIG] = gyre_report_cell_text(f->config);
+/* One line, or several if the page is narrow: the label, then the text beside it. */
+static void print_labelled(const explain_terminal *page, const char *label, const char *text) {
+    enum { LABEL = 10 };
+    explain_print_padded(page, EXPLAIN_STYLE_PLAIN, LABEL, label);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, LABEL, LABEL, text);
 }
 
-static void print_header(const extension *e, FILE *file) {
+static void print_header(const explain_terminal *page, const extension *e) {
     const gyre_config *c = &e->group->config;
     const char *scaling = current_scaling(e);
     const int64_t dim = c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel;
-    fprintf(file, "model     %s: %s, %s layers, as %s reads it\n", e->reading->path, e->reading->model_type, e->group->name,
-            gyre_profile_name(e->reading->profile));
-    fprintf(file, "rotation  %lld of %lld channels, base %.12g, trained on %lld tokens%s%s%s\n", (long long)dim,
-            (long long)c->head_dim, c->rope.base, (long long)e->trained, scaling ? "; its scaling, " : "",
-            scaling ? scaling : "", scaling ? ", gives way to the new one" : "");
-    if (e->trained != c->trained_length && e->trained == extend_trained_length(c))
-        fprintf(file, "          (the %lld that its config says, over the scaling's factor; --trained says otherwise)\n",
-                (long long)c->trained_length);
-    fprintf(file, "length    %lld tokens, %.4g times the trained length\n", (long long)e->to,
-            (double)e->to / (double)e->trained);
-    if (e->group->window > 0 && e->group->window < e->to)
-        fprintf(file, "window    all that rotate see %lld tokens: %s\n", (long long)e->group->window,
-                e->group->window <= e->trained ? "no distance grows with the length" : "no distance grows past it");
-    fprintf(file, "\n");
+    char text[4800];
+    snprintf(text, sizeof text, "%s: %s, %s layers, as %s reads it", e->reading->path, e->reading->model_type,
+             e->group->name, gyre_profile_name(e->reading->profile));
+    print_labelled(page, "model", text);
+    snprintf(text, sizeof text, "%lld of %lld channels, base %.12g, trained on %lld tokens%s%s%s", (long long)dim,
+             (long long)c->head_dim, c->rope.base, (long long)e->trained, scaling ? "; its scaling, " : "",
+             scaling ? scaling : "", scaling ? ", gives way to the new one" : "");
+    print_labelled(page, "rotation", text);
+    if (e->trained != c->trained_length && e->trained == extend_trained_length(c)) {
+        snprintf(text, sizeof text, "(the %lld that its config says, over the scaling's factor; --trained says otherwise)",
+                 (long long)c->trained_length);
+        print_labelled(page, "", text);
+    }
+    snprintf(text, sizeof text, "%lld tokens, %.4g times the trained length", (long long)e->to,
+             (double)e->to / (double)e->trained);
+    print_labelled(page, "length", text);
+    if (e->group->window > 0 && e->group->window < e->to) {
+        snprintf(text, sizeof text, "all that rotate see %lld tokens: %s", (long long)e->group->window,
+                 e->group->window <= e->trained ? "no distance grows with the length" : "no distance grows past it");
+        print_labelled(page, "window", text);
+    }
+    fputc('\n', page->file);
 }
 
-static int print_one(const gyre_report_column *head, int64_t columns_count, const gyre_report_cell *cells, int64_t rows,
-                     const char *note, FILE *file) {
+static int print_effects(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
+                         int64_t count) {
     gyre_error err = {0, ""};
+    gyre_report_cell *cells = calloc((size_t)count, COLUMN_COUNT * sizeof *cells);
+    texts *t = calloc((size_t)count, sizeof *t);
+    int status = cells && t ? 0 : cli_fail("table: out of memory (extend)");
+    for (int64_t i = 0; cells && t && i < count; i++)
+        fill_row(&methods[i], &rows[i], &t[i], &cells[i * COLUMN_COUNT]);
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;
-    table.columns = head;
-    table.columns_count = columns_count;
+    table.columns = columns;
+    table.columns_count = COLUMN_COUNT;
     table.cells = cells;
-    table.rows = rows;
-    if (gyre_report_table_print(&table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
-    fprintf(file, "\n%s\n", note);
-    return 0;
+    table.rows = count;
+    if (!status && fitted_table_print(page, &table, &err)) status = cli_fail_error(&err);
+    free(cells);
+    free(t);
+    fputc('\n', page->file);
+    for (size_t i = 0; i < sizeof legend / sizeof *legend && !status; i++)
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, legend[i]);
+    return status;
+}
+
+/* What each method needs in the config, which takes as many lines as the page makes of it. */
+static void print_needs(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
+                        int64_t count) {
+    static const char *const titles[EXTEND_READERS] = {"hf", "vllm", "llama.cpp"};
+    enum { READER = 11, GAP = 2 };
+    int widest = (int)strlen("method");
+    for (int64_t i = 0; i < count; i++)
+        if (explain_display_width(methods[i].label) > widest) widest = explain_display_width(methods[i].label);
+    const int config = widest + GAP + EXTEND_READERS * READER;
+    fputc('\n', page->file);
+    for (int64_t i = -1; i < count; i++) {
+        const explain_style style = i < 0 ? EXPLAIN_STYLE_BOLD : EXPLAIN_STYLE_PLAIN;
+        explain_print_padded(page, style, widest + GAP, i < 0 ? "method" : methods[i].label);
+        for (int k = 0; k < EXTEND_READERS; k++)
+            explain_print_padded(page, style, READER, i < 0 ? titles[k] : support_names[rows[i].support[k]]);
+        explain_print_wrapped(page, style, config, config, i < 0 ? "config" : rows[i].config);
+    }
+    fputc('\n', page->file);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, need_legend);
 }
 
 /* Prints why programs do not rotate as the method does, once per reason. */
-static void print_remarks(const extend_method *methods, const extend_effect *rows, int64_t count, FILE *file) {
+static void print_remarks(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
+                          int64_t count) {
     int some = 0;
     for (int64_t i = 0; i < count; i++)
         for (int k = 0; k < EXTEND_READERS; k++) {
             const char *why = rows[i].why[k];
-            int listed = !*why;
+            char text[512];
+            int listed = !*why, last = k;
             for (int j = 0; j < k; j++)
                 listed |= strcmp(rows[i].why[j], why) == 0;
             if (listed) continue;
-            fprintf(file, "%s%s, ", some++ ? "" : "\n", methods[i].label);
-            int last = k;
             for (int j = k; j < EXTEND_READERS; j++)
                 if (strcmp(rows[i].why[j], why) == 0) last = j;
+            int used = snprintf(text, sizeof text, "%s, ", methods[i].label);
             for (int j = k; j <= last; j++)
-                if (strcmp(rows[i].why[j], why) == 0) {
-                    fprintf(file, "%s%s", j == k ? "" : j == last ? " and " : ", ", gyre_profile_name(extend_readers[j]));
-                }
-            fprintf(file, ": %s\n", why);
+                if (strcmp(rows[i].why[j], why) == 0)
+                    used += snprintf(text + used, sizeof text - (size_t)used, "%s%s",
+                                     j == k      ? ""
+                                     : j == last ? " and "
+                                                 : ", ",
+                                     gyre_profile_name(extend_readers[j]));
+            snprintf(text + used, sizeof text - (size_t)used, ": %s", why);
+            if (!some++) fputc('\n', page->file);
+            explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, text);
         }
 }
 
 int extend_print_table(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
-                       FILE *file) {
-    gyre_report_cell *cells = calloc((size_t)count, COLUMN_COUNT * sizeof *cells),
-                     *needs = calloc((size_t)count, NEED_COLUMNS * sizeof *needs);
-    texts *t = calloc((size_t)count, sizeof *t);
-    int status = 0;
-    if (!cells || !needs || !t) {
-        status = cli_fail("table: out of memory (extend)");
-    } else {
-        for (int64_t i = 0; i < count; i++) {
-            fill_row(&methods[i], &rows[i], &t[i], &cells[i * COLUMN_COUNT]);
-            fill_needs_row(&methods[i], &rows[i], &needs[i * NEED_COLUMNS]);
-        }
-        print_header(e, file);
-        status = print_one(columns, COLUMN_COUNT, cells, count, legend, file);
-        fprintf(file, "\n");
-        if (!status) status = print_one(need_columns, NEED_COLUMNS, needs, count, need_legend, file);
-        if (!status) print_remarks(methods, rows, count, file);
-        if (!status && strcmp(e->reading->format, "GGUF") == 0)
-            fprintf(
-                file,
-                "\nA GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, and keeps "
-                "nothing that\nturns otherwise.\n");
+                       const extend_verdict *verdict, FILE *file) {
+    const explain_terminal page = explain_terminal_open(file);
+    print_header(&page, e);
+    const int status = print_effects(&page, methods, rows, count);
+    if (status) return status;
+    print_needs(&page, methods, rows, count);
+    print_remarks(&page, methods, rows, count);
+    if (strcmp(e->reading->format, "GGUF") == 0) {
+        fputc('\n', file);
+        explain_print_wrapped(&page, EXPLAIN_STYLE_PLAIN, 0, 0,
+                              "A GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, "
+                              "and keeps nothing that turns otherwise.");
     }
-    free(cells);
-    free(needs);
-    free(t);
-    return status;
+    return extend_print_verdict(&page, e, methods, verdict);
 }
 
 /* -- JSON -- */
@@ -243,11 +268,13 @@ static json_t *model_json(const extension *e) {
 }
 
 int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
-                      FILE *file) {
+                      const extend_verdict *verdict, FILE *file) {
     json_t *list = json_array(), *root = model_json(e);
     for (int64_t i = 0; i < count; i++)
         json_array_append_new(list, row_json(&methods[i], &rows[i]));
-    if (json_object_set_new(root, "length", json_integer(e->to)) || json_object_set_new(root, "methods", list)) {
+    int bad = json_object_set_new(root, "length", json_integer(e->to)) || json_object_set_new(root, "methods", list);
+    bad |= cli_json_set(root, "verdict", extend_verdict_json(methods, verdict));
+    if (bad) {
         json_decref(root);
         root = NULL;
     }
@@ -264,7 +291,7 @@ int extend_print_written(const extension *e, const extend_method *r, const char 
     for (int i = 0; i < count; i++)
         fprintf(file, "  %-*s  %s -> %s\n", (int)widest, changes[i].key, changes[i].before[0] ? changes[i].before : "(none)",
                 changes[i].after[0] ? changes[i].after : "(none)");
-    if (!r->method.keeps_model_scaling && !r->llama3 && !r->longrope && r->method.scaling == GYRE_SCALING_DYNAMIC_NTK)
+    if (!r->method.keeps_model_scaling && !r->longrope && r->method.scaling == GYRE_SCALING_DYNAMIC_NTK)
         fprintf(file, "dynamic counts from max_position_embeddings, which so says the trained length, not %lld\n",
                 (long long)e->to);
     return 0;

@@ -1,15 +1,22 @@
 /* extend_print.h: the results of gyre extend as text and as JSON. */
 #ifndef GYRE_TOOLS_EXTEND_PRINT_H
 #define GYRE_TOOLS_EXTEND_PRINT_H
-#include "tools/extend/extend.h"
+#include "tools/explain/explain_terminal.h"
+#include "tools/extend/extend_verdict.h"
 
 #include <stdio.h>
 
 /* Each returns the exit status, with errors printed.  rows: [count], one for each method. */
 int extend_print_table(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
-                       FILE *file);
+                       const extend_verdict *verdict, FILE *file);
 int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
-                      FILE *file);
+                      const extend_verdict *verdict, FILE *file);
+
+/* -- extend_print_verdict.c -- */
+int extend_print_verdict(const explain_terminal *page, const extension *e, const extend_method *methods,
+                         const extend_verdict *verdict);
+/* out = NULL if memory ran out. */
+json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *verdict);
 
 /* The config that was written to `path`. */
 int extend_print_written(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,

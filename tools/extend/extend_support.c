@@ -17,7 +17,7 @@ enum { MAX_COPIED_BYTES = 64 << 20 }; /* of a GGUF */
 
 const gyre_profile extend_readers[EXTEND_READERS] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP};
 
-static int is_gguf(const extension *e) {
+int extend_is_gguf(const extension *e) {
     return strcmp(e->reading->format, "GGUF") == 0;
 }
 
@@ -119,14 +119,14 @@ static const gyre_layer_reading *same_layers(const gyre_reading *reading, const 
 
 /* out = the largest relative difference that counts as rounding; keys of a GGUF are floats. */
 static double rounding(const extension *e) {
-    return is_gguf(e) ? 1e-6 : 1e-9;
+    return extend_is_gguf(e) ? 1e-6 : 1e-9;
 }
 
 static int differ(const extension *e, double a, double b) {
     return !(fabs(a - b) <= rounding(e) * fabs(b));
 }
 
-static gyre_status compare_encodings(const extension *e, const gyre_encoding *want, const gyre_encoding *got, char why[200],
+gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *want, const gyre_encoding *got, char why[200],
                                      gyre_error *err) {
     const int64_t length = e->to;
     const int64_t pairs = gyre_encoding_get_config(want)->rope.dim / 2;
@@ -149,49 +149,41 @@ static gyre_status compare_encodings(const extension *e, const gyre_encoding *wa
     return status;
 }
 
-/* Removes " (PATH, line 1)" from the end of a message: the file is temporary, or the table already names it. */
-static void drop_location(char *text, const char *path) {
+void extend_drop_location(char *text, const char *path) {
     char *place = strstr(text, path);
     if (place && place - text >= 2 && place[-1] == '(') place[-2] = '\0';
 }
 
-/* What the programs are compared with. */
-typedef struct expected {
-    const gyre_encoding *encoding;
-    double softmax; /* multiplier of scores */
-} expected;
-
-static gyre_status compare_reading(const extension *e, const gyre_reading *reading, const expected *want, int reader,
-                                   extend_effect *out, gyre_error *err) {
+gyre_status extend_compare_reading(const extension *e, const gyre_reading *reading, const extend_expected *want,
+                                   extend_support *support, char why[200], gyre_error *err) {
     gyre_encoding *got = NULL;
-    char *why = out->why[reader];
     const gyre_layer_reading *group = same_layers(reading, e->group->name);
     gyre_status status = gyre_encoding_create(&got, &group->config, NULL, err);
-    if (status == GYRE_OK) status = compare_encodings(e, want->encoding, got, why, err);
+    if (status == GYRE_OK) status = extend_compare_encodings(e, want->encoding, got, why, err);
     if (status == GYRE_OK && !*why && differ(e, group->softmax_multiplier, want->softmax))
-        snprintf(why, sizeof out->why[reader], "softmax multiplied by %.6g, not %.6g", group->softmax_multiplier,
-                 want->softmax);
-    out->support[reader] = *why ? EXTEND_SUPPORT_DIFFERENT : EXTEND_SUPPORT_SAME;
+        snprintf(why, 200, "softmax multiplied by %.6g, not %.6g", group->softmax_multiplier, want->softmax);
+    *support = *why ? EXTEND_SUPPORT_DIFFERENT : EXTEND_SUPPORT_SAME;
     gyre_encoding_free(got);
     return status;
 }
 
 /* known: the default reading of the file, used instead of reading it again if it has the reader's profile. */
-static gyre_status check_reader(const extension *e, const gyre_reading *known, const expected *want, int reader,
+static gyre_status check_reader(const extension *e, const gyre_reading *known, const extend_expected *want, int reader,
                                 extend_effect *out, gyre_error *err) {
     gyre_reading *reading = NULL;
     gyre_error refusal = {0, ""};
     out->support[reader] = EXTEND_SUPPORT_NONE;
-    if (is_gguf(e) && extend_readers[reader] != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK; /* only llama.cpp reads a GGUF */
-    if (known->profile == extend_readers[reader]) return compare_reading(e, known, want, reader, out, err);
+    if (extend_is_gguf(e) && extend_readers[reader] != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK;
+    if (known->profile == extend_readers[reader])
+        return extend_compare_reading(e, known, want, &out->support[reader], out->why[reader], err);
     gyre_status status = gyre_reading_open(&reading, known->path, extend_readers[reader], e->to, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
-        drop_location(refusal.text, known->path);
+        extend_drop_location(refusal.text, known->path);
         snprintf(out->why[reader], sizeof out->why[reader], "%.190s", refusal.text);
         return GYRE_OK;
     }
-    status = compare_reading(e, reading, want, reader, out, err);
+    status = extend_compare_reading(e, reading, want, &out->support[reader], out->why[reader], err);
     gyre_reading_free(reading);
     return status;
 }
@@ -202,7 +194,7 @@ static gyre_status check_readers(const extend_candidate *c, const extension *e, 
     gyre_reading *known = NULL;
     gyre_status status = gyre_reading_open(&known, path, GYRE_PROFILE_DEFAULT, e->to, err);
     if (status != GYRE_OK) return status;
-    const expected want = {c->encoding, same_layers(known, e->group->name)->softmax_multiplier};
+    const extend_expected want = {c->encoding, same_layers(known, e->group->name)->softmax_multiplier};
     for (int i = 0; i < EXTEND_READERS && status == GYRE_OK; i++)
         status = check_reader(e, known, &want, i, out, err);
     gyre_reading_free(known);
@@ -214,7 +206,7 @@ static void set_unsupported(const extension *e, extend_effect *out, const char *
     snprintf(out->config, sizeof out->config, "no config says it");
     for (int i = 0; i < EXTEND_READERS; i++) {
         out->support[i] = EXTEND_SUPPORT_NONE;
-        if (is_gguf(e) && extend_readers[i] != GYRE_PROFILE_LLAMA_CPP) continue;
+        if (extend_is_gguf(e) && extend_readers[i] != GYRE_PROFILE_LLAMA_CPP) continue;
         snprintf(out->why[i], sizeof out->why[i], "%.190s", why);
     }
 }
@@ -223,15 +215,15 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
                                    gyre_error *err) {
     char path[4200];
     gyre_error refusal = {0, ""};
-    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : GYRE_CONFIG_FILE);
+    snprintf(path, sizeof path, "%s/%s", folder, extend_is_gguf(e) ? "model.gguf" : GYRE_CONFIG_FILE);
     gyre_status status = gyre_reading_write(e->path, &c->config, e->to, path, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
-        drop_location(refusal.text, e->reading->path);
+        extend_drop_location(refusal.text, e->reading->path);
         set_unsupported(e, out, refusal.text);
         return GYRE_OK;
     }
-    if (is_gguf(e))
+    if (extend_is_gguf(e))
         describe_gguf(&c->config, out->config);
     else
         describe_config(e, path, out->config);
@@ -243,7 +235,7 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
 /* A GGUF of many gigabytes is not copied for one row of a table. */
 static int is_too_large(const extension *e) {
     struct stat info;
-    return is_gguf(e) && stat(e->reading->path, &info) == 0 && info.st_size > MAX_COPIED_BYTES;
+    return extend_is_gguf(e) && stat(e->reading->path, &info) == 0 && info.st_size > MAX_COPIED_BYTES;
 }
 
 static void describe_unchecked(const extend_candidate *c, const extension *e, extend_effect *out) {

@@ -6,7 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_BASE, KEY_ROPE_DIM };
+enum {
+    KEY_TEXT = CLI_FIRST_KEY,
+    KEY_TASK,
+    KEY_ENCODINGS,
+    KEY_PRESET,
+    KEY_SEEDS,
+    KEY_WORK,
+    KEY_MIX,
+    KEY_BASE,
+    KEY_ROPE_DIM,
+    KEY_ADD_METHOD
+};
 enum { HELD_OUT_DIVISOR = 10 }; /* the last tenth of a text is held out */
 
 typedef struct lab_options {
@@ -17,6 +28,8 @@ typedef struct lab_options {
     const char *encodings;
     double base;      /* 0 = not given */
     int64_t rope_dim; /* 0 = not given */
+    const char *added[LAB_ADDED_METHODS];
+    int added_count;
 } lab_options;
 
 static const struct argp_option OPTIONS[] = {
@@ -31,25 +44,31 @@ static const struct argp_option OPTIONS[] = {
      "with --text or --task: the encodings to train, by name, or all; a wrong name lists them (default: nope, learned, "
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1},
-    {"preset", KEY_PRESET, "quick|full|smoke", 0,
+    {"preset", KEY_PRESET, "quick|full|smoke|questions", 0,
      "with --text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; full "
-     "trains three seeds for as long as needed; smoke checks in seconds that everything works (default: quick)",
+     "trains three seeds for as long as needed; smoke checks in seconds that everything works; questions, with --text, "
+     "trains the rows of docs/questions.md "
+     "(default: quick)",
      1},
     {"seeds", KEY_SEEDS, "N", 0, "with --text or --task: number of models per encoding, 1 to 5 (default: 1; full: 3)", 1},
     {"work", KEY_WORK, "DIR", 0,
      "with --text or --task: folder for models and results; a stopped run continues from it (default: gyre-lab-PRESET, "
      "gyre-lab-TASK-PRESET)",
      1},
-    {"mix", KEY_MIX, "SHARE", 0, "with --text: fraction of sequences with passkeys or copies (default: 0.8; 0: plain text)",
-     1},
+    {"mix", KEY_MIX, "SHARE", 0,
+     "with --text: fraction of sequences with passkeys or copies (default: 0.8, questions 0; 0: plain text)", 1},
     {"base", KEY_BASE, "X", 0, "with --text or --task: base of the rotations (default: 10000)", 1},
     {"rope-dim", KEY_ROPE_DIM, "N", 0,
      "with --text or --task: channels of a head that rotate, an even number (default: all)", 1},
+    {"add-method", KEY_ADD_METHOD, "NAME", 0,
+     "without --task: also measure the RoPE model, as it is, under this method, such as base:500000 (another base, ABF) or "
+     "rerope; one of " METHOD_NAMES "; may be repeated, up to four times",
+     1},
     OPTION_REPORT("the HTML report (default: report.html)", 1),
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
-    static const char *const PRESETS[] = {"quick", "full", "smoke"};
+    static const char *const PRESETS[] = {"quick", "full", "smoke", "questions"};
     static const char *const LAB_TASKS[] = {"posgen", "copy"};
     lab_options *o = state->input;
     lab *l = &o->lab;
@@ -67,7 +86,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->seeds = cli_integer("--seeds", arg, 1, LAB_SEEDS);
         return 0;
     case KEY_PRESET:
-        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 3);
+        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 4);
         return 0;
     case KEY_WORK:
         l->work = arg;
@@ -77,6 +96,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_ROPE_DIM:
         o->rope_dim = cli_integer("--rope-dim", arg, 2, 1 << 14);
+        return 0;
+    case KEY_ADD_METHOD:
+        if (o->added_count == LAB_ADDED_METHODS) cli_usage_error("--add-method: at most %d may be added", LAB_ADDED_METHODS);
+        o->added[o->added_count++] = arg;
         return 0;
     case KEY_MIX:
         o->mix = cli_number("--mix", arg, 0, 1);
@@ -126,9 +149,9 @@ static gyre_status open_texts(lab *l, gyre_error *err) {
 static void name_rows(lab *l) {
     for (int i = 0; i < l->plan.encodings_count; i++)
         snprintf(l->encodings[i].name, sizeof l->encodings[i].name, "%s", l->plan.encodings[i].name);
-    for (int m = 0; m < LAB_METHODS; m++) {
+    for (int m = 0; m < l->plan.methods_count; m++) {
         snprintf(l->methods[m].name, sizeof l->methods[m].name, "%s", l->plan.methods[m].label);
-        snprintf(l->tuned[m].name, sizeof l->tuned[m].name, "%s", l->plan.methods[m].label);
+        if (m < LAB_TUNED_METHODS) snprintf(l->tuned[m].name, sizeof l->tuned[m].name, "%s", l->plan.methods[m].label);
     }
 }
 
@@ -163,7 +186,7 @@ static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, ch
 static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base, const char *base_name, gyre_error *err) {
     const gyre_config *position = &gyre_model_get_config(base)->position;
     gyre_status status = GYRE_OK;
-    for (int m = 0; m < LAB_METHODS && !status; m++) {
+    for (int m = 0; m < l->plan.methods_count && !status; m++) {
         const lab_measurement subject = {base, base_name, position, &l->plan.methods[m], seed};
         status = measure_row(l, &subject, &l->methods[m], err);
     }
@@ -172,7 +195,7 @@ static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base,
         gyre_model *model = NULL;
         char name[LAB_NAME];
         status = lab_load_model(l, &wanted, &model, name, err);
-        for (int m = 0; m < LAB_METHODS && !status; m++) {
+        for (int m = 0; m < LAB_TUNED_METHODS && !status; m++) {
             if (l->plan.tuned_of[m] != t) continue;
             const lab_measurement subject = {model, name, position, &l->plan.methods[m], seed};
             status = measure_row(l, &subject, &l->tuned[m], err);
@@ -185,12 +208,14 @@ static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base,
 /* Makes the encodings of the methods at the longest context, for the table of pairs and the figures. */
 static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_error *err) {
     const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
-    for (int m = 0; m < LAB_METHODS; m++) {
+    for (int m = 0; m < l->plan.methods_count; m++) {
         gyre_status status =
             method_encoding(&l->plan.methods[m], position, l->plan.trained, longest, &l->plan.betas, &l->maps[m], err);
         if (!status) status = gyre_encoding_scaling_parts(l->maps[m], longest, &l->methods[m].parts);
         if (status) return status;
-        l->methods[m].rotates = l->tuned[m].rotates = 1;
+        l->methods[m].rotates = 1;
+        if (m >= LAB_TUNED_METHODS) continue;
+        l->tuned[m].rotates = 1;
         l->tuned[m].parts = l->methods[m].parts;
     }
     return GYRE_OK;
@@ -247,7 +272,7 @@ static int run(lab *l) {
     l->stopped = status && cli_interrupted();
     int exit_status = status && !(l->stopped && lab_row_begun(&l->encodings[0])) ? cli_fail_error(&err) : show(l);
     if (!exit_status && l->stopped) exit_status = fail_stopped(l);
-    for (int m = 0; m < LAB_METHODS; m++)
+    for (int m = 0; m < l->plan.methods_count; m++)
         gyre_encoding_free(l->maps[m]);
     journal_close(&l->memo);
     gyre_text_free(&l->all);
@@ -275,13 +300,19 @@ static void finish_options(lab_options *o, char *work, size_t size) {
     if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
     if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
         cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task");
+    if (l->task && o->preset - 1 == LAB_QUESTIONS) cli_usage_error("--preset questions: needs --text");
     if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
     if (!l->run.report) l->run.report = "report.html";
     if (l->task)
         lab_task_plan(&l->plan, l->task, preset);
     else
-        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
+        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : preset == LAB_QUESTIONS ? 0 : 0.8);
+    if (l->task && o->added_count) cli_usage_error("--add-method: a task has methods of its own");
+    for (int i = 0; i < o->added_count; i++) {
+        gyre_error err = {0, ""};
+        if (lab_plan_add_method(&l->plan, o->added[i], &err)) cli_usage_error("--add-method: %s", err.text);
+    }
     if (o->seeds) l->plan.seeds = o->seeds;
     l->plan.base = o->base;
     l->plan.rope_dim = o->rope_dim;

@@ -18,8 +18,10 @@
 
 enum {
     LAB_CONTEXTS = 5,
-    LAB_METHODS = 13,
-    LAB_TUNED = 8,
+    LAB_TUNED_METHODS = 14, /* always measured, as they are and with fine-tuned weights */
+    LAB_ADDED_METHODS = 4,  /* at most; as they are only */
+    LAB_METHODS = LAB_TUNED_METHODS + LAB_ADDED_METHODS,
+    LAB_TUNED = 8, /* weights */
     LAB_SEEDS = 5,
     LAB_BUCKETS = 64,
     LAB_REGIONS = 8,
@@ -31,7 +33,7 @@ enum {
 
 /* -- the plan -- */
 typedef struct lab_plan {
-    const char *preset;             /* "bundled", "quick", "full" or "smoke" */
+    const char *preset;             /* "bundled", "quick", "full", "smoke" or "questions" */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
     int64_t longest;                /* the largest length that a model is tested at */
@@ -46,16 +48,19 @@ typedef struct lab_plan {
     double base;        /* of the rotations; 0 = 10000 */
     int64_t rope_dim;   /* channels of a head that rotate; 0 = all */
     method methods[LAB_METHODS];
-    int tuned_of[LAB_METHODS]; /* index into tuned: the fine-tuned weights that a method is measured with */
+    int methods_count;
+    int tuned_of[LAB_TUNED_METHODS]; /* index into tuned: the fine-tuned weights that a method is measured with */
     method tuned[LAB_TUNED];
 } lab_plan;
 
 /* The values of --preset, and the plan of the bundled models. */
-typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_BUNDLED } lab_preset;
+typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_QUESTIONS, LAB_BUNDLED } lab_preset;
 /* mix: fraction of training sequences with passkeys or copies. */
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
 /* Sets the encodings; without this call, those of the bundled models. */
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count);
+/* Adds a method to measure.  Errors: those of method_parse; EINVAL (too many). */
+gyre_status lab_plan_add_method(lab_plan *plan, const char *text, gyre_error *err);
 /* out = 1 if a model of this encoding comes with gyre. */
 int lab_is_bundled(const variant *encoding);
 /* out = the number of windows that score the regions at context number c.  starts[] (or NULL) = the first token of each, in
@@ -106,7 +111,7 @@ typedef struct lab {
     char command[1024];
     double seconds;
     gyre_encoding *maps[LAB_METHODS]; /* the methods at the longest context, for the figures */
-    lab_row encodings[MAX_VARIANTS], methods[LAB_METHODS], tuned[LAB_METHODS];
+    lab_row encodings[MAX_VARIANTS], methods[LAB_METHODS], tuned[LAB_TUNED_METHODS];
 } lab;
 
 /* Mean, minimum and maximum of a cell over the seeds that are measured.  measured: how many are.  known 0: it is 0 for any

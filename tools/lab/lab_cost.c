@@ -75,10 +75,11 @@ static int64_t encodings_cost(lab *l, int64_t seed, gyre_config *rope, json_t *c
 
 static int64_t methods_cost(lab *l, int64_t seed, const gyre_config *rope, json_t *counted) {
     int64_t cost = 0;
-    for (int m = 0; m < 2 * LAB_METHODS; m++) {
-        const int tuned = m >= LAB_METHODS, which = m % LAB_METHODS;
-        const lab_model_spec wanted = {
-            .seed = seed, .encoding = tuned ? NULL : &l->plan.encodings[l->plan.rope], .tuned = l->plan.tuned_of[which]};
+    for (int m = 0; m < l->plan.methods_count + LAB_TUNED_METHODS; m++) {
+        const int tuned = m >= l->plan.methods_count, which = tuned ? m - l->plan.methods_count : m;
+        const lab_model_spec wanted = {.seed = seed,
+                                       .encoding = tuned ? NULL : &l->plan.encodings[l->plan.rope],
+                                       .tuned = tuned ? l->plan.tuned_of[which] : 0};
         char name[LAB_NAME];
         lab_model_name(l, &wanted, name);
         const lab_measurement subject = {NULL, name, rope, &l->plan.methods[which], seed};

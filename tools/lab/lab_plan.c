@@ -1,45 +1,43 @@
 /* lab_plan.c: what the lab trains and measures. */
+#include "tools/cli/cli_error.h"
 #include "tools/lab/lab.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Static methods at each ratio, methods that follow the length, and transformers' dynamic.  Methods that agree at the
- * longest context share fine-tuned weights: a static method at the largest ratio, the same method following the length, and
- * dynamic with ntk. */
+ * longest context share fine-tuned weights: a static method at the largest ratio, the same method following the length,
+ * dynamic with ntk, and ntk-past with it too. */
 static const struct {
     const char *text, *tuned;
-} METHODS[LAB_METHODS] = {{"none", "none"},
-                          {"linear:16", "linear:16"},
-                          {"linear", "linear:16"},
-                          {"ntk:2", "ntk:2"},
-                          {"ntk:4", "ntk:4"},
-                          {"ntk:8", "ntk:8"},
-                          {"ntk:16", "ntk:16"},
-                          {"ntk", "ntk:16"},
-                          {"dynamic", "ntk:16"},
-                          {"by-parts:16", "by-parts:16"},
-                          {"by-parts", "by-parts:16"},
-                          {"yarn:16", "yarn:16"},
-                          {"yarn", "yarn:16"}};
+} METHODS[LAB_TUNED_METHODS] = {
+    {"none", "none"},       {"linear:16", "linear:16"}, {"linear", "linear:16"},        {"ntk:2", "ntk:2"},
+    {"ntk:4", "ntk:4"},     {"ntk:8", "ntk:8"},         {"ntk:16", "ntk:16"},           {"ntk", "ntk:16"},
+    {"dynamic", "ntk:16"},  {"ntk-past:16", "ntk:16"},  {"by-parts:16", "by-parts:16"}, {"by-parts", "by-parts:16"},
+    {"yarn:16", "yarn:16"}, {"yarn", "yarn:16"}};
 
-enum { FULL_SEEDS = 3 };
+enum { FULL_SEEDS = 3, QUESTION_SEEDS = 2 };
+/* The rows of --preset questions.  Plain rope is not among them, so that no method is measured. */
+#define QUESTION_ROWS                                                                                                       \
+    "nope,rope-dim-2,rope-dim-4,rope-dim-8,rope-dim-16,rope-dim-32,rope-dim-64,rope-before,sinusoidal,sinusoidal-product,"  \
+    "sinusoidal-concat,t5,t5-shared"
 static const gyre_kind BUNDLED_KINDS[] = {GYRE_KIND_NOPE, GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL, GYRE_KIND_ROPE,
                                           GYRE_KIND_ALIBI};
 enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
 
 static void list_methods(lab_plan *p) {
     int tuned = 0;
-    for (int i = 0; i < LAB_METHODS; i++) {
+    p->methods_count = LAB_TUNED_METHODS;
+    for (int i = 0; i < LAB_TUNED_METHODS; i++) {
         if (method_parse(METHODS[i].text, &p->methods[i], NULL)) abort(); /* the table above is wrong */
         if (strcmp(METHODS[i].text, METHODS[i].tuned) == 0) p->tuned[tuned++] = p->methods[i];
     }
-    for (int i = 0; i < LAB_METHODS; i++)
+    for (int i = 0; i < LAB_TUNED_METHODS; i++)
         for (int t = 0; t < LAB_TUNED; t++)
             if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
 }
 
 /* quick takes less than ten minutes on two cores.  full takes as long as the models need.  smoke only checks, in seconds,
- * that all parts work. */
+ * that all parts work.  questions is as small, with the rows of docs/questions.md. */
 static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
@@ -55,6 +53,16 @@ static void size_runs(lab_plan *p, lab_preset preset) {
         r->batch = 16;
         r->steps = 2000;
         r->context = 128;
+    }
+    if (preset == LAB_QUESTIONS) { /* one head, as wide as the widest rotation, and as the model, which rope-before needs */
+        p->seeds = QUESTION_SEEDS;
+        r->model.model_dim = r->model.head_dim = 64;
+        r->model.heads = r->model.kv_heads = 1;
+        r->model.layers = 2;
+        r->model.mlp_dim = 128;
+        r->batch = 16;
+        r->steps = 1000;
+        r->context = 64;
     }
     if (preset == LAB_SMOKE) {
         r->model.layers = 1;
@@ -78,7 +86,7 @@ static void size_tuning(lab_plan *p) {
 }
 
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
-    static const char *const NAMES[] = {"quick", "full", "smoke", "bundled"};
+    static const char *const NAMES[] = {"quick", "full", "smoke", "questions", "bundled"};
     memset(plan, 0, sizeof *plan);
     plan->preset = NAMES[preset];
     size_runs(plan, preset);
@@ -93,6 +101,11 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
     for (int i = 0; i < BUNDLED; i++)
         bundled[i] = variant_at(BUNDLED_KINDS[i]);
     lab_plan_encodings(plan, bundled, BUNDLED);
+    if (preset != LAB_QUESTIONS) return;
+    variant rows[MAX_VARIANTS];
+    int count = 0;
+    if (variants_parse(QUESTION_ROWS, rows, &count, NULL)) abort(); /* the list is wrong */
+    lab_plan_encodings(plan, rows, count);
 }
 
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
@@ -102,6 +115,14 @@ void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
         plan->encodings[i] = encodings[i];
         if (strcmp(encodings[i].name, gyre_kind_name(GYRE_KIND_ROPE)) == 0) plan->rope = i;
     }
+}
+
+gyre_status lab_plan_add_method(lab_plan *plan, const char *text, gyre_error *err) {
+    if (plan->methods_count == LAB_METHODS)
+        return gyre_fail(err, GYRE_EINVAL, "%s: at most %d may be added", text, LAB_ADDED_METHODS);
+    const gyre_status status = method_parse(text, &plan->methods[plan->methods_count], err);
+    plan->methods_count += !status;
+    return status;
 }
 
 int lab_is_bundled(const variant *encoding) {

@@ -1,4 +1,5 @@
 /* lab_report.c: report.html: the tables and the figures. */
+#include "tools/common/method_figures.h"
 #include "tools/common/result_table.h"
 #include "tools/lab/lab_tables.h"
 #include <inttypes.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAP_WIDTH = 512, MAX_SERIES = MAX_VARIANTS, POINTS = LAB_BUCKETS };
+enum { MAP_COLUMNS = 256, MAPS = 4, MAX_SERIES = MAX_VARIANTS, POINTS = LAB_BUCKETS };
 
 /* The lines of one chart. */
 typedef struct lines {
@@ -21,11 +22,28 @@ typedef struct figures {
     gyre_report_marker trained;
     lines *lines;
     lab_table *table;
-    double *map; /* [4][pairs][MAP_WIDTH] */
 } figures;
 
+/* -- panels -- */
+/* Methods of one kind share a small picture, with none in each for comparison: out = NULL. */
+static const char *method_panel(const char *name) {
+    static const char *const panels[][2] = {{"linear", "linear: all pairs alike"},
+                                            {"ntk", "ntk, base: fast pairs less than slow ones"},
+                                            {"base", "ntk, base: fast pairs less than slow ones"},
+                                            {"by-parts", "by-parts: slow pairs only"},
+                                            {"yarn", "yarn: by-parts with sharper scores"}};
+    for (size_t i = 0; i < sizeof panels / sizeof *panels; i++)
+        if (strncmp(name, panels[i][0], strlen(panels[i][0])) == 0) return panels[i][1];
+    return strcmp(name, "none") == 0 ? NULL : "added";
+}
+
+/* Solid: follows the context.  Dashed: static. */
+static int method_dash(const char *name) {
+    return strchr(name, ':') ? 2 : 1;
+}
+
 /* -- charts by context -- */
-static void context_line(figures *f, const lab_row *row, int passkey) {
+static void context_line(figures *f, const lab_row *row, int passkey, int is_method) {
     lines *l = f->lines;
     if (!lab_row_begun(row)) return;
     const int64_t i = l->count++;
@@ -42,7 +60,9 @@ static void context_line(figures *f, const lab_row *row, int passkey) {
                                         .x = l->x[i],
                                         .y = l->y[i],
                                         .low = spread ? l->low[i] : NULL,
-                                        .high = spread ? l->high[i] : NULL};
+                                        .high = spread ? l->high[i] : NULL,
+                                        .dash = is_method ? method_dash(row->name) : 0,
+                                        .panel = is_method ? method_panel(row->name) : NULL};
 }
 
 /* Draws nothing if no row was begun: the run was stopped. */
@@ -70,29 +90,37 @@ static int is_drawn(const lab_row *row) {
     return strcmp(row->name, "dynamic") != 0 && strcmp(row->name, "ntk:2") != 0 && strcmp(row->name, "ntk:8") != 0;
 }
 
-static void method_charts(figures *f, const lab_row *rows, const char *what) {
+static void method_charts(figures *f, const lab_row *rows, int count, const char *what) {
     char title[96];
     for (int passkey = 0; passkey < 2; passkey++) {
-        for (int m = 0; m < LAB_METHODS; m++)
-            if (is_drawn(&rows[m])) context_line(f, &rows[m], passkey);
+        for (int m = 0; m < count; m++)
+            if (is_drawn(&rows[m])) context_line(f, &rows[m], passkey, 1);
         snprintf(title, sizeof title, "%s by method, %s", passkey ? "Passkeys found" : "Perplexity", what);
-        context_chart(f, title, passkey,
-                      passkey ? "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines "
-                                "in both figures."
-                              : "`name:16` is static, a bare name follows the context. `dynamic` is the line of `ntk`.");
+        context_chart(
+            f, title, passkey,
+            passkey ? "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines "
+                      "in both figures."
+                    : "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`.");
     }
 }
 
-static void position_chart(figures *f, const lab_row *rows, int count, const char *title) {
+static void position_chart(figures *f, const lab_row *rows, int count, int is_method, const char *title) {
     lines *l = f->lines;
     for (int r = 0; r < count; r++) {
         if (!rows[r].positions || !is_drawn(&rows[r])) continue;
         const int64_t i = l->count++;
+        int points = 0;
         for (int b = 0; b < LAB_BUCKETS; b++) {
-            l->x[i][b] = ((double)b + 0.5) * (double)rows[r].positions / LAB_BUCKETS;
-            l->y[i][b] = rows[r].by_position[b];
+            if (rows[r].by_position[b] == 0) continue; /* a context of fewer positions leaves parts empty */
+            l->x[i][points] = ((double)b + 0.5) * (double)rows[r].positions / LAB_BUCKETS;
+            l->y[i][points++] = rows[r].by_position[b];
         }
-        l->series[i] = (gyre_report_series){.name = rows[r].name, .count = LAB_BUCKETS, .x = l->x[i], .y = l->y[i]};
+        l->series[i] = (gyre_report_series){.name = rows[r].name,
+                                            .count = points,
+                                            .x = l->x[i],
+                                            .y = l->y[i],
+                                            .dash = is_method ? method_dash(rows[r].name) : 0,
+                                            .panel = is_method ? method_panel(rows[r].name) : NULL};
     }
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = title;
@@ -105,74 +133,30 @@ static void position_chart(figures *f, const lab_row *rows, int count, const cha
 }
 
 /* -- effects of the methods -- */
-static int find_method(const lab *l, const char *label) {
-    for (int m = 0; m < LAB_METHODS; m++)
-        if (strcmp(l->plan.methods[m].label, label) == 0) return m;
-    return 0;
-}
-static const char *const MAPPED[4] = {"none", "linear:16", "ntk:16", "by-parts:16"};
-
-static gyre_status frequencies(const lab *l, int index, double *inv_freq) {
-    return gyre_encoding_frequencies(l->maps[index], l->plan.contexts[LAB_CONTEXTS - 1], inv_freq, NULL);
+static const gyre_encoding *encoding_of(const lab *l, const char *label) {
+    for (int m = 0; m < l->plan.methods_count; m++)
+        if (strcmp(l->plan.methods[m].label, label) == 0) return l->maps[m];
+    return l->maps[0];
 }
 
-static gyre_status angle_maps(figures *f, int64_t pairs) {
+/* The angles to four times the trained length: long enough to see the effect, and near enough to see single pairs. */
+static gyre_status effects(figures *f, gyre_error *err) {
+    static const char *const labels[MAPS] = {"none", "linear:16", "ntk:16", "by-parts:16"};
     const lab *l = f->lab;
-    /* Four times the trained length: long enough to see the effect, and short enough for two positions per column, so that
-     * the fastest pair is drawn correctly. */
-    const double longest = (double)l->plan.contexts[2];
-    double inv_freq[1024];
-    gyre_report_heatmap maps[4];
-    for (int i = 0; i < 4; i++) {
-        double *z = f->map + i * pairs * MAP_WIDTH;
-        const gyre_status status = frequencies(l, find_method(l, MAPPED[i]), inv_freq);
-        if (status) return status;
-        for (int64_t p = 0; p < pairs; p++)
-            for (int x = 0; x < MAP_WIDTH; x++)
-                z[p * MAP_WIDTH + x] = cos((double)x / (MAP_WIDTH - 1) * longest * inv_freq[p]);
-        maps[i] = (gyre_report_heatmap){MAPPED[i], MAP_WIDTH, pairs, z};
+    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    const method_map_range range = {.length = longest, .columns = MAP_COLUMNS, .longest = (double)l->plan.contexts[2]};
+    method_map maps[MAPS] = {{.pairs = 0}};
+    method_figures drawn = {.maps = maps, .trained = l->plan.trained, .target = longest, .unit = "bytes"};
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < MAPS && !status; i++) {
+        method_map map;
+        status = method_map_of_encoding(encoding_of(l, labels[i]), labels[i], &range, &map, err);
+        if (!status) method_maps_add(maps, &drawn.count, &map);
     }
-    gyre_report_heatmap_grid panels = GYRE_REPORT_HEATMAP_GRID_INIT;
-    panels.title = "cos(angle) of each pair at each position, to 4 times the trained length";
-    panels.x = (gyre_report_axis){"position (bytes)", GYRE_REPORT_SCALE_LINEAR, 0, longest};
-    panels.y = (gyre_report_axis){"pair of channels", GYRE_REPORT_SCALE_LINEAR, 0, (double)(pairs - 1)};
-    panels.z = (gyre_report_axis){"cos(angle)", GYRE_REPORT_SCALE_LINEAR, -1, 1};
-    panels.maps = maps;
-    panels.maps_count = 4;
-    panels.columns = 2;
-    return gyre_report_page_heatmap_grid(
-        f->page, &panels,
-        "Slow pairs (top) never finish a turn within the trained length; past it `none` shows them angles that "
-        "training never did. `linear` slows all pairs down, the fast ones too, which tell neighbours apart; `ntk` "
-        "slows each a little more than the one before; `by-parts` leaves the fast ones as they were. `yarn` turns "
-        "as `by-parts` does and sharpens the scores.");
-}
-
-static gyre_status wavelength_chart(figures *f, int64_t pairs) {
-    const lab *l = f->lab;
-    double inv_freq[1024];
-    for (int i = 0; i < 4; i++) {
-        const gyre_status status = frequencies(l, find_method(l, MAPPED[i]), inv_freq);
-        if (status) return status;
-        for (int64_t p = 0; p < pairs && p < POINTS; p++) {
-            f->lines->x[i][p] = (double)p;
-            f->lines->y[i][p] = 6.283185307179586 / inv_freq[p];
-        }
-        f->lines->series[i] = (gyre_report_series){
-            .name = MAPPED[i], .count = pairs < POINTS ? pairs : POINTS, .x = f->lines->x[i], .y = f->lines->y[i]};
-    }
-    f->lines->count = 4;
-    const gyre_report_marker lengths[2] = {{(double)l->plan.trained, "trained length", 1},
-                                           {(double)l->plan.contexts[LAB_CONTEXTS - 1], "longest context", 1}};
-    gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
-    chart.title = "Wavelength of each pair";
-    chart.style = GYRE_REPORT_CHART_STYLE_POINTS;
-    chart.x = (gyre_report_axis){"pair of channels", GYRE_REPORT_SCALE_LINEAR, 0, 0};
-    chart.y = (gyre_report_axis){"positions for one turn", GYRE_REPORT_SCALE_LOG10, 0, 0};
-    chart.markers = lengths;
-    chart.markers_count = 2;
-    draw(f, &chart, "A pair above the lower line never finished a turn in training: those are the ones to slow down.");
-    return GYRE_OK;
+    if (!status) status = method_figures_add(&drawn, f->page, err);
+    for (int i = 0; i < MAPS; i++)
+        method_map_free(&maps[i]);
+    return status;
 }
 
 /* -- the report -- */
@@ -232,30 +216,25 @@ static void encodings_part(figures *f) {
     (void)gyre_report_page_table(f->page, &f->table->table);
     for (int passkey = 0; passkey < 2; passkey++) {
         for (int i = 0; i < l->plan.encodings_count; i++)
-            context_line(f, &l->encodings[i], passkey);
+            context_line(f, &l->encodings[i], passkey, 0);
         context_chart(f, passkey ? "Passkeys found by encoding" : "Perplexity by encoding", passkey,
                       passkey ? "What perplexity does not show: whether a key read long ago is still found."
                               : "Left of the dashed line all lengths were trained; right of it none was.");
     }
-    position_chart(f, l->encodings, l->plan.encodings_count, "Loss by position, by encoding");
+    position_chart(f, l->encodings, l->plan.encodings_count, 0, "Loss by position, by encoding");
 }
 
-static gyre_status methods_part(figures *f) {
+static gyre_status methods_part(figures *f, gyre_error *err) {
     const lab *l = f->lab;
-    const int64_t pairs = gyre_encoding_get_config(l->maps[0])->rope.dim / 2;
     (void)gyre_report_page_section(f->page, "Extending the RoPE model");
     lab_table_methods(l, f->table);
     (void)gyre_report_page_table(f->page, &f->table->table);
     spread_part(f);
-    method_charts(f, l->methods, "as it is");
-    method_charts(f, l->tuned, "fine-tuned");
-    position_chart(f, l->methods, LAB_METHODS, "Loss by position, by method, as it is");
+    method_charts(f, l->methods, l->plan.methods_count, "as it is");
+    method_charts(f, l->tuned, LAB_TUNED_METHODS, "fine-tuned");
+    position_chart(f, l->methods, l->plan.methods_count, 1, "Loss by position, by method, as it is");
     (void)gyre_report_page_section(f->page, "What the methods do");
-    if (pairs > 1024) return GYRE_EUNSUPPORTED;
-    f->map = malloc((size_t)(4 * pairs * MAP_WIDTH) * sizeof *f->map);
-    if (!f->map) return GYRE_ENOMEM;
-    const gyre_status status = angle_maps(f, pairs);
-    return status ? status : wavelength_chart(f, pairs);
+    return effects(f, err);
 }
 
 static void footer(figures *f) {
@@ -277,22 +256,17 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
     if (f.lines && f.table) {
         introduction(&f);
         encodings_part(&f);
-        if (l->maps[LAB_METHODS - 1])
-            status = methods_part(&f);
+        if (l->maps[l->plan.methods_count - 1])
+            status = methods_part(&f, err);
         else
             spread_part(&f);
         footer(&f);
-        const gyre_status written = gyre_report_page_write(f.page, l->run.report, err);
-        if (written)
-            status = written;
-        else if (status)
-            (void)gyre_fail(err, status, "report: %s (%s)", gyre_status_text(status), l->run.report);
+        if (!status) status = gyre_report_page_write(f.page, l->run.report, err);
     } else {
         status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (gyre lab)");
     }
     free(f.lines);
     free(f.table);
-    free(f.map);
     gyre_report_page_free(f.page);
     return status;
 }

@@ -3,22 +3,25 @@
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
 
-enum { TABLES = 2, METHODS_ROWS = 2 * LAB_METHODS + 2 /* with two headings */ };
+enum { TABLES = 2, HEADINGS = 2 /* of the table of methods */ };
 
 int lab_rows_count(const lab *l) {
-    return l->plan.encodings_count + (l->plan.rope >= 0 ? 2 * LAB_METHODS : 0);
+    return l->plan.encodings_count + (l->plan.rope >= 0 ? l->plan.methods_count + LAB_TUNED_METHODS : 0);
 }
 
 static int64_t table_rows(const lab *l, int table) {
-    return table == 0 ? l->plan.encodings_count : l->plan.rope >= 0 ? METHODS_ROWS : 0;
+    return table == 0          ? l->plan.encodings_count
+           : l->plan.rope >= 0 ? l->plan.methods_count + LAB_TUNED_METHODS + HEADINGS
+                               : 0;
 }
 
 /* out = NULL for a heading. */
 static const lab_row *row_at(const lab *l, int table, int64_t at) {
     if (table == 0) return &l->encodings[at];
-    const int64_t of_part = at % (METHODS_ROWS / 2);
+    const int tuned = at > l->plan.methods_count;
+    const int64_t of_part = at - (tuned ? l->plan.methods_count + 1 : 0);
     if (of_part == 0) return NULL;
-    return at < METHODS_ROWS / 2 ? &l->methods[of_part - 1] : &l->tuned[of_part - 1];
+    return tuned ? &l->tuned[of_part - 1] : &l->methods[of_part - 1];
 }
 
 int lab_row_begun(const lab_row *row) {

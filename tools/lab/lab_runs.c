@@ -106,6 +106,7 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
         position->rope.base = l->plan.base;
         position->rope.dim = l->plan.rope_dim;
     }
+    variant_model(encoding, model);
     const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
     return status ? gyre_fail(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }

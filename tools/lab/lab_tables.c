@@ -5,17 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST = 1, PARTS = 3 };
+enum { FIRST = 1, PARTS = 3, HEAT_DOUBLINGS = 4 };
+#define HEAT_RULE "Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."
 static const char NOT_MEASURED[] = ".";
 
 /* -- tables -- */
-static double heat_of(double value, double trained) {
-    return fmin(1, fmax(0, log2(value / trained) / 4));
-}
-
 static void add_row(const lab *l, lab_table *t, const lab_row *row) {
     gyre_report_cell *cells = &t->cells[t->table.rows * t->table.columns_count];
-    const lab_spread trained = lab_cell_spread(l, row, 0);
     cells[0] = gyre_report_cell_text(row->name);
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         const lab_spread s = lab_cell_spread(l, row, c);
@@ -25,7 +21,6 @@ static void add_row(const lab *l, lab_table *t, const lab_row *row) {
             continue;
         }
         two[0] = s.known ? gyre_report_cell_number(s.perplexity) : gyre_report_cell_missing();
-        two[0].heat = s.known ? heat_of(s.perplexity, trained.perplexity) : 0;
         two[1] = s.known ? gyre_report_cell_number(100 * s.passkey) : gyre_report_cell_missing();
     }
     const int64_t parts[PARTS] = {row->parts.kept, row->parts.blended, row->parts.divided};
@@ -33,6 +28,21 @@ static void add_row(const lab *l, lab_table *t, const lab_row *row) {
         cells[FIRST + 2 * LAB_CONTEXTS + i] =
             row->rotates ? gyre_report_cell_number((double)parts[i]) : gyre_report_cell_missing();
     t->table.rows++;
+}
+
+/* Colours the perplexities of all rows by one rule, the one of HEAT_RULE. */
+static void add_heat(lab_table *t) {
+    double lowest = INFINITY;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t r = 0; r < t->table.rows; r++)
+            for (int c = 0; c < LAB_CONTEXTS; c++) {
+                gyre_report_cell *cell = &t->cells[r * t->table.columns_count + FIRST + 2 * c];
+                if (cell->kind != GYRE_REPORT_CELL_NUMBER) continue;
+                if (pass == 0)
+                    lowest = fmin(lowest, cell->value);
+                else
+                    cell->heat = fmin(1, fmax(0, log2(cell->value / lowest) / HEAT_DOUBLINGS));
+            }
 }
 
 static void add_heading(lab_table *t, const char *text) {
@@ -60,25 +70,29 @@ static void begin(const lab *l, lab_table *t, const char *first, int has_parts) 
 void lab_table_encodings(const lab *l, lab_table *t) {
     begin(l, t, "encoding", 0);
     t->table.caption = "Train short, test long: perplexity per byte and passkeys found, by context in bytes";
+    t->table.colors = HEAT_RULE;
     t->table.note = l->stopped ? "A dash: the encoding ends before that context (a learned table has no rows there).  A "
                                  "dot: not measured, because the run was stopped."
                                : "A dash: the encoding ends before that context (a learned table has no rows there).";
     for (int i = 0; i < l->plan.encodings_count; i++)
         add_row(l, t, &l->encodings[i]);
+    add_heat(t);
 }
 
 void lab_table_methods(const lab *l, lab_table *t) {
     begin(l, t, "method", 1);
     t->table.caption = "The RoPE model under every method, as it is and after a short fine-tuning at the longest context";
+    t->table.colors = HEAT_RULE;
     t->table.note =
         "name:factor is static, a bare name follows the context.  pairs: how the method treats the pairs of channels at "
         "the longest context.";
     add_heading(t, "as it is");
-    for (int i = 0; i < LAB_METHODS; i++)
+    for (int i = 0; i < l->plan.methods_count; i++)
         add_row(l, t, &l->methods[i]);
     add_heading(t, "fine-tuned");
-    for (int i = 0; i < LAB_METHODS; i++)
+    for (int i = 0; i < LAB_TUNED_METHODS; i++)
         add_row(l, t, &l->tuned[i]);
+    add_heat(t);
 }
 
 /* -- minimum and maximum over the seeds -- */
@@ -119,10 +133,10 @@ void lab_table_spread(const lab *l, lab_table *t) {
         add_spread(l, t, &l->encodings[i]);
     if (l->plan.rope < 0) return;
     add_heading(t, "the RoPE model as it is");
-    for (int i = 0; i < LAB_METHODS; i++)
+    for (int i = 0; i < l->plan.methods_count; i++)
         add_spread(l, t, &l->methods[i]);
     add_heading(t, "fine-tuned");
-    for (int i = 0; i < LAB_METHODS; i++)
+    for (int i = 0; i < LAB_TUNED_METHODS; i++)
         add_spread(l, t, &l->tuned[i]);
 }
 
@@ -185,13 +199,13 @@ static json_t *rows_json(const lab *l, const lab_row *rows, int count) {
 }
 
 int lab_print_json(const lab *l, FILE *file) {
-    const int methods = l->plan.rope >= 0 ? LAB_METHODS : 0;
+    const int methods = l->plan.rope >= 0 ? l->plan.methods_count : 0, tuned = l->plan.rope >= 0 ? LAB_TUNED_METHODS : 0;
     json_t *root = json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset,
                              "trained_length", (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds, "text",
                              "hash", cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count, "held_out",
                              (json_int_t)l->held_out.count, "seconds", l->seconds, "report", l->run.report, "encodings",
                              rows_json(l, l->encodings, l->plan.encodings_count), "methods",
-                             rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods));
+                             rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, tuned));
     if (root && l->stopped)
         json_object_set_new(root, "stopped",
                             json_pack("{s:i, s:i}", "rows_complete", lab_rows_done(l), "rows", lab_rows_count(l)));

@@ -4,7 +4,7 @@
 #include "report/report.h"
 #include "tools/lab/lab.h"
 
-enum { LAB_TABLE_ROWS = MAX_VARIANTS + 2 * LAB_METHODS + 3 };
+enum { LAB_TABLE_ROWS = MAX_VARIANTS + LAB_METHODS + LAB_TUNED_METHODS + 3 };
 
 /* A table and the memory that it points to.  Must not be copied. */
 typedef struct lab_table {

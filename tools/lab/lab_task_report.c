@@ -167,7 +167,8 @@ typedef struct curves {
     int64_t count;
 } curves;
 
-static void add_curve(const task_lab *t, curves *c, const task_row *row, int rule) {
+/* methods: each kind of method in a panel, with the model as it is in every panel. */
+static void add_curve(const task_lab *t, curves *c, const task_row *row, int rule, int methods) {
     const int64_t i = c->count++;
     const int spread = t->lab->plan.seeds > 1;
     for (int p = 0; p < t->points; p++) {
@@ -181,7 +182,8 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
                                         .x = t->at,
                                         .y = c->y[i],
                                         .low = spread ? c->low[i] : NULL,
-                                        .high = spread ? c->high[i] : NULL};
+                                        .high = spread ? c->high[i] : NULL,
+                                        .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
 }
 
 /* The page keeps the first error, so the results of its calls are ignored. */
@@ -190,7 +192,8 @@ static void add_chart(const task_lab *t, gyre_report_page *page, curves *c, int 
     char title[128];
     c->count = 0;
     for (int r = 0; r < t->rows_count; r++)
-        if (methods ? t->rows[r].method >= 0 || r == p->rope : t->rows[r].method < 0) add_curve(t, c, &t->rows[r], rule);
+        if (methods ? t->rows[r].method >= 0 || r == p->rope : t->rows[r].method < 0)
+            add_curve(t, c, &t->rows[r], rule, methods);
     snprintf(title, sizeof title, "%s%s%s, %s", t->title, t->rules > 1 ? ", " : "",
              t->rules > 1 ? t->rule[rule].description : "", methods ? "the RoPE model under every method" : "by encoding");
     const gyre_report_marker trained = {(double)(t->columns ? p->trained - GYRE_TASK_COPY_SPAN : p->trained), "trained", 0};

@@ -1,7 +1,7 @@
 /* model_options.c: MODEL, --as, --tokenizer, --text and --ids. */
 #include "tools/options/model_options.h"
 #include "tools/cli/cli_error.h"
-#include "tools/common/bundled_models.h"
+#include "tools/common/model_path.h"
 #include <stdlib.h>
 
 void model_options_init(model_options *o, int argc) {
@@ -25,13 +25,13 @@ error_t model_option(model_options *o, int key, char *text) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = bundled_model_find(text);
+        o->path = model_path_find(text);
         return 0;
     case READING_KEY_AS:
         o->profile = profile_option("--as", text);
         return 0;
     case MODEL_KEY_TOKENIZER:
-        o->tokenizer = text;
+        o->tokenizer = model_path_find(text);
         return 0;
     case MODEL_KEY_TEXT:
     case MODEL_KEY_IDS:

@@ -2,6 +2,7 @@
  * and --ids. */
 #ifndef GYRE_TOOLS_MODEL_OPTIONS_H
 #define GYRE_TOOLS_MODEL_OPTIONS_H
+#include "tools/common/model_path.h"
 #include "tools/options/reading_options.h"
 
 enum { MODEL_KEY_TOKENIZER = 0x190, MODEL_KEY_TEXT, MODEL_KEY_IDS };
@@ -22,8 +23,8 @@ enum { MODEL_KEY_TOKENIZER = 0x190, MODEL_KEY_TEXT, MODEL_KEY_IDS };
 
 /* What MODEL may be, for help texts. */
 #define MODEL_HELP                                                                                                          \
-    "MODEL is a folder with config.json and model.safetensors, whole or in shards with an index, or a GGUF file; or the "   \
-    "name of a model that comes with gyre, such as models/rope or rope."
+    "MODEL is a folder with config.json and model.safetensors, whole or in shards with an index, or a GGUF file; "          \
+    "or " MODEL_PATH_HELP
 
 typedef struct model_options {
     const char *path;      /* MODEL */

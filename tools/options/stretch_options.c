@@ -8,15 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MIN_TRAINED = 4 };
-
 error_t stretch_option(stretch_options *o, int key, char *text) {
     switch (key) {
     case STRETCH_KEY_TO:
         o->to = cli_integer("--to", text, 2, CLI_MAX_TOKENS);
         return 0;
     case STRETCH_KEY_TRAINED:
-        o->trained = cli_integer("--trained", text, MIN_TRAINED, CLI_MAX_TOKENS);
+        o->trained = cli_integer("--trained", text, STRETCH_MIN_TRAINED, CLI_MAX_TOKENS);
         return 0;
     case STRETCH_KEY_WRITE:
         o->write = text;
@@ -64,7 +62,7 @@ void stretch_target_discard(const stretch_target *target) {
 }
 
 int stretch_check_length(const stretch_options *o, int64_t trained, const char *path) {
-    if (trained < MIN_TRAINED)
+    if (trained < STRETCH_MIN_TRAINED)
         return cli_fail("trained length: the model does not say it; name it with --trained (%s)", path);
     if (o->to <= trained)
         return cli_fail("--to: %lld is within the trained length of %lld, which needs no stretching (%s)", (long long)o->to,

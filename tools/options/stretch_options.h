@@ -3,6 +3,8 @@
 #define GYRE_TOOLS_STRETCH_OPTIONS_H
 #include "tools/cli/cli_parse.h"
 
+/* A trained length below this leaves nothing to stretch. */
+enum { STRETCH_MIN_TRAINED = 4 };
 enum { STRETCH_KEY_TO = 0x1c0, STRETCH_KEY_TRAINED, STRETCH_KEY_WRITE };
 
 #define OPTION_TO(group)                                                                                                    \

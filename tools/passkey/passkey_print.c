@@ -10,6 +10,7 @@ static gyre_status make_table(const passkey *p, result_table *t, const char *fir
     const int64_t lengths = o->lengths.count;
     const gyre_status status = result_table_create(t, 1 + lengths, rows, lengths + o->depths_count, err);
     if (status) return status;
+    t->table.colors = "Colour: the share of keys found, none at 0%, full at 100%.";
     t->columns[0] = (gyre_report_column){.title = first};
     for (int64_t l = 0; l < lengths; l++) {
         snprintf(t->texts[l], sizeof t->texts[l], "%lld", (long long)o->lengths.values[l]);

@@ -1,29 +1,7 @@
 /* passkey_report.c: the HTML report of gyre passkey: heat maps of length and depth, and tables. */
 #include "tools/passkey/passkey.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* out = 1 if the values are evenly spaced. */
-static int is_even(const double *x, int64_t count) {
-    const double step = (x[count - 1] - x[0]) / (double)(count - 1);
-    for (int64_t i = 1; i < count; i++)
-        if (fabs(x[i] - x[i - 1] - step) > 1e-6 * fabs(step)) return 0;
-    return 1;
-}
-
-/* All cells of a map have the same width.  out = an axis on which the values are evenly spaced: linear, logarithmic, or else
- * by index. */
-static gyre_report_axis even_axis(const double *x, int64_t count, const char *label, const char *log_label,
-                                  const char *counted) {
-    double logs[2] = {log2(x[0]), log2(x[count - 1])};
-    int doubles = x[0] > 0;
-    for (int64_t i = 1; i < count && doubles; i++)
-        doubles = fabs(log2(x[i] / x[i - 1]) - (logs[1] - logs[0]) / (double)(count - 1)) < 1e-6;
-    if (is_even(x, count)) return (gyre_report_axis){label, GYRE_REPORT_SCALE_LINEAR, x[0], x[count - 1]};
-    if (doubles) return (gyre_report_axis){log_label, GYRE_REPORT_SCALE_LINEAR, logs[0], logs[1]};
-    return (gyre_report_axis){counted, GYRE_REPORT_SCALE_LINEAR, 1, (double)count};
-}
 
 /* The panels and the memory that they point to. */
 typedef struct picture {
@@ -59,10 +37,12 @@ static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
     for (int64_t d = 0; d < o->depths_count; d++)
         depths[d] = 100 * o->depths[d];
     f->panels.title = "Keys found, by length and depth";
-    f->panels.x = even_axis(lengths, o->lengths.count, "length (tokens)", "length (log2 of tokens)", "length (in order)");
-    f->panels.y = is_even(depths, o->depths_count)
-                      ? (gyre_report_axis){"depth (%)", GYRE_REPORT_SCALE_LINEAR, depths[0], depths[o->depths_count - 1]}
-                      : (gyre_report_axis){"depth (in order)", GYRE_REPORT_SCALE_LINEAR, 1, (double)o->depths_count};
+    /* Every length and depth has its own column or row: a doubling takes as much room as the one before. */
+    f->panels.x.label = "length (tokens)";
+    f->panels.x_values = lengths;
+    f->panels.y.label = "depth";
+    f->panels.y_values = depths;
+    f->panels.y_unit = "%";
     f->panels.z = (gyre_report_axis){"right (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100};
     f->panels.palette = GYRE_REPORT_PALETTE_SEQUENTIAL;
     f->panels.maps = f->maps;

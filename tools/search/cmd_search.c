@@ -77,7 +77,7 @@ static int plan(search_work *w) {
     return search_try_config(w);
 }
 
-static json_t *identity(const search_work *w) {
+json_t *search_identity(const search_work *w) {
     const search_options *o = w->options;
     return json_pack("{s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "gyre_search", 1, "model",
                      w->card.model_hash, "config", w->card.config_hash, "text", cli_json_hash(w->windows.text.hash),
@@ -89,16 +89,17 @@ static json_t *identity(const search_work *w) {
 
 static gyre_status search(search_work *w, gyre_error *err) {
     const search_options *o = w->options;
-    json_t *search_identity = identity(w);
-    gyre_status status = search_identity ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
-    if (!status) status = search_journal_open(&w->journal, o->run.journal, search_identity, err);
+    json_t *header = search_identity(w);
+    gyre_status status = header ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    if (!status) status = search_journal_open(&w->journal, o->run.journal, header, err);
+    cli_defer_signals(); /* from here on, a stopped search leaves a journal */
     cli_progress_begin(&w->progress, "seeds", "tokens",
                        (w->problem.budget + SEARCH_ROWS * w->windows.held_out_count) * o->stretch.to);
     if (!status) status = search_run(&w->problem, &w->found, err);
     if (!status) status = search_evaluate_held_out(w, err);
     cli_progress_end(&w->progress);
     search_journal_close(w->journal);
-    json_decref(search_identity);
+    json_decref(header);
     return status;
 }
 
@@ -134,13 +135,15 @@ static int run(search_work *w, int argc, char **argv) {
     int status = search_check_target(o);
     if (!status) status = open_model(w);
     if (!status) status = read_texts(w);
-    if (!status) status = plan(w);
+    if (!status && !o->temperature) status = plan(w);
     if (!status && run_card_make(&w->card, &w->input, "search", argc, argv, &err)) status = cli_fail_error(&err);
     if (status) return status;
     cli_output output;
     cli_check_output(o->common.output, o->model.path);
     status = cli_output_open(&output, o->common.output);
-    if (!status) status = cli_output_close(&output, search_and_print(w, &output));
+    if (!status)
+        status =
+            cli_output_close(&output, o->temperature ? search_temperature(w, output.file) : search_and_print(w, &output));
     if (!status && w->report->refused)
         status = cli_fail("--write: nothing written, %s needs no search and is better on the held-out text; --force writes "
                           "the factors (%s)",

@@ -19,6 +19,7 @@ typedef struct search_options {
     uint64_t seed;
     double attention; /* 0 = searched */
     int force;        /* 1: written even if a method that needs no search is better */
+    int temperature;  /* 1: fits the temperature of YaRN instead of searching for factors */
 } search_options;
 
 typedef struct search_work {
@@ -49,8 +50,18 @@ void search_options_read(int argc, char **argv, search_options *o);
 /* Measures windows of the text under one candidate, unless the journal has them.  The `measure` of search_problem; ctx: a
  * search_work. */
 gyre_status search_measure(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats, gyre_error *err);
+/* The same for windows r->from .. of starts[], under r->rescale. */
+gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
+                                    gyre_error *err);
 /* Fills the rows of the report: the model as it is, the known methods and the candidate found, on the held-out windows. */
 gyre_status search_evaluate_held_out(search_work *w, gyre_error *err);
+
+/* -- search_temperature.c -- */
+/* --temperature: measures YaRN under a range of attention factors, and prints the one that predicts the text best.  The
+ * model and its texts are open, and so is the card.  out = the exit status. */
+int search_temperature(search_work *w, FILE *file);
+/* out = the header of a journal of these measurements. */
+json_t *search_identity(const search_work *w);
 
 /* -- search_config.c -- */
 /* Checks, before hours of searching, that --write names a file that can be written.  out = 0, or CLI_FAILED with the error

@@ -36,12 +36,21 @@ static gyre_status evaluate(search_work *w, const search_rescale *rescale, const
     return status;
 }
 
-/* The same with the journal: windows r->from .. of starts[]. */
-static gyre_status evaluate_windows(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
+/* What is measured is in the journal, and the same steps find it there. */
+static gyre_status fail_stopped(const search_work *w, gyre_error *err) {
+    const char *journal = w->options->run.journal;
+    return gyre_fail(err, GYRE_EIO, "stopped: %s (%s)",
+                     journal ? "the same command goes on from here" : "nothing is kept without --journal",
+                     journal ? journal : "search");
+}
+
+/* The same with the journal: windows r->from .. of starts[].  Ctrl-C ends the search here, before a measurement. */
+gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
                                     gyre_error *err) {
     w->planned += r->count * w->options->stretch.to;
     gyre_status status = GYRE_OK;
     if (!search_journal_find(w->journal, r, nats)) {
+        if (cli_interrupted()) return fail_stopped(w, err);
         status = evaluate(w, r->rescale, starts + r->from, r->count, nats, err);
         if (!status) status = search_journal_add(w->journal, r, nats, err);
     }
@@ -53,7 +62,7 @@ gyre_status search_measure(void *ctx, const search_candidate *x, int64_t from, i
                            gyre_error *err) {
     search_work *w = ctx;
     const search_evaluation r = {"search", x->origin, &x->rescale, w->space.pairs, x->id, from, count};
-    return evaluate_windows(w, &r, w->windows.searched, nats, err);
+    return search_evaluate_windows(w, &r, w->windows.searched, nats, err);
 }
 
 /* -- the held-out windows -- */
@@ -93,7 +102,7 @@ static gyre_status evaluate_row(search_work *w, search_row *row, gyre_error *err
     row->nats = calloc((size_t)count, sizeof *row->nats);
     if (!row->nats) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
     cli_progress_label(&w->progress, "held out: %s", row->label);
-    const gyre_status status = evaluate_windows(w, &r, w->windows.held_out, row->nats, err);
+    const gyre_status status = search_evaluate_windows(w, &r, w->windows.held_out, row->nats, err);
     for (int64_t i = 0; i < count; i++)
         row->mean += row->nats[i] / (double)count;
     return status;

@@ -1,7 +1,16 @@
 /* search_options.c: the options of gyre search. */
 #include "tools/search/search.h"
 
-enum { KEY_BUDGET = CLI_FIRST_KEY, KEY_WINDOWS, KEY_HELD_OUT, KEY_STRIDE, KEY_SEED, KEY_ATTENTION, KEY_FORCE };
+enum {
+    KEY_BUDGET = CLI_FIRST_KEY,
+    KEY_WINDOWS,
+    KEY_HELD_OUT,
+    KEY_STRIDE,
+    KEY_SEED,
+    KEY_ATTENTION,
+    KEY_FORCE,
+    KEY_TEMPERATURE
+};
 
 static const struct argp_option option_table[] = {
     OPTION_TO(1),
@@ -25,6 +34,10 @@ static const struct argp_option option_table[] = {
         "same result as one that was never stopped. --budget may be larger then",
         4),
     OPTION_WRITE("the factors found (rope_scaling: longrope)", 4),
+    {"temperature", KEY_TEMPERATURE, NULL, 0,
+     "Search no factors: measure YaRN under a range of attention factors, and compare the best one with YaRN's formula, "
+     "0.1 ln s + 1",
+     3},
     {"force", KEY_FORCE, NULL, 0,
      "Write the factors found even if a method that needs no search predicts the held-out text better", 4},
     {0}};
@@ -39,6 +52,9 @@ static const char documentation[] =
     "of the factors found are measured on the held-out ones. The verdict names the best. Factors that lose there to a "
     "method "
     "that needs no search are not written, and the exit status is then 1.\n"
+    "With --temperature nothing is searched but YaRN's temperature t: the windows searched on choose sqrt(1/t), the "
+    "attention "
+    "factor, and the held-out ones compare it with the formula.\n"
     "Example: gyre search models/rope --text /usr/share/common-licenses/GPL-3 --to 1k --budget 100 --write found.json";
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
@@ -59,6 +75,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     case KEY_SEED:
         o->seed = cli_seed(text);
         return 0;
+    case KEY_TEMPERATURE:
+        o->temperature = 1;
+        return 0;
     case KEY_FORCE:
         o->force = 1;
         return 0;
@@ -78,6 +97,9 @@ void search_options_read(int argc, char **argv, search_options *o) {
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
     model_options_check(&o->model, 1);
     stretch_options_check(&o->stretch);
+    if (o->temperature && (o->attention != 0 || o->stretch.write))
+        cli_usage_error("--temperature: fits the attention factor and writes nothing; without %s",
+                        o->stretch.write ? "--write" : "--attention-factor");
     if (o->stride > o->stretch.to)
         cli_usage_error("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->stretch.to);
     if (o->run.journal && !*o->run.journal) cli_usage_error("--journal: the name of the file is empty");

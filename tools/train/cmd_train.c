@@ -1,7 +1,7 @@
 /* cmd_train.c: gyre train: trains a small decoder with any encoding; a killed run can be resumed. */
 #include "gyre/gyre_train.h"
 #include "tools/cli/cli.h"
-#include "tools/common/bundled_models.h"
+#include "tools/common/model_path.h"
 #include "tools/common/variants.h"
 #include "tools/options/method_options.h"
 #include "tools/options/training_text.h"
@@ -149,7 +149,7 @@ static error_t parse_model_option(int key, char *arg, train_options *o) {
         o->wants_mix = 1;
         break;
     case KEY_FROM:
-        o->from = bundled_model_find(arg);
+        o->from = model_path_find(arg);
         break;
     case KEY_SEED:
         o->run.seed = cli_seed(arg);
@@ -237,6 +237,7 @@ static void finish_options(train_options *o) {
     position->heads = r->model.heads;
     position->input.dim = r->model.model_dim;
     check_rotation(o, position);
+    variant_model(&o->encoding, &r->model);
     if (variant_config(&o->encoding, r->context, r->context, &o->method.betas, position))
         cli_usage_error("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
                         o->encoding.name);

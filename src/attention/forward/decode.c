@@ -176,7 +176,7 @@ static void prefetch_keys(const decode_state *d, int64_t first) {
 }
 
 /* Q8: multiplies the scores of n keys of the tile pair from `done` on by the scales of the keys. */
-static void scale_scores(const decode_state *d, int64_t done, int64_t n) {
+static void scale_piece_scores(const decode_state *d, int64_t done, int64_t n) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, end = done + n;
     gyre_key_run run;
     for (; d->plan->key_scales_apart && done < end; done += run.count) {
@@ -212,7 +212,7 @@ static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int6
             plan->kernels->transpose_f32(&transpose);
         }
         plan->kernels->matmul_f32(&product);
-        scale_scores(d, done, n);
+        scale_piece_scores(d, done, n);
     }
 }
 
@@ -255,13 +255,15 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
 static void add_score_biases(const gyre_attention_plan *plan, gyre_query_buffers *q, const int64_t *positions,
                              int64_t count) {
     const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
+    const float *slope = gyre_slope_of_call(plan, q->batch, q->head);
+    const int64_t head = gyre_head_in_call(plan, q->head);
     double score_bias[KEY_TILE];
     if (scheme && scheme->bias_tile) {
-        const gyre_bias_tile tile = {q->positions, positions, q->nearest, q->count, count, KEY_TILE, q->scores};
-        scheme->bias_tile(plan->encoding, plan->args->tables, q->head, &tile);
+        const gyre_bias_tile tile = {q->positions, positions, q->nearest, q->count, count, KEY_TILE, q->scores, slope};
+        scheme->bias_tile(plan->encoding, plan->args->tables, head, &tile);
     }
     for (int64_t i = 0; scheme && plan->table.has_score_bias && i < q->count; i++) {
-        const gyre_bias_row row = {q->head, q->positions[i], positions, count};
+        const gyre_bias_row row = {head, q->positions[i], positions, count, slope};
         scheme->bias_row(plan->encoding, plan->args->tables, &row, score_bias);
         for (int64_t j = 0; j < count; j++)
             q->scores[i * KEY_TILE + j] += (float)(score_bias[j] - q->bias[i]);

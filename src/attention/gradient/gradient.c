@@ -33,11 +33,13 @@ static void run_wave(void *arg, int64_t job) {
 
 /* -- a segment -- */
 
-/* Narrows a view to tokens token .. token + shape[1] - 1 of shape[0] batch rows from `batch` on. */
-static void narrow(gyre_view *view, int64_t batch, int64_t token, const int64_t shape[4]) {
-    if (view->data) view->data = gyre_view_at(view, batch, token, 0, 0);
+/* Narrows a view to tokens token .. token + shape[1] - 1 and heads head .. head + shape[2] - 1 of shape[0] batch rows from
+ * `batch` on. */
+static void narrow(gyre_view *view, int64_t batch, int64_t token, int64_t head, const int64_t shape[4]) {
+    if (view->data) view->data = gyre_view_at(view, batch, token, head, 0);
     view->shape[0] = shape[0];
     view->shape[1] = shape[1];
+    view->shape[2] = shape[2];
 }
 
 /* dout, dq, dk and dv of a segment. */
@@ -53,12 +55,13 @@ static segment_views narrow_views(const gyre_attention_args *args, const gyre_se
     const int64_t batch = args->q_starts ? 0 : segment->sequence;
     const int64_t query = (args->q_starts ? args->q_starts[segment->sequence] : 0) + segment->query_first;
     const int64_t key = segment->packed_key_first + segment->key_first;
-    if (dout->data) out.dout.data = gyre_cview_at(dout, batch, query, 0, 0);
-    out.dout.shape[0] = segment->args.q.shape[0];
-    out.dout.shape[1] = segment->args.q.shape[1];
-    narrow(&out.dqkv[0], batch, query, segment->args.q.shape);
-    narrow(&out.dqkv[1], batch, key, segment->args.k.shape);
-    narrow(&out.dqkv[2], batch, key, segment->args.k.shape);
+    const int64_t head = segment->head_first, key_head = segment->source.head_first;
+    if (dout->data) out.dout.data = gyre_cview_at(dout, batch, query, head, 0);
+    for (int i = 0; i < 3; i++)
+        out.dout.shape[i] = segment->args.q.shape[i];
+    narrow(&out.dqkv[0], batch, query, head, segment->args.q.shape);
+    narrow(&out.dqkv[1], batch, key, key_head, segment->args.k.shape);
+    narrow(&out.dqkv[2], batch, key, key_head, segment->args.k.shape);
     return out;
 }
 

@@ -38,7 +38,7 @@ static void differentiate_sink(void *arg, int64_t head) {
             if (weight != 0) sum -= weight * delta_of(call, b, i, head);
         }
     const gyre_view *to = &call->gradients->sink_logits;
-    void *at = gyre_view_at(to, 0, 0, head, 0);
+    void *at = gyre_view_at(to, 0, 0, gyre_head_in_call(call->plan, head), 0);
     double all;
     gyre_load_row_f64(at, to->dtype, 1, 1, &all);
     all += sum;

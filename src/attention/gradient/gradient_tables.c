@@ -30,7 +30,7 @@ static void collect_vectors(const gyre_attention_call *call, int64_t item, const
                   heads = gyre_table_heads_in_item(plan, which);
     if (!packed->gradient || !to->data) return;
     const double scale = which == GYRE_TABLE_KEY ? (double)plan->scale : 1; /* queries are scaled already */
-    const int64_t first = packed->shared ? 0 : item % plan->key_heads * plan->group;
+    const int64_t first = packed->shared ? 0 : gyre_head_in_call(plan, item % plan->key_heads * plan->group);
     for (int64_t h = 0; h < heads; h++)
         add_row(to, first + h, r, packed->gradient + (h * plan->table.rows + r) * pad, scale);
 }
@@ -39,7 +39,7 @@ static void collect_score_bias(const gyre_attention_call *call, int64_t item, co
     const gyre_attention_plan *plan = call->plan;
     const gyre_view *to = &call->gradients->bias;
     for (int64_t h = 0; h < plan->group; h++) {
-        void *at = gyre_view_at(to, 0, 0, r, item % plan->key_heads * plan->group + h);
+        void *at = gyre_view_at(to, 0, 0, r, gyre_head_in_call(plan, item % plan->key_heads * plan->group + h));
         double sum;
         gyre_load_row_f64(at, to->dtype, 1, 1, &sum);
         sum += t->dbias[r * plan->group + h];
@@ -49,7 +49,7 @@ static void collect_score_bias(const gyre_attention_call *call, int64_t item, co
 
 /* Adds one query bias, from one item. */
 static void collect_bias(const gyre_attention_plan *plan, int64_t item, const double *from, const gyre_view *to) {
-    const int64_t first = item % plan->key_heads * plan->group;
+    const int64_t first = gyre_head_in_call(plan, item % plan->key_heads * plan->group);
     for (int64_t i = 0; from && to->data && i < plan->group * plan->head_dim; i++) {
         const int64_t h = i / plan->head_dim, c = i % plan->head_dim;
         void *at = gyre_view_at(to, 0, first + h, 0, c);

@@ -16,6 +16,7 @@
 #include "attention/plan/segment.h"
 #include "core/encoding.h"
 #include "core/rotation/angle_table.h"
+#include "core/view.h"
 
 /* 64 queries share the cost of reading a tile of keys, and of products with table rows, which need little more for 64
  * queries than for 32.  Short causal calls take tiles of 32, which keeps the half-empty tiles on the diagonal small.  The
@@ -85,6 +86,17 @@ typedef struct gyre_attention_plan {
     int64_t jobs;
     size_t angle_bytes, info_bytes, partial_bytes, key_buffer_bytes, job_bytes, bytes; /* scratch: tiles/scratch.h */
 } gyre_attention_plan;
+
+/* out = the index in the call of head `head` of the segment: that of tables, slopes, sink logits and dropout. */
+static inline int64_t gyre_head_in_call(const gyre_attention_plan *plan, int64_t head) {
+    return plan->segment->head_first + head;
+}
+
+/* out = the slope that the call gives to a query head of a batch row of the segment; NULL = none. */
+static inline const float *gyre_slope_of_call(const gyre_attention_plan *plan, int64_t batch, int64_t head) {
+    const gyre_cview *slopes = &plan->args->slopes;
+    return slopes->data ? gyre_cview_at(slopes, batch, 0, gyre_head_in_call(plan, head), 0) : NULL;
+}
 
 /* out = rows of a query tile. */
 static inline int64_t gyre_query_tile_rows(const gyre_attention_args *args) {

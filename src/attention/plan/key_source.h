@@ -20,9 +20,9 @@ struct gyre_key_source {
     int rotated; /* keys are stored as E(n) k */
     /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
     void (*run)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run);
-    int64_t heads_together;         /* key heads whose rows are adjacent for each token, so that reading them together is
+    int64_t heads_together; /* key heads whose rows are adjacent for each token, so that reading them together is
                                      * faster; 0 or 1: the rows of one head are adjacent */
-    int64_t batch_first, key_first; /* added to `batch` and `first`: where a segment begins */
+    int64_t batch_first, head_first, key_first; /* added to `batch`, `head` and `first`: where a segment begins */
 };
 
 /* out = the views k and v of args, which must outlive it. */
@@ -31,7 +31,7 @@ gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args);
 /* *run = tokens from `first` on, at most `most`. */
 static inline void gyre_key_run_at(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t most,
                                    gyre_key_run *run) {
-    source->run(source, source->batch_first + batch, head, source->key_first + first, run);
+    source->run(source, source->batch_first + batch, source->head_first + head, source->key_first + first, run);
     if (run->count > most) run->count = most;
 }
 

@@ -4,11 +4,12 @@
 #include "attention/plan/key_source.h"
 
 typedef struct gyre_segment {
-    /* The call's arguments, narrowed: q, out, lse, weights, mask and both positions begin at the segment, and
-     * q_pos.context_length is the length in use.  k and v have the shape of the segment, but `source` says where their
-     * elements are.  q_starts, k_starts, k_first, k_end and q_end are NULL. */
+    /* The call's arguments, narrowed: q, out, lse, weights, mask, slopes and both positions begin at the segment, except for
+     * the heads of slopes and sink_logits.  q_pos.context_length is the length in use.  k and v have the shape of the
+     * segment, but `source` says where their elements are.  q_starts, k_starts, k_first, k_end and q_end are NULL. */
     gyre_attention_args args;
     gyre_key_source source;
+    int64_t head_first;             /* first query head of the segment, counted in the call */
     int64_t sequence;               /* of the call; row b of the segment's batch is sequence + b */
     int64_t query_first, key_first; /* first token of the segment, counted in its sequence */
     int64_t query_order;            /* GYRE_CAUSAL_BY_ORDER: index in the sequence of the last key that query 0 sees */

@@ -31,7 +31,7 @@ void gyre_dropout_tile_pair(const gyre_attention_plan *plan, const gyre_query_bu
     const gyre_segment *segment = plan->segment;
     const gyre_dropout dropout = {plan->args->dropout, plan->args->seed, plan->kernels};
     const gyre_dropout_block block = {.sequence = segment->sequence + q->batch,
-                                      .head = q->head,
+                                      .head = gyre_head_in_call(plan, q->head),
                                       .query = segment->query_first + q->first + rows->first,
                                       .rows = rows->rows,
                                       .key = segment->key_first + tile_pair->tile * KEY_TILE + tile_pair->first,

@@ -58,7 +58,7 @@ void gyre_row_add_nonfinite(float weight, const float *value, int64_t n, float *
 
 float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head) {
     const gyre_cview *sinks = &plan->args->sink_logits;
-    return sinks->data ? *(const float *)gyre_cview_at(sinks, 0, 0, head, 0) : -INFINITY;
+    return sinks->data ? *(const float *)gyre_cview_at(sinks, 0, 0, gyre_head_in_call(plan, head), 0) : -INFINITY;
 }
 
 gyre_row_normalizer gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state) {

@@ -1,67 +1,15 @@
 /* tables.c: what an encoding adds by distance, for one tile pair at a time. */
 #include "attention/terms/tables.h"
 #include "attention/terms/softmax.h"
+#include "attention/terms/table_packing.h"
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/scheme.h"
 #include "core/table_view.h"
 #include "core/view.h"
+#include "util/integers.h"
 
-#include <math.h>
 #include <string.h>
-
-/* -- packing -- */
-
-enum { PACK_ROWS = 16, PACK_CHANNELS = 128 };
-
-/* Packs up to PACK_ROWS rows from r on, channels from c on: as floats times `scale`, zeros past the last row and channel. */
-static void pack_block(const gyre_attention_plan *plan, gyre_packed_table *packed, const gyre_cview *view, int64_t r,
-                       int64_t c, int64_t pad, float scale) {
-    const int64_t left = view->shape[3] - c, width = pad - c < PACK_CHANNELS ? pad - c : PACK_CHANNELS;
-    const int64_t n = plan->table.end_row - r < PACK_ROWS ? plan->table.end_row - r : PACK_ROWS;
-    float block[PACK_ROWS * PACK_CHANNELS] = {0};
-    int finite;
-    for (int64_t i = 0; i < n; i++) {
-        float *row = block + i * PACK_CHANNELS;
-        gyre_load_row(gyre_cview_at(view, 0, packed->head, r + i, c), view->dtype, view->stride[3],
-                      left < width ? left : width, row);
-        plan->kernels->scale_row_f32(row, width, scale);
-        plan->kernels->finite_row_f32(row, width, &finite);
-        packed->finite &= finite;
-        for (int64_t l = 0; !finite && packed->zero_nonfinite && l < width; l++)
-            row[l] = isfinite(row[l]) ? row[l] : 0;
-        if (packed->rows) memcpy(packed->rows + (r + i) * pad + c, row, (size_t)width * sizeof *row);
-    }
-    if (!packed->columns) return;
-    const gyre_transpose transpose = {
-        PACK_ROWS, width, block, PACK_CHANNELS, packed->columns + c * plan->table.row_pad + r, plan->table.row_pad};
-    plan->kernels->transpose_f32(&transpose);
-}
-
-/* Packs the rows of one head that occur in the segment.  Products go by 16 rows and may read that many zeros past the
- * last. */
-static void pack(const gyre_attention_plan *plan, gyre_packed_table *packed, const gyre_cview *view, int64_t head,
-                 float scale, int64_t pad) {
-    const int64_t from = packed->shared ? 0 : head, end = plan->table.end_row + PACK_ROWS;
-    if (packed->head == from) return;
-    packed->head = from;
-    packed->finite = 1;
-    for (int64_t r = plan->table.first_row; r < end && r + PACK_ROWS <= plan->table.row_pad; r += PACK_ROWS)
-        for (int64_t c = 0; c < pad; c += PACK_CHANNELS)
-            pack_block(plan, packed, view, r, c, pad, scale);
-}
-
-static void pack_all(const gyre_attention_plan *plan, gyre_query_buffers *q) {
-    gyre_table_buffers *t = q->tables;
-    const gyre_tables *tables = plan->args->tables;
-    gyre_cview view;
-    if (plan->table.query && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
-        pack(plan, &t->query, &view, q->head, 1, plan->head_pad);
-    if (plan->table.key && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_KEY, &view))
-        pack(plan, &t->key, &view, q->head, plan->scale, plan->head_pad); /* queries are scaled already, keys are not */
-    if (plan->table.value && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_VALUE, &view))
-        pack(plan, &t->value, &view, q->head, 1, plan->value_pad);
-}
 
 /* -- biases of the query -- */
 
@@ -71,8 +19,9 @@ static void add_bias(const gyre_attention_plan *plan, const gyre_query_buffers *
     const gyre_cview *view = gyre_table_of(plan->args->tables, which);
     float bias[CHUNK];
     for (int64_t first = 0; first < plan->head_dim; first += CHUNK) {
-        const int64_t n = plan->head_dim - first < CHUNK ? plan->head_dim - first : CHUNK;
-        gyre_load_row(gyre_cview_at(view, 0, q->head, 0, first), view->dtype, view->stride[3], n, bias);
+        const int64_t head = gyre_head_in_call(plan, q->head), left = plan->head_dim - first,
+                      n = left < CHUNK ? left : CHUNK;
+        gyre_load_row(gyre_cview_at(view, 0, head, 0, first), view->dtype, view->stride[3], n, bias);
         for (int64_t i = 0; i < q->count; i++)
             for (int64_t c = 0; c < n; c++)
                 rows[i * plan->head_pad + first + c] += plan->scale * bias[c];
@@ -157,8 +106,8 @@ static void look_up_rows(const gyre_distance_map *map, gyre_query_buffers *q) {
         t->row_reversed[e] = t->row[t->entries - 1 - e];
 }
 
-static gyre_bias_row distances_of(const gyre_query_buffers *q, int64_t first, int64_t count) {
-    return (gyre_bias_row){q->head, 0, q->tables->distance + first, count};
+static gyre_bias_row distances_of(const gyre_attention_plan *plan, const gyre_query_buffers *q, int64_t first, int64_t n) {
+    return (gyre_bias_row){gyre_head_in_call(plan, q->head), 0, q->tables->distance + first, n, NULL};
 }
 
 /* Computes the biases of one head for every distance of consecutive positions, once instead of in every tile. */
@@ -170,7 +119,7 @@ static void cache_score_biases(const gyre_attention_plan *plan, gyre_query_buffe
     t->cached_bias_head = q->head;
     for (int64_t first = 0; first < plan->table.distance_count; first += CHUNK) {
         const int64_t left = plan->table.distance_count - first, n = left < CHUNK ? left : CHUNK;
-        const gyre_bias_row row = {q->head, 0, distance, n};
+        const gyre_bias_row row = {gyre_head_in_call(plan, q->head), 0, distance, n, NULL};
         for (int64_t i = 0; i < n; i++)
             distance[i] = plan->table.first_distance + first + i;
         plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, t->cached_bias + first);
@@ -181,7 +130,7 @@ static void cache_score_biases(const gyre_attention_plan *plan, gyre_query_buffe
 static void read_score_biases(const gyre_attention_plan *plan, gyre_query_buffers *q, int64_t first, int64_t n,
                               double *score_bias) {
     const gyre_table_buffers *t = q->tables;
-    const gyre_bias_row row = distances_of(q, first, n);
+    const gyre_bias_row row = distances_of(plan, q, first, n);
     if (plan->table.distance_count == 0) {
         plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, score_bias);
         return;
@@ -271,10 +220,6 @@ static int next_aligned_block(row_block *block) {
     block->count = block->count < most ? block->count : most;
     block->covers_all = block->count > block->high - block->low;
     return 1;
-}
-
-static int64_t round_up_16(int64_t n) {
-    return (n + 15) / 16 * 16;
 }
 
 static int block_has_row(row_block block, int32_t row) {
@@ -393,7 +338,7 @@ static void product_by_query(const gyre_attention_plan *plan, const gyre_query_b
                              const float *rows, const gyre_packed_table *packed) {
     const int64_t pad = packed == &q->tables->value ? plan->value_pad : plan->head_pad;
     const gyre_matmul product = {.m = p.queries,
-                                 .n = round_up_16(block.count),
+                                 .n = gyre_round_up_i64(block.count, 16),
                                  .k = pad,
                                  .a = rows + p.query * pad,
                                  .a_row_stride = pad,
@@ -408,7 +353,7 @@ static void product_by_query(const gyre_attention_plan *plan, const gyre_query_b
 /* key_products[r][j] = scale table[r] . k for the keys of a sub-tile */
 static void product_by_key(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *q,
                            sub_tile p, row_block block, const gyre_tile_pair *tile_pair) {
-    const int64_t n = round_up_16(p.keys);
+    const int64_t n = gyre_round_up_i64(p.keys, 16);
     const gyre_matmul product = {.m = block.count,
                                  .n = n,
                                  .k = plan->head_pad,
@@ -448,7 +393,7 @@ static void gather_by_key_transposed(const gyre_attention_plan *plan, const gyre
     float key_lines[KEY_BLOCK * QUERY_TILE] = {0}, transposed[QUERY_TILE * KEY_BLOCK];
     int64_t offset[KEY_BLOCK];
     const gyre_matmul product = {.m = p.keys,
-                                 .n = round_up_16(block.count),
+                                 .n = gyre_round_up_i64(block.count, 16),
                                  .k = plan->head_pad,
                                  .a = keys->k_columns[0] + tile_pair->buffer_tile * KEY_TILE * plan->head_pad +
                                       tile_pair->first + p.key,
@@ -546,7 +491,7 @@ void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_buffers *
                        const gyre_tile_pair *tile_pair) {
     gyre_table_buffers *t = queries->tables;
     if (!plan->table.has_score_bias && plan->table.rows == 0) return;
-    pack_all(plan, queries);
+    gyre_tables_pack(plan, queries);
     list_distances(queries, tile_pair, keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first);
     if (plan->table.has_score_bias) add_score_biases(plan, queries, tile_pair);
     if (plan->table.rows == 0) return;
@@ -556,7 +501,7 @@ void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_buffers *
 }
 
 int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_buffers *queries) {
-    pack_all(plan, queries);
+    gyre_tables_pack(plan, queries);
     return queries->tables->value.finite;
 }
 
@@ -652,7 +597,7 @@ static void pair_bias_backward(const gyre_attention_plan *plan, const gyre_key_b
     const int64_t *k = keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first;
     double dscore[KEY_TILE];
     for (int64_t i = 0; q->tables->dbias && i < q->count; i++) {
-        const gyre_bias_row row = {q->head, q->positions[i], k, tile_pair->count};
+        const gyre_bias_row row = {gyre_head_in_call(plan, q->head), q->positions[i], k, tile_pair->count, NULL};
         for (int64_t j = 0; j < tile_pair->count; j++)
             dscore[j] = (double)q->dscores[i * KEY_TILE + j];
         plan->encoding->scheme->bias_row_gradient(plan->encoding, plan->args->tables, &row, dscore, &gradient,
@@ -667,7 +612,7 @@ static void score_bias_backward(const gyre_attention_plan *plan, gyre_query_buff
     for (int64_t i = 0; i < q->count; i++)
         for (int64_t j = 0; j < tile_pair->count; j++)
             t->dscore_bias[t->offset[i] + j] += (double)q->dscores[i * KEY_TILE + j];
-    const gyre_bias_row row = distances_of(q, 0, t->entries);
+    const gyre_bias_row row = distances_of(plan, q, 0, t->entries);
     const gyre_view gradient = gyre_dense(t->dbias, GYRE_DTYPE_F64, 1, 1, plan->table.bias_rows, plan->group);
     plan->encoding->scheme->bias_row_gradient(plan->encoding, plan->args->tables, &row, t->dscore_bias, &gradient,
                                               q->head % plan->group);

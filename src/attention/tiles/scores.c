@@ -29,23 +29,23 @@ static void qk_scores(const gyre_attention_plan *plan, const gyre_key_buffers *k
     }
 }
 
-static void scale_scores(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_tile_pair *tile_pair,
-                         int64_t count, float *scores) {
+static void scale_tile_scores(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_tile_pair *tile_pair,
+                              int64_t count, float *scores) {
     for (int64_t i = 0; plan->key_scales_apart && i < count; i++)
         gyre_row_multiply(scores + i * KEY_TILE, keys->k_scale + tile_pair->first, tile_pair->columns);
 }
 
-static void score_pairs(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
-                        const gyre_tile_pair *tile_pair, const int64_t *positions) {
+static void score_near_and_far(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                               const gyre_tile_pair *tile_pair, const int64_t *positions) {
     if (tile_pair->near) {
         gyre_attention_near_queries(plan, q, tile_pair);
         qk_scores(plan, keys, q, tile_pair, 0, q->scores);
     }
-    if (tile_pair->near) scale_scores(plan, keys, tile_pair, q->count, q->scores);
+    if (tile_pair->near) scale_tile_scores(plan, keys, tile_pair, q->count, q->scores);
     if (!tile_pair->far) return;
     float *far_scores = tile_pair->near ? q->far_scores : q->scores;
     qk_scores(plan, keys, q, tile_pair, 1, far_scores);
-    scale_scores(plan, keys, tile_pair, q->count, far_scores);
+    scale_tile_scores(plan, keys, tile_pair, q->count, far_scores);
     if (tile_pair->near) gyre_attention_select_far(plan, positions, q, tile_pair);
 }
 
@@ -66,7 +66,7 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
                           const gyre_tile_pair *tile_pair) {
     const int64_t at = tile_pair->tile * KEY_TILE + tile_pair->first;
     const int64_t *positions = keys->positions + at;
-    score_pairs(plan, keys, queries, tile_pair, positions);
+    score_near_and_far(plan, keys, queries, tile_pair, positions);
     if (plan->encoding && plan->encoding->scheme->bias_tile) {
         const gyre_bias_tile tile = {.q = queries->positions,
                                      .k = positions,
@@ -74,8 +74,9 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
                                      .queries = queries->count,
                                      .keys = tile_pair->count,
                                      .ld = KEY_TILE,
-                                     .scores = queries->scores};
-        plan->encoding->scheme->bias_tile(plan->encoding, plan->args->tables, queries->head, &tile);
+                                     .scores = queries->scores,
+                                     .slope = gyre_slope_of_call(plan, queries->batch, queries->head)};
+        plan->encoding->scheme->bias_tile(plan->encoding, plan->args->tables, gyre_head_in_call(plan, queries->head), &tile);
     }
     if (plan->uses_tables) gyre_tables_score(plan, keys, queries, tile_pair);
     gyre_tile_pair_mask(plan, keys, queries, tile_pair);

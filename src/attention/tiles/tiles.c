@@ -170,7 +170,8 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_buffers *k
         found = gyre_nearest_key(plan, keys, &from, GYRE_KEY_BEFORE, &nearest[0]);
         found += gyre_nearest_key(plan, keys, &from, GYRE_KEY_AFTER, &nearest[found]);
     }
-    const gyre_bias_row row = {q->head, position, nearest, found > 1 ? 2 : 1};
+    const gyre_bias_row row = {gyre_head_in_call(plan, q->head), position, nearest, found > 1 ? 2 : 1,
+                               gyre_slope_of_call(plan, q->batch, q->head)};
     plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, bias);
     const int larger = found > 1 && bias[1] > bias[0];
     q->nearest[i] = nearest[larger];

@@ -16,6 +16,7 @@
 #include "util/error.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
@@ -36,6 +37,7 @@ typedef struct rotate_call {
     int64_t blocks; /* blocks of tokens per batch row */
     int in_place;
     int uses_table;          /* rows of the encoding's angle table go to the kernel directly */
+    int head_by_head;        /* the heads of a token lie further apart than the tokens of a head */
     gyre_rotate_job job;     /* what the kernel calls for such rows have in common */
     int permutes_separately; /* in place between two layouts: channels move before or after the rotation, not with it */
 } rotate_call;
@@ -85,24 +87,17 @@ static int is_contiguous_row(const rotate_call *r, const chunk *c) {
     return r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
 }
 
-static inline void call_rotate_kernel(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_rotate_job *job) {
-    switch (dtype) {
-    case GYRE_DTYPE_F16:
-        kernels->rotate_f16(job);
-        return;
-    case GYRE_DTYPE_BF16:
-        kernels->rotate_bf16(job);
-        return;
-    case GYRE_DTYPE_F64:
-        kernels->rotate_f64(job);
-        return;
-    default:
-        kernels->rotate_f32(job);
-    }
+typedef void (*rotate_kernel)(const gyre_rotate_job *job);
+
+static inline rotate_kernel kernel_of(const gyre_kernels *kernels, gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_F16    ? kernels->rotate_f16
+           : dtype == GYRE_DTYPE_BF16 ? kernels->rotate_bf16
+           : dtype == GYRE_DTYPE_F64  ? kernels->rotate_f64
+                                      : kernels->rotate_f32;
 }
 
 static void run_rotate_kernel(const rotate_call *r, const gyre_rotate_job *job) {
-    call_rotate_kernel(r->angles.encoding->kernels, r->in->dtype, job);
+    kernel_of(r->angles.encoding->kernels, r->in->dtype)(job);
 }
 
 static void rotate_contiguous(const rotate_call *r, const token *k, const void *cosine, const void *sine, int negate_sine) {
@@ -267,26 +262,50 @@ static int can_use_table(const rotate_call *r) {
            r->out->stride[3] == 1 && !r->permutes_separately;
 }
 
-/* 1 = the token is done. */
-static int rotate_from_table(const rotate_call *r, int64_t b, int64_t t) {
+/* out = cos, then sin of token t; NULL if the table has no such row, or the rotation is the identity, which copies. */
+static const void *table_row_of(const rotate_call *r, int64_t b, int64_t t) {
     const gyre_encoding *e = r->angles.encoding;
-    const int64_t m = gyre_position_at(r->positions, b, t, 0), size = (int64_t)gyre_dtype_size(r->in->dtype);
-    if (m == 0 && r->angles.factor == 1) return 0; /* the identity: copied bit for bit */
-    const int is_f64 = r->in->dtype == GYRE_DTYPE_F64;
-    const void *row = is_f64 ? (const void *)gyre_angle_table_row_f64(e, m) : gyre_angle_table_row(e, m);
-    if (!row) return 0;
+    const int64_t m = gyre_position_at(r->positions, b, t, 0);
+    if (m == 0 && r->angles.factor == 1) return NULL;
+    return r->in->dtype == GYRE_DTYPE_F64 ? (const void *)gyre_angle_table_row_f64(e, m) : gyre_angle_table_row(e, m);
+}
+
+/* Rotates `heads` heads, from head h on, of the tokens of a block that have a row of the table. */
+static void rotate_by_rows(const rotate_call *r, int64_t b, int64_t first, int64_t count, const void *const *rows, int64_t h,
+                           int64_t heads) {
+    const int64_t size = (int64_t)gyre_dtype_size(r->in->dtype);
+    const size_t sine = (size_t)r->job.pairs * (r->in->dtype == GYRE_DTYPE_F64 ? sizeof(double) : sizeof(float));
+    const char *in =
+        (const char *)r->job.in + (b * r->in->stride[0] + first * r->in->stride[1] + h * r->in->stride[2]) * size;
+    char *out = (char *)r->job.out + (b * r->out->stride[0] + first * r->out->stride[1] + h * r->out->stride[2]) * size;
+    const rotate_kernel kernel = kernel_of(r->angles.encoding->kernels, r->in->dtype);
     gyre_rotate_job job = r->job;
-    job.in = (const char *)job.in + (b * r->in->stride[0] + t * r->in->stride[1]) * size;
-    job.out = (char *)job.out + (b * r->out->stride[0] + t * r->out->stride[1]) * size;
-    job.cosine = row;
-    job.sine = (const char *)row + (size_t)job.pairs * (is_f64 ? sizeof(double) : sizeof(float));
-    if (!r->in_place && r->dim < r->in->shape[3]) {
-        const token k = {.b = b, .t = t, .scale = 1};
+    job.heads = heads;
+    for (int64_t t = 0; t < count; t++) {
+        if (!rows[t]) continue;
+        job.in = in + t * r->in->stride[1] * size;
+        job.out = out + t * r->out->stride[1] * size;
+        job.cosine = rows[t];
+        job.sine = (const char *)rows[t] + sine;
+        kernel(&job);
+    }
+}
+
+/* Rotates the tokens of a block whose angles are in the table; done[t] = 1 for those.  Memory is walked in its own order:
+ * where the tokens of a head lie closer together than its heads, head by head. */
+static void rotate_from_table(const rotate_call *r, int64_t b, int64_t first, int64_t count, unsigned char *done) {
+    const void *rows[TOKEN_BLOCK];
+    const int64_t heads = r->in->shape[2], at_once = r->head_by_head ? 1 : heads;
+    for (int64_t t = 0; t < count; t++) {
+        rows[t] = table_row_of(r, b, first + t);
+        done[t] = rows[t] != NULL;
+        if (!done[t] || r->in_place || r->dim == r->in->shape[3]) continue;
+        const token k = {.b = b, .t = first + t, .scale = 1};
         copy_channels(r, &k, 0, r->first);
         copy_channels(r, &k, r->first + r->dim, r->in->shape[3] - r->first - r->dim);
     }
-    run_rotate_kernel(r, &job);
-    return 1;
+    for (int64_t h = 0; h < heads; h += at_once)
+        rotate_by_rows(r, b, first, count, rows, h, at_once);
 }
 
 static void rotate_token_block(void *arg, int64_t block) {
@@ -297,8 +316,10 @@ static void rotate_token_block(void *arg, int64_t block) {
     double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
     token tokens[TOKEN_BLOCK];
     int64_t count_general = 0;
+    unsigned char done[TOKEN_BLOCK] = {0};
+    if (r->uses_table) rotate_from_table(r, b, first, count, done);
     for (int64_t t = 0; t < count; t++) {
-        if (r->uses_table && rotate_from_table(r, b, first + t)) continue;
+        if (done[t]) continue;
         double *position = positions + count_general * axes;
         gyre_positions_read_axes(r->angles.encoding, r->positions, b, first + t, 1, position);
         token *k = &tokens[count_general++];
@@ -349,6 +370,8 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
     r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
     r->uses_table = can_use_table(r);
+    r->head_by_head =
+        llabs(r->in->stride[2]) + llabs(r->out->stride[2]) > llabs(r->in->stride[1]) + llabs(r->out->stride[1]);
     if (r->dim > 0)
         r->job =
             (gyre_rotate_job){.in = gyre_cview_at(r->in, 0, 0, 0, r->first),
@@ -386,7 +409,7 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
     const int half = rope->layout == GYRE_LAYOUT_HALF, negate_sine = direction != GYRE_DIRECTION_FORWARD;
     const gyre_rotate_job job = {in->data, out->data, in->shape[2], pairs, in->stride[2], out->stride[2],
                                  half,     half,      negate_sine,  row,   row + pairs,   0};
-    call_rotate_kernel(e->kernels, in->dtype, &job);
+    kernel_of(e->kernels, in->dtype)(&job);
     return 1;
 }
 

@@ -65,6 +65,7 @@ typedef struct gyre_architecture {
     double embed_scale, residual_scale, logit_scale; /* 1 = none */
     double attn_softcap, logit_softcap;              /* 0 = none */
     double clip_qkv;                                 /* 0 = none; mpt */
+    int64_t position_form, rotates_input;            /* of gyre_model_config */
     /* A llama's GGUF has the rows of query and key permuted for interleaved pairs.  Nothing is undone: the reading says
      * so. */
 } gyre_architecture;

@@ -93,6 +93,17 @@ static void read_position(const gyre_scope *s, const gyre_family *family, gyre_m
     c->position.score.slopes_after = copy_array(s, c->position.score.slopes_after, c->heads, &arrays->slopes_after);
 }
 
+/* The keys of a gyre alone. */
+static void read_experiments(const gyre_scope *s, gyre_model_config *c) {
+    static const char *const forms[] = {"sum", "product", "concatenated"};
+    const char *form = gyre_scope_string(s, "position_form", forms[0]);
+    while (c->position_form < 3 && strcmp(form, forms[c->position_form]) != 0)
+        c->position_form++;
+    if (c->position_form == 3) gyre_scope_fail(s, GYRE_EFORMAT, "position_form", "none of sum, product, concatenated");
+    c->shared_tables = gyre_scope_bool(s, "shared_tables", 0);
+    c->rotates_input = gyre_scope_bool(s, "rotates_input", 0);
+}
+
 static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_arrays *arrays) {
     const char *type = gyre_scope_string(s, "model_type", NULL);
     const gyre_family *family = gyre_family_of(type);
@@ -100,6 +111,7 @@ static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_ar
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but llama and gyre are", type);
     check_architecture(s);
     read_sizes(s, c);
+    if (strcmp(type, "gyre") == 0) read_experiments(s, c);
     if (family && is_ok(s)) read_position(s, family, c, arrays);
 }
 

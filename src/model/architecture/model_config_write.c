@@ -104,7 +104,9 @@ static int has_attention_factor(const struct gyre_rope_config *rope) {
 }
 
 /* 1 if transformers' Llama computes exactly this encoding from the keys below. */
-static int is_llama(const position_config *c) {
+static int is_llama(const gyre_model_config *model) {
+    const position_config *c = &model->position;
+    if (model->position_form || model->shared_tables || model->rotates_input) return 0;
     const gyre_scaling scaling = c->rope.scaling;
     const int known = scaling != GYRE_SCALING_NTK && scaling != GYRE_SCALING_BY_PARTS &&
                       scaling != GYRE_SCALING_BY_PARTS_PAPER && scaling != GYRE_SCALING_NTK_MIXED &&
@@ -177,9 +179,9 @@ static void put_slopes(gyre_json_writer *w, const position_config *c) {
     if (c->score.slopes_after) put_numbers(w, "alibi_slopes_after", c->score.slopes_after, c->heads);
 }
 
-static void put_position(gyre_json_writer *w, const position_config *c) {
+static void put_position(gyre_json_writer *w, const position_config *c, int llama) {
     if (c->trained_length > 0) gyre_json_put_integer(w, "max_position_embeddings", max_positions(c));
-    if (is_llama(c)) {
+    if (llama) {
         put_rope(w, c);
         return;
     }
@@ -191,7 +193,8 @@ static void put_position(gyre_json_writer *w, const position_config *c) {
 }
 
 static void put_model(gyre_json_writer *w, const gyre_model_config *c, const char *dtype) {
-    const int llama = is_llama(&c->position);
+    static const char *const forms[] = {"sum", "product", "concatenated"};
+    const int llama = is_llama(c);
     gyre_json_put(w, "architectures", json_pack("[s]", llama ? "LlamaForCausalLM" : "GyreForCausalLM"));
     gyre_json_put_string(w, "model_type", llama ? "llama" : "gyre");
     gyre_json_put_string(w, "torch_dtype", dtype);
@@ -207,7 +210,10 @@ static void put_model(gyre_json_writer *w, const gyre_model_config *c, const cha
     gyre_json_put(w, "attention_bias", json_false());
     gyre_json_put(w, "mlp_bias", json_false());
     gyre_json_put(w, "tie_word_embeddings", json_true());
-    put_position(w, &c->position);
+    if (c->position_form) gyre_json_put_string(w, "position_form", forms[c->position_form]);
+    if (c->shared_tables) gyre_json_put(w, "shared_tables", json_true());
+    if (c->rotates_input) gyre_json_put(w, "rotates_input", json_true());
+    put_position(w, &c->position, llama);
 }
 
 gyre_status gyre_model_config_to_json(const gyre_model_config *config, gyre_dtype dtype, char **out, gyre_error *err) {

@@ -1,7 +1,6 @@
 /* linear.h: dense linear maps over float weights, forward and gradient, for training.
- *
- Each function runs on one thread.  The caller splits the work, so the bits do not depend on the number of threads.  Rows of
- x and y are dense. */
+ * Each function runs on one thread.  The caller splits the work, so the bits do not depend on the number of threads.  Rows
+ * of x and y are dense. */
 #ifndef GYRE_MODEL_LINEAR_H
 #define GYRE_MODEL_LINEAR_H
 #include "kernels/kernels.h"

@@ -1,10 +1,10 @@
 #include "model/ops/matrix.h"
 #include "core/exec.h"
+#include "model/ops/float_buffer.h"
 #include <stdatomic.h>
 #include <string.h>
 
 enum {
-    LANES = 16,
     GEMV_ROWS = 4,        /* up to this many rows, kernels read the weights as stored */
     GEMV_OUT = 64,        /* outputs of a task then */
     MIN_OUT = 24,         /* outputs of a task of more rows, at least */
@@ -12,10 +12,6 @@ enum {
     DEQUANTIZED_ROWS = 4, /* quantized weight rows converted before they are multiplied */
     MAX_GEMMS = 8
 };
-
-static int64_t round_up(int64_t n) {
-    return (n + LANES - 1) / LANES * LANES;
-}
 
 void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out) {
     gyre_stored_dequantize(kernels, w->type, (const unsigned char *)w->data + row * w->row_bytes, out, w->in);
@@ -43,9 +39,9 @@ static int is_multiplied_as_stored(gyre_stored_type type) {
 
 /* Floats of scratch for one thread. */
 static int64_t thread_scratch(const gyre_matrix *w, int64_t rows) {
-    const int64_t gemv = is_multiplied_as_stored(w->type) ? 0 : DEQUANTIZED_ROWS * round_up(w->in);
+    const int64_t gemv = is_multiplied_as_stored(w->type) ? 0 : DEQUANTIZED_ROWS * gyre_round_up_floats(w->in);
     const int64_t gemm = rows > GEMV_ROWS ? gyre_product_scratch(rows, w->in) : 0;
-    return round_up(gemv > gemm ? gemv : gemm);
+    return gyre_round_up_floats(gemv > gemm ? gemv : gemm);
 }
 
 int64_t gyre_gemm_scratch(const gyre_matrix *w, int64_t rows, int concurrency) {
@@ -57,7 +53,7 @@ static void project_dequantized(const gyre_kernels *kernels, gyre_projection job
                                 float *rows) {
     const int64_t end = first + job.outs;
     job.w = rows;
-    job.w_row_stride = round_up(w->in);
+    job.w_row_stride = gyre_round_up_floats(w->in);
     for (; first < end; first += job.outs, job.y += job.outs) {
         job.outs = end - first < DEQUANTIZED_ROWS ? end - first : DEQUANTIZED_ROWS;
         for (int64_t i = 0; i < job.outs; i++)

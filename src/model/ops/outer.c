@@ -1,5 +1,7 @@
 #include "model/ops/outer.h"
 
+#include "util/integers.h"
+
 #include <string.h>
 
 /* DEPTH x COLUMNS numbers of b are packed at a time, in panels: 256 KiB, for the second-level cache.  A panel and the rows
@@ -18,10 +20,6 @@ int64_t gyre_outer_scratch(void) {
     return B_FLOATS + A_FLOATS + EDGE_FLOATS;
 }
 
-static int64_t min_of(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* to = panels [n / panel][k][panel] of n columns, zeros past the last one.  Rows of b are read whole, in the order of
  * memory. */
 static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t n, int64_t panel, float *to) {
@@ -31,7 +29,7 @@ static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t
             for (; j + MAX_PANEL <= n; j += MAX_PANEL)
                 memcpy(to + j * k, b + j, MAX_PANEL * sizeof *to);
         for (; j < n; j += panel) {
-            const int64_t some = min_of(panel, n - j);
+            const int64_t some = gyre_min_i64(panel, n - j);
             memcpy(to + j * k, b + j, (size_t)some * sizeof *to);
             memset(to + j * k + some, 0, (size_t)(panel - some) * sizeof *to);
         }
@@ -39,7 +37,7 @@ static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t
 }
 
 /* Rows of `a` side by side, unless the channels of a row are adjacent already. */
-static void pack_rows(gyre_matmul *tile, float *to) {
+static void pack_a(gyre_matmul *tile, float *to) {
     const float *a = tile->a;
     const int64_t m = tile->m;
     if (tile->a_col_stride == 1) return;
@@ -73,7 +71,7 @@ static void multiply_block(const gyre_matmul *p, const gyre_kernels *kernels, in
     const int64_t panel = kernels->matmul_columns, step = kernels->matmul_rows;
     pack_panels(p->b + l * p->b_row_stride + first, p->b_row_stride, k, n, panel, m->b);
     for (int64_t i = 0; i < p->m; i += step) {
-        gyre_matmul tile = {.m = min_of(step, p->m - i),
+        gyre_matmul tile = {.m = gyre_min_i64(step, p->m - i),
                             .n = panel,
                             .k = k,
                             .a = p->a + i * p->a_row_stride + l * p->a_col_stride,
@@ -83,7 +81,7 @@ static void multiply_block(const gyre_matmul *p, const gyre_kernels *kernels, in
                             .c_row_stride = p->c_row_stride,
                             .accumulate = p->accumulate || l > 0,
                             .prefetch_c = p->accumulate || l > 0};
-        pack_rows(&tile, m->a);
+        pack_a(&tile, m->a);
         for (int64_t j = 0; j < n; j += panel) {
             tile.b = m->b + j * k;
             tile.c = p->c + i * p->c_row_stride + first + j;
@@ -99,5 +97,5 @@ void gyre_outer_run(const gyre_matmul *p, const gyre_kernels *kernels, float *sc
     const outer_memory m = {scratch, scratch + B_FLOATS, scratch + B_FLOATS + A_FLOATS};
     for (int64_t first = 0; first < p->n; first += COLUMNS)
         for (int64_t l = 0; l < p->k; l += DEPTH)
-            multiply_block(p, kernels, first, min_of(COLUMNS, p->n - first), l, min_of(DEPTH, p->k - l), &m);
+            multiply_block(p, kernels, first, gyre_min_i64(COLUMNS, p->n - first), l, gyre_min_i64(DEPTH, p->k - l), &m);
 }

@@ -1,10 +1,12 @@
 #include "model/ops/product.h"
 
+#include "model/ops/float_buffer.h"
+
 #include <string.h>
 #include <unistd.h>
 
 /* TILES: a multiple of the rows of every tier's tiles, as GYRE_PRODUCT_OUTS is of their outputs. */
-enum { MIN_ROWS = 48, MAX_ROWS = 192, TILES = 12, MAX_TILE_OUTS = 6, LANES = 16, USUAL_CACHE_BYTES = 512 << 10 };
+enum { MIN_ROWS = 48, MAX_ROWS = 192, TILES = 12, MAX_TILE_OUTS = 6, USUAL_CACHE_BYTES = 512 << 10 };
 
 typedef struct product_memory {
     float *x;           /* [rows][channels], packed */
@@ -12,13 +14,6 @@ typedef struct product_memory {
     float *dequantized; /* [MAX_TILE_OUTS][channels] */
     float *partial;     /* [rows][GYRE_PRODUCT_OUTS], in tiles; only with several blocks of channels */
 } product_memory;
-
-static int64_t round_up(int64_t n, int64_t to) {
-    return (n + to - 1) / to * to;
-}
-static int64_t min_of(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 /* out = rows of x packed at once.  With a block of channels they fill a little more than half of the second-level cache, so
  * that weights are packed as seldom as possible. */
@@ -29,17 +24,17 @@ static int64_t max_block_rows(void) {
     const int64_t bytes = USUAL_CACHE_BYTES;
 #endif
     const int64_t rows = bytes / 16 * 9 / (GYRE_PRODUCT_BLOCK * (int64_t)sizeof(float)) / TILES * TILES;
-    return rows < MIN_ROWS ? MIN_ROWS : min_of(rows, MAX_ROWS);
+    return rows < MIN_ROWS ? MIN_ROWS : gyre_min_i64(rows, MAX_ROWS);
 }
 
 /* *m = offsets into the scratch; out = its floats. */
 static int64_t layout(int64_t rows, int64_t in, float *scratch, product_memory *m) {
-    const int64_t block_rows = min_of(round_up(rows, TILES), max_block_rows());
-    const int64_t channels = min_of(round_up(in, LANES), GYRE_PRODUCT_BLOCK);
+    const int64_t block_rows = gyre_min_i64(gyre_round_up_i64(rows, TILES), max_block_rows());
+    const int64_t channels = gyre_min_i64(gyre_round_up_floats(in), GYRE_PRODUCT_BLOCK);
     const int64_t x = block_rows * channels, w = MAX_TILE_OUTS * channels;
-    const int64_t partial = in > GYRE_PRODUCT_BLOCK ? round_up(block_rows * GYRE_PRODUCT_OUTS, LANES) : 0;
+    const int64_t partial = in > GYRE_PRODUCT_BLOCK ? gyre_round_up_floats(block_rows * GYRE_PRODUCT_OUTS) : 0;
     if (m) *m = (product_memory){scratch, scratch + x, scratch + x + w, partial ? scratch + x + 2 * w : NULL};
-    return round_up(x + 2 * w + partial, LANES);
+    return gyre_round_up_floats(x + 2 * w + partial);
 }
 
 int64_t gyre_product_scratch(int64_t rows, int64_t in) {
@@ -52,9 +47,9 @@ typedef struct product_block {
 } product_block;
 
 static void pack_x(const gyre_gemm *p, const gyre_kernels *kernels, const product_block *b, float *to) {
-    const int64_t tile = kernels->product_rows, channels = round_up(b->channels, kernels->lanes);
+    const int64_t tile = kernels->product_rows, channels = gyre_round_up_i64(b->channels, kernels->lanes);
     for (int64_t r = 0; r < b->rows; r += tile) {
-        const gyre_pack job = {min_of(tile, b->rows - r),
+        const gyre_pack job = {gyre_min_i64(tile, b->rows - r),
                                tile,
                                b->channels,
                                p->x + (b->row + r) * p->x_row_stride + b->channel,
@@ -94,7 +89,7 @@ static void pack_w(const gyre_gemm *p, const gyre_kernels *kernels, const produc
 
 static void multiply_block(const gyre_gemm *p, const gyre_kernels *kernels, const product_block *b, int64_t first, int64_t n,
                            const product_memory *m) {
-    const int64_t tile_rows = round_up(b->rows, kernels->product_rows);
+    const int64_t tile_rows = gyre_round_up_i64(b->rows, kernels->product_rows);
     gyre_product_tiles tiles = {.rows = b->rows,
                                 .n = b->channels,
                                 .x = m->x,
@@ -107,14 +102,14 @@ static void multiply_block(const gyre_gemm *p, const gyre_kernels *kernels, cons
                                 .next_row_stride = p->w->row_bytes};
     pack_x(p, kernels, b, m->x);
     for (int64_t o = 0; o < n; o += kernels->product_outs) {
-        tiles.outs = min_of(kernels->product_outs, n - o);
+        tiles.outs = gyre_min_i64(kernels->product_outs, n - o);
         pack_w(p, kernels, b, first + o, tiles.outs, m);
         tiles.partial = m->partial ? m->partial + tile_rows * o : NULL;
         tiles.bias = p->bias ? p->bias + first + o : NULL;
         tiles.y = p->y + b->row * p->y_row_stride + first + o;
         const int64_t next = o + tiles.outs;
         tiles.next = next < n ? w_row(p->w, b, first + next) : NULL;
-        tiles.next_rows = min_of(kernels->product_outs, n - next);
+        tiles.next_rows = gyre_min_i64(kernels->product_outs, n - next);
         kernels->product_tiles_f32(&tiles);
     }
 }
@@ -125,8 +120,8 @@ void gyre_product_run(const gyre_gemm *p, const gyre_kernels *kernels, int64_t f
     layout(p->rows, p->w->in, scratch, &m);
     for (int64_t row = 0; row < p->rows; row += rows)
         for (int64_t channel = 0; channel < p->w->in; channel += GYRE_PRODUCT_BLOCK) {
-            const product_block block = {row, min_of(rows, p->rows - row), channel,
-                                         min_of(GYRE_PRODUCT_BLOCK, p->w->in - channel)};
+            const product_block block = {row, gyre_min_i64(rows, p->rows - row), channel,
+                                         gyre_min_i64(GYRE_PRODUCT_BLOCK, p->w->in - channel)};
             multiply_block(p, kernels, &block, first, n, &m);
         }
 }

@@ -1,0 +1,51 @@
+/* report_inks.c: the colours of figures, light and dark, and how series differ. */
+#include "report/report_internal.h"
+
+/* Okabe and Ito, "Color Universal Design" (2008): distinguishable by colour-blind readers.  Their yellow is darkened,
+ * because it vanishes on white. */
+const char *const gyre_report_colors[GYRE_REPORT_COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                            "#e69f00", "#56b4e9", "#000000", "#b8a800"};
+const char *const gyre_report_dashes[GYRE_REPORT_DASHES] = {"", "14,6", "4,5", "14,5,3,5", "22,5,3,5,3,5"};
+
+enum { SHAPES = 8 };
+/* gnuplot's circle, square, triangle and diamond, then the hollow ones and the falling triangle. */
+static const int shapes[SHAPES] = {7, 5, 9, 13, 6, 4, 8, 11};
+/* Hollow or thin shapes only: points without lines may coincide, and both must show. */
+static const int open_shapes[SHAPES] = {6, 4, 8, 2, 12, 1, 10, 14};
+
+/* Light inks, and what stands for them on a dark ground.  The hues of the series stay, lighter. */
+static const struct {
+    const char *light, *dark;
+} inks[] = {{GYRE_REPORT_INK_GROUND, "#16181b"},
+            {GYRE_REPORT_INK_TEXT, "#e6e8ea"},
+            {GYRE_REPORT_INK_LABEL, "#c4c9ce"},
+            {GYRE_REPORT_INK_QUIET, "#a0a6ad"},
+            {GYRE_REPORT_INK_FRAME, "#80868c"},
+            {GYRE_REPORT_INK_GRID, "#2b2f34"},
+            {GYRE_REPORT_INK_OTHER, "#4d535a"},
+            {"#0072b2", "#4c9be8"},
+            {"#d55e00", "#f2793a"},
+            {"#009e73", "#2fc795"},
+            {"#cc79a7", "#e29ac4"},
+            {"#e69f00", "#f0b429"},
+            {"#56b4e9", "#a3dcff"},
+            {"#000000", "#f4f5f6"},
+            {"#b8a800", "#dccf3c"}};
+
+gyre_report_style gyre_report_style_at(int64_t index, int points) {
+    const int64_t round = index / GYRE_REPORT_COLORS, shape = (index + round) % SHAPES;
+    return (gyre_report_style){gyre_report_colors[index % GYRE_REPORT_COLORS],
+                               gyre_report_dashes[(index + round) % GYRE_REPORT_DASHES],
+                               points ? open_shapes[shape] : shapes[shape]};
+}
+
+/* gnuplot colours lines by stroke, areas and text by fill, and symbols by color, which their parts inherit. */
+void gyre_report_put_dark_rules(gyre_report_buffer *out, const char *selector) {
+    static const char *const properties[] = {"stroke", "fill", "color"};
+    for (size_t i = 0; i < sizeof inks / sizeof *inks; i++)
+        for (size_t p = 0; p < sizeof properties / sizeof *properties; p++)
+            gyre_report_printf(out, "%s[%s=\"%s\"]{%s:%s}", selector, properties[p], inks[i].light, properties[p],
+                               inks[i].dark);
+    /* Colours of maps keep their hue, and light and dark change places, so that the middle is the ground's. */
+    gyre_report_printf(out, "%simage,%s.colorbox{filter:invert(.92) hue-rotate(180deg)}", selector, selector);
+}

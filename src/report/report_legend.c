@@ -1,0 +1,129 @@
+/* report_legend.c: which panel of a chart shows a series, how the series looks, and legends in HTML. */
+#include "report/report_internal.h"
+
+#include <string.h>
+
+enum { MAX_TOGETHER = GYRE_REPORT_COLORS, BLACK = 6 };
+
+/* -- panels -- */
+static int has_panels(const gyre_report_chart *c) {
+    for (int64_t i = 0; i < c->series_count; i++)
+        if (c->series[i].panel) return 1;
+    return 0;
+}
+
+/* out = the panel's title; NULL = the series is in every panel. */
+static const char *panel_of(const gyre_report_chart *c, int64_t series) {
+    const gyre_report_series *s = &c->series[series];
+    return s->panel || has_panels(c) || c->series_count <= MAX_TOGETHER ? s->panel : s->name ? s->name : "";
+}
+
+/* out = 1 if no series before this one has the same panel. */
+static int begins_panel(const gyre_report_chart *c, int64_t series) {
+    const char *panel = panel_of(c, series);
+    for (int64_t i = 0; panel && i < series; i++)
+        if (panel_of(c, i) && strcmp(panel_of(c, i), panel) == 0) return 0;
+    return panel != NULL;
+}
+
+int64_t gyre_report_chart_panels(const gyre_report_chart *chart, const char **names, int64_t limit) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < chart->series_count && count < limit; i++) {
+        if (!begins_panel(chart, i)) continue;
+        if (names) names[count] = panel_of(chart, i);
+        count++;
+    }
+    return count;
+}
+
+int gyre_report_series_is_own(const gyre_report_chart *chart, int64_t series, int64_t panel) {
+    const char *wanted = NULL, *name = panel_of(chart, series);
+    if (panel < 0 || !name) return 1;
+    for (int64_t i = 0, at = 0; i < chart->series_count && !wanted; i++)
+        if (begins_panel(chart, i) && at++ == panel) wanted = panel_of(chart, i);
+    return wanted && strcmp(wanted, name) == 0;
+}
+
+/* -- styles -- */
+/* Series of all panels are black, and others never are, so that the series of a panel differ. */
+static int64_t style_index(const gyre_report_chart *c, int64_t series) {
+    int64_t own = 0, shared = 0;
+    if (!has_panels(c)) return series;
+    for (int64_t i = 0; i < series; i++)
+        *(panel_of(c, i) ? &own : &shared) += 1;
+    if (!panel_of(c, series)) return BLACK + shared * GYRE_REPORT_COLORS;
+    const int64_t round = own / (GYRE_REPORT_COLORS - 1), color = own % (GYRE_REPORT_COLORS - 1);
+    return round * GYRE_REPORT_COLORS + color + (color >= BLACK);
+}
+
+gyre_report_style gyre_report_series_style(const gyre_report_chart *chart, int64_t series) {
+    const gyre_report_series *s = &chart->series[series];
+    gyre_report_style style =
+        gyre_report_style_at(style_index(chart, series), chart->style == GYRE_REPORT_CHART_STYLE_POINTS);
+    if (has_panels(chart) && !s->panel) style.dash = "";
+    if (s->color) style.color = gyre_report_colors[s->color - 1];
+    if (s->dash) style.dash = gyre_report_dashes[s->dash - 1];
+    return style;
+}
+
+/* -- the legend -- */
+/* gnuplot's symbols by number, from -1 to 1.  A hollow one and the filled one after it share a path. */
+static const char *symbol_path(int shape) {
+    switch (shape) {
+    case 1:
+        return "M-1,0h2M0,-1v2";
+    case 2:
+        return "M-1,-1L1,1M1,-1L-1,1";
+    case 4:
+    case 5:
+        return "M-1,-1h2v2h-2z";
+    case 6:
+    case 7:
+        return "M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0z";
+    case 8:
+    case 9:
+        return "M0,-1.33L-1.33,0.67L1.33,0.67z";
+    case 10:
+    case 11:
+        return "M0,1.33L-1.33,-0.67L1.33,-0.67z";
+    case 12:
+    case 13:
+        return "M0,-1.4L1.4,0L0,1.4L-1.4,0z";
+    default:
+        return "M0,-1.33L1.265,-0.411L0.782,1.067L-0.782,1.076L-1.265,-0.411z";
+    }
+}
+
+/* A sample of the line with one symbol, as in the picture. */
+static void put_sample(gyre_report_buffer *out, const gyre_report_style *style, int line) {
+    const int filled = style->shape >= 5 && style->shape <= 13 && style->shape % 2;
+    gyre_report_put(out, "<svg class=\"sample\" viewBox=\"0 0 60 14\" aria-hidden=\"true\">");
+    if (line)
+        gyre_report_printf(out,
+                           "<path d=\"M2,7H58\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"/>",
+                           style->color, *style->dash ? style->dash : "none");
+    gyre_report_printf(out,
+                       "<path d=\"%s\" transform=\"translate(30,7) scale(4)\" stroke=\"%s\" stroke-width=\".4\" "
+                       "fill=\"%s\"/></svg>",
+                       symbol_path(style->shape), style->color, filled ? style->color : "none");
+}
+
+void gyre_report_put_legend(gyre_report_buffer *out, const gyre_report_chart *chart, int64_t panel) {
+    int others = 0;
+    gyre_report_put(out, "<ul class=\"legend\">");
+    for (int64_t i = 0; i < chart->series_count; i++) {
+        if (!gyre_report_series_is_own(chart, i, panel)) {
+            others++;
+            continue;
+        }
+        const gyre_report_style style = gyre_report_series_style(chart, i);
+        gyre_report_put(out, "<li>");
+        put_sample(out, &style, chart->style == GYRE_REPORT_CHART_STYLE_LINES);
+        gyre_report_put_html(out, chart->series[i].name);
+        gyre_report_put(out, "</li>\n");
+    }
+    if (others)
+        gyre_report_put(out, "<li><svg class=\"sample\" viewBox=\"0 0 60 14\" aria-hidden=\"true\"><path d=\"M2,7H58\" "
+                             "stroke=\"" GYRE_REPORT_INK_OTHER "\"/></svg>the others</li>\n");
+    gyre_report_put(out, "</ul>\n");
+}

@@ -1,0 +1,440 @@
+/* test_extend_verdict.c: how gyre extend ends: the recommendation, what to write for each engine, and measured costs. */
+#include "make_gguf.h"
+#include "run_command.h"
+
+#include <math.h>
+
+static void put_config(const char *name, const char *text) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/config.json", name);
+    assert_int_equal(mkdir(in_folder(name), 0777), 0);
+    write_file(path, text, strlen(text));
+}
+
+#define LLAMA "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 2, "
+
+static int make_models(void **state) {
+    if (make_folder(state)) return -1;
+    put_config("llama2", LLAMA "\"max_position_embeddings\": 4096, \"rope_theta\": 10000.0, \"rope_scaling\": null}");
+    put_config("new", LLAMA "\"max_position_embeddings\": 4096, \"rope_parameters\": {\"rope_type\": \"default\", "
+                            "\"rope_theta\": 500000.0}}");
+    put_config("llama31",
+               LLAMA "\"max_position_embeddings\": 131072, \"rope_theta\": 500000.0, \"rope_scaling\": {\"factor\": "
+                     "8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+                     "\"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}}");
+    put_config("qwen", "{\"model_type\": \"qwen2\", \"hidden_size\": 3584, \"num_attention_heads\": 28, "
+                       "\"num_hidden_layers\": 2, \"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0}");
+    put_config("two", "{\"model_type\": \"gemma3_text\", \"hidden_size\": 3840, \"num_attention_heads\": 16, \"head_dim\": "
+                      "256, \"num_hidden_layers\": 12, \"sliding_window\": 1024, \"sliding_window_pattern\": 6, "
+                      "\"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0, \"rope_local_base_freq\": 10000.0}");
+    return 0;
+}
+
+static json_t *verdict_of(const char *line) {
+    json_t *root = run_json(line), *verdict = json_incref(json_object_get(root, "verdict"));
+    json_decref(root);
+    assert_non_null(verdict);
+    return verdict;
+}
+
+static const json_t *engine_of(const json_t *verdict, const char *engine) {
+    return json_object_get(json_object_get(verdict, "engines"), engine);
+}
+
+/* -- what to write -- */
+static void assert_keys(const json_t *keys, const char *want) {
+    json_t *expected = json_loads(want, 0, NULL);
+    assert_non_null(expected);
+    char *text = json_dumps(keys, JSON_ENCODE_ANY);
+    if (!json_equal(keys, expected)) fail_msg("%s, expected %s", text, want);
+    free(text);
+    json_decref(expected);
+}
+
+static void yarn_in_every_form(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @llama2 --to 16k --json");
+    assert_string_equal(test_string(v, "method"), "yarn");
+    assert_string_equal(test_string(v, "basis"), "rule");
+    assert_true(json_is_null(json_object_get(v, "cost")));
+    const json_t *hf = engine_of(v, "transformers"), *vllm = engine_of(v, "vLLM"), *cpp = engine_of(v, "llama.cpp");
+    assert_keys(json_object_get(hf, "keys"),
+                "{\"max_position_embeddings\": 16384, \"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
+                "\"original_max_position_embeddings\": 4096, \"rope_theta\": 10000.0}}");
+    assert_keys(json_object_get(hf, "keys_4"),
+                "{\"max_position_embeddings\": 16384, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
+                "\"original_max_position_embeddings\": 4096}}");
+    assert_string_equal(test_string(hf, "read_so_by"), "hf-5, hf-4.56, hf-4.51"); /* 4.43 ramps over the new length */
+    char want[1024];
+    snprintf(
+        want, sizeof want,
+        "vllm serve %s --max-model-len 16384 --hf-overrides '{\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": "
+        "4.0, \"original_max_position_embeddings\": 4096, \"rope_theta\": 10000.0}}'",
+        in_folder("llama2"));
+    assert_string_equal(test_string(vllm, "command"), want);
+    assert_string_equal(
+        test_string(cpp, "command"),
+        "llama-server -m MODEL.gguf --ctx-size 16384 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 4096");
+    json_decref(v);
+    v = verdict_of("extend @llama2 --to 16k --json --beta-fast 16 --methods yarn");
+    assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "command"), "--yarn-orig-ctx 4096 --yarn-beta-fast 16"));
+    json_decref(v);
+}
+
+/* Changes of keys, applied by hand, as a reader would. */
+static void write_patched(const char *model, const json_t *keys, const char *to) {
+    char path[64];
+    const char *key;
+    json_t *value;
+    snprintf(path, sizeof path, "%s/config.json", model);
+    json_t *config = json_load_file(in_folder(path), 0, NULL);
+    json_object_foreach((json_t *)keys, key, value) {
+        if (json_is_null(value))
+            json_object_del(config, key);
+        else
+            json_object_set(config, key, value);
+    }
+    assert_int_equal(json_dump_file(config, in_folder(to), 0), 0);
+    json_decref(config);
+}
+
+/* What --write writes and what the keys make of the config are the same to the program that they are for. */
+static void check_same(const char *model, const char *label, const json_t *keys, const char *profile) {
+    char line[512];
+    if (json_is_null(keys)) return;
+    write_patched(model, keys, "patched.json");
+    snprintf(line, sizeof line, "extend @%s --to 131072 --method %s --write @written.json", model, label);
+    if (run(line)->exit) fail_msg("%s", line);
+    snprintf(line, sizeof line, "diff @patched.json @written.json --as %s --with hf-5 --length 131072", profile);
+    const outcome *o = run(line);
+    if (o->exit != 0) fail_msg("%s under %s for %s: exit %d: %s%s", label, model, profile, o->exit, o->out, o->err);
+}
+
+static void keys_rotate_as_the_written_config(void **state) {
+    (void)state;
+    static const char *const models[] = {"llama2", "new", "qwen", "llama31"};
+    static const char *const labels[] = {"linear", "ntk", "dynamic", "llama3", "by-parts", "yarn"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+            char line[256];
+            if (strcmp(models[m], "llama31") == 0 && strcmp(labels[i], "dynamic") == 0) continue;
+            snprintf(line, sizeof line, "extend @%s --to 131072 --methods %s --json", models[m], labels[i]);
+            json_t *v = verdict_of(line);
+            const json_t *hf = engine_of(v, "transformers"), *vllm = engine_of(v, "vLLM");
+            assert_string_equal(test_string(v, "method"), labels[i]);
+            assert_string_equal(test_string(hf, "says"), "same");
+            check_same(models[m], labels[i], json_object_get(hf, "keys"), "hf-5");
+            check_same(models[m], labels[i], json_object_get(hf, "keys_4"), "hf-4.56");
+            if (strcmp(models[m], "llama31") != 0) /* there its own rope_scaling is replaced in memory, not in the file */
+                check_same(models[m], labels[i], json_object_get(vllm, "keys"), "vllm");
+            assert_int_equal(strcmp(test_string(vllm, "says"), "same") == 0,
+                             strcmp(labels[i], "dynamic") != 0 && strcmp(labels[i], "by-parts") != 0);
+            json_decref(v);
+        }
+}
+
+/* A key of its own for each version: an old object would replace the new one as a whole. */
+static void old_forms_are_removed(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @llama31 --to 256k --json --methods yarn");
+    const json_t *hf = engine_of(v, "transformers");
+    assert_true(json_is_null(json_object_get(json_object_get(hf, "keys"), "rope_scaling")));
+    assert_null(json_object_get(json_object_get(hf, "keys_4"), "rope_parameters"));
+    assert_null(strstr(test_string(engine_of(v, "vLLM"), "command"), "null")); /* it would undo rope_parameters */
+    json_decref(v);
+    v = verdict_of("extend @new --to 16k --json --methods yarn");
+    hf = engine_of(v, "transformers");
+    assert_true(json_is_null(json_object_get(json_object_get(hf, "keys_4"), "rope_parameters")));
+    assert_true(test_number(json_object_get(hf, "keys_4"), "rope_theta") == 500000);
+    json_decref(v);
+}
+
+static void vllm_is_told_the_length_where_it_has_to(void **state) {
+    (void)state;
+    static const struct {
+        const char *label;
+        int states_length;
+    } cases[] = {{"yarn", 0}, {"linear", 0}, {"ntk", 1}, {"llama3", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "extend @llama2 --to 16k --methods %s --json", cases[i].label);
+        json_t *v = verdict_of(line);
+        const json_t *keys = json_object_get(engine_of(v, "vLLM"), "keys");
+        assert_int_equal(json_object_get(keys, "max_position_embeddings") != NULL, cases[i].states_length);
+        json_decref(v);
+    }
+    json_t *v = verdict_of("extend @llama2 --to 16k --methods none --json"); /* past what the config says */
+    assert_non_null(strstr(test_string(engine_of(v, "vLLM"), "command"), "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 vllm serve"));
+    json_decref(v);
+}
+
+static void engines_that_cannot_say_it(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @llama2 --to 16k --methods dynamic --json");
+    assert_string_equal(test_string(engine_of(v, "vLLM"), "says"), "differs");
+    assert_true(json_is_null(json_object_get(engine_of(v, "vLLM"), "command")));
+    assert_string_equal(test_string(engine_of(v, "llama.cpp"), "why"), "it has no scaling that follows the length in use");
+    json_decref(v);
+    v = verdict_of("extend @llama2 --to 16k --methods rerope --json");
+    assert_string_equal(test_string(engine_of(v, "transformers"), "says"), "no");
+    json_decref(v);
+    v = verdict_of("extend @llama2 --to 16k --methods llama3 --json"); /* a tensor of the GGUF: by file alone */
+    char want[600];
+    snprintf(want, sizeof want, "gyre extend %s --to 16384 --method llama3 --write STRETCHED", in_folder("llama2"));
+    assert_string_equal(test_string(engine_of(v, "llama.cpp"), "command"), want);
+    json_decref(v);
+    v = verdict_of("extend @llama31 --to 256k --methods yarn --json"); /* that tensor stays in the file */
+    assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "note"), "which flags do not remove"));
+    json_decref(v);
+    v = verdict_of("extend @two --to 128k --methods yarn --json"); /* layers with two bases */
+    assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "note"), "its flags are one for all layers"));
+    json_decref(v);
+    /* An engine that cannot do the method is told which of the others it reads as they are meant. */
+    v = verdict_of("extend rope --to 1k --methods by-parts,linear,llama3,none --json");
+    assert_string_equal(test_string(v, "method"), "by-parts");
+    assert_string_equal(test_string(engine_of(v, "vLLM"), "reads_as_meant"), "linear, llama3");
+    json_decref(v);
+}
+
+/* out = the number after a flag; `otherwise` if the command lacks it. */
+static double flag_of(const char *command, const char *flag, double otherwise) {
+    const char *at = strstr(command, flag);
+    return at ? strtod(at + strlen(flag), NULL) : otherwise;
+}
+
+/* The keys of a GGUF that the flags override, set to what the flags say. */
+static void put_flagged_gguf(const char *name, const char *command) {
+    static float weights[8];
+    const int yarn = strstr(command, "--rope-scaling yarn") != NULL,
+              linear = strstr(command, "--rope-scaling linear") != NULL;
+    made_gguf *made = made_begin(3);
+    made_string(made, "general.architecture", "llama");
+    made_u32(made, "llama.context_length", (unsigned)flag_of(command, "--ctx-size ", 0));
+    made_u32(made, "llama.embedding_length", 4096);
+    made_u32(made, "llama.block_count", 2);
+    made_u32(made, "llama.attention.head_count", 32);
+    made_f32(made, "llama.rope.freq_base", (float)flag_of(command, "--rope-freq-base ", 10000));
+    made_string(made, "llama.rope.scaling.type", yarn ? "yarn" : linear ? "linear" : "none");
+    made_f32(made, "llama.rope.scaling.factor", (float)flag_of(command, "--rope-scale ", 1));
+    made_u32(made, "llama.rope.scaling.original_context_length", (unsigned)flag_of(command, "--yarn-orig-ctx ", 4096));
+    made_tensor(made, "token_embd.weight", weights, 8);
+    made_finish(made);
+    write_file(name, (const char *)made->file, made->file_bytes);
+    free(made);
+}
+
+/* A file with the flags in its keys turns as the config that is written for the method does. */
+static void flags_rotate_as_the_written_config(void **state) {
+    (void)state;
+    static const char *const labels[] = {"none", "linear", "ntk", "yarn", "yarn:6"};
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "extend @llama2 --to 16k --methods %s --json", labels[i]);
+        json_t *v = verdict_of(line);
+        put_flagged_gguf("flagged.gguf", test_string(engine_of(v, "llama.cpp"), "command"));
+        json_decref(v);
+        snprintf(line, sizeof line, "extend @llama2 --to 16k --method %s --write @flags.json", labels[i]);
+        assert_int_equal(run(line)->exit, 0);
+        json_t *got = run_json("explain @flagged.gguf --length 16k --json"),
+               *want = run_json("explain @flags.json --length 16k --json");
+        const json_t *a = json_object_get(got, "inv_freq"), *b = json_object_get(want, "inv_freq");
+        assert_int_equal(json_array_size(a), 64);
+        for (size_t p = 0; p < 64; p++) {
+            const double one = json_number_value(json_array_get(a, p)), other = json_number_value(json_array_get(b, p));
+            test_close(one, other, 1e-6 * other, labels[i]);
+        }
+        test_close(test_number(got, "attention_factor"), test_number(want, "attention_factor"), 1e-6, labels[i]);
+        json_decref(got);
+        json_decref(want);
+    }
+}
+
+static void gguf_gets_flags_or_a_file(void **state) {
+    (void)state;
+    assert_int_equal(run("convert @rope -o @rope.gguf")->exit, 0);
+    json_t *v = verdict_of("extend @rope.gguf --to 128 --methods yarn --json");
+    char want[600];
+    snprintf(want, sizeof want, "llama-server -m %s --ctx-size 128 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 32",
+             in_folder("rope.gguf"));
+    assert_string_equal(test_string(engine_of(v, "llama.cpp"), "command"), want);
+    assert_string_equal(test_string(engine_of(v, "vLLM"), "why"), "a GGUF is llama.cpp's alone");
+    json_decref(v);
+    v = verdict_of("extend @rope.gguf --to 128 --methods by-parts --json");
+    assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "command"), "--method by-parts --write STRETCHED.gguf"));
+    json_decref(v);
+}
+
+/* -- the recommendation -- */
+static void rules(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *method, *reason;
+    } cases[] = {
+        {"extend @llama2 --to 4k --json", "none", "within the trained length of 4096"},
+        {"extend @llama2 --to 16k --json", "yarn", "transformers, vLLM and llama.cpp read it alike"},
+        {"extend @llama2 --to 64k --json", "yarn", "a factor of 16 is published with fine-tuning alone"},
+        {"extend @llama2 --to 16k --json --methods ntk,linear", "ntk", "prompts within the trained length change too"},
+        {"extend @llama2 --to 16k --json --methods dynamic", "dynamic", "stay as they are"},
+        {"extend @llama31 --to 64k --json", "none", "own scaling already reaches 131072"},
+        {"extend @llama31 --to 256k --json", "llama3", "has this scaling already"},
+        {"extend @qwen --to 128k --json", "yarn", "model cards of this family give YaRN"},
+        {"extend @qwen --to 512k --json", "yarn", "a factor of 16 is published with fine-tuning alone"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *v = verdict_of(cases[i].line);
+        if (strcmp(test_string(v, "method"), cases[i].method) != 0 || !strstr(test_string(v, "reason"), cases[i].reason))
+            fail_msg("%s: %s: %s", cases[i].line, test_string(v, "method"), test_string(v, "reason"));
+        json_decref(v);
+    }
+    json_t *v = verdict_of("extend @llama2 --to 16k --json");
+    char want[600];
+    snprintf(want, sizeof want, "gyre extend %s --to 16384 --text TEXT", in_folder("llama2"));
+    assert_string_equal(test_string(v, "measure"), want); /* what is not known, and how to learn it */
+    json_decref(v);
+}
+
+/* -- costs -- */
+static const json_t *row_of(const json_t *cost, const char *method) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(cost, "methods"), i, row) {
+        if (strcmp(test_string(row, "method"), method) == 0) return row;
+    }
+    fail_msg("no row for %s", method);
+    return NULL;
+}
+
+static double nats_of(const json_t *row, const char *range) {
+    return test_number(json_object_get(row, range), "nats");
+}
+
+/* The figures are those of gyre eval with the same factor. */
+static void costs_are_those_of_eval(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @rope --to 128 --text @text --methods linear,yarn,dynamic --windows 5 --json");
+    const json_t *cost = json_object_get(v, "cost");
+    assert_int_equal(test_integer(cost, "near"), TRAINED);
+    assert_int_equal(test_integer(cost, "far"), 128);
+    json_t *eval =
+        run_json("eval @rope --text @text --contexts 32,128 --windows 5 --methods none,linear:4,yarn:4,dynamic --json");
+    static const char *const names[] = {"none", "linear", "yarn", "dynamic"};
+    const json_t *results = json_object_get(eval, "results");
+    assert_int_equal(json_array_size(results), 8);
+    for (size_t i = 0; i < 8; i++) {
+        static const char *const ranges[] = {"near", "far"};
+        const json_t *row = row_of(cost, names[i / 2]), *want = json_array_get(results, i);
+        const json_t *got = json_object_get(row, ranges[i % 2]);
+        const json_t *low = json_array_get(json_object_get(want, "perplexity_interval"), 0);
+        const double nats = test_number(got, "nats"), half = test_number(got, "half_interval");
+        assert_int_equal(test_integer(got, "windows"), 5);
+        test_close(exp(nats), test_number(want, "perplexity"), 1e-9, "perplexity");
+        test_close(exp(nats - half), json_number_value(low), 1e-9, "interval");
+        test_close(nats_of(row, "far_over_none"), nats_of(row, "far") - nats_of(row_of(cost, "none"), "far"), 1e-12,
+                   "difference");
+    }
+    assert_true(nats_of(row_of(cost, "dynamic"), "near_over_none") == 0); /* it leaves the trained length alone */
+    json_decref(eval);
+    json_decref(v);
+}
+
+/* The bundled model is one that a method helps by far more than chance: none is never taken, nor a method that is worse. */
+static void measured_verdict(void **state) {
+    (void)state;
+    FILE *text = fopen(in_folder("code"), "w");
+    assert_non_null(text);
+    for (int i = 0; i < 400; i++)
+        fprintf(text, "/* line %d of a header */\nextern int function_%d(const char *name, size_t size);\n", i * 7 % 1000,
+                i);
+    fclose(text);
+    json_t *v = verdict_of("extend rope --to 1k --text @code --methods linear,yarn --windows 3 --json");
+    const json_t *cost = json_object_get(v, "cost");
+    assert_string_equal(test_string(v, "basis"), "measured");
+    assert_string_equal(test_string(v, "method"), "yarn");
+    assert_true(json_is_null(json_object_get(v, "measure")));
+    assert_non_null(strstr(test_string(v, "reason"), "at 1024 tokens perplexity is"));
+    assert_true(nats_of(row_of(cost, "yarn"), "far") < nats_of(row_of(cost, "none"), "far"));
+    assert_true(nats_of(row_of(cost, "yarn"), "far") < nats_of(row_of(cost, "linear"), "far"));
+    json_decref(v);
+    const outcome *o = run("extend rope --to 512 --text @code --methods yarn --windows 3 --near 128");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "128 tokens"));
+    assert_non_null(strstr(o->out, "nats over none"));
+    assert_non_null(strstr(o->out, "Recommended: yarn\nReason: at 512 tokens"));
+    assert_null(strstr(o->out, "--text TEXT"));
+}
+
+/* An interrupted measurement keeps the rows that it has, and recommends by rules. */
+static void interrupt_keeps_rows(void **state) {
+    (void)state;
+    static outcome o;
+    write_text("long", 1 << 20);
+    const pid_t child = start("extend @rope --to 4k --text @long --windows 200 -o @partial", in_folder(".out"));
+    nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    if (o.exit != 130) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    if (!strstr(o.err, "stopped: a dash stands for what was not measured")) return; /* it came before the first window */
+    static char page[1 << 15];
+    read_whole(in_folder("partial"), page, sizeof page);
+    assert_non_null(strstr(page, "Reason, by rules and not measured"));
+}
+
+/* -- the page -- */
+/* Lines to be copied stay whole; all others keep to the width. */
+static int longest_line(const char *page) {
+    int longest = 0;
+    for (const char *line = page; *line; line += strcspn(line, "\n") + 1) {
+        const int length = (int)strcspn(line, "\n");
+        const int copied = strncmp(line, "  \"", 3) == 0 || strncmp(line, "  vllm", 6) == 0 ||
+                           strncmp(line, "  llama-server", 14) == 0 || strncmp(line, "  gyre", 6) == 0;
+        if (!copied && !strstr(line, "config.json: ") && length > longest) longest = length;
+        if (!line[length]) break;
+    }
+    return longest;
+}
+
+static void page_follows_the_width(void **state) {
+    (void)state;
+    static const int widths[] = {72, 90, 120};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        char columns[16];
+        snprintf(columns, sizeof columns, "%d", widths[i]);
+        setenv("COLUMNS", columns, 1);
+        const outcome *o = run("extend rope --to 1k");
+        assert_int_equal(o->exit, 0);
+        if (longest_line(o->out) > widths[i]) fail_msg("%d columns of %d:\n%s", longest_line(o->out), widths[i], o->out);
+        /* One table, or one below the other. */
+        assert_int_equal(strstr(o->out, "method        from") != NULL, widths[i] == 72);
+    }
+    unsetenv("COLUMNS");
+    const outcome *o = run("extend rope --to 1k"); /* no terminal: always the same */
+    assert_true(longest_line(o->out) <= 100 && longest_line(o->out) > 90);
+}
+
+static void wrong_use(void **state) {
+    (void)state;
+    assert_fails("extend @rope --to 64 --text @text --method yarn --write @out", 2, "--write measures nothing");
+    assert_fails("extend @rope --to 64 --near 16", 2, "nothing is measured without --text");
+    assert_fails("extend @rope --to 64 --text @text --near 48", 1, "past the trained length of 32");
+    assert_fails("extend @rope --to 64 --text @text --layer-type all", 2, "--layer-type");
+    assert_fails("extend @rope --to 64 --text @short", 1, "65 are needed");
+    assert_fails("extend @llama2 --to 16k --text @text", 1, "vocab_size: missing"); /* it is a config alone */
+    assert_fails("extend @rope --to 64 --text @text --windows 0", 2, "--windows");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(yarn_in_every_form),
+                                       cmocka_unit_test(keys_rotate_as_the_written_config),
+                                       cmocka_unit_test(old_forms_are_removed),
+                                       cmocka_unit_test(vllm_is_told_the_length_where_it_has_to),
+                                       cmocka_unit_test(engines_that_cannot_say_it),
+                                       cmocka_unit_test(flags_rotate_as_the_written_config),
+                                       cmocka_unit_test(gguf_gets_flags_or_a_file),
+                                       cmocka_unit_test(rules),
+                                       cmocka_unit_test(costs_are_those_of_eval),
+                                       cmocka_unit_test(measured_verdict),
+                                       cmocka_unit_test(interrupt_keeps_rows),
+                                       cmocka_unit_test(page_follows_the_width),
+                                       cmocka_unit_test(wrong_use)};
+    return cmocka_run_group_tests(tests, make_models, remove_folder);
+}

@@ -1,0 +1,62 @@
+/* model_path.c: a path, a bundled model, or a model in the Hugging Face cache, in this order. */
+#include "tools/common/model_path.h"
+#include "tools/cli/cli_error.h"
+#include "tools/common/bundled_models.h"
+#include "tools/common/hub_cache.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MODELS = 8 };
+static struct {
+    const char *name; /* of argv */
+    char path[HUB_PATH];
+    int hub; /* 1: a name of the hub */
+} found[MODELS];
+static int found_count;
+
+/* out = 1 if the part before the slash is a folder here, or the name is that of a file: a wrong path, and no name of the
+ * hub. */
+static int looks_like_path(const char *model) {
+    static const char *const endings[] = {".json", ".gguf", ".safetensors", ".bin"};
+    const char *slash = strchr(model, '/'), *dot = strrchr(model, '.');
+    struct stat info;
+    char folder[256];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - model) : 0, model);
+    int is_file = 0;
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        is_file |= strcmp(dot, endings[i]) == 0;
+    return is_file || (stat(folder, &info) == 0 && S_ISDIR(info.st_mode));
+}
+
+static const char *keep(const char *name, int hub) {
+    found[found_count].name = name;
+    found[found_count].hub = hub;
+    return found[found_count++].path;
+}
+
+const char *model_path_find(const char *model) {
+    gyre_error err = {0, ""};
+    if (!model || !*model || access(model, F_OK) == 0 || found_count == MODELS) return model;
+    char *path = found[found_count].path;
+    const char *bundled = bundled_model_find(model);
+    if (bundled != model && snprintf(path, HUB_PATH, "%s", bundled) < HUB_PATH) return keep(model, 0);
+    if (!hub_cache_is_name(model)) return model;
+    if (!hub_cache_find(model, path, &err)) return keep(model, 1);
+    if (hub_cache_has_organisation(model) && !looks_like_path(model)) exit(cli_fail_error(&err));
+    return model;
+}
+
+const char *model_path_hub_name(const char *path) {
+    for (int i = 0; i < found_count; i++)
+        if (found[i].hub && strcmp(found[i].path, path) == 0) return found[i].name;
+    return NULL;
+}
+
+const char *model_path_as_given(const char *path) {
+    for (int i = 0; i < found_count; i++)
+        if (strcmp(found[i].path, path) == 0) return found[i].name;
+    return path;
+}

@@ -1,0 +1,233 @@
+/* extend_print_verdict.c: the end of gyre extend's output: the costs, the recommendation, and what to write. */
+#include "tools/cli/cli.h"
+#include "tools/extend/extend_print.h"
+#include "tools/extend/fitted_table.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- what was measured -- */
+enum { COST_METHOD, COST_NEAR, COST_NEAR_CHANGE, COST_FAR, COST_FAR_CHANGE, COST_COLUMNS, COST_TEXT = 48 };
+typedef char cost_text[COST_TEXT];
+
+static gyre_report_cell perplexity_cell(extend_mean m, cost_text text) {
+    if (m.windows == 0) return gyre_report_cell_missing();
+    if (m.half < 0)
+        snprintf(text, COST_TEXT, "%.4g", exp(m.nats));
+    else
+        snprintf(text, COST_TEXT, "%.4g (%.4g to %.4g)", exp(m.nats), exp(m.nats - m.half), exp(m.nats + m.half));
+    return gyre_report_cell_text(text);
+}
+
+static gyre_report_cell change_cell(extend_mean m, cost_text text) {
+    if (m.windows == 0) return gyre_report_cell_missing();
+    if (m.half < 0)
+        snprintf(text, COST_TEXT, "%+.3f", m.nats);
+    else
+        snprintf(text, COST_TEXT, "%+.3f +- %.3f", m.nats, m.half);
+    return gyre_report_cell_text(text);
+}
+
+static int print_cost(const explain_terminal *page, const extend_method *methods, const extend_cost *cost) {
+    gyre_error err = {0, ""};
+    char near[40], far[40], text[400];
+    snprintf(near, sizeof near, "%lld tokens", (long long)cost->context[EXTEND_NEAR]);
+    snprintf(far, sizeof far, "%lld tokens", (long long)cost->context[EXTEND_FAR]);
+    const gyre_report_column head[COST_COLUMNS] = {{.title = "method"},
+                                                   {.title = "perplexity", .group = near},
+                                                   {.title = "nats over none", .group = near},
+                                                   {.title = "perplexity", .group = far},
+                                                   {.title = "nats over none", .group = far}};
+    gyre_report_cell *cells = calloc((size_t)cost->methods, COST_COLUMNS * sizeof *cells);
+    cost_text *texts = calloc((size_t)cost->methods, COST_COLUMNS * sizeof *texts);
+    int status = cells && texts ? 0 : cli_fail("table: out of memory (extend)");
+    for (int64_t i = 0; cells && texts && i < cost->methods; i++) {
+        const extend_loss *loss = &cost->losses[i];
+        cells[i * COST_COLUMNS] = gyre_report_cell_text(methods[i].label);
+        for (int range = 0; range < EXTEND_RANGES; range++) {
+            const int64_t at = i * COST_COLUMNS + 1 + 2 * range;
+            cells[at] = perplexity_cell(loss->at[range], texts[at]);
+            cells[at + 1] =
+                i == cost->none ? gyre_report_cell_missing() : change_cell(loss->over_none[range], texts[at + 1]);
+        }
+    }
+    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
+    table.columns = head;
+    table.columns_count = COST_COLUMNS;
+    table.cells = cells;
+    table.rows = cost->methods;
+    fputc('\n', page->file);
+    if (!status && fitted_table_print(page, &table, &err)) status = cli_fail_error(&err);
+    free(cells);
+    free(texts);
+    snprintf(text, sizeof text,
+             "Measured with the factor that %lld tokens need, on the same windows of the text (%lld near, %lld far). In "
+             "parentheses and after +-: the 95 %% interval.",
+             (long long)cost->context[EXTEND_FAR], (long long)cost->windows[EXTEND_NEAR],
+             (long long)cost->windows[EXTEND_FAR]);
+    fputc('\n', page->file);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, text);
+    for (int64_t i = 0; i < cost->methods && !status; i++) {
+        if (!cost->losses[i].note[0]) continue;
+        snprintf(text, sizeof text, "%s: not measured: %s", methods[i].label, cost->losses[i].note);
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, text);
+    }
+    return status;
+}
+
+/* -- what to write -- */
+enum { INDENT = 2 };
+
+/* Prints a line as it is, however long: it is meant to be copied. */
+static void print_literal(const explain_terminal *page, const char *text) {
+    explain_print_spaces(page, INDENT);
+    fputs(text, page->file);
+    fputc('\n', page->file);
+}
+
+static void print_indented(const explain_terminal *page, const char *text) {
+    explain_print_spaces(page, INDENT);
+    explain_print_wrapped(page, EXPLAIN_STYLE_DIM, INDENT, INDENT, text);
+}
+
+/* One line for each key, as it stands in a config.json; keys to remove last. */
+static void print_keys(const explain_terminal *page, const json_t *keys) {
+    const char *key;
+    json_t *value;
+    size_t left = 0;
+    json_object_foreach((json_t *)keys, key, value) {
+        left += !json_is_null(value);
+    }
+    json_object_foreach((json_t *)keys, key, value) {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        if (!json_is_null(value) && text) fprintf(page->file, "%*s\"%s\": %s%s\n", INDENT, "", key, text, --left ? "," : "");
+        free(text);
+    }
+    json_object_foreach((json_t *)keys, key, value) {
+        if (json_is_null(value)) fprintf(page->file, "%*s(and without \"%s\")\n", INDENT, "", key);
+    }
+}
+
+static void print_engine_title(const explain_terminal *page, const char *name, const char *rest) {
+    fputc('\n', page->file);
+    int column = explain_print(page, EXPLAIN_STYLE_BOLD, "%s", name);
+    column += explain_print(page, EXPLAIN_STYLE_PLAIN, "%s", *rest ? ", " : "");
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, column, INDENT, rest);
+}
+
+static void print_refusal(const explain_terminal *page, const extend_verdict *v, int engine, const char *label) {
+    const extend_advice *a = &v->advice[engine];
+    char text[600];
+    snprintf(text, sizeof text, "which cannot do %s: %s%s%s", label, *a->why ? a->why : "it has no way to say it",
+             *v->alike[engine] ? ". It reads as meant: " : "", v->alike[engine]);
+    print_engine_title(page, extend_engine_names[engine], text);
+}
+
+static void print_transformers(const explain_terminal *page, const extend_advice *a, int is_none) {
+    if (is_none || json_object_size(a->keys) == 0) {
+        print_engine_title(page, "transformers", "config.json as it is");
+        return;
+    }
+    print_engine_title(page, a->old_keys ? "transformers 5" : "transformers", "in config.json:");
+    print_keys(page, a->keys);
+    if (a->old_keys) {
+        print_engine_title(page, "transformers 4", "in config.json:");
+        print_keys(page, a->old_keys);
+    }
+    char text[EXTEND_NOTE + 200];
+    snprintf(text, sizeof text, "read so by %s%s%s", a->readers, *a->note ? "; otherwise by " : "", a->note);
+    print_indented(page, text);
+}
+
+static void print_engines(const explain_terminal *page, const extend_verdict *v, const char *label, int is_none) {
+    for (int i = 0; i < EXTEND_ENGINES; i++) {
+        const extend_advice *a = &v->advice[i];
+        if (a->support != EXTEND_SUPPORT_SAME) {
+            print_refusal(page, v, i, label);
+        } else if (i == EXTEND_TRANSFORMERS) {
+            print_transformers(page, a, is_none);
+        } else {
+            print_engine_title(page, extend_engine_names[i], "");
+            if (a->command) print_literal(page, a->command);
+            if (*a->note) print_indented(page, a->note);
+        }
+    }
+}
+
+int extend_print_verdict(const explain_terminal *page, const extension *e, const extend_method *methods,
+                         const extend_verdict *v) {
+    const char *label = methods[v->method].label;
+    const int is_none = method_is_none(&methods[v->method].method);
+    int status = v->cost.losses ? print_cost(page, methods, &v->cost) : 0;
+    if (status) return status;
+    fputc('\n', page->file);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "Recommended: ");
+    explain_print_wrapped(page, EXPLAIN_STYLE_BOLD, 13, 13, is_none ? "the model as it is" : label);
+    char reason[sizeof v->reason + 64];
+    snprintf(reason, sizeof reason, "Reason%s: %s.", *v->measure ? ", by rules and not measured" : "", v->reason);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, reason);
+    if (*v->measure && !is_none) {
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
+                              "What it costs near by and far off is not known without a text. This measures it:");
+        print_literal(page, v->measure);
+    }
+    if (e->to > 0) print_engines(page, v, label, is_none);
+    return 0;
+}
+
+/* -- JSON -- */
+static json_t *mean_json(extend_mean m) {
+    if (m.windows == 0) return json_null();
+    return json_pack("{s:f, s:o, s:I}", "nats", m.nats, "half_interval", m.half < 0 ? json_null() : json_real(m.half),
+                     "windows", (json_int_t)m.windows);
+}
+
+static json_t *cost_json(const extend_method *methods, const extend_cost *cost) {
+    json_t *list = json_array();
+    if (!cost->losses) {
+        json_decref(list);
+        return json_null();
+    }
+    for (int64_t i = 0; i < cost->methods; i++) {
+        const extend_loss *loss = &cost->losses[i];
+        list = cli_json_append(list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "method", methods[i].label, "near",
+                                               mean_json(loss->at[EXTEND_NEAR]), "far", mean_json(loss->at[EXTEND_FAR]),
+                                               "near_over_none", mean_json(loss->over_none[EXTEND_NEAR]), "far_over_none",
+                                               mean_json(loss->over_none[EXTEND_FAR]), "note",
+                                               *loss->note ? json_string(loss->note) : json_null()));
+    }
+    return json_pack("{s:I, s:I, s:b, s:o}", "near", (json_int_t)cost->context[EXTEND_NEAR], "far",
+                     (json_int_t)cost->context[EXTEND_FAR], "complete", cost->complete, "methods", list);
+}
+
+static json_t *text_or_null(const char *text) {
+    return text && *text ? cli_json_text(text) : json_null();
+}
+
+static json_t *advice_json(const extend_verdict *v, int engine) {
+    static const char *const says[] = {[EXTEND_SUPPORT_NONE] = "no",
+                                       [EXTEND_SUPPORT_DIFFERENT] = "differs",
+                                       [EXTEND_SUPPORT_SAME] = "same",
+                                       [EXTEND_SUPPORT_UNKNOWN] = "untried"};
+    const extend_advice *a = &v->advice[engine];
+    const int same = a->support == EXTEND_SUPPORT_SAME;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "says", says[a->support], "why", text_or_null(a->why),
+                     "keys", same && a->keys ? json_deep_copy(a->keys) : json_null(), "keys_4",
+                     same && a->old_keys ? json_deep_copy(a->old_keys) : json_null(), "read_so_by",
+                     text_or_null(same ? a->readers : ""), "command", text_or_null(a->command), "note",
+                     text_or_null(a->note), "reads_as_meant", text_or_null(v->alike[engine]));
+}
+
+json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *v) {
+    json_t *engines = json_object();
+    int bad = !engines;
+    for (int i = 0; i < EXTEND_ENGINES && !bad; i++)
+        bad |= cli_json_set(engines, extend_engine_names[i], advice_json(v, i));
+    if (bad) {
+        json_decref(engines);
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "method", methods[v->method].label, "basis",
+                     *v->measure ? "rule" : "measured", "reason", v->reason, "measure", text_or_null(v->measure), "cost",
+                     cost_json(methods, &v->cost), "engines", engines);
+}

@@ -1,0 +1,72 @@
+/* cmd_show.c: gyre show: properties of position encodings, computed with the library. */
+#include "tools/show/show.h"
+#include "tools/subcommands.h"
+
+enum { KEY_DIM = CLI_FIRST_KEY, KEY_BASE, KEY_POSITIONS, MAX_POSITIONS = 1 << 24, QUESTIONS = 4 };
+
+static const char *const names[QUESTIONS] = {"shift", "repeats", "interpolation-error", "stretched"};
+static show_question *const questions[QUESTIONS] = {show_shift, show_repeats, show_interpolation, show_stretched};
+
+static const struct argp_option option_table[] = {
+    {"dim", KEY_DIM, "N", 0, "Channels of the encoding, an even number (default: 128)", 1},
+    {"base", KEY_BASE, "X", 0, "Base of the frequencies (default: 10000)", 1},
+    {"positions", KEY_POSITIONS, "N", 0,
+     "Positions or distances to look at (default: repeats 1000000, interpolation-error and stretched 4096; shift has its "
+     "own)",
+     1},
+    {0}};
+
+static const char documentation[] =
+    "Shows a property of position encodings on numbers that the library computes."
+    "\vQUESTION is one of:\n"
+    "  shift                PE(p + k) = M_k PE(p): a sinusoid moves by one matrix\n"
+    "  repeats              does a sinusoid repeat? the least distance between two rows\n"
+    "  interpolation-error  how much smaller the bound of interpolation is than that of extrapolation\n"
+    "  stretched            are positions that were divided by a million still distinguishable?\n\n"
+    "Examples:\n"
+    "  gyre show shift --dim 8\n"
+    "  gyre show repeats --positions 1M\n";
+
+static error_t parse_option(int key, char *text, struct argp_state *state) {
+    show_options *o = state->input;
+    switch (key) {
+    case KEY_DIM:
+        o->dim = cli_integer("--dim", text, 2, 4096);
+        if (o->dim % 2) cli_usage_error("--dim: %lld is odd", (long long)o->dim);
+        return 0;
+    case KEY_BASE:
+        o->base = cli_number("--base", text, 1.001, 1e18);
+        return 0;
+    case KEY_POSITIONS:
+        o->positions = cli_integer("--positions", text, 2, MAX_POSITIONS);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->question >= 0) cli_usage_error("%s: one question at a time", text);
+        o->question = cli_choice("QUESTION", text, names, QUESTIONS);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int run(const show_options *o, const cli_output *output) {
+    json_t *result = NULL;
+    gyre_error err = {0, ""};
+    if (questions[o->question](o, o->common.json ? NULL : output->file, &result, &err)) return cli_fail_error(&err);
+    return o->common.json ? cli_json_write(output->file, result) : 0;
+}
+
+int cmd_show(int argc, char **argv) {
+    static const struct argp argp = {option_table, parse_option, "QUESTION", documentation, NULL, NULL, NULL};
+    show_options o = {.question = -1, .dim = 128, .base = 10000};
+    cli_output output;
+    gyre_pool *pool = NULL;
+    cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    if (o.question < 0) cli_usage_error("QUESTION: missing; shift, repeats, interpolation-error or stretched");
+    int status = cli_output_open(&output, o.common.output);
+    if (status) return status;
+    status = cli_pool_open(&o.common, &pool, &o.exec);
+    if (!status) status = run(&o, &output);
+    gyre_pool_free(pool);
+    return cli_output_close(&output, status);
+}

@@ -1,0 +1,41 @@
+/* show_encodings.c: the encodings that questions are about. */
+#include "tools/show/show.h"
+#include <string.h>
+
+gyre_status show_sinusoid(const show_options *o, gyre_encoding **out, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_SINUSOIDAL;
+    config.input.dim = o->dim;
+    config.input.base = o->base;
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
+gyre_status show_rotation(const show_options *o, int clockwise, double factor, gyre_encoding **out, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ROPE;
+    config.head_dim = o->dim;
+    config.rope.base = o->base;
+    config.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+    config.rope.clockwise = clockwise;
+    config.rope.scaling = GYRE_SCALING_LINEAR;
+    config.rope.factor = factor;
+    config.rope.table_positions = GYRE_NO_TABLE;
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
+gyre_status show_rows(const show_options *o, const gyre_encoding *sinusoid, int64_t first, int64_t count, double *rows,
+                      gyre_error *err) {
+    const gyre_positions positions = {.base = first};
+    const gyre_view out = gyre_dense(rows, GYRE_DTYPE_F64, 1, count, 1, o->dim);
+    const gyre_cview in = gyre_const(out);
+    memset(rows, 0, (size_t)(count * o->dim) * sizeof *rows);
+    return gyre_add_input(sinusoid, NULL, &positions, &in, &out, &o->exec, err);
+}
+
+/* splitmix64 */
+double show_random(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return (double)(int64_t)(z ^ z >> 31) * 0x1p-63;
+}
