@@ -322,6 +322,7 @@ def test_what_cannot_be_compared_is_said() -> None:
 # -- the command --
 
 
+@pytest.mark.slow
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from gyre.torch._audit import main
 

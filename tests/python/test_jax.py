@@ -119,6 +119,7 @@ def test_many_threads() -> None:
     assert not failed
 
 
+@pytest.mark.slow
 def test_a_program_kept_on_disk(tmp_path: Path) -> None:
     """Another process runs it without compiling: the encoding is told by text, not by an address."""
     program = (

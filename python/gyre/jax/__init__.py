@@ -4,7 +4,7 @@
     jax.grad(lambda q: gyre.jax.rotate(q, enc).sum())(q)
 
 Arrays lie in memory of the processor.  Outside of jit, every function of gyre takes arrays of JAX as they are (DLPack) and
-returns such.  Needs jax 0.4.38.
+returns such.  Tested with jax 0.10.2.
 """
 
 from gyre.jax._rotate import rotate

@@ -36,7 +36,8 @@ def _strides(shape: tuple[int, ...], axes: int) -> list[int]:
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5, 6))
 def _rotate(x: Any, positions: Any, encoding: str, layout: str, role: str, direction: str, length: int) -> Any:
-    call = jax.ffi.ffi_call(_TARGET, jax.ShapeDtypeStruct(x.shape, x.dtype), vmap_method="sequential")
+    like: Any = jax.ShapeDtypeStruct
+    call: Any = jax.ffi.ffi_call(_TARGET, like(x.shape, x.dtype), vmap_method="sequential")
     axes = encoding_of(encoding).config["rope.axes"]
     return call(
         x,

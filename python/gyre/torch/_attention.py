@@ -16,6 +16,12 @@ from gyre.torch._specs import encoding_of, options_of, spec_of, split_positions,
 # Optional tensors of a call, in the order in which the operators take them.
 _NAMES = ("positions", "key_positions", "mask", "sink_logits", "query_starts", "key_starts", "key_first", "key_end", "query_end")
 
+# The end of the schemas of attention and its gradient.
+_REST = (
+    "Tensor[] tables, Tensor? positions, Tensor? key_positions, Tensor? mask, Tensor? sink_logits, Tensor? query_starts, "
+    "Tensor? key_starts, Tensor? key_first, Tensor? key_end, Tensor? query_end, SymInt? first, SymInt? key_first_position, "
+    "SymInt length, SymInt seed, str encoding, str options)"
+)
 _WHOLE = ("positions", "key_positions", "length", "seed")  # whole numbers of a call, which may change from call to call
 
 
@@ -72,7 +78,9 @@ def _shapes(q: Tensor, v: Tensor, options: str) -> tuple[list[int], list[int]]:
     return out, lse
 
 
-@torch.library.custom_op("gyre::attention", mutates_args=())
+@torch.library.custom_op(
+    "gyre::attention", mutates_args=(), schema="(Tensor q, Tensor k, Tensor v, " + _REST + " -> (Tensor, Tensor)"
+)
 def _attention(
     q: Tensor,
     k: Tensor,
@@ -108,7 +116,11 @@ def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return q.new_empty(out), q.new_empty(lse, dtype=torch.float32)
 
 
-@torch.library.custom_op("gyre::attention_gradient", mutates_args=())
+@torch.library.custom_op(
+    "gyre::attention_gradient",
+    mutates_args=(),
+    schema="(Tensor dout, Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, " + _REST + " -> Tensor[]",
+)
 def _attention_gradient(
     dout: Tensor,
     out: Tensor,
@@ -248,7 +260,11 @@ def attention(
 # -- the numbers that are added to scores --
 
 
-@torch.library.custom_op("gyre::bias", mutates_args=())
+@torch.library.custom_op(
+    "gyre::bias",
+    mutates_args=(),
+    schema="(Tensor queries, Tensor keys, Tensor[] tables, str encoding, str names, bool double, SymInt length) -> Tensor",
+)
 def _bias(
     queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, length: int
 ) -> Tensor:
@@ -271,7 +287,11 @@ def _(
     return queries.new_empty(_bias_shape(queries, keys, encoding), dtype=dtype)
 
 
-@torch.library.custom_op("gyre::bias_gradient", mutates_args=())
+@torch.library.custom_op(
+    "gyre::bias_gradient",
+    mutates_args=(),
+    schema="(Tensor dscores, Tensor queries, Tensor keys, Tensor[] tables, str encoding, str names, SymInt length) -> Tensor[]",
+)
 def _bias_gradient(
     dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, length: int
 ) -> list[Tensor]:

@@ -133,7 +133,8 @@ class _Meaning:
         """The groups of layers that a module may serve, and the config.  Raises gyre.Error where none is known."""
         why: Error | None = None
         vision = bool(re.search(r"visual|vision|image", path))
-        for config in self.configs(path):
+        configs = self.configs(path)
+        for config in reversed(configs) if vision else configs:  # a vision_config alone does not say what model it is of
             reading = self.reading(config, layers)
             if isinstance(reading, Error):
                 why = why or reading
@@ -259,7 +260,11 @@ class _Auditor:
         if "position_ids" not in parameters:
             return
         for layers, targets in seen.items():
-            if targets and (bool(layers) == ("layer_type" in parameters) or isinstance(module, RotaryEmbedding)):
+            if any(_other_order(getattr(module, "inv_freq", None), target) for target in targets):
+                self.report.skipped.append(f"{path}.forward(): its pairs are in an order of its own")
+            elif any(target.encoding.config["rope.axes_layout"] == "axial" for target in targets):
+                continue  # of images: positions are rows and columns
+            elif targets and (bool(layers) == ("layer_type" in parameters) or isinstance(module, RotaryEmbedding)):
                 name = f"forward({layers})"
                 try:
                     fault = self.best(targets, lambda t: _check_run(module, t, layers))[1]
@@ -294,7 +299,19 @@ def _check_frequencies(live: torch.Tensor, target: _Target, original: bool, leng
         elif length > target.near.length:
             accepted.insert(0, _wanted(target.encoding, length))
     others = [target.far] if target.far is not None else []
+    if _other_order(live, target):
+        return None
     return _diagnose.frequencies(live, accepted, others)
+
+
+def _other_order(live: Any, target: _Target) -> bool:
+    """Are these the frequencies of several axes in an order of the module's own (ERNIE 4.5 VL)?"""
+    wanted = target.near.inv_freq
+    if target.encoding.config["rope.axes"] < 2 or live is None or live.is_meta or live.numel() != wanted.size:
+        return False
+    ours, theirs = numpy.sort(wanted), numpy.sort(_diagnose.numbers(live).reshape(-1))
+    same_order = numpy.max(_diagnose.relative(_diagnose.numbers(live).reshape(-1), wanted)) <= _diagnose.CLOSE
+    return not same_order and bool(numpy.max(_diagnose.relative(theirs, ours)) <= _diagnose.CLOSE)
 
 
 def _numbers_of(cosine: torch.Tensor, sine: torch.Tensor, pairs: int) -> tuple[Any, Any]:
@@ -415,17 +432,29 @@ def load(folder: Path) -> nn.Module:
 
     config = transformers.AutoConfig.from_pretrained(folder)
     named = getattr(transformers, (config.architectures or [""])[0], None)
+    auto: Any = transformers.AutoModel
     if _weights(folder):
-        loader = named or transformers.AutoModel
-        model: nn.Module = loader.from_pretrained(folder, dtype="auto")
-        return model
+        loaded: nn.Module = (named or auto).from_pretrained(folder, dtype="auto")
+        return loaded
     with torch.device("meta"):
-        model = named(config) if named else transformers.AutoModel.from_config(config)
-    for path, module in list(model.named_modules()):
-        own = [name for name, _ in module.named_buffers(recurse=False) if _FREQUENCIES.match(name)]
-        if own and hasattr(module, "config"):
-            model.set_submodule(path, type(module)(module.config))
+        model: nn.Module = named(config) if named else auto.from_config(config)
+    _fill(model)
     return model
+
+
+def _fill(model: nn.Module) -> None:
+    """Gives rotary buffers of a model on the meta device the numbers of a new module of the same class."""
+    made: dict[tuple[type, int], nn.Module] = {}
+    for module in model.modules():
+        names = [name for name, _ in module.named_buffers(recurse=False)]
+        config = getattr(module, "config", None)
+        if config is None or not any(_FREQUENCIES.match(name) or name in (*_TABLES, *_JOINED) for name in names):
+            continue
+        key = (type(module), id(config))
+        if key not in made:
+            made[key] = type(module)(config)
+        for name in names:
+            setattr(module, name, getattr(made[key], name))
 
 
 def main(arguments: list[str]) -> int:

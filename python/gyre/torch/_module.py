@@ -16,7 +16,9 @@ from gyre.torch._specs import encoding_of, spec_of
 FORMS = ("half", "interleaved", "pairs", "complex")
 
 
-@torch.library.custom_op("gyre::cos_sin", mutates_args=())
+@torch.library.custom_op(
+    "gyre::cos_sin", mutates_args=(), schema="(Tensor positions, str encoding, SymInt length) -> (Tensor, Tensor)"
+)
 def _cos_sin(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
     cosine, sine = encoding_of(encoding)._cos_sin(positions, pairs=True, length=length)
     return cosine.contiguous(), sine.contiguous()
@@ -26,7 +28,8 @@ def _cos_sin(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Ten
 def _(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
     config = encoding_of(encoding).config
     shape = positions.shape[1:] if config["rope.axes"] > 1 else positions.shape
-    return tuple(positions.new_empty((*shape, config["rope.dim"] // 2), dtype=torch.float32) for _ in range(2))  # type: ignore[return-value]
+    like = positions.new_empty((*shape, config["rope.dim"] // 2), dtype=torch.float32)
+    return like, torch.empty_like(like)
 
 
 def depends_on_length(encoding: Encoding) -> bool:

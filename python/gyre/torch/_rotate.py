@@ -14,7 +14,12 @@ from gyre.torch._specs import check_layout, encoding_of, spec_of, split_position
 _ADJOINT = {"forward": "adjoint", "adjoint": "forward"}
 
 
-@torch.library.custom_op("gyre::rotate", mutates_args=())
+@torch.library.custom_op(
+    "gyre::rotate",
+    mutates_args=(),
+    schema="(Tensor x, Tensor? positions, SymInt first, str encoding, str layout, str role, str direction, SymInt length)"
+    " -> Tensor",
+)
 def _rotate(
     x: Tensor,
     positions: Tensor | None,
@@ -61,7 +66,12 @@ def _backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
 _rotate.register_autograd(_backward, setup_context=_keep)
 
 
-@torch.library.custom_op("gyre::rotate_pair", mutates_args=())
+@torch.library.custom_op(
+    "gyre::rotate_pair",
+    mutates_args=(),
+    schema="(Tensor q, Tensor k, Tensor? positions, SymInt first, str encoding, str layout, str direction, SymInt length)"
+    " -> (Tensor, Tensor)",
+)
 def _rotate_pair(
     q: Tensor, k: Tensor, positions: Tensor | None, first: int, encoding: str, layout: str, direction: str, length: int
 ) -> tuple[Tensor, Tensor]:
