@@ -313,7 +313,9 @@ def test_what_cannot_be_compared_is_said() -> None:
     model = nn.Sequential(OwnRotaryEmbedding(config_of("llama")))
     del model[0].config
     report = gt.audit(model)
-    assert not report.ok and not report.findings and "0.inv_freq" in report.skipped[0] and "nothing was compared" in str(report)
+    assert (
+        not report.ok and not report.findings and "0.inv_freq" in report.skipped[0] and "nothing was compared" in str(report)
+    )
     assert gt.audit(model, config_of("llama")).ok
     with pytest.raises(gyre.Error, match="model: is a dict"):
         gt.audit({})  # type: ignore[arg-type]

@@ -57,7 +57,12 @@ def test_positions_by_row_and_by_axis() -> None:
 
 @pytest.mark.parametrize(
     "encoding",
-    [YARN, gyre.rope(32, layout="interleaved"), gyre.rope(32, dim=16), gyre.rope(32, temperature="llama4", reference_length=4, slope=0.1)],
+    [
+        YARN,
+        gyre.rope(32, layout="interleaved"),
+        gyre.rope(32, dim=16),
+        gyre.rope(32, temperature="llama4", reference_length=4, slope=0.1),
+    ],
 )
 def test_derivatives_in_double(encoding: gyre.Encoding, x64: None) -> None:
     x = some(2, 1, 5, 32, dtype=numpy.float64)

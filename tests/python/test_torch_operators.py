@@ -184,7 +184,9 @@ def test_opcheck_tables_and_bias() -> None:
     table = torch.randn(32, 4, requires_grad=True)
     none: list[Any] = [None] * 9
     options = '{"layout": "bhsd", "causal": true, "tables": [""]}'
-    torch.library.opcheck(torch.ops.gyre.attention.default, (*inputs(), [table], *none, None, None, 0, 0, encoding._spec, options))
+    torch.library.opcheck(
+        torch.ops.gyre.attention.default, (*inputs(), [table], *none, None, None, 0, 0, encoding._spec, options)
+    )
     at = torch.arange(6)
     torch.library.opcheck(torch.ops.gyre.bias.default, (at, at, [table], encoding._spec, '{"tables": [""]}', False, 0))
     torch.library.opcheck(torch.ops.gyre.bias.default, (at, at, [], gyre.alibi(4)._spec, '{"tables": []}', True, 0))
@@ -239,6 +241,16 @@ def test_export_keeps_the_operator() -> None:
     program = torch.export.export(Rotate(), (x,))
     assert any("gyre.rotate" in str(node.target) for node in program.graph.nodes)
     assert torch.equal(program.module()(x), gt.rotate(x, YARN, 2))
+
+
+def test_gradients_of_any_strides() -> None:
+    """sum() gives a gradient whose elements are all one number in memory; a permuted result, one of other strides."""
+    x = torch.randn(1, 2, 5, 32, requires_grad=True)
+    for f in (lambda x: gt.rotate(x, YARN), lambda x: gt.attention(x, x, x, encoding=YARN, causal=True)):
+        (dense,) = torch.autograd.grad(f(x), x, torch.ones(1, 2, 5, 32))
+        (expanded,) = torch.autograd.grad(f(x).sum(), x)
+        (permuted,) = torch.autograd.grad(f(x).transpose(1, 2), x, torch.ones(1, 5, 2, 32))
+        assert torch.equal(dense, expanded) and torch.equal(dense, permuted)
 
 
 def test_bad_arguments_are_named() -> None:

@@ -75,6 +75,26 @@ def test_gradients_are_equal() -> None:
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6)
 
 
+def test_bfloat16_and_recomputed_layers(tmp_path: Any) -> None:
+    """bfloat16: less than what one rounding of the logits, of about 0.5, may change; recomputing layers for a gradient."""
+    from transformers import AutoModelForCausalLM
+
+    model = model_of("llama-3.1")
+    model.save_pretrained(tmp_path)
+    short = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    before = logits(short)
+    with gt.patch(short):
+        torch.testing.assert_close(logits(short), before, rtol=0, atol=2**-6)
+    model.train()
+    model(IDS, labels=IDS).loss.backward()
+    wanted = model.model.layers[0].self_attn.q_proj.weight.grad.clone()
+    model.zero_grad()
+    model.gradient_checkpointing_enable()
+    with gt.patch(model):
+        model(IDS, labels=IDS).loss.backward()
+    torch.testing.assert_close(model.model.layers[0].self_attn.q_proj.weight.grad, wanted, rtol=1e-3, atol=1e-7)
+
+
 def test_generation_and_compile() -> None:
     model = model_of("llama-3.1")
     options: dict[str, Any] = {"max_new_tokens": 8, "do_sample": False, "eos_token_id": None}

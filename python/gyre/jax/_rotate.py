@@ -53,7 +53,9 @@ def _forward(x: Any, positions: Any, *rest: Any) -> tuple[Any, Any]:
     return _rotate(x, positions, *rest), positions
 
 
-def _backward(encoding: str, layout: str, role: str, direction: str, length: int, positions: Any, dout: Any) -> tuple[Any, Any]:
+def _backward(
+    encoding: str, layout: str, role: str, direction: str, length: int, positions: Any, dout: Any
+) -> tuple[Any, Any]:
     other = "adjoint" if direction == "forward" else "forward"
     none = numpy.zeros(positions.shape, jax.dtypes.float0)
     return _rotate(dout, positions, encoding, layout, role, other, length), none
@@ -73,7 +75,9 @@ def _check(x: Any, positions: Any, layout: str, axes: int, channels: int) -> Non
         raise Error("ESHAPE", f"x: {x.shape[layout.index('d')]} channels a head, the encoding has {channels}", "x")
     if str(positions.dtype) not in ("int32", "int64"):
         raise Error("EDTYPE", f"positions: is {positions.dtype}, not int32 or int64", "positions")
-    batch, tokens = (1, x.shape[layout.index("t")]) if "t" in layout else (x.shape[layout.index("b")], x.shape[layout.index("s")])
+    batch, tokens = (
+        (1, x.shape[layout.index("t")]) if "t" in layout else (x.shape[layout.index("b")], x.shape[layout.index("s")])
+    )
     allowed = [(tokens,), (batch, tokens), (1, tokens)]
     if axes > 1:
         allowed = [(tokens,), (axes, tokens), (axes, batch, tokens), (axes, 1, tokens)]

@@ -14,7 +14,17 @@ from gyre._errors import Error
 from gyre.torch._specs import encoding_of, options_of, spec_of, split_positions, tensor
 
 # Optional tensors of a call, in the order in which the operators take them.
-_NAMES = ("positions", "key_positions", "mask", "sink_logits", "query_starts", "key_starts", "key_first", "key_end", "query_end")
+_NAMES = (
+    "positions",
+    "key_positions",
+    "mask",
+    "sink_logits",
+    "query_starts",
+    "key_starts",
+    "key_first",
+    "key_end",
+    "query_end",
+)
 
 # The end of the schemas of attention and its gradient.
 _REST = (
@@ -269,7 +279,9 @@ def _bias(
     queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, length: int
 ) -> Tensor:
     e = encoding_of(encoding)
-    found: Tensor = e.bias(queries, keys, tables=_tables(tables, options_of(names)["tables"]), double=double, length=length or None)
+    found: Tensor = e.bias(
+        queries, keys, tables=_tables(tables, options_of(names)["tables"]), double=double, length=length or None
+    )
     return found.contiguous()
 
 
@@ -290,7 +302,8 @@ def _(
 @torch.library.custom_op(
     "gyre::bias_gradient",
     mutates_args=(),
-    schema="(Tensor dscores, Tensor queries, Tensor keys, Tensor[] tables, str encoding, str names, SymInt length) -> Tensor[]",
+    schema="(Tensor dscores, Tensor queries, Tensor keys, Tensor[] tables, str encoding, str names, SymInt length)"
+    " -> Tensor[]",
 )
 def _bias_gradient(
     dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, length: int

@@ -181,6 +181,7 @@ class _Target:
     encoding: Encoding
     near: Wanted
     far: Wanted | None
+    several_axes: bool
 
 
 def _target(group: dict[str, Any], config: Any) -> _Target:
@@ -192,7 +193,9 @@ def _target(group: dict[str, Any], config: Any) -> _Target:
     far = _wanted(encoding, length) if trained else None
     if far is not None and numpy.allclose(far.inv_freq, near.inv_freq, rtol=1e-9, atol=0) and far.factor == near.factor:
         far = None
-    return _Target(encoding, near, far)
+    rope = getattr(config, "rope_parameters", None)
+    several = encoding.config["rope.axes"] > 1 or (isinstance(rope, dict) and "mrope_section" in rope)
+    return _Target(encoding, near, far, several)
 
 
 # -- the parts of a module --
@@ -278,9 +281,8 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
     """Buffers, and plain attributes that a subclass made of a buffer."""
     yield from module.named_buffers(recurse=False)
     for name, value in vars(module).items():
-        if name not in ("_buffers", "_parameters", "_modules") and (_FREQUENCIES.match(name) or _FACTOR.match(name)):
-            if not name.endswith("long_inv_freq"):
-                yield name, value
+        if (_FREQUENCIES.match(name) or _FACTOR.match(name)) and not name.endswith("long_inv_freq"):
+            yield name, value
 
 
 def _cached_length(module: nn.Module, layers: str) -> int:
@@ -307,7 +309,7 @@ def _check_frequencies(live: torch.Tensor, target: _Target, original: bool, leng
 def _other_order(live: Any, target: _Target) -> bool:
     """Are these the frequencies of several axes in an order of the module's own (ERNIE 4.5 VL)?"""
     wanted = target.near.inv_freq
-    if target.encoding.config["rope.axes"] < 2 or live is None or live.is_meta or live.numel() != wanted.size:
+    if not target.several_axes or live is None or live.is_meta or live.numel() != wanted.size:
         return False
     ours, theirs = numpy.sort(wanted), numpy.sort(_diagnose.numbers(live).reshape(-1))
     same_order = numpy.max(_diagnose.relative(_diagnose.numbers(live).reshape(-1), wanted)) <= _diagnose.CLOSE
@@ -447,8 +449,8 @@ def _fill(model: nn.Module) -> None:
     made: dict[tuple[type, int], nn.Module] = {}
     for module in model.modules():
         names = [name for name, _ in module.named_buffers(recurse=False)]
-        config = getattr(module, "config", None)
-        if config is None or not any(_FREQUENCIES.match(name) or name in (*_TABLES, *_JOINED) for name in names):
+        config = getattr(module, "config", None) or model.config
+        if not any(_FREQUENCIES.match(name) or name in (*_TABLES, *_JOINED) for name in names):
             continue
         key = (type(module), id(config))
         if key not in made:

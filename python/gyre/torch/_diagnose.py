@@ -135,7 +135,10 @@ def frequencies(live_tensor: torch.Tensor, accepted: Sequence[Wanted], others: S
     if known is None and base is not None:
         meant = _base_of(wanted.inv_freq)
         known = "base", f"has the base {base:.6g}" + (f", the config means {meant:.6g}" if meant else ", unscaled")
-    cause, text = known or ("other", f"is not the config's: pair {pair} is {live[pair]:.6g}, not {wanted.inv_freq[pair]:.6g}")
+    cause, text = known or (
+        "other",
+        f"is not the config's: pair {pair} is {live[pair]:.6g}, not {wanted.inv_freq[pair]:.6g}",
+    )
     return Fault(cause, text, **found)  # type: ignore[arg-type]
 
 

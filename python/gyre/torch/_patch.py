@@ -191,8 +191,8 @@ def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: l
 def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Patch:
     """Has a model of transformers rotate queries and keys with Gyre: one pass over memory, angles exact at any position.
 
-    The rotary modules give positions in place of cos and sin, and apply_rotary_pos_emb of the model's file passes these on to
-    gyre.torch.rotate_pair.  Other models of the same file are served as before.  Gradients, generation, KV caches and
+    The rotary modules give positions in place of cos and sin, and apply_rotary_pos_emb of the model's file passes these on
+    to gyre.torch.rotate_pair.  Other models of the same file are served as before.  Gradients, generation, KV caches and
     torch.compile work as before; under a scaling that looks at the context length, torch.compile breaks its graph.
 
     Args:
