@@ -1,6 +1,8 @@
 /* rotate_views.c: rotation of strided views, its inverse, its angles, and weights reordered for another layout. */
 #include "example.h"
 
+#include <gyre/gyre_cache.h>
+
 enum { TOKENS = 4, HEADS = 2, DIM = 8 };
 
 static void there_and_back(const gyre_encoding *rope) {

@@ -518,17 +518,6 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
                                                  const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                                  const gyre_exec *exec, gyre_error *err);
 
-/* out[b][t][h][:] = E'(p') E(p)^-1 in[b][t][h][:]: keys that `before` rotated for old_positions p become those of `after`
- * for new_positions p': another base, factor or LongRoPE list, another length, keys moved by an offset.  Factors that both
- * have cancel, so none is applied twice.  For keys in anyone's memory; gyre_cache.h does it for a gyre_cache.
- * Views as in gyre_rotate.  The difference of the angles is formed in double and each key is rounded once.
- * Errors: ESHAPE (also encodings that rotate other channels), EDTYPE, EINVAL (also another layout), ERANGE, EUNSUPPORTED
- * (an encoding that does not rotate; xPos). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_rerotate(const gyre_encoding *before, const gyre_encoding *after,
-                                                   const gyre_positions *old_positions, const gyre_positions *new_positions,
-                                                   const gyre_cview *in, const gyre_view *out, const gyre_exec *exec,
-                                                   gyre_error *err);
-
 /* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for programs
  * that rotate by themselves.  At the context length in use; clockwise
  * as the encoding.  Without temperature, far distances and xPos's magnitudes.  Views

@@ -127,6 +127,18 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, co
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encoding *encoding,
                                                      const gyre_alloc *alloc, gyre_error *err);
 
+/* -- keys in memory of your own -- */
+/* out[b][t][h][:] = E'(p') E(p)^-1 in[b][t][h][:]: keys that `before` rotated for old_positions p become those of `after`
+ * for new_positions p': another base, factor or LongRoPE list, another length, keys moved by an offset.  Factors that both
+ * have cancel, so none is applied twice.  gyre_cache_shift and gyre_cache_set_encoding do it for a gyre_cache.
+ * Views as in gyre_rotate.  The difference of the angles is formed in double and each key is rounded once.
+ * Errors: ESHAPE (also encodings that rotate other channels), EDTYPE, EINVAL (also another layout), ERANGE, EUNSUPPORTED
+ * (an encoding that does not rotate; xPos). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rerotate(const gyre_encoding *before, const gyre_encoding *after,
+                                                   const gyre_positions *old_positions, const gyre_positions *new_positions,
+                                                   const gyre_cview *in, const gyre_view *out, const gyre_exec *exec,
+                                                   gyre_error *err);
+
 #ifdef __cplusplus
 }
 #endif

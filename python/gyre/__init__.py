@@ -35,7 +35,7 @@ from gyre._kinds import (
     transformer_xl,
     xpos,
 )
-from gyre._model import Model, open
+from gyre._model import Context, Model, Tokenizer, open
 from gyre._rerotate import rerotate
 from gyre._results import Difference, Explanation, Extensions, Measurement, Result
 
@@ -47,6 +47,7 @@ if hasattr(_os, "register_at_fork"):
 
 __all__ = [
     "Cache",
+    "Context",
     "Difference",
     "Encoding",
     "Error",
@@ -58,6 +59,7 @@ __all__ = [
     "Model",
     "OutOfMemory",
     "Result",
+    "Tokenizer",
     "alibi",
     "attention",
     "attention_gradient",

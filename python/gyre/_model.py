@@ -10,9 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
-from gyre import _command
+import numpy
+from numpy.typing import NDArray
+
+from gyre import _command, _gyre
 from gyre._encoding import Encoding
 from gyre._errors import Error, FileError
 from gyre._results import Measurement, Result
@@ -67,6 +70,39 @@ def _text_paths(text: Text) -> Iterator[list[str]]:
     yield [os.fsdecode(path) for path in paths]
 
 
+class Tokenizer(_gyre.Tokenizer):
+    """Text to ids and back, as the tokenizer.json of a model or its GGUF says.  Never changes."""
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """That of a model folder, a tokenizer.json or a GGUF.  Raises gyre.Error with the kind or step that Gyre lacks."""
+        return cls._open(os.fsdecode(path))
+
+    def encode(self, text: str | bytes, *, begin: bool = True, special: bool = False) -> list[int]:
+        """The ids of a text.  begin: the begin token first, if the model's texts have one.  special: the text of an added
+        token ("<|eot|>") is that token."""
+        return self._encode(text, begin + 2 * special)
+
+    def decode(self, ids: Any, *, special: bool = False) -> str:
+        """The text of ids; bytes that are no UTF-8 become U+FFFD.  special: special tokens as their text."""
+        return self._decode(ids, 2 * special).decode("utf-8", "replace")
+
+
+class Context(_gyre.Context):
+    """One sequence that a model reads: Model.context."""
+
+    def read(self, ids: Any, rows: int | None = None) -> NDArray[numpy.float32]:
+        """Reads more tokens.  Returns log-odds of the next token after each of the last `rows` of them, None = after all:
+        [rows, vocab].  However the tokens are cut into calls, the numbers are the same."""
+        logits: NDArray[numpy.float32] = self._read(ids, -1 if rows is None else rows)
+        return logits
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read so far."""
+        return self._tokens()
+
+
 class Model:
     """A model's files: what its positions are, and how well it predicts a text."""
 
@@ -86,6 +122,26 @@ class Model:
     def explain(self, *, length: int | None = None, layer_type: str | None = None) -> Result:
         """All its groups of layers: gyre.explain."""
         return _command.explain(self.path, profile=self.profile, length=length, layer_type=layer_type)
+
+    def load(self, length: int = 0) -> _gyre.Model:
+        """Maps the weights.  length: the context length in use, for scalings that depend on it; 0 = none."""
+        return _gyre.Model._open(self.path, self.profile, length)
+
+    def context(
+        self, max_tokens: int, *, cache: str = "float32", order: str = "fixed", length: int = 0
+    ) -> Context:
+        """An empty sequence.
+
+        cache: the type of keys and values, "float32", "float16", "bfloat16" or "q8".  order: "fixed" = logits have the same
+        bits however the tokens are cut into calls of read; "fast" = the same to rounding.
+        """
+        if order not in ("fixed", "fast"):
+            raise Error("EINVAL", f"order: is {order!r}, not 'fixed' or 'fast'", "order")
+        return Context._create(self.load(length), max_tokens, cache, order == "fixed")
+
+    def tokenizer(self) -> Tokenizer:
+        """Its tokenizer."""
+        return Tokenizer.open(self.path)
 
     def perplexity(
         self,

@@ -42,11 +42,11 @@ int gyre_py_array_is(const gyre_py_array *array, unsigned dtypes, const char *wa
 /* -- the buffer protocol -- */
 
 static const struct {
-    char code;
     Py_ssize_t size;
     int dtype;
-} formats[] = {{'f', 4, GYRE_DTYPE_F32}, {'e', 2, GYRE_DTYPE_F16}, {'d', 8, GYRE_DTYPE_F64}, {'i', 4, GYRE_DTYPE_I32},
-               {'l', 8, GYRE_DTYPE_I64}, {'q', 8, GYRE_DTYPE_I64}, {'l', 4, GYRE_DTYPE_I32}};
+    char code;
+} formats[] = {{4, GYRE_DTYPE_F32, 'f'}, {2, GYRE_DTYPE_F16, 'e'}, {8, GYRE_DTYPE_F64, 'd'}, {4, GYRE_DTYPE_I32, 'i'},
+               {8, GYRE_DTYPE_I64, 'l'}, {8, GYRE_DTYPE_I64, 'q'}, {4, GYRE_DTYPE_I32, 'l'}};
 
 static void read_format(gyre_py_array *array, const char *format, Py_ssize_t size) {
     const int native = format[0] == '@' || format[0] == '=' || format[0] == '<';

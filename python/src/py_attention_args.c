@@ -5,8 +5,9 @@
 #include <string.h>
 
 void gyre_py_attention_close(gyre_py_attention_call *c) {
-    gyre_py_array *const arrays[] = {&c->q, &c->k, &c->v, &c->q_positions, &c->k_positions, &c->mask, &c->sink_logits};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    enum { ARRAYS = 7 };
+    gyre_py_array *const arrays[ARRAYS] = {&c->q, &c->k, &c->v, &c->q_positions, &c->k_positions, &c->mask, &c->sink_logits};
+    for (int i = 0; i < ARRAYS; i++)
         gyre_py_array_close(arrays[i]);
     gyre_py_tables_close(&c->tables);
     for (int i = 0; i < GYRE_PY_LISTS; i++)

@@ -13,7 +13,7 @@ typedef struct gyre_py_encoding {
 int gyre_py_encoding_of(PyObject *object, const char *name, const gyre_py_encoding **out);
 
 /* *encoding = what {"kind": "rope", "rope.base": 1e6, ...} describes. */
-int gyre_py_encoding_from_dict(PyObject *fields, gyre_encoding **encoding);
+int gyre_py_encoding_from_dict(PyObject *dict, gyre_encoding **encoding);
 /* out = a config as such a dict, all fields; those that hold their zero are left out unless `all`. */
 PyObject *gyre_py_config_dict(const gyre_config *config, int all);
 

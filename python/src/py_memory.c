@@ -222,7 +222,7 @@ static int torch_like(gyre_py_result *result, const gyre_py_array *like, const d
         PyErr_NoMemory();
         return -1;
     }
-    int order[GYRE_PY_MAX_DIMS];
+    int order[GYRE_PY_MAX_DIMS] = {0};
     order_axes(like, order);
     e->memory = memory;
     int64_t dense = 1;

@@ -48,8 +48,8 @@ typedef struct gyre_py_threads {
     struct gyre_py_pool *pool;
 } gyre_py_threads;
 gyre_py_threads gyre_py_threads_begin(int small);
-void gyre_py_threads_end(gyre_py_threads *threads);
-const gyre_exec *gyre_py_exec(const gyre_py_threads *threads); /* NULL = the calling thread alone */
+void gyre_py_threads_end(gyre_py_threads *call);
+const gyre_exec *gyre_py_exec(const gyre_py_threads *call); /* NULL = the calling thread alone */
 PyObject *gyre_py_set_threads(PyObject *module, PyObject *count);
 PyObject *gyre_py_get_threads(PyObject *module, PyObject *unused);
 PyObject *gyre_py_after_fork(PyObject *module, PyObject *unused);

@@ -1,6 +1,8 @@
 /* py_rotate.c: rotate, rotate_pair, rerotate and cos_sin. */
 #include "py_encoding.h"
 
+#include "gyre/gyre_cache.h"
+
 #include <string.h>
 
 static const char *const roles[] = {"query", "key"};

@@ -19,8 +19,8 @@ static struct {
 
 int gyre_py_threads_init(void) {
     const char *text = getenv("GYRE_THREADS");
-    threads.wanted = text ? atoi(text) : 0;
-    if (threads.wanted < 0) threads.wanted = 0;
+    const long wanted = text ? strtol(text, NULL, 10) : 0;
+    threads.wanted = wanted > 0 && wanted <= 1024 ? (int)wanted : 0;
     threads.lock = PyThread_allocate_lock();
     if (!threads.lock) PyErr_NoMemory();
     return threads.lock ? 0 : -1;

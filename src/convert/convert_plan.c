@@ -144,7 +144,7 @@ static gyre_status check_type(const gyre_file_tensor *s, const gyre_convert_tens
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: of a type that is not read (%s, byte %llu)", s->name, s->file,
                          (unsigned long long)s->offset);
     if (t->type != s->type && s->rank > 0 && s->shape[s->rank - 1] % gyre_stored_block_size(s->type) != 0)
-        return gyre_fail(err, GYRE_EFORMAT, "%s: rows that are no whole blocks (%s)", s->name, s->file);
+        return gyre_fail(err, GYRE_EFORMAT, "%s: its rows are not whole blocks (%s)", s->name, s->file);
     return GYRE_OK;
 }
 

@@ -121,10 +121,10 @@ static gyre_status read_scores(const reader *r, const json_t *merges) {
         r->out->id_to_token[k].score = r->out->id_to_token[k].kind == GYRE_TOKEN_NORMAL ? UNMERGED_SCORE : 0;
     json_array_foreach((json_t *)merges, i, merge) {
         char *whole = join_merge(merge, 0);
-        if (!whole) return fail(r, GYRE_EFORMAT, "model.merges", "holds something that is no pair of tokens");
+        if (!whole) return fail(r, GYRE_EFORMAT, "model.merges", "holds something that is not a pair of tokens");
         const json_t *id = json_object_get(vocab, whole);
         free(whole);
-        if (!json_is_integer(id)) return fail(r, GYRE_EFORMAT, "model.merges", "makes what is no token");
+        if (!json_is_integer(id)) return fail(r, GYRE_EFORMAT, "model.merges", "makes what is not a token");
         gyre_convert_token *piece = &r->out->id_to_token[json_integer_value(id)];
         if (piece->score == UNMERGED_SCORE) piece->score = -(float)i;
     }
@@ -138,7 +138,7 @@ static gyre_status read_merges(const reader *r, const json_t *merges) {
     if (!r->out->merges) return fail(r, GYRE_ENOMEM, "model.merges", "no memory");
     json_array_foreach((json_t *)merges, i, merge) {
         char *text = join_merge(merge, 1);
-        if (!text) return fail(r, GYRE_EFORMAT, "model.merges", "holds something that is no pair of tokens");
+        if (!text) return fail(r, GYRE_EFORMAT, "model.merges", "holds something that is not a pair of tokens");
         r->out->merges[r->out->merges_count++] = text;
     }
     return GYRE_OK;

@@ -49,7 +49,7 @@ static gyre_status check_edit(const gyre_gguf_edit *edit, gyre_error *err) {
         return edit->text ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "%s: no text (an edit)", edit->key);
     case GYRE_GGUF_F32:
         if (fabs(edit->number) <= 3.4028234e38) return GYRE_OK;
-        return gyre_fail(err, GYRE_EINVAL, "%s: %g is no float (an edit)", edit->key, edit->number);
+        return gyre_fail(err, GYRE_EINVAL, "%s: %g is not a float (an edit)", edit->key, edit->number);
     case GYRE_GGUF_F64:
         return GYRE_OK;
     default:

@@ -32,7 +32,7 @@ enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precom
 static gyre_status check_experiments(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     const gyre_config *p = &c->position;
     if (c->position_form < 0 || c->position_form > GYRE_POSITION_FORM_CONCATENATED)
-        return gyre_fail(err, GYRE_EINVAL, "position_form: %lld is no gyre_position_form (model)",
+        return gyre_fail(err, GYRE_EINVAL, "position_form: %lld is not a gyre_position_form (model)",
                          (long long)c->position_form);
     const int plain = p->kind == GYRE_KIND_SINUSOIDAL && p->input.layout == GYRE_SINUSOID_INTERLEAVED &&
                       encoding->table[GYRE_TABLE_INPUT].rows == 0;

@@ -24,7 +24,7 @@ int gyre_report_axis_can_show(const gyre_report_axis *axis, double value) {
 
 gyre_status gyre_report_axis_check(const gyre_report_axis *axis, const char *name, gyre_error *err) {
     if ((unsigned)axis->scale > GYRE_REPORT_SCALE_LOG10)
-        return gyre_fail(err, GYRE_EINVAL, "%s axis: %d is no scale (figure)", name, (int)axis->scale);
+        return gyre_fail(err, GYRE_EINVAL, "%s axis: %d is not a scale (figure)", name, (int)axis->scale);
     if (axis->low == axis->high) return GYRE_OK;
     if (!gyre_report_axis_can_show(axis, axis->low) || !gyre_report_axis_can_show(axis, axis->high) ||
         axis->low > axis->high)

@@ -147,7 +147,7 @@ static gyre_status put_tokens(const gguf_reader *r, const gyre_gguf_value *token
         int64_t type = 1;
         const char *text = gyre_gguf_next_string(&cursor, &bytes);
         if (types && !gyre_gguf_integer(types, (uint64_t)id, &type))
-            status = refuse(r, GYRE_EFORMAT, "tokenizer.ggml.token_type", "element %" PRId32 " is no type", id);
+            status = refuse(r, GYRE_EFORMAT, "tokenizer.ggml.token_type", "element %" PRId32 " is not a type", id);
         if (status == GYRE_OK) status = reserve(r, &scratch, bytes);
         if (status == GYRE_OK) status = put_token(r, id, text, bytes, type, scratch.bytes);
     }
@@ -161,14 +161,14 @@ static gyre_status put_merge(const gguf_reader *r, uint64_t i, const char *text,
     const gyre_vocabulary *v = &r->t->vocabulary;
     const char *space = bytes > 1 ? memchr(text + 1, ' ', bytes - 1) : NULL;
     size_t left, right;
-    if (!space) return refuse(r, GYRE_EFORMAT, key, "element %" PRIu64 " is no pair", i);
+    if (!space) return refuse(r, GYRE_EFORMAT, key, "element %" PRIu64 " is not a pair", i);
     const size_t first = (size_t)(space - text);
     (void)decode(r, text, first, scratch, &left);
     (void)decode(r, space + 1, bytes - first - 1, scratch + left, &right);
     const int32_t a = gyre_vocabulary_find(v, scratch, left), b = gyre_vocabulary_find(v, scratch + left, right);
     const int32_t merged = gyre_vocabulary_find(v, scratch, left + right);
     if (a < 0 || b < 0 || merged < 0)
-        return refuse(r, GYRE_EFORMAT, key, "element %" PRIu64 ": \"%.*s\", or what it makes, is no token", i,
+        return refuse(r, GYRE_EFORMAT, key, "element %" PRIu64 ": \"%.*s\", or what it makes, is not a token", i,
                       (int)(bytes < 60 ? bytes : 60), text);
     if (gyre_tokenizer_add_merge(r->t, a, b, merged, (uint32_t)i) < 0)
         return gyre_fail(r->err, GYRE_ENOMEM, "tokenizer: no memory for merges (%s)", r->path);
@@ -217,7 +217,7 @@ static gyre_status put_scores(const gguf_reader *r) {
     for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
         order[i].id = (int32_t)i;
         if (!gyre_gguf_number(scores, (uint64_t)i, &order[i].score) || isnan(order[i].score))
-            status = refuse(r, GYRE_EFORMAT, "tokenizer.ggml.scores", "element %" PRId64 " is no number", i);
+            status = refuse(r, GYRE_EFORMAT, "tokenizer.ggml.scores", "element %" PRId64 " is not a number", i);
     }
     if (status == GYRE_OK) qsort(order, (size_t)count, sizeof *order, by_score);
     uint32_t rank = 0;

@@ -94,7 +94,7 @@ static gyre_status parse_task(const json_t *json, const char *path, gyre_train_o
             o->task = (gyre_task)i;
             return GYRE_OK;
         }
-    return gyre_fail(err, GYRE_EFORMAT, "training.json: \"%.100s\" is no task (%s)", name ? name : "", path);
+    return gyre_fail(err, GYRE_EFORMAT, "training.json: \"%.100s\" is not a task (%s)", name ? name : "", path);
 }
 
 static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, saved_run *found,

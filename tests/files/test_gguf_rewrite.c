@@ -205,7 +205,7 @@ static void refuses_inconsistent_edits(void **state) {
     check_refused(&below, 1, target, GYRE_EINVAL, "-32769 as int16");
     check_refused(&negative, 1, target, GYRE_EINVAL, "-1 as uint64");
     check_refused(&array, 1, target, GYRE_EINVAL, "as array");
-    check_refused(&huge, 1, target, GYRE_EINVAL, "is no float");
+    check_refused(&huge, 1, target, GYRE_EINVAL, "is not a float");
     check_refused(twice, 2, target, GYRE_EINVAL, "two edits of one key");
 }
 

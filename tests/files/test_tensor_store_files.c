@@ -26,7 +26,7 @@ static void test_safetensors(void **state) {
         {X("\"F4\"", "[15]", "[0,8]"), {"x: 8 bytes do not fit 15 elements of F4", "byte 10)"}, 2},
         {X("\"F32\"", "[2]", "[0,16]"), {"x: bytes 0 to 16 are not within the 8 of data", "byte 10)"}, 2},
         {X("\"Q32\"", "[2]", "[0,8]"), {"x: dtype \"Q32\" is unknown", "byte 10)"}, 2},
-        {X("\"F32\"", "[2,-1]", "[0,8]"), {"x: shape[1] is no size", "byte 10)"}, 2},
+        {X("\"F32\"", "[2,-1]", "[0,8]"), {"x: shape[1] is not a size", "byte 10)"}, 2},
         {X("\"F32\"", "[1,1,1,1,3]", "[0,8]"), {"x: 8 bytes do not fit 3 elements", "byte 10)"}, 2},
         {X("\"F32\"", "[2,3037000500,3037000500,1]", "[0,8]"), {"x: its shape overflows", "byte 10)"}, 2},
         {"{" ONE("p", "[0,4]") "," ONE("q", "[2,6]") "}", {"q: overlaps p", "byte 62)"}, 54},

@@ -370,7 +370,7 @@ static void test_wrong_tokenizers(void **state) {
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"ab\"]}}", "model.merges", GYRE_EFORMAT},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]}}", "model.merges", GYRE_EFORMAT},
         {"{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}",
-         "no token", GYRE_EFORMAT},
+         "not a token", GYRE_EFORMAT},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
          "{\"Regex\": \"x+\"}}}",
          "pre_tokenizer", GYRE_EUNSUPPORTED}};

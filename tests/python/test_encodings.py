@@ -136,3 +136,21 @@ def test_html_escapes_what_files_say() -> None:
     encoding = gyre.Encoding.from_config({"model_type": "<b>x", "rope_theta": 1e4, "hidden_size": 64, "num_attention_heads": 4})
     page = encoding._repr_html_()
     assert "<b>x" not in page and "&lt;b&gt;x" in page and "<svg" in page
+
+
+def test_figures_are_well_formed(configs) -> None:
+    import re
+    import xml.etree.ElementTree as ElementTree
+
+    shown = [gyre.rope(16, trained_length=512), gyre.alibi(8), gyre.Encoding.from_config(configs / "gemma-3-4b.json")]
+    shown.append(gyre.diff(gyre.rope(16), gyre.rope(16, base=2e4)))
+    shown.append(gyre.rope(16, scaling="proportional", proportion=0.5))  # pairs that never turn have no point
+    for thing in shown:
+        figure = re.search(r"<svg.*?</svg>", thing._repr_html_(), re.S)
+        root = ElementTree.fromstring(figure.group())
+        lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+        assert lines
+        for line in lines:
+            for point in line.get("points").split():
+                x, y = map(float, point.split(","))
+                assert 0 <= x <= 420 and 0 <= y <= 190

@@ -455,12 +455,13 @@ static void errors_name_key_and_offset(void **state) {
     check_refused(with_size("attention.key_length", 1u << 30), p, GYRE_EFORMAT, "more than 1048576 channels");
     check_refused(with_real("rope.scaling.original_context_length", 0.5f), p, GYRE_EFORMAT, "no whole number");
     check_refused(with_divisors("llama", 0, 64), p, GYRE_EFORMAT,
-                  "rope_freqs.weight: element 63, 0, is no divisor (a.gguf, byte ");
-    check_refused(with_divisors("llama", INFINITY, 64), p, GYRE_EFORMAT, "element 63, inf, is no divisor");
+                  "rope_freqs.weight: element 63, 0, is not a divisor (a.gguf, byte ");
+    check_refused(with_divisors("llama", INFINITY, 64), p, GYRE_EFORMAT, "element 63, inf, is not a divisor");
     check_refused(with_divisors("llama", 1, 63), p, GYRE_EFORMAT, "rope_freqs.weight: not 64 floats");
     check_refused(several("qwen2vl", (const int32_t[]){16, 24, 23}, 3), p, GYRE_EUNSUPPORTED,
                   "63 pairs in all, where 64 turn");
-    check_refused(several("qwen2vl", (const int32_t[]){-1, 24, 24}, 3), p, GYRE_EFORMAT, "section 0 is no number of pairs");
+    check_refused(several("qwen2vl", (const int32_t[]){-1, 24, 24}, 3), p, GYRE_EFORMAT,
+                  "section 0 is not a number of pairs");
     check_refused(model("qwen3vl", 128, 4096, 2), p, GYRE_EFORMAT, "rope.dimension_sections: missing");
     check_refused(several("qwen3vl", (const int32_t[]){16, 24, 24}, 3), p, GYRE_EUNSUPPORTED,
                   "rope.dimension_sections: section 1: takes every third of 64 pairs, which is fewer than 24");
@@ -470,7 +471,7 @@ static void errors_name_key_and_offset(void **state) {
     made_gguf *words = model("gemma3", 128, 4096, 2);
     size_of(words, "gemma3", "attention.sliding_window", 512);
     made_words(words, "gemma3.attention.sliding_window_pattern", 2);
-    check_refused(words, p, GYRE_EFORMAT, "sliding_window_pattern: element 0 is no whole number");
+    check_refused(words, p, GYRE_EFORMAT, "sliding_window_pattern: element 0 is not a whole number");
     check_refused(model("t5", 64, 4096, 2), p, GYRE_EFORMAT, "t5.attention.relative_buckets_count: missing");
     check_refused(model("llama", 128, 4096, 1u << 20), p, GYRE_EFORMAT, "llama.block_count: more than 65536 layers");
     check_refused(model("llama", 128, 4096, 2), GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED,

@@ -283,7 +283,7 @@ static void test_axes(void **state) {
     refuse("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','mrope_section':[16,'24',20]}}",
            GYRE_PROFILE_HF_5, GYRE_EFORMAT, "mrope_section: entry 1 is not a number of pairs");
     refuse(LLAMA("'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]}"), GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED,
-           "rope_scaling.type: \"mrope\" is no type that transformers 5 knows");
+           "rope_scaling.type: \"mrope\" is not a type that transformers 5 knows");
 }
 
 static void test_scale_of_scores(void **state) {
@@ -355,7 +355,8 @@ static void test_refuses(void **state) {
          "rope_scaling.factor: 0.5 is below 1 (config.json, line 2)"},
         {LLAMA("'rope_scaling':{'rope_type':'linear'}"), GYRE_EFORMAT, "rope_scaling.factor: missing (config.json, line 1)"},
         {LLAMA("'rope_scaling':{'rope_type':'linear','factor':true}"), GYRE_EFORMAT, "rope_scaling.factor: not a number"},
-        {LLAMA("'rope_scaling':{\n'rope_type':'cubic'}"), GYRE_EUNSUPPORTED, "rope_scaling.rope_type: \"cubic\" is no type"},
+        {LLAMA("'rope_scaling':{\n'rope_type':'cubic'}"), GYRE_EUNSUPPORTED,
+         "rope_scaling.rope_type: \"cubic\" is not a type"},
         {LLAMA("'rope_scaling':{'rope_type':'linear','factor':2.0,\n'type':'yarn'}"), GYRE_EFORMAT,
          "rope_scaling.type: \"yarn\", where rope_type says \"linear\" (config.json, line 2)"},
         {LLAMA("'rope_scaling':{'rope_type':'longrope','type':'yarn'}"), GYRE_EFORMAT,
@@ -401,7 +402,7 @@ static void test_refuses(void **state) {
         {LLAMA("'rope_parameters':{'rope_type':'default',\n'full_attention':{'rope_type':'default'}}"), GYRE_EFORMAT,
          "rope_parameters.full_attention: an object for one type of layers beside keys for all of them"},
         {LLAMA("'rope_parameters':{'upper':{'rope_type':'default'}}"), GYRE_EFORMAT,
-         "rope_parameters.upper: an object, where \"upper\" is no type of layers"},
+         "rope_parameters.upper: an object, where \"upper\" is not a type of layers"},
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,
          "rotary_dim: more than a head has, 64"},
         {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,

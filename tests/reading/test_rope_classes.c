@@ -26,7 +26,7 @@ static void test_telechat3_uses_remote_code(void **state) {
                "'telechat3-yarn','factor':2.0}}",
                all[v], GYRE_EFORMAT, "original_max_position_embeddings: missing");
         refuse(LLAMA("'rope_scaling':{'type':'telechat3-yarn','factor':2.0,'original_max_position_embeddings':8}"), all[v],
-               GYRE_EUNSUPPORTED, "\"telechat3-yarn\" is no type");
+               GYRE_EUNSUPPORTED, "\"telechat3-yarn\" is not a type");
     }
 }
 

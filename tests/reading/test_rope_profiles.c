@@ -277,7 +277,7 @@ static void test_names_of_longrope(void **state) {
         }
     const char *llama = LONG("'original_max_position_embeddings':4096,", "'rope_type':'su','factor':8.0,");
     for (int v = 0; v < 4; v++)
-        refuse(LONG("", "'rope_type':'su',"), versions[v], GYRE_EUNSUPPORTED, "rope_type: \"su\" is no type that");
+        refuse(LONG("", "'rope_type':'su',"), versions[v], GYRE_EUNSUPPORTED, "rope_type: \"su\" is not a type that");
     check_longrope(llama, GYRE_PROFILE_REFERENCE, 4097, 1.1180339887, 3.0);
 }
 
@@ -425,7 +425,7 @@ static void test_types_by_version(void **state) {
     static const char *const own[] = {"ntk", "ntk-mixed", "by-parts", "by-parts-paper"};
     char file[512];
     for (int v = 0; v < 3; v++)
-        refuse(proportional, versions[v], GYRE_EUNSUPPORTED, "\"proportional\" is no type that transformers 4.");
+        refuse(proportional, versions[v], GYRE_EUNSUPPORTED, "\"proportional\" is not a type that transformers 4.");
     refuse(proportional, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED, "transformers 5.5 was the first");
     for (int i = 0; i < 4; i++) {
         snprintf(file, sizeof file, LLAMA("'rope_scaling':{'rope_type':'%s','factor':8.0}"), own[i]);
@@ -446,7 +446,7 @@ static void test_dynamic_yarn(void **state) {
     const char *file = LLAMA("'max_position_embeddings':4096,'rope_scaling':{'type':'dynamic-yarn','factor':16.0,\n"
                              "'original_max_position_embeddings':4096,'finetuned':true}");
     for (int v = 0; v < 4; v++)
-        refuse(file, versions[v], GYRE_EUNSUPPORTED, "\"dynamic-yarn\" is no type that transformers");
+        refuse(file, versions[v], GYRE_EUNSUPPORTED, "\"dynamic-yarn\" is not a type that transformers");
     for (int64_t length = 4096; length <= 65536; length *= 4) {
         const naive_yarn y = {128, 10000, 4096, (long double)length / 4096, 1};
         double inv_freq[64], attention;

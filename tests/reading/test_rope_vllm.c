@@ -370,7 +370,7 @@ static void types(void **state) {
             "rope_scaling.type: \"linear\" contradicts rope_type \"yarn\"");
     refuses("{\"rope_scaling\": {\"factor\": 2.0}}", GYRE_EFORMAT, "rope_scaling.rope_type: missing");
     refuses("{\"rope_scaling\": {\"type\": \"by-parts\", \"factor\": 2.0}}", GYRE_EUNSUPPORTED,
-            "\"by-parts\" is no type that vLLM knows");
+            "\"by-parts\" is not a type that vLLM knows");
     refuses("{\"rope_scaling\": {\"type\": \"openpangu\"}}", GYRE_EUNSUPPORTED, "openpangu");
     refuses("{\"rope_parameters\": {\"rope_type\": \"default\", \"use_fope\": true}}", GYRE_EUNSUPPORTED, "use_fope");
     engine_figures got =

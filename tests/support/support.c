@@ -18,7 +18,7 @@ json_t *test_reference(const char *name) {
 
 double test_number(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
-    if (!json_is_number(value)) fail_msg("%s is no number", key);
+    if (!json_is_number(value)) fail_msg("%s is not a number", key);
     return json_number_value(value);
 }
 
@@ -29,20 +29,20 @@ double test_number_or(const json_t *object, const char *key, double otherwise) {
 
 int64_t test_integer(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
-    if (!json_is_integer(value)) fail_msg("%s is no integer", key);
+    if (!json_is_integer(value)) fail_msg("%s is not an integer", key);
     return (int64_t)json_integer_value(value);
 }
 
 const char *test_string(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
-    if (!text) fail_msg("%s is no string", key);
+    if (!text) fail_msg("%s is not a string", key);
     return text;
 }
 
 size_t test_numbers(const json_t *object, const char *key, double *out, size_t limit) {
     const json_t *array = json_object_get(object, key);
     const size_t n = json_array_size(array);
-    if (!json_is_array(array) || n > limit) fail_msg("%s is no array of at most %zu numbers", key, limit);
+    if (!json_is_array(array) || n > limit) fail_msg("%s is not an array of at most %zu numbers", key, limit);
     for (size_t i = 0; i < n; i++)
         out[i] = json_number_value(json_array_get(array, i));
     return n;

@@ -235,7 +235,7 @@ static void wrong_work(void **state) {
     assert_fails("lab --text @other --preset smoke --work @lab", 1, "another text");
     assert_fails("lab --text @text --preset smoke --mix 0.5 --work @lab", 1, "another text, preset, mix");
     write_file("lab/lab.json", "{", 1);
-    assert_fails("lab --text @text --preset smoke --work @lab", 1, "no JSON");
+    assert_fails("lab --text @text --preset smoke --work @lab", 1, "not JSON");
     assert_fails("lab --text @text --preset smoke --work @absent/lab", 1, "work folder");
 }
 

@@ -111,12 +111,12 @@ static void base_and_rotated_channels(void **state) {
     assert_true(position->rope.base == 500000);
     assert_int_equal(position->rope.dim, 4);
     gyre_model_free(model);
-    assert_fails("train " TINY "--rope-dim 3 --text @text -o @no", 2, "--rope-dim: 3 is no even number");
-    assert_fails("train " TINY "--rope-dim 10 --text @text -o @no", 2, "--rope-dim: 10 is no even number");
+    assert_fails("train " TINY "--rope-dim 3 --text @text -o @no", 2, "--rope-dim: 3 is not an even number");
+    assert_fails("train " TINY "--rope-dim 10 --text @text -o @no", 2, "--rope-dim: 10 is not an even number");
     assert_fails("train " TINY "--encoding alibi --base 100 --text @text -o @no", 2, "--base: alibi does not rotate");
     assert_fails("train --from @based --base 100 --text @text -o @no", 2, "--from: ");
     assert_fails("lab --base 100", 2, "--base");
-    assert_fails("lab --text @text --preset smoke --rope-dim 5", 2, "--rope-dim: 5 is no even number");
+    assert_fails("lab --text @text --preset smoke --rope-dim 5", 2, "--rope-dim: 5 is not an even number");
     assert_int_equal(
         exit_of("lab --text @text --preset smoke --encodings nope,rope --base 700 --rope-dim 8 --work @based-lab "
                 "--report @based.html --json"),

@@ -22,7 +22,7 @@ static void unknown_case_error(const char *word, const char *const *names, int c
     char list[4096] = "";
     size_t used = 0;
     const char *near = gyre_closest_name(word, names, count);
-    if (near) cli_usage_error("--only: \"%s\" is no case; did you mean %s?", word, near);
+    if (near) cli_usage_error("--only: \"%s\" is not a case; did you mean %s?", word, near);
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     cli_usage_error("--only: \"%s\" is not one of %s, nor how they begin", word, list);

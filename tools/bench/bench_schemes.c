@@ -109,7 +109,7 @@ static _Noreturn void unknown(const char *word, const bench_scheme *all, int cou
             used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
     }
     const char *nearest = gyre_closest_name(word, names, 2 * count);
-    if (nearest) cli_usage_error("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
+    if (nearest) cli_usage_error("--schemes: \"%s\" is not a scheme; did you mean %s?", word, nearest);
     cli_usage_error("--schemes: \"%s\" is not one of %s", word, known);
 }
 

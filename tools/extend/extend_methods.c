@@ -36,12 +36,12 @@ gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error
         snprintf(stand_in, sizeof stand_in, "ntk%s", text + strcspn(text, ":+"));
         if (method_parse(stand_in, &r.method, NULL) != GYRE_OK)
             return gyre_fail(err, GYRE_EINVAL,
-                             "method %s: what follows the name is no factor of at least 1, nor " METHOD_MODIFIERS, text);
+                             "method %s: what follows the name is not a factor of at least 1, nor " METHOD_MODIFIERS, text);
     } else {
         const gyre_status status = method_parse(text, &r.method, err);
         if (status != GYRE_OK) return status;
         if (r.method.number == METHOD_NUMBER_BASE)
-            return gyre_fail(err, GYRE_EINVAL, "method %s: is no scaling but rope_theta, and is measured by gyre eval",
+            return gyre_fail(err, GYRE_EINVAL, "method %s: changes rope_theta and is not a scaling; gyre eval measures it",
                              text);
         if (r.method.number == METHOD_NUMBER_PAST)
             return gyre_fail(err, GYRE_EINVAL, "method %s: no config can state it; ntk:FACTOR is what comes nearest", text);

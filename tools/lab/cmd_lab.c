@@ -317,7 +317,7 @@ static void finish_options(lab_options *o, char *work, size_t size) {
     l->plan.base = o->base;
     l->plan.rope_dim = o->rope_dim;
     if (o->rope_dim % 2 || o->rope_dim > l->plan.run.model.head_dim)
-        cli_usage_error("--rope-dim: %lld is no even number of a head's %lld channels", (long long)o->rope_dim,
+        cli_usage_error("--rope-dim: %lld is not an even number of a head's %lld channels", (long long)o->rope_dim,
                         (long long)l->plan.run.model.head_dim);
     if (o->encodings) finish_encodings(o);
     snprintf(work, size, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);

@@ -53,7 +53,7 @@ static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
     const int exists = access(path, F_OK) == 0;
     gyre_status status = GYRE_OK;
     if (exists && !(found = json_load_file(path, 0, &why)))
-        status = gyre_fail(err, GYRE_EFORMAT, "work folder: its plan is no JSON: %s (%s)", why.text, path);
+        status = gyre_fail(err, GYRE_EFORMAT, "work folder: its plan is not JSON: %s (%s)", why.text, path);
     else if (!ours || (found && !(same = with_encodings(json_deep_copy(found), l))))
         status = gyre_fail(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);
     else if (same && !json_equal(same, ours))

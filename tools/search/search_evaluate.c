@@ -31,7 +31,7 @@ static gyre_status evaluate(search_work *w, const search_rescale *rescale, const
     gyre_encoding_free(encoding);
     for (int64_t i = 0; i < count && !status; i++)
         if (!isfinite(nats[i]))
-            status = gyre_fail(err, GYRE_EINVAL, "window at token %lld: its loss is no finite number (search)",
+            status = gyre_fail(err, GYRE_EINVAL, "window at token %lld: its loss is not a finite number (search)",
                                (long long)starts[i]);
     return status;
 }

@@ -212,7 +212,7 @@ static void check_rotation(const train_options *o, const gyre_config *position) 
     if ((rope->base != 0 || rope->dim) && o->encoding.kind != GYRE_KIND_ROPE)
         cli_usage_error("%s: %s does not rotate", rope->dim ? "--rope-dim" : "--base", o->encoding.name);
     if (rope->dim % 2 || rope->dim > position->head_dim)
-        cli_usage_error("--rope-dim: %lld is no even number of a head's %lld channels", (long long)rope->dim,
+        cli_usage_error("--rope-dim: %lld is not an even number of a head's %lld channels", (long long)rope->dim,
                         (long long)position->head_dim);
 }
 

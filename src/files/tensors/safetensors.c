@@ -120,7 +120,7 @@ static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape,
     for (size_t i = 0; i < rank; i++) {
         const json_t *size = json_array_get(shape, i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return failed(file, e, GYRE_EFORMAT, err, "shape[%zu] is no size", i);
+            return failed(file, e, GYRE_EFORMAT, err, "shape[%zu] is not a size", i);
         empty |= json_integer_value(size) == 0;
         if (rank <= 4) t->shape[i] = json_integer_value(size);
     }
@@ -215,7 +215,7 @@ static gyre_status read_header_tensors(gyre_safetensors *file, json_t *header, g
     const char *name;
     json_t *value;
     if (!json_is_object(header))
-        return gyre_fail(err, GYRE_EFORMAT, "safetensors: the header is no object (%s)", file->path);
+        return gyre_fail(err, GYRE_EFORMAT, "safetensors: the header is not an object (%s)", file->path);
     file->header_tensors = calloc(json_object_size(header) + 1, sizeof *file->header_tensors);
     if (!file->header_tensors) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
     json_object_foreach(header, name, value) {
@@ -420,7 +420,7 @@ gyre_status gyre_safetensors_write(const char *path, const gyre_safetensors_inpu
                                    gyre_error *err) {
     gyre_safetensors_stream *stream = NULL;
     if (dtype != GYRE_DTYPE_F32 && dtype != GYRE_DTYPE_F16 && dtype != GYRE_DTYPE_BF16 && dtype != GYRE_DTYPE_F64)
-        return gyre_fail(err, GYRE_EDTYPE, "safetensors: %s is no type that is written (%s)", dtype_name(dtype), path);
+        return gyre_fail(err, GYRE_EDTYPE, "safetensors: %s is not a type that is written (%s)", dtype_name(dtype), path);
     gyre_safetensors_spec *list = calloc((size_t)count + 1, sizeof *list);
     if (!list) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
     for (int64_t i = 0; i < count; i++) {

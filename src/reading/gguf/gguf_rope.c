@@ -207,7 +207,8 @@ static const double *read_divisors(const gyre_gguf_source *s, const char *name, 
     const gyre_gguf_value values = {GYRE_GGUF_ARRAY, GYRE_GGUF_F32, (uint64_t)pairs, tensor->data};
     for (int64_t i = 0; i < pairs; i++)
         if (!gyre_gguf_number(&values, (uint64_t)i, &out[i]) || !isfinite(out[i]) || out[i] < MIN_DIVISOR) {
-            fail_tensor(s, tensor, name, gyre_build_format(s->build, "element %" PRId64 ", %g, is no divisor", i, out[i]));
+            fail_tensor(s, tensor, name,
+                        gyre_build_format(s->build, "element %" PRId64 ", %g, is not a divisor", i, out[i]));
             return NULL;
         }
     return out;
@@ -255,7 +256,7 @@ static int64_t read_sections(const gyre_gguf_source *s, int64_t section[4]) {
     if (pair->value.count > 4) gyre_gguf_fail(s, GYRE_EFORMAT, sections_key, "more than 4 sections");
     for (uint64_t i = 0; i < pair->value.count && i < 4; i++) {
         if (!gyre_gguf_integer(&pair->value, i, &section[i]) || section[i] < 0 || section[i] > MAX_CHANNEL_COUNT) {
-            gyre_gguf_fail(s, GYRE_EFORMAT, sections_key, "section %d is no number of pairs", (int)i);
+            gyre_gguf_fail(s, GYRE_EFORMAT, sections_key, "section %d is not a number of pairs", (int)i);
             return 0;
         }
         sum += section[i];

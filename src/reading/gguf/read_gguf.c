@@ -61,7 +61,7 @@ static void read_architecture(gyre_gguf_source *s) {
     memcpy(s->name, pair->value.data, (size_t)pair->value.count);
     for (const char *c = s->name; c < s->name + pair->value.count; c++)
         if (*c <= ' ' || *c > '~') {
-            gyre_build_fail(s->build, GYRE_EFORMAT, &place, "general.architecture: character %d is no letter",
+            gyre_build_fail(s->build, GYRE_EFORMAT, &place, "general.architecture: character %d is not a letter",
                             (int)(c - s->name));
             return;
         }
@@ -207,7 +207,7 @@ static swa_pattern read_swa_pattern(const gyre_gguf_source *s) {
     int64_t x;
     for (int64_t i = 0; l.per_layer && i < s->blocks && !failed(s); i++)
         if (!gyre_gguf_integer(l.per_layer, (uint64_t)i, &x))
-            gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "element %" PRId64 " is no whole number", i);
+            gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "element %" PRId64 " is not a whole number", i);
     return l;
 }
 

@@ -435,7 +435,7 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layer_group *group) {
         return;
     }
     if (types[i].hf_5_only && profile != GYRE_PROFILE_HF_5) {
-        gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key, "\"%s\" is no type that %s knows%s",
+        gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key, "\"%s\" is not a type that %s knows%s",
                         source->type, gyre_profile_program(profile),
                         types[i].is_native ? " (it is Gyre's own)" : "; transformers 5.5 was the first");
         return;

@@ -63,7 +63,7 @@ static void as_default(const gyre_rope_engine *e) {
     gyre_engine_set_scaling(e, GYRE_SCALING_NONE, NULL);
     if (gyre_scope_bool(dict_of(e), "use_fope", 0))
         gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, "use_fope",
-                        "vLLM mixes sines of several frequencies by trained weights here, which is no rotation");
+                        "vLLM mixes sines of several frequencies by trained weights here, which is not a rotation");
 }
 
 static void as_linear(const gyre_rope_engine *e) {

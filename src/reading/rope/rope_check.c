@@ -45,6 +45,6 @@ void gyre_rope_warn_unread_keys(const gyre_rope_source *source, const char *cons
 
 void gyre_rope_fail_unknown_type(const gyre_rope_source *source, const char *types) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
-    gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key, "\"%.60s\" is no type that %s knows (%s)",
+    gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key, "\"%.60s\" is not a type that %s knows (%s)",
                     source->type, gyre_profile_program(profile), types);
 }

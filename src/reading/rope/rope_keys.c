@@ -99,7 +99,7 @@ static int is_nested(const gyre_scope *root, const gyre_scope *dict) {
     if (object_key)
         gyre_scope_fail(dict, GYRE_EFORMAT, object_key,
                         types > 0 ? "an object for one type of layers beside keys for all of them"
-                                  : "an object, where \"%.60s\" is no type of layers",
+                                  : "an object, where \"%.60s\" is not a type of layers",
                         object_key);
     return 0;
 }

@@ -167,7 +167,7 @@ static const struct {
     {"dinov3", "patch centres between -1 and 1 turn pairs, with base 100"},
     {"sam", "tables of rows and columns, or a rotation by both, with blocks that see windows"},
     {"siglip2", "a learned table, resized to each image"},
-    {"vjepa2", "the two channels of a pair turn by different angles, so it is no rotation"},
+    {"vjepa2", "the two channels of a pair turn by different angles, so it is not a rotation"},
     {"minimax", "three axes, over a part of the head"},
 };
 

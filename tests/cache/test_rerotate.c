@@ -1,5 +1,6 @@
 /* test_rerotate.c: keys of one encoding made those of another: what gyre_rotate gives from raw keys, in one rounding. */
 #include "core/convert.h"
+#include "gyre/gyre_cache.h"
 #include "support.h"
 
 #include <math.h>

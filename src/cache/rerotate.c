@@ -2,6 +2,8 @@
  *
  * E'(p') E(p)^-1 of a pair is the quotient of two complex numbers, factors included, so factors that both encodings have
  * cancel.  It is formed in double, and each key is rounded once. */
+#include "cache/cache.h"
+
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/exec.h"

@@ -1,0 +1,295 @@
+/* py_model.c: models that run, the sequences they read, and their tokenizers. */
+#include "py_files.h"
+#include "py_memory.h"
+
+#include "gyre/gyre_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static PyObject *model_type;
+
+static PyObject *allocate_object(PyObject *type) {
+    const allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
+    return allocate((PyTypeObject *)type, 0);
+}
+
+static void free_object(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* -- a model -- */
+
+typedef struct model_object {
+    PyObject_HEAD
+    gyre_model *model;
+} model_object;
+
+static void model_dealloc(PyObject *self) {
+    gyre_model_free(((model_object *)self)->model);
+    free_object(self);
+}
+
+static PyObject *model_open(PyObject *type, PyObject *args) {
+    const char *path;
+    PyObject *profile_name;
+    long long length;
+    gyre_profile profile;
+    if (!PyArg_ParseTuple(args, "sOL", &path, &profile_name, &length) || gyre_py_profile(profile_name, &profile) < 0)
+        return NULL;
+    gyre_model *model = NULL;
+    gyre_error err = {0};
+    gyre_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = gyre_model_open_as(&model, path, profile, length, &err);
+    Py_END_ALLOW_THREADS
+    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    model_object *self = (model_object *)allocate_object(type);
+    if (self)
+        self->model = model;
+    else
+        gyre_model_free(model);
+    return (PyObject *)self;
+}
+
+static PyObject *model_about(PyObject *self, PyObject *unused) {
+    const gyre_model *model = ((model_object *)self)->model;
+    const gyre_model_config *c = gyre_model_get_config(model);
+    const gyre_model_source source = gyre_model_get_source(model);
+    (void)unused;
+    return Py_BuildValue("{szszszsLsLsLsLsLsL}", "family", source.family, "format", source.format, "stored", source.stored,
+                         "parameters", (long long)gyre_model_parameters(model), "vocab", (long long)c->vocab, "layers",
+                         (long long)c->layers, "heads", (long long)c->heads, "kv_heads", (long long)c->kv_heads, "head_dim",
+                         (long long)c->head_dim);
+}
+
+static PyMethodDef model_methods[] = {{"_open", model_open, METH_VARARGS | METH_CLASS, "a model in a folder or a GGUF"},
+                                      {"about", model_about, METH_NOARGS, "what it is"},
+                                      {NULL, NULL, 0, NULL}};
+static PyType_Slot model_slots[] = {{Py_tp_dealloc, (void *)model_dealloc},
+                                    {Py_tp_methods, model_methods},
+                                    {Py_tp_doc, "A model, mapped and run in the type it is stored in."},
+                                    {0, NULL}};
+static PyType_Spec model_spec = {"gyre._gyre.Model", sizeof(model_object), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, model_slots};
+
+/* -- a sequence -- */
+
+typedef struct context_object {
+    PyObject_HEAD
+    gyre_context *context;
+    PyObject *model; /* kept as long as the context borrows it */
+    gyre_py_threads threads;
+    int64_t vocab;
+    PyThread_type_lock lock;
+} context_object;
+
+static void context_dealloc(PyObject *object) {
+    context_object *self = (context_object *)object;
+    gyre_context_free(self->context);
+    gyre_py_threads_end(&self->threads);
+    Py_XDECREF(self->model);
+    if (self->lock) PyThread_free_lock(self->lock);
+    free_object(object);
+}
+
+static PyObject *context_create(PyObject *type, PyObject *args) {
+    static const char *const types[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64", "q8"};
+    PyObject *model, *dtype;
+    long long max_tokens;
+    int fixed = 1, choice = 0;
+    if (!PyArg_ParseTuple(args, "O!LOp", (PyTypeObject *)model_type, &model, &max_tokens, &dtype, &fixed) ||
+        gyre_py_word(dtype, "cache", types, 7, &choice) < 0)
+        return NULL;
+    context_object *self = (context_object *)allocate_object(type);
+    if (!self) return NULL;
+    self->lock = PyThread_allocate_lock();
+    self->model = Py_NewRef(model);
+    self->threads = gyre_py_threads_begin(0);
+    self->vocab = gyre_model_get_config(((model_object *)model)->model)->vocab;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    options.max_tokens = max_tokens;
+    options.cache_dtype = (gyre_dtype)choice;
+    options.exec = gyre_py_exec(&self->threads);
+    options.order = fixed ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
+    gyre_error err = {0};
+    const gyre_status status =
+        self->lock ? gyre_context_create(&self->context, ((model_object *)model)->model, &options, &err) : GYRE_ENOMEM;
+    if (status == GYRE_OK) return (PyObject *)self;
+    gyre_py_raise(status, &err);
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+/* *ids = the tokens of a list or an array; the caller frees them. */
+static int32_t *read_ids(PyObject *object, int64_t *count) {
+    PyObject *list = PySequence_List(object);
+    *count = list ? PyList_Size(list) : -1;
+    int32_t *ids = *count >= 0 ? calloc((size_t)*count + 1, sizeof *ids) : NULL;
+    int status = ids ? 0 : -1;
+    for (int64_t i = 0; status == 0 && i < *count; i++) {
+        int64_t id = 0;
+        status = gyre_py_integer(PyList_GetItem(list, i), "ids", &id);
+        if (status == 0 && (id < 0 || id > INT32_MAX)) {
+            gyre_py_fail(GYRE_EINVAL, "ids", "ids: %lld is no token", (long long)id);
+            status = -1;
+        }
+        ids[i] = (int32_t)id;
+    }
+    Py_XDECREF(list);
+    if (status == 0) return ids;
+    free(ids);
+    if (*count < 0) gyre_py_fail(GYRE_EINVAL, "ids", "ids: is not a list or an array of whole numbers");
+    return NULL;
+}
+
+static gyre_status forward(context_object *self, const int32_t *ids, int64_t count, int64_t rows, float *logits,
+                           gyre_error *err) {
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    const gyre_status status = gyre_context_forward(self->context, ids, count, rows, logits, err);
+    PyThread_release_lock(self->lock);
+    return status;
+}
+
+static PyObject *context_read(PyObject *object, PyObject *args) {
+    context_object *self = (context_object *)object;
+    PyObject *given, *finished = NULL;
+    long long rows;
+    int64_t count;
+    if (!PyArg_ParseTuple(args, "OL", &given, &rows)) return NULL;
+    int32_t *ids = read_ids(given, &count);
+    if (!ids) return NULL;
+    const int64_t shape[2] = {rows < 0 || rows > count ? count : rows, self->vocab};
+    gyre_py_result result = {0};
+    if (gyre_py_result_new(&result, NULL, GYRE_DTYPE_F32, 2, shape) == 0) {
+        gyre_error err = {0};
+        gyre_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = forward(self, ids, count, shape[0], result.array.data, &err);
+        Py_END_ALLOW_THREADS
+        finished = status == GYRE_OK ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
+    }
+    gyre_py_result_drop(&result);
+    free(ids);
+    return finished;
+}
+
+static PyObject *context_tokens(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(gyre_context_tokens(((context_object *)self)->context));
+}
+
+static PyObject *context_truncate(PyObject *self, PyObject *tokens) {
+    int64_t wanted = 0;
+    if (gyre_py_integer(tokens, "tokens", &wanted) < 0) return NULL;
+    if (gyre_context_truncate(((context_object *)self)->context, wanted) == GYRE_OK) Py_RETURN_NONE;
+    return gyre_py_fail(GYRE_EINVAL, "tokens", "tokens: %lld is not among the %lld that were read", (long long)wanted,
+                        (long long)gyre_context_tokens(((context_object *)self)->context));
+}
+
+static PyMethodDef context_methods[] = {
+    {"_create", context_create, METH_VARARGS | METH_CLASS, "an empty sequence"},
+    {"_read", context_read, METH_VARARGS, "reads tokens"},
+    {"_tokens", context_tokens, METH_NOARGS, "tokens read so far"},
+    {"truncate", context_truncate, METH_O, "truncate(tokens)\n--\n\nForgets all but the first `tokens`."},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot context_slots[] = {{Py_tp_dealloc, (void *)context_dealloc},
+                                      {Py_tp_methods, context_methods},
+                                      {Py_tp_doc, "One sequence that a model reads, with its keys and values."},
+                                      {0, NULL}};
+static PyType_Spec context_spec = {"gyre._gyre.Context", sizeof(context_object), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   context_slots};
+
+/* -- a tokenizer -- */
+
+typedef struct tokenizer_object {
+    PyObject_HEAD
+    gyre_tokenizer *tokenizer;
+} tokenizer_object;
+
+static void tokenizer_dealloc(PyObject *self) {
+    gyre_tokenizer_free(((tokenizer_object *)self)->tokenizer);
+    free_object(self);
+}
+
+static PyObject *tokenizer_open(PyObject *type, PyObject *path) {
+    const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+    gyre_error err = {0};
+    if (!text) return NULL;
+    gyre_tokenizer *made = NULL;
+    const gyre_status status = gyre_tokenizer_open(&made, text, &err);
+    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    tokenizer_object *self = (tokenizer_object *)allocate_object(type);
+    if (self)
+        self->tokenizer = made;
+    else
+        gyre_tokenizer_free(made);
+    return (PyObject *)self;
+}
+
+static PyObject *tokenizer_encode(PyObject *self, PyObject *args) {
+    const char *text;
+    Py_ssize_t bytes;
+    unsigned flags;
+    if (!PyArg_ParseTuple(args, "s#I", &text, &bytes, &flags)) return NULL;
+    int32_t *ids = NULL;
+    int64_t count = 0;
+    gyre_error err = {0};
+    const gyre_status status =
+        gyre_tokenize(((tokenizer_object *)self)->tokenizer, text, (size_t)bytes, flags, &ids, &count, &err);
+    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    PyObject *list = PyList_New(count);
+    for (int64_t i = 0; list && i < count; i++) {
+        PyObject *id = PyLong_FromLong(ids[i]);
+        if (!id || PyList_SetItem(list, i, id) < 0) Py_CLEAR(list);
+    }
+    free(ids);
+    return list;
+}
+
+static PyObject *tokenizer_decode(PyObject *self, PyObject *args) {
+    PyObject *given;
+    unsigned flags;
+    int64_t count;
+    if (!PyArg_ParseTuple(args, "OI", &given, &flags)) return NULL;
+    int32_t *ids = read_ids(given, &count);
+    if (!ids) return NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    gyre_error err = {0};
+    const gyre_status status =
+        gyre_detokenize(((tokenizer_object *)self)->tokenizer, ids, count, flags, &text, &bytes, &err);
+    free(ids);
+    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    PyObject *object = PyBytes_FromStringAndSize(text, (Py_ssize_t)bytes);
+    free(text);
+    return object;
+}
+
+static PyMethodDef tokenizer_methods[] = {{"_open", tokenizer_open, METH_O | METH_CLASS, "the tokenizer of a model"},
+                                          {"_encode", tokenizer_encode, METH_VARARGS, "ids of a text"},
+                                          {"_decode", tokenizer_decode, METH_VARARGS, "bytes of ids"},
+                                          {NULL, NULL, 0, NULL}};
+static PyType_Slot tokenizer_slots[] = {{Py_tp_dealloc, (void *)tokenizer_dealloc},
+                                        {Py_tp_methods, tokenizer_methods},
+                                        {Py_tp_doc, "Text to ids and back."},
+                                        {0, NULL}};
+static PyType_Spec tokenizer_spec = {"gyre._gyre.Tokenizer", sizeof(tokenizer_object), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                     tokenizer_slots};
+
+static int add_type(PyObject *module, const char *name, PyType_Spec *spec, PyObject **kept) {
+    PyObject *type = PyType_FromSpec(spec);
+    const int status = type ? PyModule_AddObjectRef(module, name, type) : -1;
+    if (kept) *kept = type;
+    if (!kept) Py_XDECREF(type);
+    return status;
+}
+
+int gyre_py_add_model(PyObject *module) {
+    if (add_type(module, "Model", &model_spec, &model_type) < 0) return -1;
+    return add_type(module, "Context", &context_spec, NULL) < 0 ? -1 : add_type(module, "Tokenizer", &tokenizer_spec, NULL);
+}
