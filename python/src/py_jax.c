@@ -56,9 +56,8 @@ static const gyre_encoding *make_known(const char *text, size_t length) {
 /* -- reading a call -- */
 
 static XLA_FFI_Error *fail(const XLA_FFI_CallFrame *frame, const char *text) {
-    XLA_FFI_Error_Create_Args args = {.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE,
-                                      .message = text,
-                                      .errc = XLA_FFI_Error_Code_INVALID_ARGUMENT};
+    XLA_FFI_Error_Create_Args args = {
+        .struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE, .message = text, .errc = XLA_FFI_Error_Code_INVALID_ARGUMENT};
     return frame->api->XLA_FFI_Error_Create(&args);
 }
 
@@ -152,8 +151,8 @@ static XLA_FFI_Error *rotate_call(XLA_FFI_CallFrame *frame) {
     const gyre_cview in = gyre_const(r.in);
     gyre_error err = {0};
     gyre_py_threads threads = gyre_py_threads_begin(numbers * (int64_t)gyre_dtype_size(r.in.dtype) < ONE_THREAD_BYTES);
-    const gyre_status status = gyre_rotate(r.encoding, (gyre_direction)r.numbers[0], (gyre_role)r.numbers[1], &r.positions, &in,
-                                           &r.out, gyre_py_exec(&threads), &err);
+    const gyre_status status = gyre_rotate(r.encoding, (gyre_direction)r.numbers[0], (gyre_role)r.numbers[1], &r.positions,
+                                           &in, &r.out, gyre_py_exec(&threads), &err);
     gyre_py_threads_end(&threads);
     return status == GYRE_OK ? NULL : fail(frame, err.text);
 }
