@@ -2,7 +2,7 @@
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 file(GLOB python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
 add_library(gyre_python MODULE ${python_sources})
-target_include_directories(gyre_python SYSTEM PRIVATE ${Python_INCLUDE_DIRS})
+target_include_directories(gyre_python SYSTEM PRIVATE ${Python_INCLUDE_DIRS} ${PROJECT_SOURCE_DIR}/third_party)
 target_include_directories(gyre_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src)
 # Slots of types hold functions as void *, which ISO C leaves open and POSIX allows.
 set_source_files_properties(${python_sources} PROPERTIES COMPILE_OPTIONS -Wno-pedantic)

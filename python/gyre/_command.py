@@ -29,8 +29,19 @@ def program() -> str:
     return str(path)
 
 
+def _audit(arguments: list[str]) -> int:
+    try:
+        from gyre.torch import _audit as audit
+    except ImportError as why:
+        print(f"gyre: audit: needs torch and transformers: {why}", file=sys.stderr)
+        return 2
+    return audit.main(arguments)
+
+
 def main() -> None:
-    """The entry point "gyre": becomes the command."""
+    """The entry point "gyre": becomes the command; `gyre audit` is of Python, because it looks at models of torch."""
+    if sys.argv[1:2] == ["audit"]:
+        sys.exit(_audit(sys.argv[2:]))
     path = program()
     os.execv(path, ["gyre", *sys.argv[1:]])
 

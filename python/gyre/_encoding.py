@@ -80,6 +80,10 @@ class Encoding(_gyre.Encoding):
     """
 
     _reading: dict[str, Any] | None = None
+    _spec: str  # the config as text: what operators of torch and jax take in place of the object
+
+    def __init__(self, **fields: Any) -> None:
+        self._spec = json.dumps(self._config(False))
 
     @classmethod
     def from_config(

@@ -47,5 +47,6 @@ GYRE_PY_METHOD(gyre_py_add);
 GYRE_PY_METHOD(gyre_py_add_gradient);
 GYRE_PY_METHOD(gyre_py_attention);
 GYRE_PY_METHOD(gyre_py_attention_gradient);
+PyObject *gyre_py_jax_handler(PyObject *module, PyObject *unused);
 
 #endif

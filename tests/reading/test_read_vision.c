@@ -56,6 +56,9 @@ static void test_rotations_over_rows_and_columns(void **state) {
          "\"spatial_merge_size\": 2}}",
          80, 0, 0},
         {"{\"vision_config\": {\"model_type\": \"qwen2_vl\"}}", 80, 0, 0},
+        {"{\"vision_config\": {\"model_type\": \"qwen2_vl_vision\", \"embed_dim\": 1280, \"num_heads\": 16, "
+         "\"hidden_size\": 3584}}",
+         80, 0, 0},
         {"{\"vision_config\": {\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 1280, \"num_heads\": 16}}", 80, 0, 0},
         {"{\"vision_config\": {\"hidden_size\": 1280, \"num_heads\": 16, \"fullatt_block_indexes\": [7], "
          "\"spatial_merge_size\": 2}}",

@@ -105,8 +105,9 @@ static void axial_rope(tower *t, gyre_layout layout, double base, const char *ke
 /* Qwen2-VL's tower, which many models adopted: rows, then columns. */
 static void qwen_tower(tower *t) {
     static const char *const embed[] = {"embed_dim", "hidden_size", "vt_hidden_size", NULL};
-    const int is_first = strcmp(t->type, "qwen2_vl") == 0;
-    const int is_second = strcmp(t->type, "qwen2_5_vl") == 0, is_third = strncmp(t->type, "qwen3", 5) == 0;
+    /* transformers writes qwen2_vl_vision since version 5. */
+    const int is_first = strncmp(t->type, "qwen2_vl", 8) == 0;
+    const int is_second = strncmp(t->type, "qwen2_5_vl", 10) == 0, is_third = strncmp(t->type, "qwen3", 5) == 0;
     const int64_t width = is_first || is_second ? 1280 : is_third ? 1152 : strncmp(t->type, "glm", 3) == 0 ? 1536 : 0;
     /* In Qwen2-VL hidden_size is that of the language model. */
     if (!read_tower_sizes(t, is_first ? embed : model_dim_keys, width,

@@ -1,0 +1,31 @@
+"""Gyre in PyTorch: operators with gradients that torch.compile keeps whole, and a look at the rotary buffers of a model.
+
+    q = gyre.torch.rotate(q, enc, positions)                       # differentiable; no graph break
+    out = gyre.torch.attention(q, k, v, encoding=enc, causal=True)
+    print(gyre.torch.audit(model))                                 # a model of transformers: are its rotary buffers right?
+    with gyre.torch.patch(model): ...                              # its rotations are Gyre's
+
+Tensors lie in memory of the processor.  Needs torch 2.4; audit and patch need transformers.
+"""
+
+from __future__ import annotations
+
+from gyre.torch._attention import attention, bias
+from gyre.torch._audit import Audit, Finding, audit
+from gyre.torch._module import RotaryEmbedding
+from gyre.torch._patch import Patch, patch, unpatch
+from gyre.torch._rotate import rotate, rotate_pair
+
+__all__ = [
+    "Audit",
+    "Finding",
+    "Patch",
+    "RotaryEmbedding",
+    "attention",
+    "audit",
+    "bias",
+    "patch",
+    "rotate",
+    "rotate_pair",
+    "unpatch",
+]

@@ -1,0 +1,365 @@
+"""gyre::attention, gyre::attention_gradient, gyre::bias and gyre::bias_gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gyre import _attention as core
+from gyre._encoding import Encoding
+from gyre._errors import Error
+from gyre.torch._specs import encoding_of, options_of, spec_of, split_positions, tensor
+
+# Optional tensors of a call, in the order in which the operators take them.
+_NAMES = (
+    "positions",
+    "key_positions",
+    "mask",
+    "sink_logits",
+    "query_starts",
+    "key_starts",
+    "key_first",
+    "key_end",
+    "query_end",
+)
+
+# The end of the schemas of attention and its gradient.
+_REST = (
+    "Tensor[] tables, Tensor? positions, Tensor? key_positions, Tensor? mask, Tensor? sink_logits, Tensor? query_starts, "
+    "Tensor? key_starts, Tensor? key_first, Tensor? key_end, Tensor? query_end, SymInt? first, SymInt? key_first_position, "
+    "SymInt length, SymInt seed, str encoding, str options)"
+)
+_WHOLE = ("positions", "key_positions", "length", "seed")  # whole numbers of a call, which may change from call to call
+
+
+def _tables(tables: Sequence[Tensor], names: Sequence[str]) -> Any:
+    """The tables as the core takes them; the name "" is that of the one table there is."""
+    if not tables:
+        return None
+    detached = [table.detach() for table in tables]
+    return detached[0] if names[0] == "" else dict(zip(names, detached, strict=True))
+
+
+def _gradients(found: Mapping[str, Tensor], tables: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
+    alone = [found[name] for name in found if name != "sink_logits"]
+    each = alone if list(names) == [""] else [found[name] for name in names]
+    return [g.reshape(table.shape).to(table.dtype) for g, table in zip(each, tables, strict=True)]
+
+
+def _call(
+    encoding: str, tables: Sequence[Tensor], given: Sequence[Tensor | None], whole: Sequence[int | None], options: str
+) -> dict[str, Any]:
+    rest = dict(options_of(options))
+    names = rest.pop("tables", [])
+    call: dict[str, Any] = {name: x.detach() for name, x in zip(_NAMES, given, strict=True) if x is not None}
+    call.update({name: x for name, x in zip(_WHOLE, whole, strict=True) if x is not None})
+    call.update(rest, tables=_tables(tables, names))
+    call["encoding"] = encoding_of(encoding) if encoding else None
+    return call
+
+
+def _json(value: Any) -> str:
+    """JSON of a number, a word, a truth value or a list of them; torch.compile cannot follow json.dumps."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return '"' + value + '"'
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join([_json(one) for one in value]) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value}"
+
+
+def _text(**options: Any) -> str:
+    """Options as text, those that are None left out."""
+    return "{" + ", ".join([f'"{name}": {_json(value)}' for name, value in options.items() if value is not None]) + "}"
+
+
+def _shapes(q: Tensor, v: Tensor, options: str) -> tuple[list[int], list[int]]:
+    """Of the result, and of lse."""
+    channel = options_of(options)["layout"].index("d")
+    out, lse = list(q.shape), list(q.shape)
+    out[channel] = v.shape[channel]
+    del lse[channel]
+    return out, lse
+
+
+@torch.library.custom_op(
+    "gyre::attention", mutates_args=(), schema="(Tensor q, Tensor k, Tensor v, " + _REST + " -> (Tensor, Tensor)"
+)
+def _attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tables: Sequence[Tensor],
+    positions: Tensor | None,
+    key_positions: Tensor | None,
+    mask: Tensor | None,
+    sink_logits: Tensor | None,
+    query_starts: Tensor | None,
+    key_starts: Tensor | None,
+    key_first: Tensor | None,
+    key_end: Tensor | None,
+    query_end: Tensor | None,
+    first: int | None,
+    key_first_position: int | None,
+    length: int,
+    seed: int,
+    encoding: str,
+    options: str,
+) -> tuple[Tensor, Tensor]:
+    given = (positions, key_positions, mask, sink_logits, query_starts, key_starts, key_first, key_end, query_end)
+    whole = (first, key_first_position, length, seed)
+    q, k, v = q.detach(), k.detach(), v.detach()
+    out = q.new_empty(_shapes(q, v, options)[0])
+    _, lse = core.attention(q, k, v, out=out, lse=True, **_call(encoding, tables, given, whole, options))
+    return out, lse.contiguous()
+
+
+@_attention.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    out, lse = _shapes(q, v, rest[-1])
+    return q.new_empty(out), q.new_empty(lse, dtype=torch.float32)
+
+
+@torch.library.custom_op(
+    "gyre::attention_gradient",
+    mutates_args=(),
+    schema="(Tensor dout, Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, " + _REST + " -> Tensor[]",
+)
+def _attention_gradient(
+    dout: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tables: Sequence[Tensor],
+    positions: Tensor | None,
+    key_positions: Tensor | None,
+    mask: Tensor | None,
+    sink_logits: Tensor | None,
+    query_starts: Tensor | None,
+    key_starts: Tensor | None,
+    key_first: Tensor | None,
+    key_end: Tensor | None,
+    query_end: Tensor | None,
+    first: int | None,
+    key_first_position: int | None,
+    length: int,
+    seed: int,
+    encoding: str,
+    options: str,
+) -> list[Tensor]:
+    """Gradients to q, k, v, to each table, and to the sink logits where they were given."""
+    given = (positions, key_positions, mask, sink_logits, query_starts, key_starts, key_first, key_end, query_end)
+    q, k, v, dout = q.detach(), k.detach(), v.detach(), dout.detach()
+    call = _call(encoding, tables, given, (first, key_first_position, length, seed), options)
+    call.pop("order", None)
+    dq, dk, dv, more = core.attention_gradient(dout, q, k, v, out.detach(), lse.detach(), **call)
+    all_of_them = [dq.contiguous(), dk.contiguous(), dv.contiguous()]
+    all_of_them += _gradients(more, tables, options_of(options).get("tables", []))
+    if sink_logits is not None:
+        all_of_them.append(more["sink_logits"].reshape(sink_logits.shape).to(sink_logits.dtype))
+    return all_of_them
+
+
+@_attention_gradient.register_fake
+def _(
+    dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, tables: Sequence[Tensor], *rest: Any
+) -> list[Tensor]:
+    like = [q, k, v, *tables, *([rest[3]] if rest[3] is not None else [])]
+    return [x.new_empty(x.shape) for x in like]
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, tables, *given = inputs[: 4 + len(_NAMES)]
+    ctx.rest = inputs[4 + len(_NAMES) :]
+    ctx.save_for_backward(*output, q, k, v, *tables, *given)
+    ctx.mark_non_differentiable(output[1])
+    ctx.tables = len(tables)
+
+
+def _backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Any, ...]:
+    out, lse, q, k, v, *rest = ctx.saved_tensors
+    tables, given = rest[: ctx.tables], rest[ctx.tables :]
+    dq, dk, dv, *more = _attention_gradient(dout, out, lse, q, k, v, tables, *given, *ctx.rest)
+    to_given: list[Tensor | None] = [None] * len(given)
+    if given[3] is not None:
+        to_given[3] = more[ctx.tables]
+    return dq, dk, dv, more[: ctx.tables], *to_given, *[None] * len(ctx.rest)
+
+
+_attention.register_autograd(_backward, setup_context=_keep)
+
+
+def _split_tables(tables: Any) -> tuple[list[Tensor], list[str]]:
+    if tables is None:
+        return [], []
+    if isinstance(tables, Mapping):
+        return [tensor(tables[name], f"tables[{name!r}]") for name in tables], list(tables)
+    return [tensor(tables, "tables")], [""]
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    encoding: Encoding | None = None,
+    layout: str | None = None,
+    positions: Tensor | int | None = None,
+    key_positions: Tensor | int | None = None,
+    causal: bool | str = False,
+    window: int | tuple[int | None, int | None] | None = None,
+    sinks: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    tables: Mapping[str, Tensor] | Tensor | None = None,
+    mask: Tensor | None = None,
+    sink_logits: Tensor | None = None,
+    dropout: float | None = None,
+    seed: int | None = None,
+    query_starts: Tensor | None = None,
+    key_starts: Tensor | None = None,
+    key_first: Tensor | None = None,
+    key_end: Tensor | None = None,
+    query_end: Tensor | None = None,
+    order: str | None = None,
+    length: int | None = None,
+    lse: bool = False,
+) -> Any:
+    """gyre.attention with gradients to q, k, v, to trained tables and to sink logits, under torch.compile too.
+
+    q, k and v are not rotated before: the encoding is applied inside.  They are float16, bfloat16 or float32; sums are of
+    floats, so a gradient has the precision of float32.  Arguments, shapes and errors as in gyre.attention; a mask gets no
+    gradient.  lse: True = return (out, lse), lse float32 without a gradient.
+    """
+    if mask is not None and mask.requires_grad:
+        raise Error("EUNSUPPORTED", "mask: requires a gradient, which attention does not compute; use mask.detach()", "mask")
+    at, first = split_positions(positions)
+    key_at, key_first_position = split_positions(key_positions, "key_positions")
+    each, names = _split_tables(tables)
+    text = _text(
+        layout=layout or ("thd" if tensor(q, "q").dim() == 3 else "bhsd"),
+        causal=causal,
+        window=window,
+        sinks=sinks,
+        scale=scale,
+        softcap=softcap,
+        dropout=dropout,
+        order=order,
+        tables=names,
+    )
+    spec = "" if encoding is None else spec_of(encoding)
+    given = (at, key_at, mask, sink_logits, query_starts, key_starts, key_first, key_end, query_end)
+    whole = (
+        first if at is None and positions is not None else None,
+        key_first_position if key_at is None and key_positions is not None else None,
+        length or 0,
+        seed or 0,
+    )
+    both = _attention(q, tensor(k, "k"), tensor(v, "v"), each, *given, *whole, spec, text)
+    return both if lse else both[0]
+
+
+# -- the numbers that are added to scores --
+
+
+@torch.library.custom_op(
+    "gyre::bias",
+    mutates_args=(),
+    schema="(Tensor queries, Tensor keys, Tensor[] tables, str encoding, str names, bool double, SymInt length) -> Tensor",
+)
+def _bias(
+    queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, length: int
+) -> Tensor:
+    e = encoding_of(encoding)
+    found: Tensor = e.bias(
+        queries, keys, tables=_tables(tables, options_of(names)["tables"]), double=double, length=length or None
+    )
+    return found.contiguous()
+
+
+def _bias_shape(queries: Tensor, keys: Tensor, encoding: str) -> list[int]:
+    heads = encoding_of(encoding).config["heads"]
+    batch = list(queries.shape[:-1]) or list(keys.shape[:-1])
+    return [*batch, heads, queries.shape[-1], keys.shape[-1]]
+
+
+@_bias.register_fake
+def _(
+    queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, length: int
+) -> Tensor:
+    dtype = torch.float64 if double else torch.float32
+    return queries.new_empty(_bias_shape(queries, keys, encoding), dtype=dtype)
+
+
+@torch.library.custom_op(
+    "gyre::bias_gradient",
+    mutates_args=(),
+    schema="(Tensor dscores, Tensor queries, Tensor keys, Tensor[] tables, str encoding, str names, SymInt length)"
+    " -> Tensor[]",
+)
+def _bias_gradient(
+    dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, length: int
+) -> list[Tensor]:
+    each = options_of(names)["tables"]
+    found = encoding_of(encoding).bias_gradient(
+        dscores.detach(), queries, keys, tables=_tables(tables, each), length=length or None
+    )
+    return _gradients(found, tables, each)
+
+
+@_bias_gradient.register_fake
+def _(
+    dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, length: int
+) -> list[Tensor]:
+    return [table.new_empty(table.shape) for table in tables]
+
+
+def _keep_bias(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    queries, keys, tables, ctx.encoding, ctx.names, _, ctx.length = inputs
+    ctx.save_for_backward(queries, keys, *tables)
+
+
+def _backward_bias(ctx: Any, dscores: Tensor) -> tuple[Any, ...]:
+    queries, keys, *tables = ctx.saved_tensors
+    found = _bias_gradient(dscores, queries, keys, tables, ctx.encoding, ctx.names, ctx.length) if tables else []
+    return None, None, found, None, None, None, None
+
+
+_bias.register_autograd(_backward_bias, setup_context=_keep_bias)
+
+
+def bias(
+    encoding: Encoding,
+    queries: Tensor | int,
+    keys: Tensor | int | None = None,
+    *,
+    tables: Mapping[str, Tensor] | Tensor | None = None,
+    double: bool = False,
+    length: int | None = None,
+) -> Tensor:
+    """The number that is added to each score, as Encoding.bias does, with a gradient to a trained table.
+
+    queries, keys: positions, int32 or int64 [tokens] or [batch, tokens]; or a number of tokens: keys at 0 .. keys - 1,
+    queries at the last positions of the keys.  keys None = as queries.  double: True = float64, else float32.
+
+    Returns [heads, queries, keys] or [batch, heads, queries, keys].  Raises gyre.Error where the scheme puts no number on
+    scores.  A gradient is computed in float32 and has the type of the table.
+    """
+    keys = queries if keys is None else keys
+    if isinstance(queries, int):
+        last = keys if isinstance(keys, int) else queries
+        queries = torch.arange(last - queries, last)
+    if isinstance(keys, int):
+        keys = torch.arange(keys)
+    each, names = _split_tables(tables)
+    at, to = tensor(queries, "queries"), tensor(keys, "keys")
+    result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length or 0)
+    return result

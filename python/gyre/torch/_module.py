@@ -1,0 +1,137 @@
+"""RotaryEmbedding, and the operator gyre::cos_sin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from gyre import _encoding
+from gyre._encoding import Encoding
+from gyre._errors import Error
+from gyre.torch._specs import encoding_of, spec_of
+
+FORMS = ("half", "interleaved", "pairs", "complex")
+
+
+@torch.library.custom_op(
+    "gyre::cos_sin", mutates_args=(), schema="(Tensor positions, str encoding, SymInt length) -> (Tensor, Tensor)"
+)
+def _cos_sin(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
+    cosine, sine = encoding_of(encoding)._cos_sin(positions, pairs=True, length=length)
+    return cosine.contiguous(), sine.contiguous()
+
+
+@_cos_sin.register_fake
+def _(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
+    config = encoding_of(encoding).config
+    shape = positions.shape[1:] if config["rope.axes"] > 1 else positions.shape
+    like = positions.new_empty((*shape, config["rope.dim"] // 2), dtype=torch.float32)
+    return like, torch.empty_like(like)
+
+
+def depends_on_length(encoding: Encoding) -> bool:
+    """Does the context length in use change its frequencies?"""
+    return encoding.config["rope.scaling"] in ("dynamic", "dynamic-yarn", "longrope")
+
+
+def resolved(config: Any, layer_type: str) -> Any:
+    """The config of one type of layers, for a config that says what differs in them (Gemma 4's per_layer_config)."""
+    if layer_type not in (getattr(config, "layer_types", None) or ()):
+        return config
+    try:
+        found = config.per_layer_config[layer_type]
+    except (AttributeError, KeyError, TypeError, ValueError):  # the last: a type whose layers differ among themselves
+        return config
+    return found if hasattr(found, "to_dict") else config
+
+
+def groups_of(config: Any, profile: str | None) -> dict[str, Encoding]:
+    """The encodings of a config that rotate, by the names of their layers; of a vision tower, none."""
+    found = {}
+    for name in [group["name"] for group in _encoding.read(config, profile)["groups"] if group["name"] != "vision"]:
+        for group in _encoding.read(resolved(config, name), profile)["groups"]:
+            if group["name"] == name and group["config"]["kind"] == "rope":
+                found[name] = Encoding(**group["config"])
+    return found
+
+
+class RotaryEmbedding(nn.Module):
+    """cos and sin of positions, as transformers' rotary modules return them, from a module without buffers.
+
+    What it knows is the encoding, so nothing of it is lost on the meta device, rounded by half() or bfloat16(), left out by
+    a state_dict, or touched by autocast: angles are computed in each call, to the last bit of float32, and the results
+    rounded once to the type of x.
+
+        model.model.rotary_emb = gyre.torch.RotaryEmbedding.from_config(model.config)
+    """
+
+    def __init__(self, encoding: Encoding | Mapping[str, Encoding], *, form: str = "half") -> None:
+        """
+        Args:
+            encoding: a RoPE, or one for each type of layers where these differ: {"full_attention": ..., ...}.
+            form: of the results' last axis, dim numbers: "half" [c0 c1 .. c0 c1 ..] or "interleaved" [c0 c0 c1 c1 ..];
+                "pairs": dim / 2 numbers; "complex": one tensor of cos + i sin, dim / 2 numbers.
+        """
+        super().__init__()
+        if form not in FORMS:
+            raise Error("EINVAL", f"form: {form!r} is not one of {', '.join(FORMS)}", "form")
+        each = dict(encoding) if isinstance(encoding, Mapping) else {"": encoding}
+        for name, one in each.items():
+            spec_of(one)
+            if one.kind != "rope":
+                raise Error("EUNSUPPORTED", f"encoding: {name or one.kind} does not rotate", "encoding")
+        self.form = form
+        self._specs = {name: spec_of(one) for name, one in each.items()}
+        self._long = {name: depends_on_length(one) for name, one in each.items()}
+        self._axes = {name: int(one.config["rope.axes"]) for name, one in each.items()}
+        self._trained = {name: int(one.config["trained_length"]) for name, one in each.items()}
+
+    @classmethod
+    def from_config(cls, config: Any, *, profile: str | None = None, form: str = "half") -> Self:
+        """The module of a model's config: a path, a dict or an object of transformers, as in Encoding.from_config."""
+        groups = groups_of(config, profile)
+        if not groups:
+            raise Error("EUNSUPPORTED", "config: no layers of this model rotate", "config")
+        return cls(next(iter(groups.values())) if len(groups) == 1 else groups, form=form)
+
+    @property
+    def encodings(self) -> dict[str, Encoding]:
+        """The encodings by type of layers; one alone has the name ""."""
+        return {name: encoding_of(spec) for name, spec in self._specs.items()}
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name + '=' if name else ''}{encoding_of(spec)!r}" for name, spec in self._specs.items())
+
+    def _length(self, name: str, positions: Tensor) -> int:
+        """The context length in use, which only some scalings look at, as the largest position tells it."""
+        return max(self._trained[name], int(positions.max()) + 1) if self._long[name] else 0
+
+    def _chosen(self, layer_type: str | None) -> str:
+        name = "" if "" in self._specs else layer_type or ""
+        if name not in self._specs:
+            raise Error("EINVAL", f"layer_type: {layer_type!r} is not one of {', '.join(self._specs)}", "layer_type")
+        return name
+
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
+        """
+        Args:
+            x: anything with the type and device of the results.
+            position_ids: int32 or int64 [batch, tokens], or [axes, batch, tokens] for several axes.
+            layer_type: where layers differ.
+
+        Returns (cos, sin), [batch, tokens, dim], the attention factor included; one complex tensor in the form "complex".
+        """
+        name = self._chosen(layer_type)
+        positions = position_ids.to("cpu") if position_ids.device.type not in ("cpu", "meta") else position_ids
+        length = self._length(name, positions)
+        cosine, sine = _cos_sin(positions, self._specs[name], length)
+        if self.form == "complex":
+            return torch.complex(cosine, sine).to(x.device)
+        if self.form == "half":
+            cosine, sine = (torch.cat((one, one), -1) for one in (cosine, sine))
+        elif self.form == "interleaved":
+            cosine, sine = (one.repeat_interleave(2, -1) for one in (cosine, sine))
+        return cosine.to(x.device, x.dtype), sine.to(x.device, x.dtype)

@@ -1,0 +1,241 @@
+"""patch: Gyre's rotation in a model of transformers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from dataclasses import dataclass, field
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from gyre._encoding import Encoding
+from gyre._errors import Error
+from gyre.torch._module import RotaryEmbedding, groups_of
+from gyre.torch._rotate import _rotate, _rotate_pair
+from gyre.torch._specs import encoding_of, spec_of
+
+_NAMES = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave")
+
+
+class Positions:
+    """What a patched rotary module returns in place of cos and sin: positions, and how to rotate by them."""
+
+    def __init__(self, positions: Tensor, spec: str, part_spec: str, dim: int, length: int) -> None:
+        self.positions, self.spec, self.part_spec, self.dim, self.length = positions, spec, part_spec, dim, length
+
+    def spec_for(self, channels: int) -> str:
+        """Of the whole head, or of its rotated channels alone, which some models cut out before."""
+        return self.part_spec if channels == self.dim else self.spec
+
+
+def _part(encoding: Encoding) -> Encoding:
+    """The same rotation of the rotated channels alone, without a temperature, which models apply themselves."""
+    return whole(encoding).replace(head_dim=encoding.config["rope.dim"], rope__first_channel=0)
+
+
+def whole(encoding: Encoding) -> Encoding:
+    """The encoding without a temperature."""
+    return encoding.replace(query__temperature="none") if encoding.config["query.temperature"] != "none" else encoding
+
+
+class _PatchedRotary(RotaryEmbedding):
+    """Stands for a rotary module of transformers, which it keeps."""
+
+    def __init__(self, encoding: Any, original: nn.Module) -> None:
+        super().__init__(encoding)
+        self._parts = {name: spec_of(_part(encoding_of(spec))) for name, spec in self._specs.items()}
+        self._dims = {name: int(encoding_of(spec).config["rope.dim"]) for name, spec in self._specs.items()}
+        self._wholes = {name: spec_of(whole(encoding_of(spec))) for name, spec in self._specs.items()}
+        self._kept = (original,)  # in a tuple: not a submodule, so that parameters, buffers and names are as before
+
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
+        name = self._chosen(layer_type)
+        positions = position_ids
+        if positions.shape[0] == 1:
+            positions = positions[0]  # one row for every sequence of the batch
+        length = self._length(name, positions)
+        found = Positions(positions, self._wholes[name], self._parts[name], self._dims[name], length)
+        return found, found
+
+
+def _fused(original: Any) -> Any:
+    """apply_rotary_pos_emb for pairs of a patched module; others go to the function of transformers."""
+
+    @functools.wraps(original)
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        at = next((i for i, x in enumerate(args) if isinstance(x, Positions)), None)
+        found = args[at] if at is not None else kwargs.get("cos")
+        if not isinstance(found, Positions):
+            return original(*args, **kwargs)
+        tensors = args[:at] if at is not None else args
+        rest = args[at + 2 :] if at is not None else ()
+        axis = kwargs.get("unsqueeze_dim", next((x for x in rest if isinstance(x, int)), 1))
+        layout = "bhsd" if axis == 1 else "bshd"
+        spec = found.spec_for(tensors[0].shape[-1])
+        if len(tensors) == 1:
+            return _rotate(tensors[0], found.positions, 0, spec, layout, "query", "forward", found.length)
+        return _rotate_pair(tensors[0], tensors[1], found.positions, 0, spec, layout, "forward", found.length)
+
+    apply.gyre_original = original  # type: ignore[attr-defined]
+    apply.gyre_users = 0  # type: ignore[attr-defined]
+    return apply
+
+
+@dataclass
+class Patch:
+    """A patched model; also a context manager, which ends the patch."""
+
+    model: nn.Module
+    modules: dict[str, nn.Module] = field(default_factory=dict)
+    functions: list[tuple[ModuleType, str]] = field(default_factory=list)
+
+    def remove(self) -> None:
+        """The model as it was before.  Once is enough; more does nothing."""
+        for path, original in self.modules.items():
+            parent, _, name = path.rpartition(".")
+            setattr(self.model.get_submodule(parent), name, original)
+        for module, name in self.functions:
+            function = getattr(module, name)
+            function.gyre_users -= 1
+            if function.gyre_users == 0:
+                setattr(module, name, function.gyre_original)
+        self.modules, self.functions = {}, []
+        if getattr(self.model, "_gyre_patch", None) is self:
+            del self.model._gyre_patch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, trace: TracebackType | None) -> None:
+        self.remove()
+
+
+def _rotaries(model: nn.Module) -> dict[str, nn.Module]:
+    """The rotary modules of transformers that take position_ids, by path."""
+    found = {}
+    for path, module in model.named_modules():
+        if "RotaryEmbedding" not in type(module).__name__ or isinstance(module, RotaryEmbedding):
+            continue
+        if "position_ids" in inspect.signature(module.forward).parameters:
+            found[path] = module
+    return found
+
+
+def _encodings(model: nn.Module, path: str, module: nn.Module, profile: str) -> Any:
+    """One encoding, or a dict by type of layers."""
+    why: Error | None = None
+    for config in (getattr(module, "config", None), getattr(model, "config", None)):
+        if config is None:
+            continue
+        try:
+            groups = groups_of(config, profile)
+        except Error as error:
+            why = why or error
+            continue
+        if "layer_type" in inspect.signature(module.forward).parameters:
+            names = getattr(module, "layer_types", list(groups))
+            alone = next(iter(groups.values())) if len(groups) == 1 else None
+            return {name: groups.get(name, alone) for name in names if groups.get(name, alone)}
+        if len({spec_of(encoding) for encoding in groups.values()}) == 1:
+            return next(iter(groups.values()))
+        if groups:
+            why = Error("EUNSUPPORTED", f"model: {path} serves layers that differ: {', '.join(groups)}", "model")
+    raise why or Error("EUNSUPPORTED", f"model: no layers are known that {path} serves", "model")
+
+
+def _functions(model: nn.Module) -> list[tuple[ModuleType, str]]:
+    """The functions that the files of a model call."""
+    modules = {type(module).__module__: None for module in model.modules()}
+    files = [sys.modules[name] for name in modules if name in sys.modules]
+    return [(file, name) for file in files for name in _NAMES if hasattr(file, name)]
+
+
+def _arguments(function: Any, q: Tensor, k: Tensor, pair: Any) -> tuple[Any, ...]:
+    names = list(inspect.signature(function).parameters)
+    return (q, k, *pair) if "k" in names[:2] or "key" in names[:2] else (q, *pair)
+
+
+def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: list[tuple[ModuleType, str]]) -> None:
+    """Raises where both ways differ by more than rounding on a small example."""
+    tried, worst = 0, 0.0
+    for name, encoding in patched.encodings.items():
+        config = encoding.config
+        at = torch.tensor([[0, 1, 5, 2, 40]])
+        more = (name,) if name else ()
+        pair, found = original(torch.zeros(1), at, *more), patched(torch.zeros(1), at, *more)
+        for file, function_name in functions:
+            function = getattr(getattr(file, function_name), "gyre_original", getattr(file, function_name))
+            closest = float("inf")
+            for channels in {config["head_dim"], config["rope.dim"]}:
+                q, k = torch.randn(1, 2, 5, channels), torch.randn(1, 1, 5, channels)
+                try:
+                    wanted = function(*_arguments(function, q, k, pair))
+                except (RuntimeError, TypeError, ValueError):
+                    continue
+                got = _fused(function)(*_arguments(function, q, k, found))
+                both = ((got, wanted),) if isinstance(got, Tensor) else zip(got, wanted, strict=True)
+                closest = min(closest, max(float((a - b).abs().max()) for a, b in both))
+            if closest < float("inf"):
+                tried, worst = tried + 1, closest if tried == 0 else min(worst, closest)
+    if not tried:
+        raise Error("EUNSUPPORTED", f"model: {path} is not called as those of the models that patch knows", "model")
+    if worst > 1e-4:
+        text = f"model: {path} rotates otherwise than its config means, by up to {worst:.2g} (gyre.torch.audit tells more)"
+        raise Error("EUNSUPPORTED", text, "model")
+
+
+def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Patch:
+    """Has a model of transformers rotate queries and keys with Gyre: one pass over memory, angles exact at any position.
+
+    The rotary modules give positions in place of cos and sin, and apply_rotary_pos_emb of the model's file passes these on
+    to gyre.torch.rotate_pair.  Other models of the same file are served as before.  Gradients, generation, KV caches and
+    torch.compile work as before; under a scaling that looks at the context length, torch.compile breaks its graph.
+
+    Args:
+        model: on the processor, one whose file has apply_rotary_pos_emb.
+        profile: the program whose reading of the config counts.
+        check: True = compare both ways on a small example first.
+
+    Returns a Patch: its remove(), leaving its `with`, or unpatch(model) end it.
+
+    Raises:
+        gyre.Error: Gyre cannot read the config, or the two ways differ (check), or the model has no such module.
+    """
+    if getattr(model, "_gyre_patch", None) is not None:
+        raise Error("EINVAL", "model: is patched already", "model")
+    rotaries, functions = _rotaries(model), _functions(model)
+    if not rotaries or not functions:
+        raise Error("EUNSUPPORTED", f"model: {type(model).__name__} has no rotary module with apply_rotary_pos_emb", "model")
+    replaced: dict[str, _PatchedRotary] = {}
+    for path, module in rotaries.items():
+        encodings = _encodings(model, path, module, profile)
+        several = encodings.values() if isinstance(encodings, dict) else [encodings]
+        if any(encoding.config["rope.axes"] > 1 for encoding in several):
+            raise Error("EUNSUPPORTED", f"model: {path} has positions of several axes, which patch does not serve", "model")
+        replaced[path] = _PatchedRotary(encodings, module)
+        if check:
+            _check(path, module, replaced[path], functions)
+    done = Patch(model, dict(rotaries), functions)
+    for file, name in functions:
+        function = getattr(file, name)
+        if not hasattr(function, "gyre_original"):
+            function = _fused(function)
+            setattr(file, name, function)
+        function.gyre_users += 1
+    for path, new in replaced.items():
+        parent, _, name = path.rpartition(".")
+        setattr(model.get_submodule(parent), name, new)
+    object.__setattr__(model, "_gyre_patch", done)
+    return done
+
+
+def unpatch(model: nn.Module) -> None:
+    """Ends the patch of a model.  Raises gyre.Error where it has none."""
+    found = getattr(model, "_gyre_patch", None)
+    if found is None:
+        raise Error("EINVAL", "model: is not patched", "model")
+    found.remove()

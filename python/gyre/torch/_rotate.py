@@ -1,0 +1,162 @@
+"""gyre::rotate and gyre::rotate_pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gyre._encoding import Encoding
+from gyre._errors import Error
+from gyre.torch._specs import check_layout, encoding_of, spec_of, split_positions, tensor
+
+_ADJOINT = {"forward": "adjoint", "adjoint": "forward"}
+
+
+@torch.library.custom_op(
+    "gyre::rotate",
+    mutates_args=(),
+    schema="(Tensor x, Tensor? positions, SymInt first, str encoding, str layout, str role, str direction, SymInt length)"
+    " -> Tensor",
+)
+def _rotate(
+    x: Tensor,
+    positions: Tensor | None,
+    first: int,
+    encoding: str,
+    layout: str,
+    role: str,
+    direction: str,
+    length: int,
+) -> Tensor:
+    x, out = x.detach(), torch.empty_like(x, requires_grad=False)
+    at = first if positions is None else positions
+    encoding_of(encoding).rotate(x, at, layout=layout, role=role, direction=direction, length=length, out=out)
+    return out
+
+
+@_rotate.register_fake
+def _(
+    x: Tensor,
+    positions: Tensor | None,
+    first: int,
+    encoding: str,
+    layout: str,
+    role: str,
+    direction: str,
+    length: int,
+) -> Tensor:
+    return torch.empty_like(x, requires_grad=False)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    positions = inputs[1]
+    ctx.save_for_backward(positions)
+    ctx.rest = inputs[2:]
+
+
+def _backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
+    (positions,) = ctx.saved_tensors
+    first, encoding, layout, role, direction, length = ctx.rest
+    dx = _rotate(dout, positions, first, encoding, layout, role, _ADJOINT[direction], length)
+    return (dx, *[None] * 7)
+
+
+_rotate.register_autograd(_backward, setup_context=_keep)
+
+
+@torch.library.custom_op(
+    "gyre::rotate_pair",
+    mutates_args=(),
+    schema="(Tensor q, Tensor k, Tensor? positions, SymInt first, str encoding, str layout, str direction, SymInt length)"
+    " -> (Tensor, Tensor)",
+)
+def _rotate_pair(
+    q: Tensor, k: Tensor, positions: Tensor | None, first: int, encoding: str, layout: str, direction: str, length: int
+) -> tuple[Tensor, Tensor]:
+    q, k = q.detach(), k.detach()
+    outs = torch.empty_like(q), torch.empty_like(k)
+    at = first if positions is None else positions
+    e = encoding_of(encoding)
+    if direction == "forward":
+        e.rotate_pair(q, k, at, layout=layout, length=length, out=outs)
+    else:
+        e.rotate(q, at, layout=layout, role="query", direction=direction, length=length, out=outs[0])
+        e.rotate(k, at, layout=layout, role="key", direction=direction, length=length, out=outs[1])
+    return outs
+
+
+@_rotate_pair.register_fake
+def _(
+    q: Tensor, k: Tensor, positions: Tensor | None, first: int, encoding: str, layout: str, direction: str, length: int
+) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(q, requires_grad=False), torch.empty_like(k, requires_grad=False)
+
+
+def _keep_pair(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(inputs[2])
+    ctx.rest = inputs[3:]
+
+
+def _backward_pair(ctx: Any, dq: Tensor, dk: Tensor) -> tuple[Any, ...]:
+    (positions,) = ctx.saved_tensors
+    first, encoding, layout, direction, length = ctx.rest
+    both = _rotate_pair(dq, dk, positions, first, encoding, layout, _ADJOINT[direction], length)
+    return (*both, *[None] * 6)
+
+
+_rotate_pair.register_autograd(_backward_pair, setup_context=_keep_pair)
+
+
+def rotate(
+    x: Tensor,
+    encoding: Encoding,
+    positions: Tensor | int | None = None,
+    *,
+    layout: str | None = None,
+    role: str = "query",
+    direction: str = "forward",
+    length: int | None = None,
+) -> Tensor:
+    """x rotated, as Encoding.rotate does, with a gradient to x, under torch.compile too.
+
+    Args:
+        x: [batch, heads, tokens, channels], float16, bfloat16, float32 or float64, any strides; see layout.
+        encoding: a RoPE.
+        positions: int32 or int64 [tokens] or [batch, tokens], with several axes [axes, tokens] or [axes, batch, tokens];
+            an int p for p, p + 1, ...; None = 0, 1, ...
+        layout: "bhsd", "bshd", "thd" or the like; None = "bhsd", "thd" for three axes.
+        role: "query" or "key", which differ under a temperature and under xPos.
+        direction: "forward", or "adjoint": the transpose, which gradients go through.
+        length: the context length in use, in tokens; None = the encoding's own.
+
+    Returns a tensor with the shape, the type and the order of strides of x.  Raises gyre.Error.
+    """
+    if direction not in _ADJOINT:
+        raise Error(
+            "EINVAL",
+            f"direction: {direction!r} has no gradient here; it is 'forward' or 'adjoint' (Encoding.rotate has 'inverse')",
+            "direction",
+        )
+    at, first = split_positions(positions)
+    chosen = check_layout(tensor(x, "x"), layout)
+    result: Tensor = _rotate(x, at, first, spec_of(encoding), chosen, role, direction, length or 0)
+    return result
+
+
+def rotate_pair(
+    q: Tensor,
+    k: Tensor,
+    encoding: Encoding,
+    positions: Tensor | int | None = None,
+    *,
+    layout: str | None = None,
+    length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(q, k) rotated at the same positions, each in its role; otherwise as rotate."""
+    at, first = split_positions(positions)
+    chosen = check_layout(tensor(q, "q"), layout)
+    check_layout(tensor(k, "k"), layout)
+    both: tuple[Tensor, Tensor] = _rotate_pair(q, k, at, first, spec_of(encoding), chosen, "forward", length or 0)
+    return both

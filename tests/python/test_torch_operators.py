@@ -1,0 +1,269 @@
+"""gyre.torch.rotate, attention and bias: values, gradients, opcheck and torch.compile."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gyre
+import gyre.torch as gt
+import pytest
+import torch
+
+YARN = gyre.rope(32, scaling="yarn", factor=4.0, trained_length=64)  # cos and sin have a factor
+ROPES = {
+    "plain": gyre.rope(32),
+    "yarn": YARN,
+    "interleaved": gyre.rope(32, layout="interleaved"),
+    "partial": gyre.rope(32, dim=16),
+    "axes": gyre.rope(32, axis_pairs=(8, 4, 4)),
+    "temperature": gyre.rope(32, temperature="llama4", reference_length=4, slope=0.1),
+}
+
+
+def formula(x: torch.Tensor, positions: torch.Tensor, inv_freq: torch.Tensor, factor: float) -> torch.Tensor:
+    """The rotation of transformers' llama, [batch, heads, tokens, channels]."""
+    angles = positions.to(x.dtype)[:, None, :, None] * inv_freq.to(x.dtype)
+    cosine, sine = (torch.cat((f(angles), f(angles)), -1) * factor for f in (torch.cos, torch.sin))
+    half = x.shape[-1] // 2
+    return x * cosine + torch.cat((-x[..., half:], x[..., :half]), -1) * sine
+
+
+def frequencies(encoding: gyre.Encoding) -> torch.Tensor:
+    return torch.from_numpy(encoding.frequencies())
+
+
+def positions_of(encoding: gyre.Encoding, tokens: int) -> torch.Tensor:
+    """Positions without order; [axes, batch, tokens] for several axes."""
+    one = torch.tensor([[(7 * i) % 11 for i in range(tokens)], [i + 100 for i in range(tokens)]])
+    return torch.stack([one, one + 1, one + 5]) if encoding.config["rope.axes"] > 1 else one
+
+
+@pytest.mark.parametrize("name", ["plain", "yarn"])
+def test_rotate_is_the_formula(name: str) -> None:
+    encoding = ROPES[name]
+    x = torch.randn(2, 3, 5, 32, dtype=torch.float64)
+    positions = positions_of(encoding, 5)
+    wanted = formula(x, positions, frequencies(encoding), encoding.attention_factor())
+    torch.testing.assert_close(gt.rotate(x, encoding, positions), wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gt.rotate_pair(x, x, encoding, positions)[1], wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", list(ROPES))
+@pytest.mark.parametrize("role", ["query", "key"])
+def test_rotate_gradients_in_double(name: str, role: str) -> None:
+    encoding = ROPES[name]
+    x = torch.randn(2, 1, 3, 32, dtype=torch.float64, requires_grad=True)
+    positions = positions_of(encoding, 3)
+    assert torch.autograd.gradcheck(lambda x: gt.rotate(x, encoding, positions, role=role), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: gt.rotate(x, encoding, positions, role=role), (x,))
+
+
+def test_rotate_pair_gradients_in_double() -> None:
+    q = torch.randn(1, 2, 3, 32, dtype=torch.float64, requires_grad=True)
+    k = torch.randn(1, 1, 3, 32, dtype=torch.float64, requires_grad=True)
+    for encoding in (YARN, ROPES["temperature"]):
+        assert torch.autograd.gradcheck(lambda q, k: gt.rotate_pair(q, k, encoding, 5), (q, k))
+        assert torch.autograd.gradgradcheck(lambda q, k: gt.rotate_pair(q, k, encoding, 5), (q, k))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_opcheck_rotate(dtype: torch.dtype, transposed: bool) -> None:
+    x = torch.randn(2, 3, 5, 32).to(dtype)
+    if transposed:
+        x = x.transpose(1, 2).contiguous().transpose(1, 2)
+    x.requires_grad_()
+    rest = (YARN._spec, "bhsd", "query", "forward", 0)
+    torch.library.opcheck(torch.ops.gyre.rotate.default, (x, torch.arange(5), 0, *rest))
+    torch.library.opcheck(torch.ops.gyre.rotate.default, (x, None, 3, *rest))
+    k = x[:, :1].detach().clone().requires_grad_()
+    torch.library.opcheck(torch.ops.gyre.rotate_pair.default, (x, k, None, 3, YARN._spec, "bhsd", "forward", 0))
+
+
+def reference(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+    inv_freq: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Causal attention with the formulas of the papers, in the type of q."""
+    if inv_freq is not None:
+        at = torch.arange(q.shape[2])[None]
+        q, k = formula(q, at, inv_freq, 1.0), formula(k, at, inv_freq, 1.0)
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = scores if bias is None else scores + bias
+    scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    if sinks is not None:
+        more = sinks[None, :, None, None].expand(*scores.shape[:3], 1)
+        return torch.cat((scores, more), -1).softmax(-1)[..., :-1] @ v
+    return scores.softmax(-1) @ v
+
+
+def inputs(heads: int = 4, key_heads: int = 2, tokens: int = 9) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    shapes = ((2, heads, tokens, 32), (2, key_heads, tokens, 32), (2, key_heads, tokens, 16))
+    return [torch.randn(shape, requires_grad=True) for shape in shapes]
+
+
+def gradients(out: torch.Tensor, wanted: list[torch.Tensor]) -> list[torch.Tensor]:
+    weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)
+    return list(torch.autograd.grad((out * weights).sum(), wanted))
+
+
+def compare(out: torch.Tensor, wanted: torch.Tensor, into: list[torch.Tensor], doubles: list[torch.Tensor]) -> None:
+    """float32 results and gradients against those of double: sums are of floats, so gradcheck's differences are not."""
+    torch.testing.assert_close(out.double(), wanted, rtol=1e-5, atol=2e-6)
+    for got, right in zip(gradients(out, into), gradients(wanted, doubles), strict=True):
+        torch.testing.assert_close(got.double(), right, rtol=1e-4, atol=5e-6)
+
+
+def test_attention_gradients_with_rope() -> None:
+    encoding = ROPES["plain"]
+    qkv = inputs()
+    doubles = [x.detach().double().requires_grad_() for x in qkv]
+    out = gt.attention(*qkv, encoding=encoding, causal=True)
+    compare(out, reference(*doubles, inv_freq=frequencies(encoding)), qkv, doubles)
+
+
+def test_attention_gradients_of_sink_logits() -> None:
+    qkv = [*inputs(), torch.randn(4, requires_grad=True)]
+    doubles = [x.detach().double().requires_grad_() for x in qkv]
+    out = gt.attention(*qkv[:3], causal=True, sink_logits=qkv[3])
+    compare(out, reference(*doubles[:3], sinks=doubles[3]), qkv, doubles)
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_attention_gradients_of_a_t5_table(as_dict: bool) -> None:
+    encoding = gyre.t5(4)
+    (name,) = encoding.table_shapes
+    qkv = [*inputs(), torch.randn(32, 4, requires_grad=True)]
+    doubles = [x.detach().double().requires_grad_() for x in qkv]
+    out = gt.attention(*qkv[:3], encoding=encoding, causal=True, tables={name: qkv[3]} if as_dict else qkv[3])
+    distance = (torch.arange(9)[:, None] - torch.arange(9)[None]).clamp(min=0)  # less than 16: a bucket each
+    compare(out, reference(*doubles[:3], bias=doubles[3][distance].permute(2, 0, 1)), qkv, doubles)
+
+
+def test_attention_options() -> None:
+    q, k, v = inputs()
+    out, lse = gt.attention(q, k, v, encoding=YARN, causal=True, window=(3, 1), positions=7, lse=True)
+    same, same_lse = gyre.attention(
+        q.detach(), k.detach(), v.detach(), encoding=YARN, causal=True, window=(3, 1), positions=7, lse=True
+    )
+    assert torch.equal(out, same) and torch.equal(lse, same_lse)
+    assert out.requires_grad and not lse.requires_grad
+    seen = torch.ones(9, 9, dtype=torch.bool).tril()
+    torch.testing.assert_close(gt.attention(q, k, v, mask=seen), gt.attention(q, k, v, causal=True))
+    with pytest.raises(gyre.Error, match="mask: requires a gradient"):
+        gt.attention(q, k, v, mask=torch.zeros(9, 9, requires_grad=True))
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd", "thd"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_opcheck_attention(layout: str, dtype: torch.dtype) -> None:
+    qkv = inputs()
+    if layout == "bshd":
+        qkv = [x.detach().transpose(1, 2) for x in qkv]
+    if layout == "thd":
+        qkv = [x.detach()[0].transpose(0, 1).contiguous() for x in qkv]
+    qkv = [x.detach().to(dtype).requires_grad_() for x in qkv]
+    none: list[Any] = [None] * 9
+    options = f'{{"layout": "{layout}", "causal": true, "tables": []}}'
+    torch.library.opcheck(torch.ops.gyre.attention.default, (*qkv, [], *none, None, None, 0, 0, YARN._spec, options))
+    sinks = torch.zeros(4, requires_grad=True)
+    none[3] = sinks
+    torch.library.opcheck(torch.ops.gyre.attention.default, (*qkv, [], *none, 3, 3, 0, 0, "", options))
+
+
+def test_opcheck_tables_and_bias() -> None:
+    encoding = gyre.t5(4)
+    table = torch.randn(32, 4, requires_grad=True)
+    none: list[Any] = [None] * 9
+    options = '{"layout": "bhsd", "causal": true, "tables": [""]}'
+    torch.library.opcheck(
+        torch.ops.gyre.attention.default, (*inputs(), [table], *none, None, None, 0, 0, encoding._spec, options)
+    )
+    at = torch.arange(6)
+    torch.library.opcheck(torch.ops.gyre.bias.default, (at, at, [table], encoding._spec, '{"tables": [""]}', False, 0))
+    torch.library.opcheck(torch.ops.gyre.bias.default, (at, at, [], gyre.alibi(4)._spec, '{"tables": []}', True, 0))
+
+
+def test_bias() -> None:
+    alibi = gyre.alibi(8)
+    assert torch.equal(gt.bias(alibi, 3, 10), torch.from_numpy(alibi.bias(3, 10)))
+    t5 = gyre.t5(4)
+    table = torch.randn(32, 4, requires_grad=True)
+    out = gt.bias(t5, 9, tables=table)
+    right = table.detach().clone().requires_grad_()
+    distance = (torch.arange(9)[:, None] - torch.arange(9)[None]).clamp(min=0)
+    wanted = right[distance].permute(2, 0, 1)
+    assert torch.equal(out, wanted)
+    torch.testing.assert_close(gradients(out, [table])[0], gradients(wanted, [right])[0])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compile_without_a_graph_break(backend: str) -> None:
+    t5 = gyre.t5(4)
+    table = torch.randn(32, 4, requires_grad=True)
+
+    def step(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, table: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        a, b = gt.rotate_pair(q * 2, k + 1, YARN, at)
+        b = gt.rotate(b, ROPES["plain"], at, role="key")
+        out: torch.Tensor = gt.attention(a, b, v, encoding=t5, tables=table, causal=True, window=5)
+        return out.sin() + gt.bias(t5, at, tables={"bias": table}).mean()
+
+    qkv = [*inputs(), table]
+    at = torch.arange(9)
+    compiled = torch.compile(step, fullgraph=True, backend=backend)
+    right, out = step(*qkv, at), compiled(*qkv, at)
+    torch.testing.assert_close(out, right)
+    for a, b in zip(gradients(out, qkv), gradients(right, qkv), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_compile_with_a_changing_length() -> None:
+    compiled = torch.compile(lambda x: gt.rotate(x, YARN), fullgraph=True, dynamic=True, backend="aot_eager")
+    for tokens in (3, 8, 17):
+        x = torch.randn(1, 2, tokens, 32)
+        assert torch.equal(compiled(x), gt.rotate(x, YARN))
+
+
+def test_export_keeps_the_operator() -> None:
+    class Rotate(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return gt.rotate(x, YARN, 2)
+
+    x = torch.randn(1, 2, 4, 32)
+    program = torch.export.export(Rotate(), (x,))
+    assert any("gyre.rotate" in str(node.target) for node in program.graph.nodes)
+    assert torch.equal(program.module()(x), gt.rotate(x, YARN, 2))
+
+
+def test_gradients_of_any_strides() -> None:
+    """sum() gives a gradient whose elements are all one number in memory; a permuted result, one of other strides."""
+    x = torch.randn(1, 2, 5, 32, requires_grad=True)
+    for f in (lambda x: gt.rotate(x, YARN), lambda x: gt.attention(x, x, x, encoding=YARN, causal=True)):
+        (dense,) = torch.autograd.grad(f(x), x, torch.ones(1, 2, 5, 32))
+        (expanded,) = torch.autograd.grad(f(x).sum(), x)
+        (permuted,) = torch.autograd.grad(f(x).transpose(1, 2), x, torch.ones(1, 5, 2, 32))
+        assert torch.equal(dense, expanded) and torch.equal(dense, permuted)
+
+
+def test_bad_arguments_are_named() -> None:
+    x = torch.randn(1, 2, 4, 32)
+    for call, text in (
+        (lambda: gt.rotate([1.0], YARN), "x: is a list"),
+        (lambda: gt.rotate(x, "rope"), "encoding: is a str"),
+        (lambda: gt.rotate(x, YARN, [1, 2]), "positions: is a list"),
+        (lambda: gt.rotate(x, YARN, direction="inverse"), "direction: 'inverse'"),
+        (lambda: gt.rotate(x, YARN, layout="thd"), "x: has 4 axes"),
+        (lambda: gt.rotate(x.to(torch.int32), YARN), "x: "),
+        (lambda: gt.attention(x, x, None, encoding=YARN), "v: is a NoneType"),
+        (lambda: gt.rotate(x[..., :30], YARN), "30"),
+    ):
+        with pytest.raises(gyre.Error, match=text):
+            call()

@@ -1,0 +1,231 @@
+"""gyre.torch.patch and RotaryEmbedding in models of transformers."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import gyre
+import gyre.torch as gt
+import pytest
+import torch
+from torch_models import FAMILIES, NOT_PATCHED, config_of, model_of
+
+IDS = torch.arange(38).reshape(2, 19) * 37 % 128
+
+
+def logits(model: torch.nn.Module, ids: torch.Tensor = IDS, **more: Any) -> torch.Tensor:
+    with torch.no_grad():
+        out: torch.Tensor = model(ids, **more)[0]
+    return out
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in NOT_PATCHED])
+def test_logits_are_equal_to_rounding(name: str) -> None:
+    model = model_of(name)
+    names = [n for n, _ in model.named_modules()]
+    before = logits(model)
+    turned: list[int] = []
+    with gt.patch(model) as patched:
+        assert patched.modules and patched.functions
+        rotary = model.get_submodule(next(iter(patched.modules)))
+        rotary.register_forward_hook(lambda *_: turned.append(1))
+        after = logits(model)
+        assert [n for n, _ in model.named_modules()] == names
+    assert turned, "the patched module was not called"
+    torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
+    assert torch.equal(logits(model), before), "unpatched, the model is as it was"
+
+
+@pytest.mark.parametrize("name", ["phi3-longrope", "llama-dynamic"])
+def test_a_context_beyond_the_trained_one(name: str) -> None:
+    changes = {"max_position_embeddings": 64} if name == "llama-dynamic" else {}
+    model = model_of(name, **changes)
+    ids = torch.arange(200)[None] * 37 % 128
+    before = logits(model, ids)
+    with gt.patch(model):
+        torch.testing.assert_close(logits(model, ids), before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1", "gemma3", "gpt-neox", "cohere"])
+def test_a_wrong_position_would_show(name: str) -> None:
+    model = model_of(name)
+    with gt.patch(model):
+        right = logits(model)
+        at = torch.arange(19)[None] * 3
+        assert (logits(model, position_ids=at) - right).abs().max() > 1e-4
+        torch.testing.assert_close(logits(model, position_ids=torch.arange(19).expand(2, -1)), right)
+        uneven = torch.stack([torch.arange(19), torch.arange(19) + 7])
+        shifted = logits(model, position_ids=uneven)
+    torch.testing.assert_close(shifted, logits(model, position_ids=uneven), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_are_equal() -> None:
+    model = model_of("qwen2-yarn")
+
+    def gradients() -> list[torch.Tensor]:
+        model.zero_grad()
+        model(IDS, labels=IDS).loss.backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    before = gradients()
+    with gt.patch(model):
+        for a, b in zip(gradients(), before, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6)
+
+
+def test_bfloat16_and_recomputed_layers(tmp_path: Any) -> None:
+    """bfloat16: less than what one rounding of the logits, of about 0.5, may change; recomputing layers for a gradient."""
+    from transformers import AutoModelForCausalLM
+
+    model = model_of("llama-3.1")
+    model.save_pretrained(tmp_path)
+    short = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    before = logits(short)
+    with gt.patch(short):
+        torch.testing.assert_close(logits(short), before, rtol=0, atol=2**-6)
+    model.train()
+    model(IDS, labels=IDS).loss.backward()
+    wanted = model.model.layers[0].self_attn.q_proj.weight.grad.clone()
+    model.zero_grad()
+    model.gradient_checkpointing_enable()
+    with gt.patch(model):
+        model(IDS, labels=IDS).loss.backward()
+    torch.testing.assert_close(model.model.layers[0].self_attn.q_proj.weight.grad, wanted, rtol=1e-3, atol=1e-7)
+
+
+def test_generation_and_compile() -> None:
+    model = model_of("llama-3.1")
+    options: dict[str, Any] = {"max_new_tokens": 8, "do_sample": False, "eos_token_id": None}
+    before, right = model.generate(IDS, **options), logits(model)
+    with gt.patch(model):
+        assert torch.equal(model.generate(IDS, **options), before)
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(logits(compiled), right, rtol=1e-4, atol=1e-5)
+
+
+def test_other_models_of_the_file_are_served_as_before() -> None:
+    one, other = model_of("llama"), model_of("llama-3.1")
+    before = logits(other)
+    handle = gt.patch(one)
+    assert torch.equal(logits(other), before)
+    second = gt.patch(other)
+    handle.remove()
+    handle.remove()
+    torch.testing.assert_close(logits(other), before, rtol=1e-4, atol=1e-5)
+    gt.unpatch(other)
+    assert torch.equal(logits(other), before)
+    assert not second.modules
+    import transformers.models.llama.modeling_llama as file
+
+    assert not hasattr(file.apply_rotary_pos_emb, "gyre_original")
+
+
+def test_patch_refuses_by_name() -> None:
+    for name in NOT_PATCHED:
+        with pytest.raises(gyre.Error, match="no rotary module with apply_rotary_pos_emb"):
+            gt.patch(model_of(name))
+    model = model_of("llama")
+    with gt.patch(model), pytest.raises(gyre.Error, match="patched already"):
+        gt.patch(model)
+    with pytest.raises(gyre.Error, match="not patched"):
+        gt.unpatch(model)
+    model.model.rotary_emb.inv_freq *= 1.5
+    with pytest.raises(gyre.Error, match="rotates otherwise than its config means.*audit"):
+        gt.patch(model)
+
+
+# -- RotaryEmbedding --
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-3.1", "qwen2-yarn", "gpt-neox", "phi3-longrope", "gemma2"])
+def test_the_module_is_a_drop_in(name: str) -> None:
+    model = model_of(name)
+    inner = getattr(model, "model", None) or model.gpt_neox
+    old, before = inner.rotary_emb, logits(model)
+    new = gt.RotaryEmbedding.from_config(model.config)
+    if len(new.encodings) > 1:
+        new = gt.RotaryEmbedding(next(iter(new.encodings.values())))
+    inner.rotary_emb = new
+    torch.testing.assert_close(logits(model), before, rtol=1e-4, atol=1e-5)
+    at = torch.tensor([[0, 3, 17, 99]])
+    for a, b in zip(new(torch.zeros(1), at), old(torch.zeros(1), at), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_the_module_of_layers_that_differ() -> None:
+    model = model_of("gemma3")
+    before = logits(model)
+    model.model.rotary_emb = gt.RotaryEmbedding.from_config(model.config)
+    torch.testing.assert_close(logits(model), before, rtol=1e-4, atol=1e-5)
+    with pytest.raises(gyre.Error, match="layer_type: 'nothing'"):
+        model.model.rotary_emb(torch.zeros(1), torch.zeros(1, 1, dtype=torch.int64), "nothing")
+
+
+def test_forms() -> None:
+    encoding = gyre.rope(8, base=100.0)
+    at, x = torch.arange(5)[None], torch.zeros(1)
+    c, s = gt.RotaryEmbedding(encoding, form="pairs")(x, at)
+    angles = at[..., None] * torch.from_numpy(encoding.frequencies())
+    torch.testing.assert_close(c, angles.cos().float())
+    half = gt.RotaryEmbedding(encoding)(x, at)
+    assert torch.equal(half[0], torch.cat((c, c), -1)) and torch.equal(half[1], torch.cat((s, s), -1))
+    assert torch.equal(gt.RotaryEmbedding(encoding, form="interleaved")(x, at)[1], s.repeat_interleave(2, -1))
+    assert torch.equal(gt.RotaryEmbedding(encoding, form="complex")(x, at), torch.complex(c, s))
+    with pytest.raises(gyre.Error, match="form: 'quarter'"):
+        gt.RotaryEmbedding(encoding, form="quarter")
+    with pytest.raises(gyre.Error, match="alibi does not rotate"):
+        gt.RotaryEmbedding(gyre.alibi(4))
+    with pytest.raises(gyre.Error, match="not a gyre.Encoding"):
+        gt.RotaryEmbedding("rope")  # type: ignore[arg-type]
+
+
+def test_nothing_spoils_the_module() -> None:
+    encoding = gyre.rope(32, scaling="yarn", factor=4.0, trained_length=64)
+    at, x = torch.tensor([[0, 1, 777, 100_000]]), torch.zeros(1)
+    wanted = gt.RotaryEmbedding(encoding)(x, at)
+    with torch.device("meta"):
+        made_on_meta = gt.RotaryEmbedding(encoding)
+    file = io.BytesIO()
+    torch.save(made_on_meta, file)
+    file.seek(0)
+    for module in (
+        made_on_meta,
+        made_on_meta.to_empty(device="cpu"),
+        gt.RotaryEmbedding(encoding).to(torch.bfloat16).float(),
+        gt.RotaryEmbedding(encoding).half(),
+        copy.deepcopy(gt.RotaryEmbedding(encoding)),
+        torch.load(file, weights_only=False),
+    ):
+        assert not list(module.buffers()) and not list(module.parameters()) and not module.state_dict()
+        for a, b in zip(module(x, at), wanted, strict=True):
+            assert torch.equal(a, b)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(made_on_meta(x, at)[0], wanted[0])
+    short = made_on_meta(x.bfloat16(), at)[0]
+    assert short.dtype == torch.bfloat16 and torch.equal(short, wanted[0].bfloat16())
+    assert made_on_meta(torch.zeros(1, device="meta"), torch.zeros(1, 4, dtype=torch.int64, device="meta"))[0].is_meta
+
+
+def test_the_module_compiles_whole() -> None:
+    module = gt.RotaryEmbedding(gyre.rope(32))
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    at = torch.arange(7)[None]
+    assert torch.equal(compiled(torch.zeros(1), at)[0], module(torch.zeros(1), at)[0])
+    torch.library.opcheck(torch.ops.gyre.cos_sin.default, (at, gyre.rope(32)._spec, 0))
+    axes = gyre.rope(32, axis_pairs=(8, 4, 4))
+    torch.library.opcheck(torch.ops.gyre.cos_sin.default, (at.expand(3, 2, 7), axes._spec, 0))
+
+
+def test_a_model_loaded_on_meta_is_right(tmp_path: Any) -> None:
+    """The whole way of torchtitan's backend: meta, to_empty, weights loaded; a module without buffers survives it."""
+    model = model_of("qwen2-yarn")
+    wanted, weights = logits(model), model.state_dict()
+    with torch.device("meta"):
+        from transformers import AutoModelForCausalLM
+
+        empty = AutoModelForCausalLM.from_config(config_of("qwen2-yarn"))
+    empty.model.rotary_emb = gt.RotaryEmbedding.from_config(empty.config)
+    empty.to_empty(device="cpu").load_state_dict(weights)
+    torch.testing.assert_close(logits(empty.eval()), wanted, rtol=1e-4, atol=1e-5)
