@@ -2,7 +2,21 @@
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 file(GLOB python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
 add_library(gyre_python MODULE ${python_sources})
-target_include_directories(gyre_python SYSTEM PRIVATE ${Python_INCLUDE_DIRS} ${PROJECT_SOURCE_DIR}/third_party)
+target_include_directories(gyre_python SYSTEM PRIVATE ${Python_INCLUDE_DIRS})
+# The C interface of XLA's custom calls comes with jaxlib.  Without it, gyre.jax calls back into Python.
+set(GYRE_XLA_INCLUDE "" CACHE PATH "Folder that holds xla/ffi/api/c_api.h, as jax.ffi.include_dir() tells it; empty = ask Python")
+if(NOT GYRE_XLA_INCLUDE)
+    execute_process(COMMAND ${Python_EXECUTABLE} -c "import jax.ffi; print(jax.ffi.include_dir())"
+        OUTPUT_VARIABLE python_xla_include OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+else()
+    set(python_xla_include ${GYRE_XLA_INCLUDE})
+endif()
+if(python_xla_include AND EXISTS ${python_xla_include}/xla/ffi/api/c_api.h)
+    target_include_directories(gyre_python SYSTEM PRIVATE ${python_xla_include})
+    target_compile_definitions(gyre_python PRIVATE GYRE_HAVE_XLA)
+elseif(GYRE_XLA_INCLUDE)
+    message(FATAL_ERROR "GYRE_XLA_INCLUDE: no xla/ffi/api/c_api.h in ${GYRE_XLA_INCLUDE}")
+endif()
 target_include_directories(gyre_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src)
 # Slots of types hold functions as void *, which ISO C leaves open and POSIX allows.
 set_source_files_properties(${python_sources} PROPERTIES COMPILE_OPTIONS -Wno-pedantic)

@@ -1,4 +1,5 @@
 /* py_jax.c: gyre_rotate as a custom call of XLA, for jax.ffi.  XLA calls it on threads of its own, without the GIL. */
+#ifdef GYRE_HAVE_XLA
 #include "py_encoding.h"
 
 #include <stdlib.h>
@@ -167,3 +168,7 @@ PyObject *gyre_py_jax_handler(PyObject *module, PyObject *unused) {
     } handler = {rotate_call};
     return PyCapsule_New(handler.pointer, "xla._CUSTOM_CALL_TARGET", NULL);
 }
+
+#else
+typedef int gyre_py_jax_absent; /* ISO C wants a declaration */
+#endif

@@ -50,7 +50,9 @@ static PyMethodDef functions[] = {
     {"after_fork", gyre_py_after_fork, METH_NOARGS, "Forgets the threads of the parent process."},
     FAST("attention", gyre_py_attention, "attention"),
     FAST("attention_gradient", gyre_py_attention_gradient, "its gradient"),
+#ifdef GYRE_HAVE_XLA
     {"jax_handler", gyre_py_jax_handler, METH_NOARGS, "gyre_rotate as a custom call of XLA, in a capsule."},
+#endif
     FAST("rerotate", gyre_py_rerotate, "keys of one encoding made those of another"),
     FAST("read", gyre_py_read, "which positions a file describes"),
     {NULL, NULL, 0, NULL}};

@@ -7,6 +7,6 @@ Arrays lie in memory of the processor.  Outside of jit, every function of gyre t
 returns such.  Tested with jax 0.10.2.
 """
 
-from gyre.jax._rotate import rotate
+from gyre.jax._rotate import rotate, uses_ffi
 
-__all__ = ["rotate"]
+__all__ = ["rotate", "uses_ffi"]

@@ -1,4 +1,4 @@
-"""rotate: the C library called by programs that XLA compiles (jax.ffi)."""
+"""rotate: the C library called by programs that XLA compiles (jax.ffi), or by way of Python (pure_callback)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ _TARGET = "gyre_rotate"
 _DIRECTIONS = ("forward", "inverse", "adjoint")
 _ROLES = ("query", "key")
 _TYPES = ("float16", "bfloat16", "float32", "float64")
-jax.ffi.register_ffi_target(_TARGET, _gyre.jax_handler(), platform="cpu")
+
+# Absent from an extension that was built without jaxlib's header.
+_HANDLER = getattr(_gyre, "jax_handler", None)
+if _HANDLER:
+    jax.ffi.register_ffi_target(_TARGET, _HANDLER(), platform="cpu")
+
+
+def uses_ffi() -> bool:
+    """Whether compiled programs call the C library themselves (jax.ffi); otherwise they call back into Python."""
+    return _HANDLER is not None
 
 
 def _axes(layout: str) -> list[int]:
@@ -34,8 +43,24 @@ def _strides(shape: tuple[int, ...], axes: int) -> list[int]:
     return [tokens if batch and rows > 1 else 0, 1, tokens * rows if axis else 0]
 
 
+def _call_back(x: Any, positions: Any, encoding: str, layout: str, role: str, direction: str, length: int) -> Any:
+    made = encoding_of(encoding)
+
+    def host(x: Any, positions: Any) -> Any:
+        at = numpy.asarray(positions)
+        at = at[0] if at.ndim == 2 and len(at) == 1 and made.config["rope.axes"] == 1 else at
+        rotated: Any = made.rotate(
+            numpy.asarray(x), at, layout=layout, role=role, direction=direction, length=length or None
+        )
+        return rotated
+
+    return jax.pure_callback(host, jax.ShapeDtypeStruct(x.shape, x.dtype), x, positions, vmap_method="sequential")
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5, 6))
 def _rotate(x: Any, positions: Any, encoding: str, layout: str, role: str, direction: str, length: int) -> Any:
+    if not uses_ffi():
+        return _call_back(x, positions, encoding, layout, role, direction, length)
     like: Any = jax.ShapeDtypeStruct
     call: Any = jax.ffi.ffi_call(_TARGET, like(x.shape, x.dtype), vmap_method="sequential")
     axes = encoding_of(encoding).config["rope.axes"]
