@@ -58,7 +58,7 @@ static char *csv_of(const char *html) {
 /* -- charts -- */
 typedef struct many_series {
     gyre_report_series series[MANY];
-    char names[MANY][16];
+    char names[MANY][24];
     double x[POINTS], y[MANY][POINTS];
 } many_series;
 
@@ -146,7 +146,7 @@ static void too_many_panels(void **state) {
     (void)state;
     enum { TOO_MANY = 65 };
     gyre_report_series series[TOO_MANY];
-    char names[TOO_MANY][16];
+    char names[TOO_MANY][24];
     gyre_report_page *page = NULL;
     for (int s = 0; s < TOO_MANY; s++) {
         snprintf(names[s], sizeof names[s], "%d", s);
