@@ -329,9 +329,9 @@ typedef enum gyre_length_policy {
 } gyre_length_policy;
 typedef enum gyre_angle_path {
     GYRE_ANGLE_PATH_EXACT, /* angles right at any position; gyre_rotate states the error */
-    GYRE_ANGLE_PATH_TORCH  /* the bits that transformers gets from PyTorch on a CPU with FMA: frequencies, products, cos and
-                            * sin in float.  Models were trained with it.  Off by position x 2^-25 rad and more.
-                            * Needs a build with SLEEF */
+    GYRE_ANGLE_PATH_TORCH /* frequencies, products, cos and sin in float, as transformers gets them from PyTorch on a CPU with
+                            * FMA; one built with MKL rounds 2 of 100 cos and sin the other way.  Models were trained with it.
+                            * Off by position x 2^-25 rad and more.  Needs a build with SLEEF */
 } gyre_angle_path;
 /* Layouts of a sinusoid, shown for 6 channels, and the exponent of its base. */
 typedef enum gyre_sinusoid {
