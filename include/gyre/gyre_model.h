@@ -263,7 +263,8 @@ typedef struct gyre_eval_options {
     double *by_window;      /* [windows read] mean nats per scored prediction; NULL = not wanted */
     gyre_dtype cache_dtype; /* of keys and values: F32, F16, BF16 or Q8 */
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
-    void *progress_ctx;
+    void *progress_ctx;                                     /* of both */
+    int (*stop)(void *ctx); /* asked now and then, from any thread; not 0 = end with EIO, no result; NULL = none */
 } gyre_eval_options;
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
@@ -273,7 +274,7 @@ typedef struct gyre_eval_result {
  * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each
  * read has its own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a
  * time; passkeys too.
- * Errors: EINVAL (a text shorter than context + 1), those of gyre_context_forward. */
+ * Errors: EINVAL (a text shorter than context + 1), EIO (stopped), those of gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
                                                    const gyre_text *text, const gyre_eval_options *options,
                                                    gyre_eval_result *out, const gyre_exec *exec, gyre_error *err);
@@ -290,7 +291,8 @@ typedef struct gyre_passkey_options {
     int64_t keys;    /* in a window, at most GYRE_PASSKEY_KEYS; 0 = all of them */
     uint64_t seed;
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
-    void *progress_ctx;
+    void *progress_ctx;                                     /* of both */
+    int (*stop)(void *ctx); /* asked now and then, from any thread; not 0 = end with EIO, no result; NULL = none */
 } gyre_passkey_options;
 enum {
     GYRE_PASSKEY_KEYS = 8,
@@ -301,7 +303,7 @@ typedef struct gyre_passkey_result {
     int64_t trials, right, windows;
 } gyre_passkey_result;
 /* *out = answers that are right under `encoding` (NULL = the model's own).
- * Errors: EINVAL, EUNSUPPORTED (a vocabulary without bytes), those of gyre_context_forward. */
+ * Errors: EINVAL, EIO (stopped), EUNSUPPORTED (a vocabulary without bytes), those of gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
                                                   const gyre_text *text, const gyre_passkey_options *options,
                                                   gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err);

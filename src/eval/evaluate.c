@@ -40,6 +40,8 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *ids = e->text->ids + window_start(e, index);
     const int64_t wanted_from = e->bucket_nats ? 0 : e->first_scored;
     for (int64_t from = 0, n; from < e->context; from += n) {
+        if (e->options->stop && e->options->stop(e->options->progress_ctx))
+            return gyre_fail(err, GYRE_EIO, "windows: stopped (eval)");
         n = gyre_eval_window_chunk(e->eval_windows, from, wanted_from);
         int64_t rows = from + n - wanted_from;
         rows = rows < 0 ? 0 : rows > n ? n : rows;

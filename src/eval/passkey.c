@@ -92,6 +92,8 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *tokens = t->tokens + index * context;
     float *out = logits;
     for (int64_t from = 0, n; from < context; from += n) {
+        if (t->options->stop && t->options->stop(t->options->progress_ctx))
+            return gyre_fail(err, GYRE_EIO, "windows: stopped (passkey)");
         n = gyre_eval_window_chunk(t->eval_windows, from, first);
         const int64_t wanted = from + n <= first ? 0 : from < first ? from + n - first : n;
         const gyre_status status = gyre_context_forward(reader, tokens + from, n, wanted, out, err);

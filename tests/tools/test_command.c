@@ -525,7 +525,7 @@ static void test_bundled_models(void **state) {
     (void)state;
     static const char *const folders[] = {"prefix", "prefix/bin", "prefix/share", "prefix/share/gyre",
                                           "prefix/share/gyre/models"};
-    static const char *const names[] = {"rope", "models/rope"};
+    static const char *const names[] = {"rope", "models/rope", "models/rope/"};
     char line[512], here[512];
     assert_non_null(getcwd(here, sizeof here));
     for (int i = 0; i < 5; i++)
@@ -533,7 +533,7 @@ static void test_bundled_models(void **state) {
     write_model("prefix/share/gyre/models/rope", GYRE_KIND_ROPE);
     copy_program(in_folder("prefix/bin/gyre"));
     assert_int_equal(chdir(in_folder("nothing")), 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         snprintf(line, sizeof line, "explain %s --json", names[i]);
         json_t *root = run_json(line);
         assert_non_null(strstr(test_string(root, "path"), "models/rope"));
@@ -575,10 +575,65 @@ static void test_interrupt_keeps_results(void **state) {
     }
 }
 
+/* Ctrl-C in the middle of a figure drops it: what is left of its windows may take hours. */
+static void test_interrupt_ends_a_figure(void **state) {
+    (void)state;
+    outcome o;
+    static char log[1 << 14], table[1 << 14];
+    int results = 0;
+    write_text("long", 1 << 20);
+    const pid_t child =
+        start("eval @rope --text @long --contexts 32,8k --journal @figure.log -o @figure.txt", in_folder(".out"));
+    if (!wait_for_text("figure.log", "\"nats\"", child)) fail_msg("measured nothing");
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    if (o.exit != 130) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_non_null(strstr(o.err, "gyre: stopping after this window; Ctrl-C again stops at once\n"));
+    assert_non_null(strstr(o.err, "stopped: a dash stands for what was not measured"));
+    read_whole(in_folder("figure.log"), log, sizeof log);
+    for (const char *at = log; (at = strstr(at, "\"nats\"")); at++)
+        results++;
+    assert_int_equal(results, 1);
+    read_whole(in_folder("figure.txt"), table, sizeof table);
+    assert_non_null(strstr(table, "  -"));
+}
+
+/* A method that was never measured has no numbers of pairs. */
+static void test_interrupt_leaves_dashes(void **state) {
+    (void)state;
+    outcome o;
+    static char table[1 << 14];
+    const pid_t child = start(
+        "eval @rope --text @long --contexts 32,8k --methods none,yarn --journal @dash.log -o @dash.txt", in_folder(".out"));
+    if (!wait_for_text("dash.log", "\"nats\"", child)) fail_msg("measured nothing");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    assert_int_equal(o.exit, 130);
+    read_whole(in_folder("dash.txt"), table, sizeof table);
+    const char *yarn = strstr(table, "\nyarn");
+    assert_non_null(yarn);
+    for (const char *c = yarn + 5; *c && *c != '\n'; c++)
+        if (*c >= '0' && *c <= '9') fail_msg("%.120s", yarn + 1);
+}
+
+/* Two methods need a number, and the help shows how. */
+static void test_help_of_methods(void **state) {
+    (void)state;
+    static const char *const lines[] = {"eval --help", "passkey --help", "generate --help", "train --help", "extend --help"};
+    for (int i = 0; i < 5; i++) {
+        const outcome *o = run(lines[i]);
+        if (!strstr(o->out, "ntk-past:4") || !strstr(o->out, "base:500000")) fail_msg("%s: %s", lines[i], o->out);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subcommands),
         cmocka_unit_test(test_interrupt_keeps_results),
+        cmocka_unit_test(test_interrupt_ends_a_figure),
+        cmocka_unit_test(test_interrupt_leaves_dashes),
+        cmocka_unit_test(test_help_of_methods),
         cmocka_unit_test(test_bundled_models),
         cmocka_unit_test(test_words_for_lengths),
         cmocka_unit_test(test_length_policies),

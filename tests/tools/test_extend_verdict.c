@@ -363,6 +363,41 @@ static void measured_verdict(void **state) {
     assert_null(strstr(o->out, "--text TEXT"));
 }
 
+/* With fewer than three windows chance is not known: the figures are shown, and rules recommend. */
+static void few_windows_recommend_nothing(void **state) {
+    (void)state;
+    FILE *text = fopen(in_folder("little"), "w");
+    assert_non_null(text);
+    for (int i = 0; i < 1100; i++)
+        fputs(i % 8 ? "a" : " ", text);
+    fclose(text);
+    const outcome *o = run("extend rope --to 1k --text @little --methods yarn");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "No recommendation follows from 1 window of 1024 tokens"));
+    assert_non_null(strstr(o->out, "2049 tokens"));
+    assert_non_null(strstr(o->out, "Reason, by rules and not measured"));
+    assert_null(strstr(o->out, "more than chance"));
+    assert_null(strstr(o->out, "only chance"));
+    json_t *v = verdict_of("extend rope --to 1k --text @code --methods yarn --windows 2 --json");
+    assert_string_equal(test_string(v, "basis"), "rule");
+    assert_non_null(strstr(test_string(v, "warning"), "3 are needed (--windows)"));
+    json_decref(v);
+    o = run("extend rope --to 1k --text @code --methods yarn --windows 2");
+    assert_null(strstr(o->out, "+-"));
+}
+
+/* A model with random weights reads no text.  How little worse a method makes it says nothing. */
+static void a_guessing_model_judges_nothing(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @rope --to 128 --text @text --methods linear,yarn --windows 5 --json");
+    assert_string_equal(test_string(v, "basis"), "rule");
+    assert_non_null(strstr(test_string(v, "warning"), "It cannot read this text"));
+    json_decref(v);
+    v = verdict_of("extend rope --to 512 --text @code --methods yarn --windows 3 --json");
+    assert_true(json_is_null(json_object_get(v, "warning")));
+    json_decref(v);
+}
+
 /* An interrupted measurement keeps the rows that it has, and recommends by rules. */
 static void interrupt_keeps_rows(void **state) {
     (void)state;
@@ -433,6 +468,8 @@ int main(void) {
                                        cmocka_unit_test(rules),
                                        cmocka_unit_test(costs_are_those_of_eval),
                                        cmocka_unit_test(measured_verdict),
+                                       cmocka_unit_test(few_windows_recommend_nothing),
+                                       cmocka_unit_test(a_guessing_model_judges_nothing),
                                        cmocka_unit_test(interrupt_keeps_rows),
                                        cmocka_unit_test(page_follows_the_width),
                                        cmocka_unit_test(wrong_use)};

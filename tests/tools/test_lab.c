@@ -77,6 +77,8 @@ static void report_file(void **state) {
     for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
         if (!strstr(page, holds[i])) fail_msg("report.html lacks \"%s\"", holds[i]);
     assert_null(strstr(page, "<script src"));
+    assert_null(strstr(page, "the same 0.0 million bytes"));
+    assert_non_null(strstr(page, "Every encoding saw the same "));
     const outcome *o = run("lab --text @text --preset smoke --work @lab --report @report.html");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "fine-tuned"));

@@ -159,7 +159,12 @@ static void no_reference(void **state) {
     make_reference("hub", "Org--Loose", "main", "old");
     assert_found("Org/Loose", "hub/models--Org--Loose/snapshots/old");
     make_reference("hub", "Org--Loose", "main", "gone"); /* a download that was not finished */
+    assert_fails("explain Org/Loose", 1, "refs/main names the snapshot gone, which is missing; nothing is downloaded");
     assert_fails("explain Org/Loose", 1, "`hf download Org/Loose` does it");
+    /* A pipe without a writer is no reference, and nobody waits for one. */
+    assert_int_equal(unlink(in_folder("hub/models--Org--Loose/refs/main")), 0);
+    assert_int_equal(mkfifo(in_folder("hub/models--Org--Loose/refs/main"), 0666), 0);
+    assert_found("Org/Loose", "hub/models--Org--Loose/snapshots/new");
 }
 
 /* A blob that was removed leaves a link to nothing. */

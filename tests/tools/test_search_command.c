@@ -353,11 +353,12 @@ static void refusals(void **state) {
     assert_fails("search @rope --text @text --to 64 --stride 65", 2, "--stride: 65 is above --to 64");
     assert_fails("search @rope --text @text --to 32", 1, "--to: 32 is within the trained length of 32");
     assert_fails("search @rope --text @text --to 48 --trained 48", 1, "--to: 48 is within the trained length of 48");
-    assert_fails("search @alibi --text @text --to 64", 1, "positions: alibi do not rotate");
-    assert_fails("search @learned --text @text --to 64", 1, "positions: learned do not rotate");
+    assert_fails("search @alibi --text @text --to 64", 1, "positions: alibi does not rotate");
+    assert_fails("search @learned --text @text --to 64", 1, "positions: learned does not rotate");
     assert_fails("search @rope --text @short --to 64", 1, "--text: 10 tokens");
     assert_fails("search @rope --text @text --to 8k", 1, "--text: 16384 tokens; windows of 8192");
     assert_fails("search @rope --text @text --to 64 --budget 3", 1, "--budget: 3 evaluations are too few");
+    assert_fails("search @rope --text @text --to 64 --budget 3", 1, "; 7 is the smallest budget");
     assert_fails("search @rope --ids @high --to 64", 1, "256");
     assert_fails("search @nothing --text @text --to 64", 1, "config.json");
     assert_fails(SEARCH " --write @nowhere/found.json", 1, "nowhere");

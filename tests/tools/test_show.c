@@ -94,6 +94,11 @@ static void text_and_refusals(void **state) {
         for (const char *line = o->out, *end; (end = strchr(line, '\n')); line = end + 1)
             assert_true(end - line <= 124);
     }
+    const outcome *o = run("show repeats --dim 2 --positions 1000");
+    assert_null(strstr(o->out, "0.0000"));
+    assert_null(strstr(o->out, "the others"));
+    assert_non_null(strstr(o->out, "The only pair turns once in 6.28\n"));
+    assert_fails("show shift --positions 3", CLI_USAGE, "--positions: shift has its own positions");
     assert_fails("show", CLI_USAGE, "QUESTION: missing");
     assert_fails("show shift repeats", CLI_USAGE, "one question at a time");
     assert_fails("show shift --dim 7", CLI_USAGE, "--dim: 7 is odd");

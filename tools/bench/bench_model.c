@@ -267,8 +267,9 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
     const gyre_status status = bench_run_interleaved(in_turn, RUNS, &rounds, &part);
     cli_progress_mark(limits->progress);
     cli_progress_erase();
-    const int failed = status ? cli_fail("%s: %s (gyre bench model)", type, gyre_status_text(status))
-                              : report_all(o, type, all, s.threads, rounds);
+    const int failed = status && cli_interrupted() ? CLI_FAILED
+                       : status                    ? cli_fail("%s: %s (gyre bench model)", type, gyre_status_text(status))
+                                                   : report_all(o, type, all, s.threads, rounds);
     model_bench_close(&s);
     return failed;
 }
@@ -313,7 +314,7 @@ int bench_model(const bench_options *o) {
     gyre_model *models[TYPE_COUNT] = {NULL};
     gyre_error err = {0, ""};
     cli_progress progress;
-    cli_defer_signals();
+    cli_defer_signals_to_window();
     int failed = open_models(o, models, &err) ? cli_fail_error(&err) : cli_interrupted() ? CLI_FAILED : 0;
     if (!failed && !o->common.json) print_head(models[0]);
     cli_progress_begin(&progress, "model", NULL, counts * TYPE_COUNT * (int64_t)PART);

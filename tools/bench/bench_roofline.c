@@ -14,7 +14,7 @@ static gyre_status run_times(bench_series *s, int64_t times, double *seconds) {
     const double started = cli_seconds();
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < times && !status; i++)
-        status = s->run(s->arg, s->exec);
+        status = cli_interrupted() ? GYRE_EIO : s->run(s->arg, s->exec);
     *seconds = (cli_seconds() - started) / (double)times;
     return status;
 }
@@ -31,6 +31,7 @@ gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t 
         bench_series *s = all[i];
         status = run_times(s, 1, &seconds); /* with cold pages and caches */
         if (!status && seconds < WARMUP_BELOW_SECONDS) status = run_times(s, 1, &seconds);
+        if (status) break;
         s->times = seconds < MIN_TIMED_SECONDS ? (int64_t)(MIN_TIMED_SECONDS / seconds) + 1 : 1;
         round += seconds * (double)(s->times + (seconds < WARMUP_BELOW_SECONDS));
     }

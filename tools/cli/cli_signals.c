@@ -5,6 +5,7 @@
 #include "tools/cli/cli_output.h"
 #include "tools/cli/cli_progress.h"
 #include "util/atomic_file.h"
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,10 +13,23 @@
 /* Read by the signal handler.  pending_copy: the temporary that gyre_reading_write makes beside its target. */
 static char pending_copy[GYRE_TEMPORARY_PATH_BYTES];
 static volatile sig_atomic_t copy_pending, deferred, interrupted; /* interrupted: the signal's number */
+static volatile sig_atomic_t measures;                            /* 1: the current step may take long */
+
+/* Without a line, a step that takes long looks as if Ctrl-C had been lost. */
+static void say_stopping_in_handler(void) {
+    static const char text[] = "gyre: stopping after this window; Ctrl-C again stops at once\n";
+    const int kept = errno;
+    cli_progress_erase_in_handler();
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+        /* The terminal is gone: nobody reads it. */
+    }
+    errno = kept;
+}
 
 static void on_signal(int number) {
     if (deferred && !interrupted) {
         interrupted = number;
+        if (measures && number == SIGINT) say_stopping_in_handler();
         return;
     }
     cli_output_remove_in_handler();
@@ -55,8 +69,17 @@ void cli_defer_signals(void) {
     deferred = 1;
 }
 
+void cli_defer_signals_to_window(void) {
+    measures = deferred = 1;
+}
+
 int cli_interrupted(void) {
     return interrupted != 0;
+}
+
+int cli_stops(void *unused) {
+    (void)unused;
+    return cli_interrupted();
 }
 
 int cli_exit_status(int status) {

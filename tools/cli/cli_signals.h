@@ -11,7 +11,11 @@ void cli_set_pending_copy(const char *target);
 
 /* From now on the first signal only makes cli_interrupted() true.  For commands that have something to save. */
 void cli_defer_signals(void);
+/* The same for commands that read windows of a text: the first Ctrl-C also says on stderr that they stop soon. */
+void cli_defer_signals_to_window(void);
 int cli_interrupted(void);
+/* The same, with the type of the library's stop callbacks. */
+int cli_stops(void *unused);
 /* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, as shells count a
  * program that a signal ends; else `status`. */
 int cli_exit_status(int status);

@@ -35,7 +35,13 @@ const char *bundled_model_find(const char *model) {
     static int count;
     static const char folder[] = "models/";
     if (!model || !*model || count == MODELS || access(model, F_OK) == 0) return model;
-    const char *name = strncmp(model, folder, sizeof folder - 1) == 0 ? model + sizeof folder - 1 : model;
+    const char *given = strncmp(model, folder, sizeof folder - 1) == 0 ? model + sizeof folder - 1 : model;
+    char name[BUNDLED_PATH / 2];
+    size_t length = strlen(given);
+    while (length && given[length - 1] == '/') /* as of a folder that the shell completed */
+        length--;
+    if (length >= sizeof name) return model;
+    snprintf(name, sizeof name, "%.*s", (int)length, given);
     if (!*name || *name == '.' || strchr(name, '/')) return model;
     if (bundled_model_path(name, found[count], NULL) || !is_model(found[count])) return model;
     return found[count++];

@@ -86,7 +86,8 @@ static int read_reference(const char *repo, const char *revision, char commit[MA
     char path[HUB_PATH];
     commit[0] = 0;
     if (snprintf(path, sizeof path, "%s/refs/%s", repo, revision) >= (int)sizeof path) return 0;
-    FILE *file = fopen(path, "r");
+    struct stat info; /* a pipe would wait for its other end */
+    FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? fopen(path, "r") : NULL;
     if (!file) return 0;
     commit[fread(commit, 1, MAX_COMMIT, file)] = 0;
     fclose(file);
@@ -181,6 +182,13 @@ gyre_status hub_cache_find(const char *model, char path[HUB_PATH], gyre_error *e
     const int named = cache_folder(cache);
     snprintf(repo, sizeof repo, "%s/%s", cache, name.folder);
     if (named && strlen(repo) < HUB_PATH && find_snapshot(&name, repo, path)) return find_in_snapshot(&name, path, err);
+    char commit[MAX_COMMIT + 1];
+    const char *reference = *name.revision ? name.revision : "main";
+    if (named && strlen(repo) < HUB_PATH && read_reference(repo, reference, commit))
+        return gyre_fail(err, GYRE_EIO,
+                         "%s: refs/%s names the snapshot %s, which is missing; nothing is downloaded here, `hf download "
+                         "%s%s%s` does it (%s)",
+                         model, reference, commit, name.repo, *name.revision ? " --revision " : "", name.revision, repo);
     const int lacks_revision = named && *name.revision && is_folder(repo);
     return gyre_fail(
         err, GYRE_EIO,

@@ -28,7 +28,8 @@
 #define METHOD_NAMES                                                                                                        \
     "none, linear, ntk, ntk-past, base, ntk-mixed, llama3, dynamic, by-parts, by-parts-paper, yarn, "                       \
     "dynamic-yarn, rerope, leaky, self-extend"
-#define METHOD_MODIFIERS "+resonance, +logn"
+#define METHOD_NUMBERS_HELP " (ntk-past and base need a number: ntk-past:4, base:500000)"
+#define METHOD_MODIFIERS    "+resonance, +logn"
 
 enum { METHOD_LABEL = 48 };
 

@@ -142,6 +142,7 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
     gyre_eval_options eval = eval_options_at(e, context);
     eval.progress = cli_progress_step;
     eval.progress_ctx = &e->progress;
+    eval.stop = cli_stops;
     eval.buckets = e->options.buckets;
     eval.by_position = eval.buckets ? c->by_position : NULL;
     eval.by_window = calloc((size_t)(part.count / stride_at(e, context)) + 2, sizeof *eval.by_window);
@@ -157,6 +158,7 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
     gyre_passkey_options passkey = passkey_options_at(e, context);
     passkey.progress = cli_progress_step;
     passkey.progress_ctx = &e->progress;
+    passkey.stop = cli_stops;
     return gyre_passkey(e->input.model, encoding, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
 }
 
@@ -270,6 +272,9 @@ static void mark_missing(evaluation *e, int64_t from) {
     for (int64_t i = from; i < e->input.texts_count * of_text; i++) {
         eval_cell *c = eval_cell_at(e, i / of_text, i / columns % e->rows_count, i % columns);
         c->out_of_range = 1;
+        c->figures = (gyre_eval_result){0}; /* of a cell that was being measured */
+        c->bytes = c->variance = 0;
+        c->passkey = (gyre_passkey_result){0};
         (void)gyre_fail(&c->note, GYRE_EIO, "not measured: the run was stopped (eval)");
     }
     for (int64_t i = 0; e->sets > e->input.texts_count && i < of_text; i++)
@@ -286,9 +291,11 @@ int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64
         const int64_t set = i / columns / e->rows_count, row = i / columns % e->rows_count, column = i % columns;
         status = measure_cell(e, set, row, column, &err);
         if (!status && measured) stopped = measured(e, set, row, column);
-        cli_defer_signals(); /* from here on there is something to print */
-        if (cli_interrupted() && i + 1 < cells) {
-            mark_missing(e, i + 1);
+        cli_defer_signals_to_window(); /* from here on there is something to print */
+        const int64_t missing = status ? i : i + 1;
+        if (cli_interrupted() && missing < cells) {
+            mark_missing(e, missing);
+            status = GYRE_OK;
             break;
         }
     }

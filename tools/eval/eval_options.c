@@ -18,7 +18,7 @@ static const struct argp_option option_table[] = {
     OPTION_TOKENIZER(1),
     {"contexts", KEY_CONTEXTS, "LIST", 0,
      "Context lengths in tokens, rising, such as 256,512,1k; k = 1024 " DEFAULT_LENGTHS_HELP, 2},
-    OPTION_METHODS("Any of " METHOD_NAMES
+    OPTION_METHODS("Any of " METHOD_NAMES METHOD_NUMBERS_HELP
                    ". Alone, a method is scaled for every context L by max(1, L / trained length); a factor, as in ntk:4, "
                    "applies to every context. dynamic is transformers' formula at length L, its factor 1 unless given; "
                    "dynamic-yarn is yarn with the factor of length L. none is the model as its config says; the other "

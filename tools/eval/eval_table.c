@@ -61,10 +61,10 @@ static void fill_row(const evaluation *e, const layout *l, int64_t set, int64_t 
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++)
             *out++ = figure_cell(e, eval_cell_at(e, set, row, i), f);
-    const gyre_scaling_parts parts = eval_cell_at(e, set, row, l->contexts - 1)->parts;
-    const int64_t pairs[PAIRS] = {parts.kept, parts.blended, parts.divided};
+    const eval_cell *last = eval_cell_at(e, set, row, l->contexts - 1);
+    const int64_t pairs[PAIRS] = {last->parts.kept, last->parts.blended, last->parts.divided};
     for (int64_t i = 0; l->pairs && i < PAIRS; i++)
-        *out++ = gyre_report_cell_number((double)pairs[i]);
+        *out++ = last->rotates ? gyre_report_cell_number((double)pairs[i]) : gyre_report_cell_missing();
 }
 
 gyre_status eval_table_figures(const evaluation *e, result_table *out, gyre_error *err) {

@@ -29,7 +29,7 @@ enum { DEFAULT_WINDOWS = 16, MAX_WINDOWS = 1 << 20 };
 
 static const struct argp_option option_table[] = {
     OPTION_TO(1),
-    OPTION_METHODS("Rows of the table: any of " EXTEND_METHOD_NAMES
+    OPTION_METHODS("Rows of the table: any of " EXTEND_METHOD_NAMES METHOD_NUMBERS_HELP
                    ", each alone (its factor is N over the trained length) or with a factor, as in yarn:8; followed by any "
                    "of " METHOD_MODIFIERS " (default: all that rotate near and far pairs alike)",
                    2),

@@ -55,6 +55,7 @@ static gyre_status read_texts(measurement *m, const gyre_encoding *encoding, int
     eval.windows = m->options->windows;
     eval.progress = cli_progress_step;
     eval.progress_ctx = &m->progress;
+    eval.stop = cli_stops;
     for (int64_t t = 0; t < m->input.texts_count; t++) {
         gyre_eval_result result;
         eval.by_window = losses_at(m->cost, range, row) + read;
@@ -79,6 +80,10 @@ static gyre_status measure_cell(measurement *m, const extend_method *r, int rang
     for (int64_t t = 0; t < m->input.texts_count; t++)
         m->done += planned_windows(m, &m->input.texts[t], m->cost->context[range]) * m->cost->context[range];
     cli_progress_set(&m->progress, m->done);
+    if (status && cli_interrupted()) { /* in the middle of its windows: no figure */
+        m->cost->complete = 0;
+        return GYRE_OK;
+    }
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", why.text);
     if (status) snprintf(loss->note, sizeof loss->note, "%.159s", why.text);
     if (!status) loss->at[range].windows = m->cost->windows[range];
@@ -90,7 +95,8 @@ static extend_mean mean_of(const double *values, int64_t count) {
     extend_mean out = {0, -1, count};
     for (int64_t i = 0; i < count; i++)
         out.nats += values[i] / (double)count;
-    if (count >= 3) out.half = student_t((double)count - 1) * sqrt(sample_variance(values, count) / (double)count);
+    if (count >= EXTEND_MIN_WINDOWS)
+        out.half = student_t((double)count - 1) * sqrt(sample_variance(values, count) / (double)count);
     return out;
 }
 
@@ -127,7 +133,7 @@ static int64_t all_tokens(const measurement *m) {
 static int measure_rows(measurement *m, const extend_method *methods) {
     gyre_error err = {0, ""};
     cli_progress_begin(&m->progress, "extend", "tokens", all_tokens(m));
-    cli_defer_signals();
+    cli_defer_signals_to_window();
     int status = 0;
     m->cost->complete = 1;
     for (int64_t i = 0; i < m->cost->methods && !status && m->cost->complete; i++) {
@@ -151,6 +157,7 @@ static int open_measurement(measurement *m, const cli_options *common) {
     if (model_input_open(&m->input, &o->model, 0, &err)) return cli_fail_error(&err);
     if (model_input_read(&m->input, m->e->to + 1, &err)) return cli_fail_error(&err);
     cost->max_windows = o->windows * m->input.texts_count;
+    cost->vocab = gyre_model_get_config(m->input.model)->vocab;
     cost->losses = calloc((size_t)cost->methods, sizeof *cost->losses);
     for (int range = 0; range < EXTEND_RANGES; range++)
         cost->by_window[range] = calloc((size_t)(cost->methods * cost->max_windows), sizeof *cost->by_window[range]);

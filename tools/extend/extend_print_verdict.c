@@ -61,10 +61,10 @@ static int print_cost(const explain_terminal *page, const extend_method *methods
     free(cells);
     free(texts);
     snprintf(text, sizeof text,
-             "Measured with the factor that %lld tokens need, on the same windows of the text (%lld near, %lld far). In "
-             "parentheses and after +-: the 95 %% interval.",
+             "Measured with the factor that %lld tokens need, on the same windows of the text (%lld near, %lld far).%s",
              (long long)cost->context[EXTEND_FAR], (long long)cost->windows[EXTEND_NEAR],
-             (long long)cost->windows[EXTEND_FAR]);
+             (long long)cost->windows[EXTEND_FAR],
+             cost->windows[EXTEND_NEAR] < EXTEND_MIN_WINDOWS ? "" : " In parentheses and after +-: the 95 % interval.");
     fputc('\n', page->file);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, text);
     for (int64_t i = 0; i < cost->methods && !status; i++) {
@@ -160,13 +160,14 @@ int extend_print_verdict(const explain_terminal *page, const extension *e, const
     const int is_none = method_is_none(&methods[v->method].method);
     int status = v->cost.losses ? print_cost(page, methods, &v->cost) : 0;
     if (status) return status;
+    if (*v->warning) explain_print_wrapped(page, EXPLAIN_STYLE_BOLD, 0, 0, v->warning);
     fputc('\n', page->file);
     explain_print(page, EXPLAIN_STYLE_BOLD, "Recommended: ");
     explain_print_wrapped(page, EXPLAIN_STYLE_BOLD, 13, 13, is_none ? "the model as it is" : label);
     char reason[sizeof v->reason + 64];
     snprintf(reason, sizeof reason, "Reason%s: %s.", *v->measure ? ", by rules and not measured" : "", v->reason);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, reason);
-    if (*v->measure && !is_none) {
+    if (*v->measure && !*v->warning && !is_none) {
         explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
                               "What it costs near by and far off is not known without a text. This measures it:");
         print_literal(page, v->measure);
@@ -227,7 +228,7 @@ json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *
         json_decref(engines);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "method", methods[v->method].label, "basis",
-                     *v->measure ? "rule" : "measured", "reason", v->reason, "measure", text_or_null(v->measure), "cost",
-                     cost_json(methods, &v->cost), "engines", engines);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "method", methods[v->method].label, "basis",
+                     *v->measure ? "rule" : "measured", "reason", v->reason, "measure", text_or_null(v->measure), "warning",
+                     text_or_null(v->warning), "cost", cost_json(methods, &v->cost), "engines", engines);
 }

@@ -11,6 +11,8 @@
 
 /* Factors above this are published with fine-tuning alone (YaRN's paper: 16 and 32); Qwen's model cards give 4 without. */
 enum { MAX_UNTUNED_FACTOR = 4 };
+/* A perplexity of this share of the vocabulary or more is that of a model that guesses. */
+static const double MIN_GUESSING_SHARE = 0.5;
 
 /* -- what the model's config reaches by itself -- */
 int64_t extend_stated_length(const extension *e) {
@@ -262,11 +264,35 @@ static void suggest_command(const extension *e, char *out, size_t size) {
     cli_command_line(6, words, out, size);
 }
 
+/* Says why no method can be judged by the figures: a model that guesses, or windows too few for an interval. */
+static void warn_unfit(const extend_cost *cost, char *out, size_t size) {
+    const long long near = (long long)cost->context[EXTEND_NEAR], far = (long long)cost->context[EXTEND_FAR];
+    const long long windows = (long long)cost->windows[EXTEND_FAR];
+    const double perplexity = exp(cost->losses[cost->none].at[EXTEND_NEAR].nats);
+    if (perplexity >= MIN_GUESSING_SHARE * (double)cost->vocab)
+        snprintf(out, size,
+                 "The model has a perplexity of %.4g at %lld tokens, within its trained length; a guess among its "
+                 "vocabulary has %lld. It cannot read this text, so these results cannot judge the methods.",
+                 perplexity, near, (long long)cost->vocab);
+    else if (windows < EXTEND_MIN_WINDOWS && cost->max_windows < EXTEND_MIN_WINDOWS)
+        snprintf(out, size,
+                 "No recommendation follows from %lld window%s of %lld tokens, because chance is not known: %d are needed "
+                 "(--windows).",
+                 windows, windows == 1 ? "" : "s", far, EXTEND_MIN_WINDOWS);
+    else if (windows < EXTEND_MIN_WINDOWS)
+        snprintf(out, size,
+                 "No recommendation follows from %lld window%s of %lld tokens, because chance is not known: %d are needed, "
+                 "which a text of %lld tokens has.",
+                 windows, windows == 1 ? "" : "s", far, EXTEND_MIN_WINDOWS, far + (EXTEND_MIN_WINDOWS - 1) * (far / 2) + 1);
+}
+
 gyre_status extend_verdict_make(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
                                 extend_verdict *out, gyre_error *err) {
     const rule r = {e, methods, rows, count};
     const extend_cost *cost = &out->cost;
-    const int measured = cost->losses && is_measured(cost, cost->none) && cost->complete;
+    const int complete = cost->losses && is_measured(cost, cost->none) && cost->complete;
+    if (complete) warn_unfit(cost, out->warning, sizeof out->warning);
+    const int measured = complete && !*out->warning;
     out->method = measured ? by_cost(cost, out->reason, sizeof out->reason) : by_rule(&r, out->reason, sizeof out->reason);
     if (!measured) suggest_command(e, out->measure, sizeof out->measure);
     const gyre_status status = extend_advice_make(&methods[out->method], &rows[out->method], e, out->advice, err);

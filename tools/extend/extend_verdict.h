@@ -11,7 +11,7 @@ typedef struct extend_mean {
     int64_t windows;   /* 0 = not measured */
 } extend_mean;
 
-enum { EXTEND_NEAR, EXTEND_FAR, EXTEND_RANGES };
+enum { EXTEND_NEAR, EXTEND_FAR, EXTEND_RANGES, EXTEND_MIN_WINDOWS = 3 /* with an interval */ };
 /* One method.  over_none: its loss minus that of the model as it is, window by window. */
 typedef struct extend_loss {
     extend_mean at[EXTEND_RANGES], over_none[EXTEND_RANGES];
@@ -30,6 +30,7 @@ typedef struct extend_cost {
     double *by_window[EXTEND_RANGES];   /* [methods][windows] */
     int64_t windows[EXTEND_RANGES];     /* of all texts together */
     int64_t max_windows, methods, none; /* none: the row of the model as it is */
+    int64_t vocab;                      /* of the model */
     int complete;                       /* 1: not stopped by Ctrl-C */
 } extend_cost;
 
@@ -67,6 +68,7 @@ typedef struct extend_verdict {
     extend_advice advice[EXTEND_ENGINES];
     char alike[EXTEND_ENGINES][200]; /* for an engine that cannot say the method: the rows that it reads alike; "" = none */
     char measure[1024];              /* the command that measures; "" = it was measured */
+    char warning[400];               /* why nothing follows from what was measured; "" = it does, or nothing was */
     extend_cost cost;                /* losses NULL = no text */
 } extend_verdict;
 

@@ -39,7 +39,7 @@ static const struct argp_option option_table[] = {
     {"top-p", KEY_TOP_P, "X", 0, "Sample from the most likely tokens that together have this probability (default: 1)", 3},
     {"seed", KEY_SEED, "N", 0, "Chooses other samples (default: 1)", 3},
     OPTION_METHOD("NAME",
-                  "One of " METHOD_NAMES
+                  "One of " METHOD_NAMES METHOD_NUMBERS_HELP
                   ", alone (scaled for --context) or with a number, as in yarn:4, and followed by any of " METHOD_MODIFIERS
                   "; as for gyre eval (default: none)",
                   4),

@@ -164,8 +164,13 @@ static void introduction(figures *f) {
     const lab *l = f->lab;
     const lab_plan *p = &l->plan;
     const long long longest = (long long)p->contexts[LAB_CONTEXTS - 1];
-    char text[1024], measured[160], methods[160] = "";
+    char text[1024], measured[160], methods[160] = "", seen[32];
+    const int64_t bytes = p->run.steps * p->run.batch * p->run.context;
     lab_describe_text(l, measured, sizeof measured);
+    if (bytes < 1000000)
+        snprintf(seen, sizeof seen, "%lld", (long long)bytes);
+    else
+        snprintf(seen, sizeof seen, "%.1f million", 1e-6 * (double)bytes);
     if (p->rope >= 0)
         snprintf(methods, sizeof methods,
                  "; then the RoPE model under every way to extend its context, as it is and after a fine-tuning of %lld "
@@ -185,11 +190,11 @@ static void introduction(figures *f) {
     (void)gyre_report_page_paragraph(f->page, text);
     snprintf(
         text, sizeof text,
-        "Every encoding saw the same %.1f million bytes in the same order, %.0f%% of the sequences with passkeys or copied "
+        "Every encoding saw the same %s bytes in the same order, %.0f%% of the sequences with passkeys or copied "
         "segments; "
         "learning rate and mix were chosen in trials with RoPE. Turns above which by-parts and YaRN keep a pair: %g (the "
         "trained length / 16; at a short length the papers' 32 leave almost none alone).",
-        (double)(p->run.steps * p->run.batch * p->run.context) * 1e-6, 100 * p->run.retrieval_fraction, p->betas.fast);
+        seen, 100 * p->run.retrieval_fraction, p->betas.fast);
     (void)gyre_report_page_paragraph(f->page, text);
 }
 

@@ -26,7 +26,7 @@ static const struct argp_option option_table[] = {
     {"seed", KEY_SEED, "N", 0, "Chooses other keys (default: 1)", 1},
     OPTION_AS(2),
     OPTION_TOKENIZER(2),
-    OPTION_METHODS("Any of " METHOD_NAMES
+    OPTION_METHODS("Any of " METHOD_NAMES METHOD_NUMBERS_HELP
                    ", each alone (scaled for every length) or with a number, as in yarn:4, and followed by any "
                    "of " METHOD_MODIFIERS "; as for gyre eval (default: none)",
                    3),

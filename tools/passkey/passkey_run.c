@@ -1,6 +1,7 @@
 /* passkey_run.c: the trials, distributed over threads. */
 #include "tools/passkey/passkey_run.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_signals.h"
 #include "tools/common/utf8_text.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -51,6 +52,7 @@ static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) 
     for (int64_t n = 0; w->cached_count < p->count; w->cached_count += n) {
         n = p->count - w->cached_count;
         if (!whole && n > PREFILL_CHUNK) n = PREFILL_CHUNK;
+        if (cli_interrupted()) return gyre_fail(err, GYRE_EIO, "stopped (passkey)");
         const int last = w->cached_count + n == p->count;
         status = gyre_context_forward(w->context, p->ids + w->cached_count, n, last, w->logits, err);
         if (status) return status;

@@ -9,7 +9,7 @@ static int check_model(search_work *w) {
     const search_options *o = w->options;
     const gyre_config *base = &w->base;
     if (base->kind != GYRE_KIND_ROPE)
-        return cli_fail("positions: %s do not rotate, so there are no frequencies to search for (%s)",
+        return cli_fail("positions: %s does not rotate, so there are no frequencies to search for (%s)",
                         gyre_kind_name(base->kind), o->model.path);
     if (base->rope.dim / 2 > SEARCH_PAIRS)
         return cli_fail("positions: %lld pairs, more than the %d of any known model (%s)", (long long)base->rope.dim / 2,
@@ -65,8 +65,11 @@ static int plan(search_work *w) {
     if (search_initial_candidates(&w->space, &w->base, w->trained, to, w->initial, &w->problem.initial_count, &err))
         return cli_fail_error(&err);
     if (w->problem.budget < search_min_budget(&w->problem))
-        return cli_fail("--budget: %lld evaluations are too few for the %lld methods that the search begins with (search)",
-                        (long long)o->budget, (long long)w->problem.initial_count);
+        return cli_fail(
+            "--budget: %lld evaluations are too few for the %lld methods that the search begins with; %lld is the "
+            "smallest budget (search)",
+            (long long)o->budget, (long long)w->problem.initial_count,
+            (long long)(search_min_budget(&w->problem) / w->problem.windows));
     *w->report = (search_report){.card = &w->card,
                                  .windows = &w->windows,
                                  .problem = &w->problem,

@@ -26,6 +26,7 @@ static gyre_status evaluate(search_work *w, const search_rescale *rescale, const
     eval.by_window = nats;
     eval.progress = cli_progress_step;
     eval.progress_ctx = &w->progress;
+    eval.stop = cli_stops;
     gyre_status status = make_encoding(w, rescale, &encoding, err);
     if (!status) status = gyre_evaluate(w->input.model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
     gyre_encoding_free(encoding);
@@ -52,6 +53,7 @@ gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, 
     if (!search_journal_find(w->journal, r, nats)) {
         if (cli_interrupted()) return fail_stopped(w, err);
         status = evaluate(w, r->rescale, starts + r->from, r->count, nats, err);
+        if (status && cli_interrupted()) return fail_stopped(w, err);
         if (!status) status = search_journal_add(w->journal, r, nats, err);
     }
     cli_progress_set(&w->progress, w->planned);

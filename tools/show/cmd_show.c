@@ -63,6 +63,8 @@ int cmd_show(int argc, char **argv) {
     gyre_pool *pool = NULL;
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
     if (o.question < 0) cli_usage_error("QUESTION: missing; shift, repeats, interpolation-error or stretched");
+    if (questions[o.question] == show_shift && o.positions)
+        cli_usage_error("--positions: shift has its own positions and takes no other");
     int status = cli_output_open(&output, o.common.output);
     if (status) return status;
     status = cli_pool_open(&o.common, &pool, &o.exec);

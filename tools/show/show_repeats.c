@@ -23,7 +23,9 @@ static double distance(const double *a, const double *b, int64_t dim) {
 static gyre_status measure(const show_options *o, const gyre_encoding *pe, int64_t positions, double *rows,
                            repeats_result *r, gyre_error *err) {
     double *const zero = rows + CHUNK * o->dim;
+    cli_progress progress;
     gyre_status status = show_rows(o, pe, 0, 1, zero, err);
+    cli_progress_begin(&progress, "repeats", "positions", positions);
     for (int f = 0; f < FROMS; f++)
         r->least[f] = INFINITY;
     for (int64_t first = 1; first < positions && !status; first += CHUNK) {
@@ -34,7 +36,9 @@ static gyre_status measure(const show_options *o, const gyre_encoding *pe, int64
             for (int f = 0; f < FROMS && first + i >= froms[f]; f++)
                 if (d < r->least[f]) r->least[f] = d, r->at[f] = first + i;
         }
+        cli_progress_step(&progress, count, positions);
     }
+    cli_progress_end(&progress);
     return status;
 }
 
@@ -57,17 +61,24 @@ static gyre_status sample(const show_options *o, const gyre_encoding *pe, int64_
 
 static void print(const show_options *o, int64_t positions, const repeats_result *r, FILE *text) {
     const double apart = sqrt((double)o->dim), rounding = apart * 0x1p-25;
-    fprintf(text, "%s of the %lld rows of a sinusoid of %lld channels, base %g, are equal.\n",
-            r->least[0] > 2 * rounding ? "No two" : "Some", (long long)positions, (long long)o->dim, o->base);
+    fprintf(text, "%s of the %lld rows of a sinusoid of %lld channels, base %g, are equal%s.\n",
+            r->least[0] > 2 * rounding ? "No two" : "Some", (long long)positions, (long long)o->dim, o->base,
+            r->least[0] > 2 * rounding ? "" : " to the precision of float");
     fprintf(text, "\n  positions apart     least distance   at\n");
     for (int f = 0; f < FROMS && froms[f] < positions; f++)
-        fprintf(text, "  from %-9lld      %-14.4f   %lld\n", (long long)froms[f], r->least[f], (long long)r->at[f]);
+        fprintf(text, r->least[f] < 1e-3 ? "  from %-9lld      %-14.1e   %lld\n" : "  from %-9lld      %-14.4f   %lld\n",
+                (long long)froms[f], r->least[f], (long long)r->at[f]);
     fprintf(
         text,
         "\nDistances in double from row 0; those of %d random pairs of rows differ from them by at most %.1e.  Unrelated\n"
-        "rows are %.1f apart.  Rounding rows to float moves them by %.1e.  The slowest pair returns after %.0f positions,\n"
-        "the others have not returned with it.\n",
-        PAIRS, r->off, apart, rounding, 2 * acos(-1) * pow(o->base, 1 - 2 / (double)o->dim));
+        "rows are %.1f apart.  Rounding rows to float moves them by %.1e.  ",
+        PAIRS, r->off, apart, rounding);
+    const double turn = 2 * acos(-1) * pow(o->base, 1 - 2 / (double)o->dim);
+    if (o->dim > 2)
+        fprintf(text, "The slowest pair returns after %.0f positions,\nthe others have not returned with it.\n", turn);
+    else
+        fprintf(text, "The only pair turns once in %.2f\npositions, and no whole number of turns is one of positions.\n",
+                turn);
 }
 
 gyre_status show_repeats(const show_options *o, FILE *text, json_t **out, gyre_error *err) {

@@ -78,7 +78,7 @@ static const struct argp_option OPTIONS[] = {
     {NULL, 0, NULL, 0, "Fine-tuning:", 3},
     {"from", KEY_FROM, "MODEL", 0, "start with this model's weights, sizes and tokenizer", 3},
     OPTION_METHOD("NAME[:FACTOR]",
-                  "and with this context extension, at --context: one of " METHOD_NAMES
+                  "and with this context extension, at --context: one of " METHOD_NAMES METHOD_NUMBERS_HELP
                   ", followed by any of " METHOD_MODIFIERS ", as in yarn:4+resonance (default: none)",
                   3),
     OPTION_BETA_FAST("32", 3),
