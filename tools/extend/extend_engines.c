@@ -109,7 +109,9 @@ static gyre_status advise_transformers(const advice_source *s, extend_advice *ou
         else if (!status && !*out->note)
             snprintf(out->note, sizeof out->note, "%s: %s", gyre_profile_name(old[i]), why);
     }
-    if (out->keys && out->old_keys && json_equal(out->keys, out->old_keys)) {
+    /* Keys that no version 4 reads as meant are no advice. */
+    const int is_unread = !strstr(out->readers, "hf-4");
+    if (out->keys && out->old_keys && (is_unread || json_equal(out->keys, out->old_keys))) {
         json_decref(out->old_keys);
         out->old_keys = NULL;
     }

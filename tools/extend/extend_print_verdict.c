@@ -128,7 +128,8 @@ static void print_transformers(const explain_terminal *page, const extend_advice
         print_engine_title(page, "transformers", "config.json as it is");
         return;
     }
-    print_engine_title(page, a->old_keys ? "transformers 5" : "transformers", "in config.json:");
+    print_engine_title(page, a->old_keys || !strstr(a->readers, "hf-4") ? "transformers 5" : "transformers",
+                       "in config.json:");
     print_keys(page, a->keys);
     if (a->old_keys) {
         print_engine_title(page, "transformers 4", "in config.json:");
