@@ -28,6 +28,11 @@ static int make_models(void **state) {
                      "\"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}}");
     put_config("qwen", "{\"model_type\": \"qwen2\", \"hidden_size\": 3584, \"num_attention_heads\": 28, "
                        "\"num_hidden_layers\": 2, \"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0}");
+    put_config("gptj", "{\"model_type\": \"gptj\", \"n_embd\": 4096, \"n_head\": 16, \"n_layer\": 2, \"n_positions\": 2048, "
+                       "\"rotary_dim\": 64}");
+    put_config("qwen1", "{\"model_type\": \"qwen\", \"hidden_size\": 2048, \"num_attention_heads\": 16, "
+                        "\"num_hidden_layers\": 2, \"seq_length\": 8192, \"max_position_embeddings\": 8192, "
+                        "\"kv_channels\": 128, \"rotary_emb_base\": 10000}");
     put_config("phi3", PHI3 "\"max_position_embeddings\": 131072, \"original_max_position_embeddings\": 4096, "
                             "\"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1.0, 2.0], \"long_factor\": [1.0, "
                             "60.0]}}");
@@ -168,6 +173,22 @@ static void phi3_has_three_fields(void **state) {
     assert_int_equal(json_integer_value(json_object_get(written, "original_max_position_embeddings")), 4096);
     json_decref(written);
     assert_int_equal(run("explain @phi3-long.json --as hf-4.51")->exit, 0);
+}
+
+/* A scaling that no class reads is not recommended. */
+static void classes_without_scaling(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @gptj --to 8k --json");
+    assert_string_equal(test_string(v, "method"), "none");
+    assert_non_null(strstr(test_string(v, "reason"), "code of a gptj has no scaling"));
+    json_decref(v);
+    v = verdict_of("extend @qwen1 --to 32k --json");
+    assert_string_equal(test_string(engine_of(v, "transformers"), "says"), "no");
+    assert_true(json_is_null(json_object_get(engine_of(v, "transformers"), "keys_4")));
+    assert_non_null(strstr(test_string(engine_of(v, "transformers"), "why"), "use_logn_attn"));
+    assert_null(strstr(test_string(v, "reason"), "0 pairs would"));
+    assert_null(strstr(test_string(v, "reason"), "read it alike"));
+    json_decref(v);
 }
 
 /* A key of its own for each version: an old object would replace the new one as a whole. */
@@ -462,6 +483,7 @@ static void wrong_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(yarn_in_every_form),
                                        cmocka_unit_test(keys_rotate_as_the_written_config),
+                                       cmocka_unit_test(classes_without_scaling),
                                        cmocka_unit_test(phi3_has_three_fields),
                                        cmocka_unit_test(old_forms_are_removed),
                                        cmocka_unit_test(vllm_is_told_the_length_where_it_has_to),

@@ -75,6 +75,10 @@ typedef struct extend_candidate {
  * does, and removes it.  Errors: EIO, ENOMEM, those of gyre_encoding_create. */
 gyre_status extend_check_support(const extend_candidate *c, const extension *e, extend_effect *out, gyre_error *err);
 
+/* out = 1 for a model whose code in transformers reads no scaling, although its config can be read as if it did; why says
+ * so. */
+int extend_transformers_lacks(const extension *e, char why[200]);
+
 /* -- comparing -- */
 int extend_is_gguf(const extension *e);
 /* What a program is compared with. */

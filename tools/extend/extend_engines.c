@@ -99,6 +99,10 @@ static gyre_status advise_transformers(const advice_source *s, extend_advice *ou
     static const gyre_profile old[] = {GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_43};
     extend_support support;
     char why[200];
+    if (!s->is_none && extend_transformers_lacks(s->e, out->why)) {
+        out->support = EXTEND_SUPPORT_NONE;
+        return GYRE_OK;
+    }
     gyre_status status = choose_form(s, 0, GYRE_PROFILE_HF_5, &out->keys, &out->support, out->why, err);
     if (!status && out->support == EXTEND_SUPPORT_SAME) add_reader(out->readers, GYRE_PROFILE_HF_5);
     if (!status) status = choose_form(s, 1, GYRE_PROFILE_HF_4_56, &out->old_keys, &support, why, err);

@@ -201,6 +201,14 @@ static gyre_status check_readers(const extend_candidate *c, const extension *e, 
     return status;
 }
 
+int extend_transformers_lacks(const extension *e, char why[200]) {
+    if (strcmp(e->reading->model_type, "qwen") != 0) return 0;
+    snprintf(why, 200,
+             "transformers has no class of it, and its published code reads use_dynamic_ntk and use_logn_attn, not "
+             "rope_scaling");
+    return 1;
+}
+
 /* -- the temporary folder -- */
 static void set_unsupported(const extension *e, extend_effect *out, const char *why) {
     snprintf(out->config, sizeof out->config, "no config says it");
@@ -228,6 +236,9 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
     else
         describe_config(e, path, out->config);
     status = check_readers(c, e, path, out, err);
+    for (int i = 0; i < EXTEND_READERS; i++)
+        if (extend_readers[i] == GYRE_PROFILE_HF_5 && !extend_is_gguf(e) && extend_transformers_lacks(e, out->why[i]))
+            out->support[i] = EXTEND_SUPPORT_NONE;
     unlink(path);
     return status;
 }
