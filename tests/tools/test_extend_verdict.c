@@ -191,6 +191,31 @@ static void classes_without_scaling(void **state) {
     json_decref(v);
 }
 
+/* llama.cpp rounds the ends of gpt-oss's ramp: the plain command, and where it shows. */
+static void model_as_it_is_in_llama_cpp(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend tests/configs/gpt-oss-20b.json --to 64k --json");
+    const json_t *cpp = engine_of(v, "llama.cpp");
+    assert_string_equal(test_string(v, "method"), "none");
+    assert_string_equal(test_string(cpp, "says"), "differs");
+    assert_string_equal(test_string(cpp, "command"), "llama-server -m MODEL.gguf --ctx-size 65536");
+    assert_non_null(strstr(test_string(cpp, "note"), "from position 46 on"));
+    assert_true(json_is_null(json_object_get(cpp, "reads_as_meant")));
+    json_decref(v);
+    const outcome *o = run("extend tests/configs/gpt-oss-20b.json --to 64k");
+    assert_non_null(strstr(o->out, "--ctx-size 65536"));
+    assert_null(strstr(o->out, "cannot do none"));
+}
+
+/* A config alone has nothing to measure. */
+static void weights_are_asked_for(void **state) {
+    (void)state;
+    const outcome *o = run("extend tests/configs/llama-2-7b.json --to 16k");
+    assert_non_null(strstr(o->out, "gyre extend FOLDER --to 16384 --text TEXT"));
+    assert_non_null(strstr(o->out, "the weights:"));
+    assert_fails("extend tests/configs/llama-2-7b.json --to 16k --text README.md", 1, "--text: measuring needs weights");
+}
+
 /* A key of its own for each version: an old object would replace the new one as a whole. */
 static void old_forms_are_removed(void **state) {
     (void)state;
@@ -484,6 +509,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(yarn_in_every_form),
                                        cmocka_unit_test(keys_rotate_as_the_written_config),
                                        cmocka_unit_test(classes_without_scaling),
+                                       cmocka_unit_test(model_as_it_is_in_llama_cpp),
+                                       cmocka_unit_test(weights_are_asked_for),
                                        cmocka_unit_test(phi3_has_three_fields),
                                        cmocka_unit_test(old_forms_are_removed),
                                        cmocka_unit_test(vllm_is_told_the_length_where_it_has_to),

@@ -90,7 +90,9 @@ typedef struct extend_expected {
  * ENOMEM, those of gyre_encoding_frequencies. */
 gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *want, const gyre_encoding *got, char why[200],
                                      gyre_error *err);
-/* The same for the layers of a reading; *support = SAME or DIFFERENT. */
+/* out = the first position where an angle differs by more than 0.01 rad, as gyre diff counts; -1 = none. */
+int64_t extend_first_difference(const extension *e, const gyre_encoding *a, const gyre_encoding *b);
+/* extend_compare_encodings for the layers of a reading; *support = SAME or DIFFERENT. */
 gyre_status extend_compare_reading(const extension *e, const gyre_reading *reading, const extend_expected *want,
                                    extend_support *support, char why[200], gyre_error *err);
 /* Removes " (PATH, line 1)" from the end of a message: the file is temporary, or the table already names it. */

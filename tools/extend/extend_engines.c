@@ -239,6 +239,14 @@ static gyre_status advise_llama_cpp(const advice_source *s, const extend_method 
                      gguf ? e->reading->model_type : "ARCHITECTURE", (long long)e->to);
         return set_command(out, 2 + flags.count, words, err);
     }
+    if (s->is_none && out->support == EXTEND_SUPPORT_DIFFERENT) {
+        if (gguf) snprintf(file, sizeof file, "%s", e->path);
+        for (int i = 0; i < flags.count; i++)
+            words[2 + i] = flags.word[i];
+        snprintf(out->note, sizeof out->note,
+                 "it reads the model otherwise than transformers: %.190s; gyre diff shows where", out->why);
+        return set_command(out, 2 + flags.count, words, err);
+    }
     if (written != EXTEND_SUPPORT_SAME) return GYRE_OK;
     /* Flags cannot say it, a file can. */
     char write[] = "gyre extend", model[4200], to[] = "--to", length[24], by[] = "--method", name[METHOD_LABEL];

@@ -149,6 +149,19 @@ gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *wa
     return status;
 }
 
+int64_t extend_first_difference(const extension *e, const gyre_encoding *a, const gyre_encoding *b) {
+    const int64_t pairs = gyre_encoding_get_config(a)->rope.dim / 2;
+    const int alike =
+        gyre_encoding_get_config(b)->rope.dim == 2 * pairs && gyre_encoding_get_config(b)->kind == GYRE_KIND_ROPE;
+    double *theta = alike ? calloc((size_t)pairs, 2 * sizeof *theta) : NULL, max = 0;
+    gyre_status status = theta ? gyre_encoding_frequencies(a, e->to, theta, NULL) : GYRE_ENOMEM;
+    if (!status) status = gyre_encoding_frequencies(b, e->to, theta + pairs, NULL);
+    for (int64_t i = 0; i < pairs && !status; i++)
+        max = fmax(max, fabs(theta[i] - theta[pairs + i]));
+    free(theta);
+    return !status && max * (double)e->to > 0.01 ? (int64_t)floor(0.01 / max) + 1 : -1;
+}
+
 void extend_drop_location(char *text, const char *path) {
     char *place = strstr(text, path);
     if (place && place - text >= 2 && place[-1] == '(') place[-2] = '\0';

@@ -273,10 +273,16 @@ static void list_alike(const rule *r, int64_t chosen, int engine, char out[200])
     }
 }
 
+/* A config alone has no weights to measure. */
+int extend_is_config_alone(const extension *e) {
+    const size_t length = strlen(e->path);
+    return length > 5 && strcmp(e->path + length - 5, ".json") == 0;
+}
+
 static void suggest_command(const extension *e, char *out, size_t size) {
     char command[] = "gyre extend", model[900], to[] = "--to", length[24], text[] = "--text", file[] = "TEXT";
     char *words[] = {command, model, to, length, text, file};
-    snprintf(model, sizeof model, "%.899s", model_path_as_given(e->path));
+    snprintf(model, sizeof model, "%.899s", extend_is_config_alone(e) ? "FOLDER" : model_path_as_given(e->path));
     snprintf(length, sizeof length, "%lld", (long long)e->to);
     cli_command_line(6, words, out, size);
 }
@@ -290,7 +296,8 @@ gyre_status extend_verdict_make(const extension *e, const extend_method *methods
     if (!measured) suggest_command(e, out->measure, sizeof out->measure);
     const gyre_status status = extend_advice_make(&methods[out->method], &rows[out->method], e, out->advice, err);
     for (int i = 0; i < EXTEND_ENGINES && !status; i++)
-        if (out->advice[i].support != EXTEND_SUPPORT_SAME) list_alike(&r, out->method, i, out->alike[i]);
+        if (out->advice[i].support != EXTEND_SUPPORT_SAME && !method_is_none(&methods[out->method].method))
+            list_alike(&r, out->method, i, out->alike[i]);
     return status;
 }
 
