@@ -144,6 +144,40 @@ static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dic
     }
 }
 
+static gyre_rope_dialect dialect_of(const gyre_reading *reading) {
+    const gyre_family *family = gyre_family_of(reading->model_type);
+    if (strcmp(reading->model_type, "gyre") == 0) return GYRE_DIALECT_NATIVE;
+    return family && family->traits & GYRE_YARN_IS_LONGROPE ? GYRE_DIALECT_LONGROPE_ONLY : GYRE_DIALECT_TRANSFORMERS;
+}
+
+/* Before transformers 5 the configuration of Phi-3 and Phi-4 takes exactly type, short_factor and long_factor.  The original
+ * length then stands beside the object, and the factor is the ratio of the lengths. */
+static int takes_three_fields(const config_rewrite *w) {
+    const json_t *values = w->parameters.values, *original = json_object_get(values, "original_max_position_embeddings");
+    const double factor = json_number_value(json_object_get(values, "factor"));
+    if (dialect_of(w->old_reading) != GYRE_DIALECT_LONGROPE_ONLY || strcmp(w->parameters.type, "longrope") != 0) return 0;
+    if (!original || json_object_get(values, "attention_factor")) return 0;
+    return factor * json_number_value(original) == (double)w->parameters.length;
+}
+
+/* Makes rope_scaling the three fields. */
+static void set_three_fields(config_rewrite *w, const char *path, const json_t *dict) {
+    static const char *const lists[] = {"short_factor", "long_factor"};
+    const char *key;
+    json_t *value;
+    if (json_object_size(dict) == 0) {
+        gyre_edit_set(&w->edit, w->decoder, "rope_scaling", json_pack("{s:s}", "type", w->parameters.type), "rope_theta");
+    } else {
+        gyre_edit_set(&w->edit, path, "type", json_string(w->parameters.type), NULL);
+        json_object_foreach((json_t *)dict, key, value) {
+            const int kept = strcmp(key, "type") == 0 || strcmp(key, "short_factor") == 0 || strcmp(key, "long_factor") == 0;
+            if (!kept) gyre_edit_remove(&w->edit, path, key);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        gyre_edit_set(&w->edit, path, lists[i], json_incref(json_object_get(w->parameters.values, lists[i])), NULL);
+}
+
 /* Sets the type under the name, or both names, that the dict uses. */
 static void set_type(config_rewrite *w, const char *path, const json_t *dict) {
     const int as_type = json_object_get(dict, "type") != NULL;
@@ -257,7 +291,9 @@ static void change_scaling(config_rewrite *w) {
     char path[MAX_KEY_PATH];
     join_path(w, w->decoder, name, path);
     const int nothing = becomes_empty(w, old);
-    if (is_nested(old))
+    if (strcmp(name, "rope_scaling") == 0 && takes_three_fields(w))
+        set_three_fields(w, path, old);
+    else if (is_nested(old))
         change_nested(w, path, old);
     else if (nothing && (json_object_size(old) == 0 || strcmp(name, "rope_scaling") == 0))
         clear_scaling(w, name, old);
@@ -312,12 +348,6 @@ static void change_lengths(config_rewrite *w) {
     const int native = strcmp(w->old_reading->model_type, "gyre") == 0;
     if (inside && (json_object_get(decoder, original) || (asked_for && !native)))
         gyre_edit_set(&w->edit, w->decoder, original, json_integer(json_integer_value(inside)), key);
-}
-
-static gyre_rope_dialect dialect_of(const gyre_reading *reading) {
-    const gyre_family *family = gyre_family_of(reading->model_type);
-    if (strcmp(reading->model_type, "gyre") == 0) return GYRE_DIALECT_NATIVE;
-    return family && family->traits & GYRE_YARN_IS_LONGROPE ? GYRE_DIALECT_LONGROPE_ONLY : GYRE_DIALECT_TRANSFORMERS;
 }
 
 /* Everything about positions that is not the scaling must be unchanged. */

@@ -140,6 +140,33 @@ static void test_which_layers_scale(void **state) {
     }
 }
 
+/* The code of these classes has a constant base and no scaling. */
+static void test_classes_without_scaling(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        gyre_profile profile;
+        double base, factor;
+        const char *warning;
+    } rows[] = {{"gptj", GYRE_PROFILE_HF_5, 1e4, 1.0, "linear: transformers has no scalings for a gptj"},
+                {"codegen", GYRE_PROFILE_HF_4_51, 1e4, 1.0, "linear: transformers has no scalings for a codegen"},
+                {"roformer", GYRE_PROFILE_HF_4_43, 1e4, 1.0, "linear: transformers has no scalings for a roformer"},
+                {"chatglm", GYRE_PROFILE_VLLM, 1e4, 1.0, "linear: vLLM has no scalings for a chatglm"},
+                {"gptj", GYRE_PROFILE_VLLM, 5e4, 4.0, NULL}};
+    char text[400];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(
+            text, sizeof text,
+            "{'model_type':'%s','hidden_size':512,'n_embd':512,'num_attention_heads':8,'n_head':8,'num_hidden_layers':2,"
+            "'rotary_dim':64,'rope_theta':5e4,\n'rope_scaling':{'rope_type':'linear','factor':4.0}}",
+            rows[i].type);
+        gyre_reading *r = read_rope(text, rows[i].profile, 0);
+        assert_divided(r->groups[0], rows[i].base, rows[i].factor);
+        if (rows[i].warning) assert_warns(r, rows[i].warning, "rope_scaling.rope_type", 2);
+        gyre_reading_free(r);
+    }
+}
+
 /* transformers 5.23 saves the wider heads of Gemma 4's full layers by the layers' indices. */
 static void test_heads_by_layer(void **state) {
     (void)state;
@@ -210,11 +237,16 @@ static void test_vllm_ramp_counts_revolutions(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_telechat3_uses_remote_code),  cmocka_unit_test(test_size_of_heads_in_4_43),
-        cmocka_unit_test(test_qwen2_vl_follows_the_length), cmocka_unit_test(test_bases_of_classes),
-        cmocka_unit_test(test_olmo3_in_the_old_form),       cmocka_unit_test(test_su_without_a_length),
-        cmocka_unit_test(test_which_layers_scale),          cmocka_unit_test(test_heads_by_layer),
-        cmocka_unit_test(test_modernbert_decoder_in_4),     cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_telechat3_uses_remote_code),
+                                       cmocka_unit_test(test_size_of_heads_in_4_43),
+                                       cmocka_unit_test(test_qwen2_vl_follows_the_length),
+                                       cmocka_unit_test(test_bases_of_classes),
+                                       cmocka_unit_test(test_olmo3_in_the_old_form),
+                                       cmocka_unit_test(test_su_without_a_length),
+                                       cmocka_unit_test(test_which_layers_scale),
+                                       cmocka_unit_test(test_classes_without_scaling),
+                                       cmocka_unit_test(test_heads_by_layer),
+                                       cmocka_unit_test(test_modernbert_decoder_in_4),
+                                       cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,10 @@ static void put_config(const char *name, const char *text) {
 
 #define LLAMA "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 2, "
 
+#define PHI3                                                                                                                \
+    "{\"model_type\": \"phi3\", \"hidden_size\": 8, \"num_attention_heads\": 2, \"num_hidden_layers\": 2, "                 \
+    "\"rope_theta\": 10000.0, "
+
 static int make_models(void **state) {
     if (make_folder(state)) return -1;
     put_config("llama2", LLAMA "\"max_position_embeddings\": 4096, \"rope_theta\": 10000.0, \"rope_scaling\": null}");
@@ -24,6 +28,16 @@ static int make_models(void **state) {
                      "\"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}}");
     put_config("qwen", "{\"model_type\": \"qwen2\", \"hidden_size\": 3584, \"num_attention_heads\": 28, "
                        "\"num_hidden_layers\": 2, \"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0}");
+    put_config("gptj", "{\"model_type\": \"gptj\", \"n_embd\": 4096, \"n_head\": 16, \"n_layer\": 2, \"n_positions\": 2048, "
+                       "\"rotary_dim\": 64}");
+    put_config("qwen1", "{\"model_type\": \"qwen\", \"hidden_size\": 2048, \"num_attention_heads\": 16, "
+                        "\"num_hidden_layers\": 2, \"seq_length\": 8192, \"max_position_embeddings\": 8192, "
+                        "\"kv_channels\": 128, \"rotary_emb_base\": 10000}");
+    put_config("phi3", PHI3 "\"max_position_embeddings\": 131072, \"original_max_position_embeddings\": 4096, "
+                            "\"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1.0, 2.0], \"long_factor\": [1.0, "
+                            "60.0]}}");
+    put_config("phi3-4k", PHI3 "\"max_position_embeddings\": 4096, \"original_max_position_embeddings\": 4096, "
+                               "\"rope_scaling\": null}");
     put_config("two", "{\"model_type\": \"gemma3_text\", \"hidden_size\": 3840, \"num_attention_heads\": 16, \"head_dim\": "
                       "256, \"num_hidden_layers\": 12, \"sliding_window\": 1024, \"sliding_window_pattern\": 6, "
                       "\"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0, \"rope_local_base_freq\": 10000.0}");
@@ -131,6 +145,75 @@ static void keys_rotate_as_the_written_config(void **state) {
                              strcmp(labels[i], "dynamic") != 0 && strcmp(labels[i], "by-parts") != 0);
             json_decref(v);
         }
+}
+
+/* transformers 4 refuses Phi-3's object unless it has exactly three fields. */
+static void phi3_has_three_fields(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @phi3 --to 512k --json");
+    assert_string_equal(test_string(v, "method"), "longrope");
+    const json_t *hf = engine_of(v, "transformers");
+    assert_keys(json_object_get(hf, "keys_4"),
+                "{\"max_position_embeddings\": 524288, \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1.0, "
+                "2.0], \"long_factor\": [1.0, 60.0]}}");
+    assert_non_null(strstr(test_string(hf, "read_so_by"), "hf-4.51"));
+    assert_int_equal(json_object_size(json_object_get(json_object_get(hf, "keys"), "rope_parameters")), 4);
+    json_decref(v);
+    /* YaRN's attention factor needs a fourth field. */
+    v = verdict_of("extend @phi3-4k --to 64k --json");
+    hf = engine_of(v, "transformers");
+    assert_string_equal(test_string(v, "method"), "yarn");
+    assert_true(json_is_null(json_object_get(hf, "keys_4")));
+    assert_null(strstr(test_string(hf, "read_so_by"), "hf-4"));
+    json_decref(v);
+    assert_int_equal(run("extend @phi3 --to 512k --method longrope --write @phi3-long.json")->exit, 0);
+    json_t *written = json_load_file(in_folder("phi3-long.json"), 0, NULL);
+    assert_int_equal(json_object_size(json_object_get(written, "rope_scaling")), 3);
+    assert_string_equal(test_string(json_object_get(written, "rope_scaling"), "type"), "longrope");
+    assert_int_equal(json_integer_value(json_object_get(written, "original_max_position_embeddings")), 4096);
+    json_decref(written);
+    assert_int_equal(run("explain @phi3-long.json --as hf-4.51")->exit, 0);
+}
+
+/* A scaling that no class reads is not recommended. */
+static void classes_without_scaling(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend @gptj --to 8k --json");
+    assert_string_equal(test_string(v, "method"), "none");
+    assert_non_null(strstr(test_string(v, "reason"), "code of a gptj has no scaling"));
+    json_decref(v);
+    v = verdict_of("extend @qwen1 --to 32k --json");
+    assert_string_equal(test_string(engine_of(v, "transformers"), "says"), "no");
+    assert_true(json_is_null(json_object_get(engine_of(v, "transformers"), "keys_4")));
+    assert_non_null(strstr(test_string(engine_of(v, "transformers"), "why"), "use_logn_attn"));
+    assert_null(strstr(test_string(v, "reason"), "0 pairs would"));
+    assert_null(strstr(test_string(v, "reason"), "read it alike"));
+    json_decref(v);
+}
+
+/* llama.cpp rounds the ends of gpt-oss's ramp: the plain command, and where it shows. */
+static void model_as_it_is_in_llama_cpp(void **state) {
+    (void)state;
+    json_t *v = verdict_of("extend tests/configs/gpt-oss-20b.json --to 64k --json");
+    const json_t *cpp = engine_of(v, "llama.cpp");
+    assert_string_equal(test_string(v, "method"), "none");
+    assert_string_equal(test_string(cpp, "says"), "differs");
+    assert_string_equal(test_string(cpp, "command"), "llama-server -m MODEL.gguf --ctx-size 65536");
+    assert_non_null(strstr(test_string(cpp, "note"), "from position 46 on"));
+    assert_true(json_is_null(json_object_get(cpp, "reads_as_meant")));
+    json_decref(v);
+    const outcome *o = run("extend tests/configs/gpt-oss-20b.json --to 64k");
+    assert_non_null(strstr(o->out, "--ctx-size 65536"));
+    assert_null(strstr(o->out, "cannot do none"));
+}
+
+/* A config alone has nothing to measure. */
+static void weights_are_asked_for(void **state) {
+    (void)state;
+    const outcome *o = run("extend tests/configs/llama-2-7b.json --to 16k");
+    assert_non_null(strstr(o->out, "gyre extend FOLDER --to 16384 --text TEXT"));
+    assert_non_null(strstr(o->out, "the weights:"));
+    assert_fails("extend tests/configs/llama-2-7b.json --to 16k --text README.md", 1, "--text: measuring needs weights");
 }
 
 /* A key of its own for each version: an old object would replace the new one as a whole. */
@@ -460,6 +543,10 @@ static void wrong_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(yarn_in_every_form),
                                        cmocka_unit_test(keys_rotate_as_the_written_config),
+                                       cmocka_unit_test(classes_without_scaling),
+                                       cmocka_unit_test(model_as_it_is_in_llama_cpp),
+                                       cmocka_unit_test(weights_are_asked_for),
+                                       cmocka_unit_test(phi3_has_three_fields),
                                        cmocka_unit_test(old_forms_are_removed),
                                        cmocka_unit_test(vllm_is_told_the_length_where_it_has_to),
                                        cmocka_unit_test(engines_that_cannot_say_it),

@@ -2,6 +2,7 @@
 #include "tools/cli/cli.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
+#include "tools/extend/extend_verdict.h"
 #include "tools/options/method_options.h"
 #include "tools/options/model_options.h"
 #include "tools/options/reading_options.h"
@@ -257,6 +258,8 @@ static int extend(const extend_options *o, const extension *e, FILE *file) {
     if (o->cost.near > e->trained && o->cost.model.texts_count)
         return cli_fail("--near: %lld is past the trained length of %lld (%s)", (long long)o->cost.near,
                         (long long)e->trained, e->reading->path);
+    if (o->cost.model.texts_count && extend_is_config_alone(e))
+        return cli_fail("--text: measuring needs weights; name the folder with config.json and the weights (%s)", e->path);
     return o->stretch.write ? write_model(o, e, file) : print_methods(o, e, file);
 }
 

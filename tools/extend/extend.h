@@ -75,6 +75,10 @@ typedef struct extend_candidate {
  * does, and removes it.  Errors: EIO, ENOMEM, those of gyre_encoding_create. */
 gyre_status extend_check_support(const extend_candidate *c, const extension *e, extend_effect *out, gyre_error *err);
 
+/* out = 1 for a model whose code in transformers reads no scaling, although its config can be read as if it did; why says
+ * so. */
+int extend_transformers_lacks(const extension *e, char why[200]);
+
 /* -- comparing -- */
 int extend_is_gguf(const extension *e);
 /* What a program is compared with. */
@@ -86,7 +90,9 @@ typedef struct extend_expected {
  * ENOMEM, those of gyre_encoding_frequencies. */
 gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *want, const gyre_encoding *got, char why[200],
                                      gyre_error *err);
-/* The same for the layers of a reading; *support = SAME or DIFFERENT. */
+/* out = the first position where an angle differs by more than 0.01 rad, as gyre diff counts; -1 = none. */
+int64_t extend_first_difference(const extension *e, const gyre_encoding *a, const gyre_encoding *b);
+/* extend_compare_encodings for the layers of a reading; *support = SAME or DIFFERENT. */
 gyre_status extend_compare_reading(const extension *e, const gyre_reading *reading, const extend_expected *want,
                                    extend_support *support, char why[200], gyre_error *err);
 /* Removes " (PATH, line 1)" from the end of a message: the file is temporary, or the table already names it. */

@@ -99,6 +99,10 @@ static gyre_status advise_transformers(const advice_source *s, extend_advice *ou
     static const gyre_profile old[] = {GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_43};
     extend_support support;
     char why[200];
+    if (!s->is_none && extend_transformers_lacks(s->e, out->why)) {
+        out->support = EXTEND_SUPPORT_NONE;
+        return GYRE_OK;
+    }
     gyre_status status = choose_form(s, 0, GYRE_PROFILE_HF_5, &out->keys, &out->support, out->why, err);
     if (!status && out->support == EXTEND_SUPPORT_SAME) add_reader(out->readers, GYRE_PROFILE_HF_5);
     if (!status) status = choose_form(s, 1, GYRE_PROFILE_HF_4_56, &out->old_keys, &support, why, err);
@@ -109,7 +113,9 @@ static gyre_status advise_transformers(const advice_source *s, extend_advice *ou
         else if (!status && !*out->note)
             snprintf(out->note, sizeof out->note, "%s: %s", gyre_profile_name(old[i]), why);
     }
-    if (out->keys && out->old_keys && json_equal(out->keys, out->old_keys)) {
+    /* Keys that no version 4 reads as meant are no advice. */
+    const int is_unread = !strstr(out->readers, "hf-4");
+    if (out->keys && out->old_keys && (is_unread || json_equal(out->keys, out->old_keys))) {
         json_decref(out->old_keys);
         out->old_keys = NULL;
     }
@@ -231,6 +237,14 @@ static gyre_status advise_llama_cpp(const advice_source *s, const extend_method 
                      "a server that caps the context at the length in the file needs --override-kv "
                      "%s.context_length=int:%lld too",
                      gguf ? e->reading->model_type : "ARCHITECTURE", (long long)e->to);
+        return set_command(out, 2 + flags.count, words, err);
+    }
+    if (s->is_none && out->support == EXTEND_SUPPORT_DIFFERENT) {
+        if (gguf) snprintf(file, sizeof file, "%s", e->path);
+        for (int i = 0; i < flags.count; i++)
+            words[2 + i] = flags.word[i];
+        snprintf(out->note, sizeof out->note,
+                 "it reads the model otherwise than transformers: %.190s; gyre diff shows where", out->why);
         return set_command(out, 2 + flags.count, words, err);
     }
     if (written != EXTEND_SUPPORT_SAME) return GYRE_OK;

@@ -90,6 +90,11 @@ static gyre_status check_flags(const extension *e, const extend_expected *want, 
     if (!status && !*why && fabs(softmax - want->softmax) > 1e-6 * fabs(want->softmax))
         snprintf(why, 200, "softmax multiplied by %.6g, not %.6g", softmax, want->softmax);
     *support = *why ? EXTEND_SUPPORT_DIFFERENT : EXTEND_SUPPORT_SAME;
+    const int64_t first = !status && *why ? extend_first_difference(e, want->encoding, got) : -1;
+    if (first >= 0) {
+        const size_t used = strlen(why);
+        snprintf(why + used, 200 - used, ", angles by more than 0.01 rad from position %lld on", (long long)first);
+    }
     gyre_encoding_free(got);
     return status;
 }

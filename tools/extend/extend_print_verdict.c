@@ -115,10 +115,12 @@ static void print_engine_title(const explain_terminal *page, const char *name, c
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, column, INDENT, rest);
 }
 
-static void print_refusal(const explain_terminal *page, const extend_verdict *v, int engine, const char *label) {
+static void print_refusal(const explain_terminal *page, const extend_verdict *v, int engine, const char *label,
+                          int is_none) {
     const extend_advice *a = &v->advice[engine];
     char text[600];
-    snprintf(text, sizeof text, "which cannot do %s: %s%s%s", label, *a->why ? a->why : "it has no way to say it",
+    snprintf(text, sizeof text, is_none ? "which reads %s otherwise: %s%s%s" : "which cannot do %s: %s%s%s",
+             is_none ? "the model as it is" : label, *a->why ? a->why : "it has no way to say it",
              *v->alike[engine] ? ". It reads as meant: " : "", v->alike[engine]);
     print_engine_title(page, extend_engine_names[engine], text);
 }
@@ -128,7 +130,8 @@ static void print_transformers(const explain_terminal *page, const extend_advice
         print_engine_title(page, "transformers", "config.json as it is");
         return;
     }
-    print_engine_title(page, a->old_keys ? "transformers 5" : "transformers", "in config.json:");
+    print_engine_title(page, a->old_keys || !strstr(a->readers, "hf-4") ? "transformers 5" : "transformers",
+                       "in config.json:");
     print_keys(page, a->keys);
     if (a->old_keys) {
         print_engine_title(page, "transformers 4", "in config.json:");
@@ -142,8 +145,8 @@ static void print_transformers(const explain_terminal *page, const extend_advice
 static void print_engines(const explain_terminal *page, const extend_verdict *v, const char *label, int is_none) {
     for (int i = 0; i < EXTEND_ENGINES; i++) {
         const extend_advice *a = &v->advice[i];
-        if (a->support != EXTEND_SUPPORT_SAME) {
-            print_refusal(page, v, i, label);
+        if (a->support != EXTEND_SUPPORT_SAME && !a->command) {
+            print_refusal(page, v, i, label, is_none);
         } else if (i == EXTEND_TRANSFORMERS) {
             print_transformers(page, a, is_none);
         } else {
@@ -169,7 +172,11 @@ int extend_print_verdict(const explain_terminal *page, const extension *e, const
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, reason);
     if (*v->measure && !*v->warning && !is_none) {
         explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
-                              "What it costs near by and far off is not known without a text. This measures it:");
+                              extend_is_config_alone(e)
+                                  ? "What it costs near by and far off is not known without weights and a text. This "
+                                    "measures it, where FOLDER "
+                                    "has config.json and the weights:"
+                                  : "What it costs near by and far off is not known without a text. This measures it:");
         print_literal(page, v->measure);
     }
     if (e->to > 0) print_engines(page, v, label, is_none);

@@ -149,6 +149,19 @@ gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *wa
     return status;
 }
 
+int64_t extend_first_difference(const extension *e, const gyre_encoding *a, const gyre_encoding *b) {
+    const int64_t pairs = gyre_encoding_get_config(a)->rope.dim / 2;
+    const int alike =
+        gyre_encoding_get_config(b)->rope.dim == 2 * pairs && gyre_encoding_get_config(b)->kind == GYRE_KIND_ROPE;
+    double *theta = alike ? calloc((size_t)pairs, 2 * sizeof *theta) : NULL, max = 0;
+    gyre_status status = theta ? gyre_encoding_frequencies(a, e->to, theta, NULL) : GYRE_ENOMEM;
+    if (!status) status = gyre_encoding_frequencies(b, e->to, theta + pairs, NULL);
+    for (int64_t i = 0; i < pairs && !status; i++)
+        max = fmax(max, fabs(theta[i] - theta[pairs + i]));
+    free(theta);
+    return !status && max * (double)e->to > 0.01 ? (int64_t)floor(0.01 / max) + 1 : -1;
+}
+
 void extend_drop_location(char *text, const char *path) {
     char *place = strstr(text, path);
     if (place && place - text >= 2 && place[-1] == '(') place[-2] = '\0';
@@ -201,6 +214,14 @@ static gyre_status check_readers(const extend_candidate *c, const extension *e, 
     return status;
 }
 
+int extend_transformers_lacks(const extension *e, char why[200]) {
+    if (strcmp(e->reading->model_type, "qwen") != 0) return 0;
+    snprintf(why, 200,
+             "transformers has no class of it, and its published code reads use_dynamic_ntk and use_logn_attn, not "
+             "rope_scaling");
+    return 1;
+}
+
 /* -- the temporary folder -- */
 static void set_unsupported(const extension *e, extend_effect *out, const char *why) {
     snprintf(out->config, sizeof out->config, "no config says it");
@@ -228,6 +249,9 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
     else
         describe_config(e, path, out->config);
     status = check_readers(c, e, path, out, err);
+    for (int i = 0; i < EXTEND_READERS; i++)
+        if (extend_readers[i] == GYRE_PROFILE_HF_5 && !extend_is_gguf(e) && extend_transformers_lacks(e, out->why[i]))
+            out->support[i] = EXTEND_SUPPORT_NONE;
     unlink(path);
     return status;
 }

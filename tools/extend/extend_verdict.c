@@ -165,7 +165,7 @@ static int64_t stretch_untuned(const rule *r, char *reason, size_t size) {
     else if (is_yarn)
         add(reason, size, "YaRN keeps the pairs that tell near positions apart");
     if (is_read_by_all(effect)) add(reason, size, "transformers, vLLM and llama.cpp read it alike");
-    if (none >= 0)
+    if (none >= 0 && r->rows[none].unseen > 0)
         add(reason, size, "%lld pairs would meet angles they never met in training, with it %lld do",
             (long long)r->rows[none].unseen, (long long)effect->unseen);
     if (factor > MAX_UNTUNED_FACTOR)
@@ -182,8 +182,27 @@ static int64_t stretch_untuned(const rule *r, char *reason, size_t size) {
     return row;
 }
 
+/* The model as it is, for classes whose code has no scaling.  out = -1 for others, or if a program takes a method. */
+static int64_t give_up(const rule *r, char *reason, size_t size) {
+    static const char *const types[] = {"gptj", "codegen", "roformer", "chatglm"};
+    const int64_t none = find_row(r->methods, r->count, "none");
+    int known = 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        known |= strcmp(r->e->reading->model_type, types[i]) == 0;
+    if (none < 0 || !known || extend_is_gguf(r->e)) return -1;
+    for (int64_t i = 0; i < r->count; i++)
+        for (int k = 0; k < EXTEND_READERS && i != none; k++)
+            if (r->rows[i].support[k] == EXTEND_SUPPORT_SAME) return -1;
+    snprintf(
+        reason, size,
+        "transformers' code of a %s has no scaling, so no config is written for any method. What remains is %sfine-tuning",
+        r->e->reading->model_type, strcmp(r->e->reading->model_type, "chatglm") == 0 ? "a larger rope_ratio, or " : "");
+    return none;
+}
+
 static int64_t by_rule(const rule *r, char *reason, size_t size) {
     int64_t row = keep_model(r, reason, size);
+    if (row < 0) row = give_up(r, reason, size);
     if (row < 0) row = continue_scaling(r, reason, size);
     if (row < 0) row = stretch_untuned(r, reason, size);
     if (row >= 0) return row;
@@ -256,10 +275,16 @@ static void list_alike(const rule *r, int64_t chosen, int engine, char out[200])
     }
 }
 
+/* A config alone has no weights to measure. */
+int extend_is_config_alone(const extension *e) {
+    const size_t length = strlen(e->path);
+    return length > 5 && strcmp(e->path + length - 5, ".json") == 0;
+}
+
 static void suggest_command(const extension *e, char *out, size_t size) {
     char command[] = "gyre extend", model[900], to[] = "--to", length[24], text[] = "--text", file[] = "TEXT";
     char *words[] = {command, model, to, length, text, file};
-    snprintf(model, sizeof model, "%.899s", model_path_as_given(e->path));
+    snprintf(model, sizeof model, "%.899s", extend_is_config_alone(e) ? "FOLDER" : model_path_as_given(e->path));
     snprintf(length, sizeof length, "%lld", (long long)e->to);
     cli_command_line(6, words, out, size);
 }
@@ -297,7 +322,8 @@ gyre_status extend_verdict_make(const extension *e, const extend_method *methods
     if (!measured) suggest_command(e, out->measure, sizeof out->measure);
     const gyre_status status = extend_advice_make(&methods[out->method], &rows[out->method], e, out->advice, err);
     for (int i = 0; i < EXTEND_ENGINES && !status; i++)
-        if (out->advice[i].support != EXTEND_SUPPORT_SAME) list_alike(&r, out->method, i, out->alike[i]);
+        if (out->advice[i].support != EXTEND_SUPPORT_SAME && !method_is_none(&methods[out->method].method))
+            list_alike(&r, out->method, i, out->alike[i]);
     return status;
 }
 

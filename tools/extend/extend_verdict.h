@@ -78,6 +78,8 @@ gyre_status extend_verdict_make(const extension *e, const extend_method *methods
                                 extend_verdict *out, gyre_error *err);
 /* out = the context length that the file states; 0 = none. */
 int64_t extend_stated_length(const extension *e);
+/* out = 1 if the model is named by a file of its config, which has no weights. */
+int extend_is_config_alone(const extension *e);
 void extend_verdict_free(extend_verdict *verdict);
 
 #endif

@@ -405,8 +405,20 @@ static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
                     source->family->model_type, is_phi ? " and longrope" : "");
 }
 
-/* Nemotron's class took no scalings before transformers 5. */
+/* Before transformers 5 the configuration of Phi-3 and Phi-4 refused an object of any other shape. */
+static void check_three_fields(const gyre_rope_source *source, gyre_scaling scaling) {
+    const gyre_scope *dict = &source->dict;
+    if (!(source->family->traits & GYRE_YARN_IS_LONGROPE) || scaling != GYRE_SCALING_LONGROPE) return;
+    if (!gyre_profile_is_hf_4(version(source)) || !dict->object) return;
+    if (json_object_size(dict->object) == 3 && gyre_scope_value(dict, "type")) return;
+    gyre_scope_fail(dict, GYRE_EUNSUPPORTED, source->type_key,
+                    "transformers 4 refuses the object for a %s unless it has exactly type, short_factor and long_factor",
+                    source->family->model_type);
+}
+
+/* Nemotron's class took no scalings before transformers 5.  Those with a fixed base never took any. */
 static int ignores_scaling(const gyre_rope_source *source) {
+    if (gyre_rope_has_fixed_base(source)) return 1;
     return strcmp(source->family->model_type, "nemotron") == 0 && gyre_profile_is_hf_4(version(source));
 }
 
@@ -441,8 +453,10 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layer_group *group) {
         return;
     }
     check_class(source, types[i].scaling);
+    check_three_fields(source, types[i].scaling);
     if (types[i].scaling != GYRE_SCALING_NONE && ignores_scaling(source)) {
-        gyre_scope_warn(&source->dict, source->type_key, "%s: transformers 4 has no scalings for a nemotron", source->type);
+        gyre_scope_warn(&source->dict, source->type_key, "%s: %s has no scalings for a %s", source->type,
+                        gyre_rope_has_fixed_base(source) ? "transformers" : "transformers 4", source->family->model_type);
         i = 0;
     }
     gyre_rope_note_scaling(source, group, types[i].scaling);

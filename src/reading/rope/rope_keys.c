@@ -363,13 +363,35 @@ static double read_file_base(const gyre_rope_source *source, int sliding, gyre_r
     return own > 0.0 ? own : 10000.0;
 }
 
+int gyre_rope_has_fixed_base(const gyre_rope_source *source) {
+    static const char *const types[] = {"chatglm", "gptj", "codegen", "roformer"};
+    const gyre_profile profile = gyre_build_profile(source->root.source->build);
+    const int count = gyre_profile_is_hf(profile) ? 4 : profile == GYRE_PROFILE_VLLM ? 1 : 0;
+    for (int i = 0; i < count; i++)
+        if (strcmp(source->family->model_type, types[i]) == 0) return 1;
+    return 0;
+}
+
+static double fixed_base(const gyre_rope_source *source, gyre_rope_provenance *found) {
+    static const char key[] = "rope_theta";
+    const gyre_scope *scopes[] = {&source->root, &source->dict};
+    for (int i = 0; i < 2; i++)
+        if (gyre_scope_value(scopes[i], key) && gyre_scope_number(scopes[i], key, 0.0) != 10000.0)
+            gyre_scope_warn(scopes[i], key, "rope_theta: the class of a %s does not read it, and has 10000",
+                            source->family->model_type);
+    *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
+    return 10000.0;
+}
+
 double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *key = "rope_theta";
     double base;
     /* The base of a class is only a default. */
     const int is_default = source->from_class && !source->nested && gyre_scope_value(&source->root, key);
-    if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
+    if (gyre_rope_has_fixed_base(source)) {
+        base = fixed_base(source, found);
+    } else if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
         *found = gyre_rope_provenance_of(source, &source->dict, key);
         base = gyre_scope_number(&source->dict, key, 0.0);
         if (!source->nested && gyre_scope_value(&source->root, key) && gyre_scope_number(&source->root, key, 0.0) != base)
