@@ -194,7 +194,7 @@ static void classes_without_scaling(void **state) {
 /* llama.cpp rounds the ends of gpt-oss's ramp: the plain command, and where it shows. */
 static void model_as_it_is_in_llama_cpp(void **state) {
     (void)state;
-    json_t *v = verdict_of("extend tests/configs/gpt-oss-20b.json --to 64k --json");
+    json_t *v = verdict_of("extend " GYRE_TEST_DATA "/configs/gpt-oss-20b.json --to 64k --json");
     const json_t *cpp = engine_of(v, "llama.cpp");
     assert_string_equal(test_string(v, "method"), "none");
     assert_string_equal(test_string(cpp, "says"), "differs");
@@ -202,7 +202,7 @@ static void model_as_it_is_in_llama_cpp(void **state) {
     assert_non_null(strstr(test_string(cpp, "note"), "from position 46 on"));
     assert_true(json_is_null(json_object_get(cpp, "reads_as_meant")));
     json_decref(v);
-    const outcome *o = run("extend tests/configs/gpt-oss-20b.json --to 64k");
+    const outcome *o = run("extend " GYRE_TEST_DATA "/configs/gpt-oss-20b.json --to 64k");
     assert_non_null(strstr(o->out, "--ctx-size 65536"));
     assert_null(strstr(o->out, "cannot do none"));
 }
@@ -210,10 +210,11 @@ static void model_as_it_is_in_llama_cpp(void **state) {
 /* A config alone has nothing to measure. */
 static void weights_are_asked_for(void **state) {
     (void)state;
-    const outcome *o = run("extend tests/configs/llama-2-7b.json --to 16k");
+    const outcome *o = run("extend " GYRE_TEST_DATA "/configs/llama-2-7b.json --to 16k");
     assert_non_null(strstr(o->out, "gyre extend FOLDER --to 16384 --text TEXT"));
     assert_non_null(strstr(o->out, "the weights:"));
-    assert_fails("extend tests/configs/llama-2-7b.json --to 16k --text README.md", 1, "--text: measuring needs weights");
+    assert_fails("extend " GYRE_TEST_DATA "/configs/llama-2-7b.json --to 16k --text " GYRE_TEST_DATA "/README.md", 1,
+                 "--text: measuring needs weights");
 }
 
 /* A key of its own for each version: an old object would replace the new one as a whole. */
