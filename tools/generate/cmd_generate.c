@@ -68,7 +68,6 @@ int cmd_generate(int argc, char **argv) {
     generation g = {.stop = GENERATE_STOP_TOKENS};
     gyre_error err = {0, ""};
     generate_options_read(argc, argv, &g.options);
-    cli_check_output(g.options.common.output, g.options.model.path);
     int status = cli_pool_open(&g.options.common, &g.pool, &g.exec);
     if (!status && generate_open(&g, argc, argv, &err)) status = cli_fail_error(&err);
     if (!status) {
