@@ -12,8 +12,8 @@ gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_err
 enum { GYRE_DOCUMENT_MIB = 64 };
 gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre_error *err);
 
-/* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one, as
- * with any mapping. */
+/* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one by
+ * SIGBUS, as with any mapping; the gyre command turns that into an error. */
 typedef struct gyre_mapping {
     const unsigned char *bytes;
     size_t size;

@@ -94,9 +94,53 @@ static void what_is_allowed(void **state) {
     assert_int_equal(run("extend @rope --to 1k --method yarn --write @old")->exit, 0);
 }
 
+/* out = how many names in the folder begin so. */
+static int count_names(const char *begin) {
+    int count = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += strncmp(entry->d_name, begin, strlen(begin)) == 0;
+    closedir(dir);
+    return count;
+}
+
+static void wait_for_name(const char *begin) {
+    for (int i = 0; i < 10000 && count_names(begin) == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    assert_int_equal(count_names(begin), 1);
+}
+
+/* Weights that somebody cuts while they are mapped: one error, and no half-written result. */
+static void file_cut_while_read(void **state) {
+    (void)state;
+    static outcome o;
+    write_model("cut", GYRE_KIND_ALIBI);
+    const pid_t child = start("generate @cut --prompt abc --tokens 200000 -o @result", in_folder(".out"));
+    wait_for_name("result."); /* the temporary: the model is open */
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    assert_int_equal(truncate(in_folder("cut/model.safetensors"), 0), 0);
+    finish(child, &o);
+    if (o.exit != 1 || !strstr(o.err, "became shorter")) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_int_equal(count_names("result"), 0);
+}
+
+/* What a killed run left is gone after the next one. */
+static void killed_run(void **state) {
+    (void)state;
+    static outcome o;
+    const pid_t child = start("generate @alibi --prompt abc --tokens 200000 -o @killed", in_folder(".out"));
+    wait_for_name("killed.");
+    assert_int_equal(kill(child, SIGKILL), 0);
+    finish(child, &o);
+    assert_int_equal(count_names("killed."), 1);
+    assert_int_equal(run("explain @rope -o @killed")->exit, 0);
+    assert_int_equal(count_names("killed"), 1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_the_model), cmocka_unit_test(other_names),
-                                       cmocka_unit_test(texts_and_tokenizers), cmocka_unit_test(one_file_twice),
-                                       cmocka_unit_test(what_is_allowed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_of_the_model), cmocka_unit_test(other_names),     cmocka_unit_test(texts_and_tokenizers),
+        cmocka_unit_test(one_file_twice),     cmocka_unit_test(what_is_allowed), cmocka_unit_test(file_cut_while_read),
+        cmocka_unit_test(killed_run)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
