@@ -7,11 +7,11 @@
 #include "files/replace_folder.h"
 #include "files/target_path.h"
 #include "files/tensors/safetensors_stream.h"
+#include "kernels/kernels.h"
 #include "model/architecture/architecture_families.h"
 #include "reading/gguf/gguf_source.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
-#include "kernels/kernels.h"
 #include "util/error.h"
 
 #include <errno.h>

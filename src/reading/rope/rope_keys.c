@@ -82,7 +82,8 @@ static json_t *listed_types(const gyre_scope *root) {
     json_t *names = json_object();
     size_t i;
     json_array_foreach((json_t *)list, i, type) {
-        if (!json_is_string(type) || !names || json_object_set_new(names, json_string_value(type), json_true()) == 0) continue;
+        if (!json_is_string(type) || !names || json_object_set_new(names, json_string_value(type), json_true()) == 0)
+            continue;
         json_decref(names);
         names = NULL;
     }
