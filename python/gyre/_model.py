@@ -87,6 +87,11 @@ class Tokenizer(_gyre.Tokenizer):
         """The text of ids; bytes that are no UTF-8 become U+FFFD.  special: special tokens as their text."""
         return self._decode(ids, 2 * special).decode("utf-8", "replace")
 
+    @property
+    def notes(self) -> str:
+        """What the file asks for and Gyre does otherwise, such as a normalizer; "" = nothing."""
+        return self._notes()
+
 
 class Context(_gyre.Context):
     """One sequence that a model reads: Model.context."""
