@@ -1,7 +1,7 @@
 """What the gyre command computes for Python: diff, extend, perplexity, and Ctrl-C."""
 
-import _thread
 import json
+import signal
 import threading
 from pathlib import Path
 
@@ -72,7 +72,8 @@ def test_ctrl_c_ends_a_measurement_and_keeps_its_figures(bundled_model, tmp_path
     timers = []
 
     def interrupt(result) -> None:
-        timers.append(threading.Timer(0.2, _thread.interrupt_main))
+        main = threading.main_thread().ident
+        timers.append(threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)))
         timers[-1].start()
 
     with pytest.raises(KeyboardInterrupt) as caught:
