@@ -66,7 +66,15 @@ def test_a_failing_command_is_an_error(bundled_model) -> None:
         gyre.open(bundled_model).perplexity(str(bundled_model / "config.json"), progress=False)
 
 
-def test_ctrl_c_ends_a_measurement_and_keeps_its_figures(bundled_model, tmp_path) -> None:
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a program of the foreground: a shell has programs of the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_a_measurement_and_keeps_its_figures(bundled_model, tmp_path, ctrl_c) -> None:
     long = tmp_path / "text"
     long.write_text(TEXT * 400)
     timers = []

@@ -91,8 +91,20 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "codegen": ("CodeGenConfig", {"rotary_dim": 8}),
     "llama4": ("Llama4TextConfig", {"head_dim": 16, "intermediate_size_mlp": 64, "num_local_experts": 2}),
     "modernbert": ("ModernBertConfig", _BOTH),
+    "deepseek-v2": ("DeepseekV2Config", _DEEPSEEK),
+    "gpt2": ("GPT2Config", {}),
 }
-NOT_PATCHED = ("gpt-j", "codegen", "llama4")  # no rotary module with apply_rotary_pos_emb
+FAMILIES |= {
+    name: (config, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": section}, **more})
+    for name, config, section, more in (
+        ("qwen2-vl", "Qwen2VLTextConfig", [2, 3, 3], {}),
+        ("qwen2.5-vl", "Qwen2_5_VLTextConfig", [2, 3, 3], {}),
+        ("qwen3-vl", "Qwen3VLTextConfig", [4, 2, 2], {"head_dim": 16}),
+    )
+}
+AXES = ("qwen2-vl", "qwen2.5-vl", "qwen3-vl")  # positions of three axes; decoders without a head
+NOT_PATCHED = ("gpt2",)  # does not rotate
+WITH_TABLES = ("gpt-j", "codegen")  # no rotary module, but a table in each layer
 
 
 def config_of(name: str, **changes: Any) -> Any:
@@ -102,6 +114,10 @@ def config_of(name: str, **changes: Any) -> Any:
 
 def model_of(name: str, **changes: Any) -> torch.nn.Module:
     torch.manual_seed(0)
+    if name in AXES:
+        kind = getattr(transformers, FAMILIES[name][0].replace("TextConfig", "TextModel"))
+        text: torch.nn.Module = kind(config_of(name, **changes)).eval()
+        return text
     auto = transformers.AutoModel if name == "modernbert" else transformers.AutoModelForCausalLM
     model: torch.nn.Module = auto.from_config(config_of(name, **changes)).eval()
     return model
