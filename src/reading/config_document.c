@@ -18,8 +18,12 @@ gyre_status gyre_config_path(const char *path, char out[PATH_MAX], gyre_error *e
     const int is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     const size_t length = strlen(path);
     const char *slash = is_folder && length > 0 && path[length - 1] != '/' ? "/" : "";
-    if (snprintf(out, PATH_MAX, "%s%s%s", path, slash, is_folder ? GYRE_CONFIG_FILE : "") < PATH_MAX) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "%.100s...: the path is too long", path);
+    if (snprintf(out, PATH_MAX, "%s%s%s", path, slash, is_folder ? GYRE_CONFIG_FILE : "") >= PATH_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "%.100s...: the path is too long", path);
+    /* Who names a pipe waits for it; a pipe in a folder is a trap. */
+    if (is_folder && stat(out, &info) == 0 && !S_ISREG(info.st_mode))
+        return gyre_fail(err, GYRE_EIO, "config.json: not a regular file (%.400s)", out);
+    return GYRE_OK;
 }
 
 /* out = the encoding whose byte order mark an editor put before the text, or NULL.  No JSON reader takes one. */

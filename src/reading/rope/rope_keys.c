@@ -363,13 +363,11 @@ static double read_file_base(const gyre_rope_source *source, int sliding, gyre_r
     return own > 0.0 ? own : 10000.0;
 }
 
-int gyre_rope_has_fixed_base(const gyre_rope_source *source) {
-    static const char *const types[] = {"chatglm", "gptj", "codegen", "roformer"};
+int gyre_rope_is_plain(const gyre_rope_source *source) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
-    const int count = gyre_profile_is_hf(profile) ? 4 : profile == GYRE_PROFILE_VLLM ? 1 : 0;
-    for (int i = 0; i < count; i++)
-        if (strcmp(source->family->model_type, types[i]) == 0) return 1;
-    return 0;
+    const unsigned traits = source->family->traits;
+    return (gyre_profile_is_hf(profile) && (traits & GYRE_HF_PLAIN_ROPE)) ||
+           (profile == GYRE_PROFILE_VLLM && (traits & GYRE_VLLM_PLAIN_ROPE));
 }
 
 static double fixed_base(const gyre_rope_source *source, gyre_rope_provenance *found) {
@@ -389,7 +387,7 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
     double base;
     /* The base of a class is only a default. */
     const int is_default = source->from_class && !source->nested && gyre_scope_value(&source->root, key);
-    if (gyre_rope_has_fixed_base(source)) {
+    if (gyre_rope_is_plain(source)) {
         base = fixed_base(source, found);
     } else if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
         *found = gyre_rope_provenance_of(source, &source->dict, key);
