@@ -92,7 +92,6 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama4": ("Llama4TextConfig", {"head_dim": 16, "intermediate_size_mlp": 64, "num_local_experts": 2}),
     "modernbert": ("ModernBertConfig", _BOTH),
     "deepseek-v2": ("DeepseekV2Config", _DEEPSEEK),
-    "gpt2": ("GPT2Config", {}),
 }
 FAMILIES |= {
     name: (config, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": section}, **more})
@@ -103,21 +102,24 @@ FAMILIES |= {
     )
 }
 AXES = ("qwen2-vl", "qwen2.5-vl", "qwen3-vl")  # positions of three axes; decoders without a head
-NOT_PATCHED = ("gpt2",)  # does not rotate
+NOT_PATCHED = {"gpt2": ("GPT2Config", {})}  # does not rotate
 WITH_TABLES = ("gpt-j", "codegen")  # no rotary module, but a table in each layer
 
 
 def config_of(name: str, **changes: Any) -> Any:
-    kind, more = FAMILIES[name]
+    kind, more = {**FAMILIES, **NOT_PATCHED}[name]
     return getattr(transformers, kind)(**{**_SIZES, **more, **changes})
+
+
+def class_of(name: str) -> Any:
+    """The class of transformers that makes and loads models of a family."""
+    if name in AXES:
+        return getattr(transformers, FAMILIES[name][0].replace("TextConfig", "TextModel"))
+    return transformers.AutoModel if name == "modernbert" else transformers.AutoModelForCausalLM
 
 
 def model_of(name: str, **changes: Any) -> torch.nn.Module:
     torch.manual_seed(0)
-    if name in AXES:
-        kind = getattr(transformers, FAMILIES[name][0].replace("TextConfig", "TextModel"))
-        text: torch.nn.Module = kind(config_of(name, **changes)).eval()
-        return text
-    auto = transformers.AutoModel if name == "modernbert" else transformers.AutoModelForCausalLM
-    model: torch.nn.Module = auto.from_config(config_of(name, **changes)).eval()
+    config, kind = config_of(name, **changes), class_of(name)
+    model: torch.nn.Module = (kind(config) if name in AXES else kind.from_config(config)).eval()
     return model
