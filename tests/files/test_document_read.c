@@ -55,7 +55,35 @@ static void pipes_in_a_folder(void **state) {
     alarm(0);
 }
 
+/* A config with n keys beside its own three, in objects of 100. */
+static char *config_of(int keys, size_t *bytes) {
+    char *text = malloc((size_t)keys * 16 + 4096), *at = text;
+    assert_non_null(text);
+    at += sprintf(at, "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 2, \"n_layer\": 2, \"n_positions\": 64");
+    for (int i = 0; i < keys; i++)
+        at += i % 100 ? sprintf(at, "\"k%d\": 1%s", i, i % 100 == 99 ? "}" : ", ") : sprintf(at, ", \"o%d\": {", i);
+    *bytes = (size_t)(at - text) + (size_t)sprintf(at, "}");
+    return text;
+}
+
+static void many_keys(void **state) {
+    (void)state;
+    static const int keys[] = {45000, 60000};
+    for (int i = 0; i < 2; i++) {
+        gyre_reading *reading = NULL;
+        gyre_error err = {0, ""};
+        size_t bytes;
+        char *text = config_of(keys[i], &bytes);
+        const gyre_status status = gyre_reading_parse(&reading, text, bytes, "many", GYRE_PROFILE_DEFAULT, 0, &err);
+        assert_int_equal(status, i ? GYRE_EFORMAT : GYRE_OK);
+        if (i) assert_non_null(strstr(err.text, "more than 50000 keys"));
+        gyre_reading_free(reading);
+        free(text);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds_of_files), cmocka_unit_test(pipes_in_a_folder)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds_of_files), cmocka_unit_test(pipes_in_a_folder),
+                                       cmocka_unit_test(many_keys)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }
