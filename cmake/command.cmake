@@ -18,3 +18,4 @@ set_target_properties(gyre_command PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gyre/models)
+include(cmake/manual.cmake)

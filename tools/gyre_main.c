@@ -1,5 +1,7 @@
 /* gyre_main.c: the gyre command: finds the subcommand and runs it. */
 #include "tools/cli/cli.h"
+#include "tools/help/completion_words.h"
+#include "tools/help/man_page.h"
 #include "tools/subcommands.h"
 #include "util/suggest.h"
 #include <errno.h>
@@ -41,18 +43,26 @@ static _Noreturn void unknown(const char *name) {
     cli_usage_error("%s: no such subcommand", name);
 }
 
+static const char question[] = "How far can a model's context be stretched?  Position encodings for Transformers, trained, "
+                               "measured, compared.";
+static const char exit_statuses[] =
+    "0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C; for diff, 3 different, 4 refused.";
+static const char example[] =
+    "gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods none,linear,ntk,yarn";
+
 /* out = the exit status. */
+static int end_help(void) {
+    return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
+}
+
 static int print_help(void) {
-    printf("Usage: gyre SUBCOMMAND [OPTION...]\n"
-           "How far can a model's context be stretched?  Position encodings for Transformers, trained, measured, "
-           "compared.\n\n");
+    printf("Usage: gyre SUBCOMMAND [OPTION...]\n%s\n\n", question);
     for (int i = 0; i < SUBCOMMANDS; i++)
         printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
     printf("\n`gyre help SUBCOMMAND` prints its options, `gyre version` the version.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C; for diff, 3 different, 4 refused.\n"
-           "Example: gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods "
-           "none,linear,ntk,yarn\n");
-    return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
+           "Exit status: %s\nExample: %s\n",
+           exit_statuses, example);
+    return end_help();
 }
 
 static int run(const subcommand *command, int argc, char **argv) {
@@ -60,8 +70,56 @@ static int run(const subcommand *command, int argc, char **argv) {
     return cli_exit_status(cli_stdout_close(cli_json_check(command->run(argc, argv))));
 }
 
+/* gyre.1. */
+static int print_man_page(void) {
+    man_page_begin("gyre", question);
+    man_page_section("SYNOPSIS");
+    man_page_usage("gyre", "SUBCOMMAND [OPTION...]");
+    man_page_section("SUBCOMMANDS");
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        man_page_item(subcommands[i].title, subcommands[i].help);
+    man_page_item("gyre help SUBCOMMAND", "prints the options of a subcommand");
+    man_page_item("gyre version", "prints the version");
+    man_page_end(exit_statuses, example);
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        man_page_see(subcommands[i].title, i == SUBCOMMANDS - 1);
+    return end_help();
+}
+
+static int print_words(void) {
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        completion_word(subcommands[i].name, subcommands[i].help);
+    completion_word("help", "prints the options of a subcommand");
+    completion_word("version", "prints the version");
+    return end_help();
+}
+
+static int man_page_of(const cli_description *description, const void *command) {
+    man_page_of_command(description, ((const subcommand *)command)->help, exit_statuses);
+    return end_help();
+}
+
+static int words_of(const cli_description *description, const void *command) {
+    (void)command;
+    completion_words_of_command(description);
+    return end_help();
+}
+
+/* `gyre help --man [SUBCOMMAND]` prints a man page, `gyre help --words [SUBCOMMAND]` what a shell completes.  For the build
+ * and for the completion scripts. */
+static int describe(int argc, char **argv) {
+    const int man = strcmp(argv[1], "--man") == 0;
+    if (!man && strcmp(argv[1], "--words") != 0) cli_usage_error("help %s: no such option", argv[1]);
+    if (argc < 3) return man ? print_man_page() : print_words();
+    const subcommand *command = find(argv[2]);
+    if (!command) unknown(argv[2]);
+    cli_parse_describe(man ? man_page_of : words_of, command);
+    return run(command, 1, argv);
+}
+
 static int help(int argc, char **argv) {
     if (argc < 2) return print_help();
+    if (argv[1][0] == '-') return describe(argc, argv);
     const subcommand *command = find(argv[1]);
     if (!command) unknown(argv[1]);
     char flag[] = "--help", *arguments[] = {NULL, flag, NULL};

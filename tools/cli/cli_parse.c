@@ -182,11 +182,25 @@ static void threads_from_environment(cli_options *options) {
     options->threads = text && *text ? (int)cli_integer("GYRE_THREADS", text, 0, MAX_THREADS) : 0;
 }
 
+static struct {
+    int (*describe)(const cli_description *description, const void *context);
+    const void *context;
+} describing;
+
+void cli_parse_describe(int (*describe)(const cli_description *description, const void *context), const void *context) {
+    describing.describe = describe;
+    describing.context = context;
+}
+
 void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options) {
     struct argp_option table[COMMON_OPTIONS + 1] = {{0}};
     for (int i = 0, n = 0; i < COMMON_OPTIONS; i++)
         if (!common_options[i].flag || (common_options[i].flag & takes)) table[n++] = common_options[i].option;
     const struct argp common = {.options = table, .parser = parse_common};
+    if (describing.describe) {
+        const cli_description description = {argv[0], argp->options, table, argp->args_doc, argp->doc};
+        exit(describing.describe(&description, describing.context));
+    }
     struct argp_option own[MAX_OPTIONS + 1];
     if (argp->options) add_length_words(argp->options, own);
     const struct argp command = {.options = argp->options ? own : NULL, .parser = parse_own};

@@ -13,14 +13,14 @@ enum { KEY_TO = CLI_FIRST_KEY, KEY_DTYPE, KEY_LAYOUT, KEY_FROM_LAYOUT };
 static const struct argp_option OPTIONS[] = {
     {"output", 'o', "PATH", 0,
      "a folder for safetensors, a file for GGUF; an existing model is replaced, anything else is not", 0},
-    {"to", KEY_TO, "FORMAT", 0, "safetensors or gguf (default: gguf if PATH ends in .gguf, else safetensors)", 0},
-    {"dtype", KEY_DTYPE, "TYPE", 0,
+    {"to", KEY_TO, "safetensors|gguf", 0, "safetensors or gguf (default: gguf if PATH ends in .gguf, else safetensors)", 0},
+    {"dtype", KEY_DTYPE, "f32|f16|bf16|q8", 0,
      "f32, f16, bf16, or q8 in a GGUF (default: as in MODEL; quantized weights become f16 in safetensors)", 0},
-    {"layout", KEY_LAYOUT, "LAYOUT", 0,
+    {"layout", KEY_LAYOUT, "half|interleaved", 0,
      "half or interleaved: layout of the pairs of channels in the rows of query and key (default: as readers of the format "
      "expect)",
      0},
-    {"from-layout", KEY_FROM_LAYOUT, "LAYOUT", 0,
+    {"from-layout", KEY_FROM_LAYOUT, "half|interleaved", 0,
      "their layout in MODEL, overriding its files; repairs a model that states the wrong layout", 0},
     {0}};
 

@@ -33,7 +33,7 @@ static const struct argp_option option_table[] = {
         "before the first scored one for all of those, then for each pass of 64 tokens, up to its end (default: as the "
         "model's config says, which is declared)",
         4),
-    {"protocol", KEY_PROTOCOL, "NAME", 0,
+    {"protocol", KEY_PROTOCOL, "sliding|truncate|last", 0,
      "sliding: windows of L tokens every --stride, the last stride predictions of each scored; truncate: windows side by "
      "side, every prediction scored; last: like sliding, the last 200 predictions scored (default: sliding)",
      5},

@@ -54,7 +54,7 @@ static const struct argp_option option_table[] = {
     {"stream", KEY_STREAM, "SINKS,WINDOW", 0,
      "See at most WINDOW tokens, the first SINKS and the last others, and continue without end (Xiao 2023)", 5},
     OPTION_CACHE(5),
-    {"order", KEY_ORDER, "NAME", 0,
+    {"order", KEY_ORDER, "fast|fixed", 0,
      "How attention adds. fast: a single token reads the cache in an order of its own; fixed: a text read token by token "
      "gets the same scores as a prompt, in more time (default: fast)",
      5},

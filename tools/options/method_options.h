@@ -23,7 +23,7 @@ enum {
 #define OPTION_LENGTH_POLICIES(help, group)                                                                                 \
     { "length-policy", METHOD_KEY_POLICIES, "LIST", 0, help, group }
 #define OPTION_LENGTH_POLICY(help, group)                                                                                   \
-    { "length-policy", METHOD_KEY_POLICY, "NAME", 0, help, group }
+    { "length-policy", METHOD_KEY_POLICY, "declared|causal|prefix", 0, help, group }
 #define OPTION_BETA_FAST(usual, group)                                                                                      \
     {                                                                                                                       \
         "beta-fast", METHOD_KEY_BETA_FAST, "X", 0,                                                                          \
@@ -35,7 +35,10 @@ enum {
             "by-parts and yarn: revolutions below which a pair is divided (default: " usual ")", group                      \
     }
 #define OPTION_CACHE(group)                                                                                                 \
-    { "cache", METHOD_KEY_CACHE, "TYPE", 0, "Store keys and values as f32, f16, bf16 or q8 (default: f32)", group }
+    {                                                                                                                       \
+        "cache", METHOD_KEY_CACHE, "f32|f16|bf16|q8", 0, "Store keys and values as f32, f16, bf16 or q8 (default: f32)",    \
+            group                                                                                                           \
+    }
 
 enum { METHOD_LABELS = 1024 };
 

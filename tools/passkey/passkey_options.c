@@ -42,7 +42,7 @@ static const struct argp_option option_table[] = {
      "The text that is hidden; {key} stands for the key of a trial (default: \"" PASSKEY_NEEDLE "\")", 4},
     {"question", KEY_QUESTION, "TEXT", 0, "The question at the end (default: \"" PASSKEY_QUESTION "\")", 4},
     {"answer", KEY_ANSWER, "TEXT", 0, "The expected answer (default: \"" PASSKEY_ANSWER "\")", 4},
-    {"match", KEY_MATCH, "NAME", 0,
+    {"match", KEY_MATCH, "exact|contains", 0,
      "exact: the generated text begins with the answer; contains: the answer is anywhere in it (default: exact)", 4},
     {"answer-tokens", KEY_ANSWER_TOKENS, "N", 0,
      "Maximum number of tokens to generate (default: one for each byte of the answer and one more; contains: 32)", 4},

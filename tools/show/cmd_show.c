@@ -18,7 +18,7 @@ static const struct argp_option option_table[] = {
 
 static const char documentation[] =
     "Shows a property of position encodings on numbers that the library computes."
-    "\vQUESTION is one of:\n"
+    "\vThe properties:\n"
     "  shift                PE(p + k) = M_k PE(p): a sinusoid moves by one matrix\n"
     "  repeats              does a sinusoid repeat? the least distance between two rows\n"
     "  interpolation-error  how much smaller the bound of interpolation is than that of extrapolation\n"
@@ -57,7 +57,8 @@ static int run(const show_options *o, const cli_output *output) {
 }
 
 int cmd_show(int argc, char **argv) {
-    static const struct argp argp = {option_table, parse_option, "QUESTION", documentation, NULL, NULL, NULL};
+    static const struct argp argp = {
+        option_table, parse_option, "shift|repeats|interpolation-error|stretched", documentation, NULL, NULL, NULL};
     show_options o = {.question = -1, .dim = 128, .base = 10000};
     cli_output output;
     gyre_pool *pool = NULL;

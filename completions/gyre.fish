@@ -1,0 +1,56 @@
+# Completion for fish.  The words come from `gyre help --words`, which prints the table of --help.
+
+function __gyre_value --argument-names takes choices word
+    switch $takes
+        case file
+            __fish_complete_path $word
+        case folder
+            __fish_complete_directories $word
+        case list
+            set -l done (string match -r '^.*,' -- $word)
+            for choice in (string split -n ' ' -- $choices)
+                echo $done$choice
+            end
+        case '*'
+            string split -n ' ' -- $choices
+    end
+end
+
+function __gyre_complete
+    set -l tokens (commandline -opc)
+    set -l word (commandline -ct)
+    if test (count $tokens) -eq 1; or begin; test (count $tokens) -eq 2; and test $tokens[2] = help; end
+        for row in ($tokens[1] help --words 2>/dev/null)
+            set -l columns (string split \t -- $row)
+            printf '%s\t%s\n' $columns[1] $columns[4]
+        end
+        return
+    end
+    set -l rows ($tokens[1] help --words $tokens[2] 2>/dev/null)
+    set -l before $tokens[-1]
+    set -l prefix ''
+    if string match -qr '^--[a-z-]+=' -- $word
+        set before (string replace -r '=.*' '' -- $word)
+        set prefix $before=
+        set word (string replace -r '^[^=]*=' '' -- $word)
+    end
+    for row in $rows
+        set -l columns (string split \t -- $row)
+        if test "$columns[1]" = "$before"; and test "$columns[2]" != none
+            for value in (__gyre_value "$columns[2]" "$columns[3]" "$word")
+                echo $prefix$value
+            end
+            return
+        end
+    end
+    for row in $rows
+        set -l columns (string split \t -- $row)
+        if string match -q -- '-*' $word; and string match -q -- '--*' $columns[1]
+            printf '%s\t%s\n' $columns[1] $columns[4]
+        else if not string match -q -- '-*' $word; and test "$columns[1]" = -
+            __gyre_value "$columns[2]" "$columns[3]" "$word"
+        end
+    end
+end
+
+complete -c gyre -f -a '(__gyre_complete)'
