@@ -1,0 +1,100 @@
+"""Runs every case of cases.txt and validates what it prints with docs/schemas/SCHEMA.json.
+
+    python3 check_schemas.py GYRE          prints how many outputs were valid; exit status 1 if one was not
+    python3 check_schemas.py GYRE --save FOLDER    also writes the outputs to FOLDER/SCHEMA-N.json
+
+An output of several lines is one JSON text a line.  A schema describes every key: additionalProperties is false.
+"""
+
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import jsonschema
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCHEMAS = ROOT / "docs" / "schemas"
+
+
+def read_cases(tmp: str) -> Iterator[tuple[str, list[str], set[int]]]:
+    """(schema, arguments, exit statuses) of each case, one for each config if it names {config}."""
+    configs = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "configs").glob("*.json"))
+    for line in (ROOT / "tests" / "schemas" / "cases.txt").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        schema, _, words = line.partition(" ")
+        statuses = {0}
+        if words.endswith("]"):
+            words, _, allowed = words[:-1].rpartition("[")
+            statuses |= {int(status) for status in allowed.split()}
+        for config in configs if "{config}" in words else [""]:
+            filled = words.format(tmp=tmp, config=config, text=f"{tmp}/text", ids=f"{tmp}/ids")
+            yield schema, shlex.split(filled), statuses
+
+
+def texts_of(output: str) -> list[object]:
+    try:
+        return [json.loads(output)]
+    except json.JSONDecodeError:
+        return [json.loads(line) for line in output.splitlines()]
+
+
+def check_is_closed(name: str, schema: object) -> None:
+    """Every object with properties refuses other keys."""
+    if isinstance(schema, dict):
+        if "properties" in schema and schema.get("additionalProperties") is not False:
+            sys.exit(f"docs/schemas/{name}.json: an object allows keys that it does not describe: {list(schema['properties'])}")
+        for part in schema.values():
+            check_is_closed(name, part)
+    elif isinstance(schema, list):
+        for part in schema:
+            check_is_closed(name, part)
+
+
+def main() -> None:
+    gyre = str(pathlib.Path(sys.argv[1]).resolve())
+    saved = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    validators = {}
+    for path in sorted(SCHEMAS.glob("*.json")):
+        schema = json.loads(path.read_text())
+        check_is_closed(path.stem, schema)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        validators[path.stem] = jsonschema.Draft202012Validator(schema)
+    valid = failed = 0
+    used = set()
+    with tempfile.TemporaryDirectory() as tmp:
+        pathlib.Path(tmp, "text").write_bytes((ROOT / "include" / "gyre" / "gyre.h").read_bytes()[:60000])
+        pathlib.Path(tmp, "ids").write_text(" ".join(str(i * 37 % 256) for i in range(200)))
+        for schema, arguments, statuses in read_cases(tmp):
+            run = subprocess.run([gyre, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
+            problem = ""
+            if run.returncode not in statuses:
+                problem = f"exit status {run.returncode}: {run.stderr.strip()}"
+            texts = texts_of(run.stdout) if run.stdout.strip() else []
+            if run.returncode == 0 and not texts:
+                problem = "nothing was printed"
+            for text in texts:
+                if saved:
+                    with open(saved / f"{schema}.jsonl", "a", encoding="utf-8") as file:
+                        print(json.dumps(text), file=file)
+                else:
+                    error = jsonschema.exceptions.best_match(validators[schema].iter_errors(text))
+                    problem = problem or (f"{error.json_path}: {error.message[:600]}" if error else "")
+                used.add(schema)
+                valid += 1
+            if problem:
+                failed += 1
+                print(f"gyre {shlex.join(arguments)}: {problem}", file=sys.stderr)
+    for name in validators.keys() - used:
+        failed += 1
+        print(f"docs/schemas/{name}.json: no case prints it", file=sys.stderr)
+    print(f"{valid} outputs of {len(used)} schemas, {failed} cases failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
