@@ -3,7 +3,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 
-.PHONY: all build deps configure demo test bench check format install clean
+.PHONY: all build deps configure demo test bench check dist format install clean
 all: build
 
 deps:
@@ -30,6 +30,9 @@ bench: build
 
 check:
 	.ci/run
+
+dist:
+	scripts/dist
 
 format:
 	ci/format --fix
