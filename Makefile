@@ -32,7 +32,7 @@ check:
 	.ci/run
 
 dist:
-	scripts/dist
+	scripts/source-archive
 
 format:
 	ci/format --fix
