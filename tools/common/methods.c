@@ -151,9 +151,9 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 
 int method_look(const char *label) {
     /* Those that are drawn together most often have colours of their own. */
-    static const char *const order[] = {"linear", "ntk",       "yarn",         "dynamic",        "by-parts", "llama3",
-                                        "none",   "ntk-mixed", "dynamic-yarn", "by-parts-paper", "base",     "self-extend",
-                                        "leaky",  "rerope",    NULL,           "ntk-past"};
+    static const char *const order[] = {
+        "linear",    "ntk",          "yarn", "dynamic",     "by-parts", "llama3", "none", "by-parts-paper",
+        "ntk-mixed", "dynamic-yarn", "base", "self-extend", "leaky",    "rerope", NULL,   "ntk-past"};
     const size_t length = strcspn(label, ":+,");
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (order[i] && strlen(order[i]) == length && strncmp(order[i], label, length) == 0) return (int)i;
