@@ -435,7 +435,7 @@ static void numbers_and_refusals(void **state) {
     const outcome *o = run("plot wavelengths --head-dim 4 --methods none --csv");
     assert_int_equal(o->exit, 0);
     assert_memory_equal(o->out, "method,pair,wavelength (tokens),", 32);
-    assert_non_null(strstr(o->out, "\r\nnone,0,6.2831853071795862,"));
+    assert_non_null(strstr(o->out, "\nnone,0,6.2831853071795862,"));
     assert_int_equal(run("plot wavelengths --csv -o @both.svg")->exit, 0);
     check_begins("both.svg", "<svg", "</svg>");
     assert_int_equal(run("plot wavelengths -o @both.csv")->exit, 0);

@@ -363,7 +363,7 @@ static void report_page(void **state) {
         if (!strstr(page, parts[i])) fail_msg("the report lacks %s", parts[i]);
     unlink(in_folder("report.html"));
     assert_fails(SEARCH " --report @nowhere/report.html", 1, "nowhere");
-    assert_fails(SEARCH " --report @rope/config.json", CLI_USAGE, "own");
+    assert_fails(SEARCH " --report @rope/config.json", CLI_USAGE, "name another file");
     assert_fails("search @rope --text @text --to 64 --temperature --report @report.html", CLI_USAGE, "--report");
 }
 

@@ -210,7 +210,8 @@ static int print(const plot_work *w, plot_form form, FILE *file) {
 
 static int write_to(const plot_work *w, plot_form form, const char *path) {
     cli_output output;
-    const int status = cli_output_open(&output, path);
+    const int picture = form != FORM_JSON && form != FORM_CSV;
+    const int status = (picture ? cli_output_open_raw : cli_output_open)(&output, path);
     return status ? status : cli_output_close(&output, print(w, form, output.file));
 }
 
@@ -245,8 +246,6 @@ int cmd_plot(int argc, char **argv) {
     gyre_pool *pool = NULL;
     read_options(argc, argv, &o);
     if (o.common.output) (void)form_of(o.common.output);
-    for (int i = 0; i < o.files_count; i++)
-        cli_check_output(o.common.output, o.files[i]);
     plot_work *w = calloc(1, sizeof *w);
     if (!w) return cli_fail("plot: out of memory (plot)");
     w->options = &o;

@@ -87,7 +87,7 @@ int plot_table_json(const plot_table *t, const char *kind, FILE *file) {
         file, json_pack("{s:s, s:s, s:o, s:o}", "kind", kind, "title", t->title, "columns", columns, "rows", rows));
 }
 
-/* RFC 4180: quotes around what holds a comma, a quote or a line end. */
+/* As in RFC 4180, quotes around what holds a comma, a quote or a line end; lines end as in any text here. */
 static void put_csv_text(FILE *file, const char *text) {
     const int quoted = strpbrk(text, ",\"\r\n") != NULL;
     if (quoted) fputc('"', file);
@@ -106,7 +106,7 @@ int plot_table_csv(const plot_table *t, FILE *file) {
         if (c) fputc(',', file);
         put_csv_text(file, name);
     }
-    fputs("\r\n", file);
+    fputc('\n', file);
     for (int64_t r = 0; r < t->rows; r++) {
         for (int c = 0; c < t->columns_count; c++) {
             if (c) fputc(',', file);
@@ -116,7 +116,7 @@ int plot_table_csv(const plot_table *t, FILE *file) {
             else if (isfinite(value))
                 fprintf(file, "%.17g", value);
         }
-        fputs("\r\n", file);
+        fputc('\n', file);
     }
     return 0;
 }

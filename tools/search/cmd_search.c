@@ -137,7 +137,7 @@ static int run(search_work *w, int argc, char **argv) {
     const search_options *o = w->options;
     gyre_error err = {0, ""};
     int status = search_check_target(o);
-    if (!status && run_options_check_targets(&o->run, &o->common, o->model.path, &err)) status = cli_fail_error(&err);
+    if (!status && run_options_check_targets(&o->run, &err)) status = cli_fail_error(&err);
     if (!status) status = open_model(w);
     if (!status) status = read_texts(w);
     if (!status && !o->temperature) status = plan(w);
