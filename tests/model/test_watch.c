@@ -18,7 +18,8 @@ static gyre_model *model_of(gyre_kind kind) {
 static void first_layer(const naive *d, const int32_t *tokens, double *weights) {
     const gyre_model_config *c = &d->m->config;
     const int64_t row = (c->heads + 2 * c->kv_heads) * c->head_dim, group = c->heads / c->kv_heads;
-    double *qkv = malloc((size_t)(TOKENS * row) * sizeof *qkv), y[32];
+    double *qkv = calloc((size_t)(TOKENS * row), sizeof *qkv), y[32] = {0};
+    assert_non_null(qkv);
     const double *w[2] = {d->w + gyre_layer_tensor_offset(&d->m->layout, 0, GYRE_WEIGHT_ATTN_NORM),
                           d->w + gyre_layer_tensor_offset(&d->m->layout, 0, GYRE_WEIGHT_Q)};
     for (int64_t t = 0; t < TOKENS; t++) {

@@ -209,14 +209,14 @@ static void shift(void **state) {
               column = column_of(&t, "column", ""), value = column_of(&t, "value", "");
     const rotation pe = {6, 100, 0, 1};
     for (int64_t r = 0; r < rows_of(&t); r++) {
-        const int i = (int)number(&t, r, row), j = (int)number(&t, r, column);
+        const int i = (int)number(&t, r, row), j = (int)number(&t, r, column), pair = i / 2;
         const double p = number(&t, r, at), got = number(&t, r, value), k = 9;
         if (strcmp(text(&t, r, part), "M_k") == 0) {
             /* sin((p + k) t) = cos(k t) sin(p t) + sin(k t) cos(p t), and so on. */
-            const double angle = k * theta(&pe, i / 2);
+            const double angle = k * theta(&pe, pair);
             test_close(got, i == j ? cos(angle) : i / 2 != j / 2 ? 0 : i < j ? sin(angle) : -sin(angle), 1e-12, "M_k");
         } else if (strncmp(text(&t, r, part), "PE", 2) == 0) {
-            const double angle = (p + (strcmp(text(&t, r, part), "PE(p)") == 0 ? 0 : k)) * theta(&pe, i / 2);
+            const double angle = (p + (strcmp(text(&t, r, part), "PE(p)") == 0 ? 0 : k)) * theta(&pe, pair);
             test_close(got, i % 2 ? cos(angle) : sin(angle), 1e-12, "PE");
         } else {
             assert_true(fabs(got) < 1e-13);
@@ -273,7 +273,8 @@ static void tables(void **state) {
     assert_int_equal(rows_of(&t), 2 * 20 * 32);
     for (int64_t r = 0; r < rows_of(&t); r++) {
         const int64_t p = (int64_t)number(&t, r, at), c = (int64_t)number(&t, r, channel);
-        const double angle = (double)p * theta(&pe, (double)(c / 2));
+        const int64_t pair = c / 2;
+        const double angle = (double)p * theta(&pe, (double)pair);
         if (r < 20 * 32)
             test_close(number(&t, r, value), (double)rows[p * 32 + c], 1e-9, "learned");
         else
@@ -320,13 +321,14 @@ static void accuracy(void **state) {
             continue;
         }
         if (strncmp(text(&t, r, name), "llama.cpp", 9) != 0) continue;
-        for (double p = fmax(1, m - 15); p <= m; p++) {
+        for (int64_t p = (int64_t)fmax(1, m - 15); p <= (int64_t)m; p++) {
             const float scale = powf(10000.0f, -2.0f / 32.0f);
             float angle = (float)p;
-            for (int i = 0; i < 16; i++, angle *= scale) {
-                const double true_angle = p * pow(10000, -2.0 * i / 32);
+            for (int i = 0; i < 16; i++) {
+                const double true_angle = (double)p * pow(10000, -2.0 * i / 32);
                 want = fmax(want, fabs(cos(true_angle) - (double)cosf(angle)));
                 want = fmax(want, fabs(sin(true_angle) - (double)sinf(angle)));
+                angle *= scale;
             }
         }
         test_close(got, want, 1e-9 + 1e-4L * (long double)want, "running product");
@@ -372,6 +374,17 @@ static void runs(void **state) {
                        100 * test_number(json_array_get(results, (size_t)r), "passkey"), 1e-9, "keys");
         table_free(&t);
     }
+    static const char keys[] =
+        "{\"result\": {\"label\": \"yarn\", \"length_policy\": \"causal\", \"length\": 64, \"depth\": 0.5, "
+        "\"right\": 0.25}}\n{\"run\": {\"trained_length\": 32}}\n";
+    write_file("keys.jsonl", keys, sizeof keys - 1);
+    table found = table_of("passkey @keys.jsonl");
+    assert_int_equal(rows_of(&found), 1);
+    assert_string_equal(text(&found, 0, column_of(&found, "method", "")), "yarn, causal");
+    assert_true(number(&found, 0, column_of(&found, "length", "tokens")) == 64);
+    assert_true(number(&found, 0, column_of(&found, "right", "%")) == 25);
+    assert_true(number(&found, 0, column_of(&found, "depth", "%")) == 50);
+    table_free(&found);
     table two = table_of("perplexity @eval.json @eval.journal");
     assert_int_equal(rows_of(&two), 8);
     table_free(&two);
@@ -455,7 +468,10 @@ static void numbers_and_refusals(void **state) {
 
 static void without_gnuplot(void **state) {
     (void)state;
-    char *path = strdup(getenv("PATH"));
+    const char *old = getenv("PATH");
+    assert_non_null(old);
+    char *path = strdup(old);
+    assert_non_null(path);
     setenv("PATH", in_folder("nothing"), 1);
     assert_fails("plot shift", CLI_FAILED, "gnuplot: not found in PATH");
     assert_int_equal(run("plot shift --csv")->exit, 0); /* numbers need none */
@@ -464,8 +480,8 @@ static void without_gnuplot(void **state) {
 }
 
 static int clean(void **state) {
-    static const char *const files[] = {"numbers.json", "eval.json",  "eval.journal", "figure.svg",
-                                        "figure.png",   "figure.pdf", "both.svg",     "both.csv"};
+    static const char *const files[] = {"numbers.json", "keys.jsonl", "eval.json", "eval.journal", "figure.svg",
+                                        "figure.png",   "figure.pdf", "both.svg",  "both.csv"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         unlink(in_folder(files[i]));
     return remove_folder(state);

@@ -22,10 +22,10 @@ enum {
     NAMES = 256
 };
 
-static const plot_kind *const kinds[] = {&plot_methods, &plot_wavelengths, &plot_ramp,     &plot_clock, &plot_helix,
-                                         &plot_decay,   &plot_rows,        &plot_shift,    &plot_bias,  &plot_perplexity,
-                                         &plot_passkey, &plot_accuracy,    &plot_attention};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = 13 };
+static const plot_kind *const kinds[KINDS] = {
+    &plot_methods, &plot_wavelengths, &plot_ramp,       &plot_clock,   &plot_helix,    &plot_decay,    &plot_rows,
+    &plot_shift,   &plot_bias,        &plot_perplexity, &plot_passkey, &plot_accuracy, &plot_attention};
 
 static const struct argp_option option_table[] = {
     {"compare", KEY_COMPARE, "A,B", 0, "Draw two models, or two methods, side by side", 1},

@@ -163,14 +163,15 @@ static void draw(const plot_work *w, plot_script *s) {
     int count = 0, index = 0;
     for (int64_t first = 0; first < t->rows; count++)
         first = map_end(t, first);
-    const int across = count < 4 ? count : 4, down = (count + across - 1) / across;
+    const int across = count < 2 ? 1 : count < 4 ? count : 4, down = (count + across - 1) / across;
     const double side = count == 1 ? 480 : count == 2 ? 320 : 220, cell_x = side + 74, cell_y = side + 210;
     char title[400];
     snprintf(title, sizeof title, "%s (log colours from 0.001)", t->title);
     plot_script_start(s, (int)(cell_x * across + 24), (int)(cell_y * down + 48), title);
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
         end = map_end(t, first);
-        draw_head(w, s, first, end, 66 + cell_x * (index % across), 64 + cell_y * (index / across), side);
+        const int row = index / across, column = index % across;
+        draw_head(w, s, first, end, 66 + cell_x * column, 64 + cell_y * row, side);
     }
 }
 

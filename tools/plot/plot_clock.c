@@ -94,7 +94,8 @@ static void draw(const plot_work *w, plot_script *s) {
     const double top = 84, foot = 40, left = 150, side = 140;
     plot_script_start(s, (int)(left + side * (double)dials + 16), (int)(top + side * rows + foot), t->title);
     for (int64_t r = 0; r < t->rows; r++) {
-        const double column = (double)(r % dials), row = (double)(r / dials);
+        const int64_t line = r / dials;
+        const double column = (double)(r % dials), row = (double)line;
         const plot_box box = {(left + side * column) / s->width, (left + side * (column + 1)) / s->width,
                               1 - (top + side * (row + 1)) / s->height, 1 - (top + side * row) / s->height};
         draw_dial(t, s, r, box);

@@ -30,7 +30,8 @@ static void add_point(plot_table *t, double name, const double *inv_freq, int64_
     const int64_t count = to - from < PER_BIN ? to - from : PER_BIN;
     double sum = 0, bound = 0, low = INFINITY, high = -INFINITY, distance = 0;
     for (int64_t i = 0; i < count; i++) {
-        const double s = (double)(from + i * (to - from) / count);
+        const int64_t at = from + i * (to - from) / count;
+        const double s = (double)at;
         const values v = at_distance(inv_freq, pairs, s);
         sum += v.mean;
         bound += v.bound;

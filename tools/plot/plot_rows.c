@@ -102,7 +102,8 @@ static void draw_table(const plot_table *t, plot_script *s, int64_t first, int64
     int64_t row_end = first;
     while (row_end < end && plot_table_number(t, row_end, COLUMN_POSITION) == plot_table_number(t, first, COLUMN_POSITION))
         row_end++;
-    const int64_t channels = row_end - first, rows = (end - first) / channels, middle = first + rows / 2 * channels;
+    const int64_t channels = row_end > first ? row_end - first : 1, rows = (end - first) / channels,
+                  middle = first + rows / 2 * channels;
     fputs("$map << EOD\n", s->file);
     for (int64_t r = first; r < end; r++) {
         most = fmax(most, fabs(plot_table_number(t, r, COLUMN_VALUE)));

@@ -215,10 +215,11 @@ static runs_range range_of(const plot_table *t) {
 static void ticks_of_perplexity(plot_script *s, const runs_range *range) {
     fputs("set logscale y\nset ytics (", s->file);
     int n = 0;
-    for (double power = 0.1; power <= range->high * 10; power *= 10)
-        for (int m = 1; m <= 5; m = m == 1 ? 2 : m == 2 ? 3 : m == 3 ? 5 : 6)
-            if (m * power > range->low / 2 && m * power < range->high * 2)
-                fprintf(s->file, "%s'%.6g' %.9g", n++ ? ", " : "", m * power, m * power);
+    for (int e = -1; pow(10, e) <= range->high * 10; e++)
+        for (int m = 1; m <= 5; m = m == 1 ? 2 : m == 2 ? 3 : m == 3 ? 5 : 6) {
+            const double at = m * pow(10, e);
+            if (at > range->low / 2 && at < range->high * 2) fprintf(s->file, "%s'%.6g' %.9g", n++ ? ", " : "", at, at);
+        }
     fprintf(s->file, ")\nset yrange [%.9g:%.9g]\n", range->low / ROOM, range->high * ROOM);
 }
 

@@ -111,9 +111,8 @@ void plot_end_labels(plot_script *s, plot_end *ends, int count) {
     for (int i = 0; i < count; i++)
         last = ends[i].at = fmax(ends[i].at, last + apart);
     /* Those pushed past the top move down again. */
-    double limit = 1;
-    for (int i = count - 1; i >= 0; i--, limit -= apart)
-        ends[i].at = fmin(ends[i].at, limit);
+    for (int i = count - 1; i >= 0; i--)
+        ends[i].at = fmin(ends[i].at, 1 - apart * (count - 1 - i));
     for (int i = 0; i < count; i++) {
         fputs("set label ", s->file);
         plot_text(s, ends[i].text);

@@ -31,7 +31,8 @@ static gyre_status row_of(const gyre_encoding *pe, int64_t position, int64_t dim
 /* M_k of the layout [sin cos sin cos ...]: for each pair [[c, s], [-s, c]] of k theta. */
 static double matrix_entry(int64_t row, int64_t column, int64_t dim, double base, double k) {
     if (row / 2 != column / 2) return 0;
-    const double angle = k * pow(base, -2.0 * (double)(row / 2) / (double)dim);
+    const int64_t pair = row / 2;
+    const double angle = k * pow(base, -2.0 * (double)pair / (double)dim);
     return row == column ? cos(angle) : row < column ? sin(angle) : -sin(angle);
 }
 
@@ -84,8 +85,7 @@ static void draw_part(const plot_table *t, plot_script *s, const char *part, plo
     if (part[0] == 'P') {
         fputs("set xtics (", s->file);
         for (int v = 0; v < VECTORS; v++)
-            fprintf(s->file, "%s'%s%lld%s' %d", v ? ", " : "", part[4] == ' ' ? "" : "", (long long)positions[v],
-                    part[4] == ' ' ? "+k" : "", v);
+            fprintf(s->file, "%s'%lld%s' %d", v ? ", " : "", (long long)positions[v], part[4] == ' ' ? "+k" : "", v);
         fputs(")\n", s->file);
         plot_label(s, 'x', part[4] == ' ' ? "position p + k" : "position p");
     } else {
