@@ -3,7 +3,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 
-.PHONY: all build deps configure demo test bench check format install clean
+.PHONY: all build deps configure demo test bench check docs format install clean
 all: build
 
 deps:
@@ -30,6 +30,18 @@ bench: build
 
 check:
 	.ci/run
+
+# The documents as a web site, build/site.  The explorer is in it if `make explorer` built it before.
+docs: build/docs-venv/done
+	@export NO_MKDOCS_2_WARNING=1; for site in mkdocs.yml mkdocs.zh.yml; do \
+	    build/docs-venv/bin/mkdocs build --quiet --strict -f site/$$site || exit; \
+	done
+	@echo build/site/index.html
+
+build/docs-venv/done: site/requirements.txt
+	@python3 -m venv build/docs-venv
+	@build/docs-venv/bin/pip install --quiet --disable-pip-version-check -r site/requirements.txt
+	@touch $@
 
 format:
 	ci/format --fix
