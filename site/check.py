@@ -225,7 +225,7 @@ def check_requests() -> None:
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             if "</html>" not in done.stdout:
                 fault(path, "does not open in Chromium")
-            asked |= set(re.findall(r'"(https?://[^"]+)"', log.read_text(encoding="utf-8", errors="replace")))
+            asked |= set(re.findall(r'"url":"(https?://[^" ]+)"', log.read_text(encoding="utf-8", errors="replace")))
     server.shutdown()
     known = ("google.com", "googleapis.com", "gvt1.com", "gstatic.com", "googleusercontent.com")  # the browser's own
     hosts = {urlsplit(address).hostname or "" for address in asked}
