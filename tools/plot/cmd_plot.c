@@ -22,7 +22,7 @@ enum {
     NAMES = 256
 };
 
-static const plot_kind *const kinds[] = {&plot_methods, &plot_wavelengths, &plot_decay};
+static const plot_kind *const kinds[] = {&plot_methods, &plot_wavelengths, &plot_ramp, &plot_clock, &plot_helix, &plot_decay, &plot_shift, &plot_bias, &plot_perplexity, &plot_passkey, &plot_accuracy};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static const struct argp_option option_table[] = {

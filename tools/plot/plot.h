@@ -145,6 +145,12 @@ plot_box plot_grid(const plot_script *s, int index, int count, int columns);
 const char *plot_look(int i, char out[PLOT_LOOK]);
 /* out = the i of the look of a label: a method has the same in every figure; any other label i itself. */
 int plot_look_of(const char *label, int i);
+/* Labels to the right of the lines' ends, moved apart where they would lie on each other.  at: height, 0 .. 1. */
+typedef struct plot_end {
+    const char *text, *color;
+    double at;
+} plot_end;
+void plot_end_labels(plot_script *s, plot_end *ends, int count);
 /* Ticks at powers of two, written as 4k, from low to high. */
 void plot_ticks_of_two(plot_script *s, char axis, double low, double high);
 void plot_ticks_of_ten(plot_script *s, char axis, double low, double high); /* the same, 1 to 10000, then 10⁵ */
@@ -157,12 +163,13 @@ typedef struct plot_work {
     const plot_options *options;
     plot_subject subjects[PLOT_SUBJECTS];
     int subjects_count;
+    int64_t trained; /* of runs that were read; 0 = not said */
     plot_table table;
 } plot_work;
 
 struct plot_kind {
     const char *name, *help;
-    enum { PLOT_TAKES_SUBJECT, PLOT_TAKES_RUNS, PLOT_TAKES_MODEL } takes; /* MODEL: needs weights, opened by the kind */
+    enum { PLOT_TAKES_SUBJECT, PLOT_TAKES_NOTHING } takes; /* what is read before compute is called */
     gyre_status (*compute)(plot_work *w, gyre_error *err);
     void (*draw)(const plot_work *w, plot_script *s);
 };

@@ -55,7 +55,7 @@ void plot_panel_title(plot_script *s, const char *text) {
 void plot_label(plot_script *s, char axis, const char *text) {
     fprintf(s->file, "set %clabel ", axis);
     plot_text(s, text);
-    fprintf(s->file, " textcolor rgb '#3c4043' font ',12' offset %s\n", axis == 'x' ? "0,0.4" : "0.6,0");
+    fprintf(s->file, " textcolor rgb '#3c4043' font ',12' offset %s\n", axis == 'x' ? "0,0.4" : "0,0");
 }
 
 void plot_data(plot_script *s, const plot_table *t, const char *name, int64_t first, int64_t end) {
@@ -80,7 +80,7 @@ void plot_data(plot_script *s, const plot_table *t, const char *name, int64_t fi
 plot_box plot_grid(const plot_script *s, int index, int count, int columns) {
     const int rows = (count + columns - 1) / columns, row = index / columns, column = index % columns;
     const double w = (s->width - MARGIN) / columns, h = (s->height - TITLE) / rows;
-    return (plot_box){(column * w + GAP_X * 0.8) / s->width, ((column + 1) * w - GAP_X * 0.1) / s->width,
+    return (plot_box){(column * w + GAP_X) / s->width, ((column + 1) * w - GAP_X * 0.1) / s->width,
                       1 - (TITLE + (row + 1) * h - GAP_Y * 0.72) / s->height,
                       1 - (TITLE + row * h + GAP_Y * 0.34) / s->height};
 }
@@ -95,13 +95,35 @@ const char *plot_look(int i, char out[PLOT_LOOK]) {
 }
 
 int plot_look_of(const char *label, int i) {
-    static const char *const methods[] = {"linear",      "ntk",    "yarn",      "dynamic",      "by-parts",
-                                          "llama3",      "none",   "ntk-mixed", "dynamic-yarn", "by-parts-paper",
-                                          "self-extend", "rerope", "leaky",     "base",         "ntk-past"};
+    static const char *const methods[] = {"linear", "ntk",  "yarn",           "dynamic",   "by-parts",
+                                          "llama3", "none", "by-parts-paper", "ntk-mixed", "dynamic-yarn",
+                                          "rerope", "leaky", "self-extend",   "base",      "ntk-past"};
     const size_t length = strcspn(label, ":+");
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
         if (strlen(methods[m]) == length && strncmp(methods[m], label, length) == 0) return (int)m;
     return i;
+}
+
+void plot_end_labels(plot_script *s, plot_end *ends, int count) {
+    static const double apart = 0.062;
+    for (int i = 1; i < count; i++) /* from low to high */
+        for (int k = i; k > 0 && ends[k].at < ends[k - 1].at; k--) {
+            const plot_end held = ends[k];
+            ends[k] = ends[k - 1];
+            ends[k - 1] = held;
+        }
+    double last = -1;
+    for (int i = 0; i < count; i++)
+        last = ends[i].at = fmax(ends[i].at, last + apart);
+    /* Those pushed past the top move down again. */
+    double limit = 1;
+    for (int i = count - 1; i >= 0; i--, limit -= apart)
+        ends[i].at = fmin(ends[i].at, limit);
+    for (int i = 0; i < count; i++) {
+        fputs("set label ", s->file);
+        plot_text(s, ends[i].text);
+        fprintf(s->file, " at graph 1.015, graph %.4f left textcolor rgb '%s'\n", ends[i].at, ends[i].color);
+    }
 }
 
 void plot_ticks_of_two(plot_script *s, char axis, double low, double high) {
