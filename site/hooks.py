@@ -180,6 +180,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         return convert(text, display=display)
 
     html = re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', formula, html, flags=re.DOTALL)
+    html = re.sub(r":(?:meth|func|class|attr):(?=<code>)", "", html)  # roles that help() shows and a page need not
     return html.replace(SITE, _root_of(page, config))
 
 
