@@ -31,10 +31,10 @@ bench: build
 check:
 	.ci/run
 
-# The documents as a web site, build/site.  The explorer is in it if `make explorer` built it before.
+# The documents as a web site, build/site.  Not --quiet, which hides warnings from --strict too.  The explorer is in it if `make explorer` built it before.
 docs: build/docs-venv/done
 	@export NO_MKDOCS_2_WARNING=1; for site in mkdocs.yml mkdocs.zh.yml; do \
-	    build/docs-venv/bin/mkdocs build --quiet --strict -f site/$$site || exit; \
+	    build/docs-venv/bin/mkdocs build --strict -f site/$$site >build/docs.log 2>&1 || { cat build/docs.log >&2; exit 1; }; \
 	done
 	@echo build/site/index.html
 

@@ -28,7 +28,7 @@ def as_google(text: str) -> str:
     for number, paragraph in enumerate(paragraphs):
         lines = paragraph.split("\n")
         if len(lines) > 1 and ARGUMENT.match(lines[0]) and all(ARGUMENT.match(x) or x.startswith("  ") for x in lines):
-            paragraphs[number] = "Args:\n" + "\n".join("    " + line for line in lines)
+            paragraphs[number] = "Args:\n    " + re.sub(r"\n +", " ", paragraph).replace("\n", "\n    ")
     return "\n\n".join(paragraphs)
 
 
