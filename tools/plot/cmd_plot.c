@@ -22,7 +22,9 @@ enum {
     NAMES = 256
 };
 
-static const plot_kind *const kinds[] = {&plot_methods, &plot_wavelengths, &plot_ramp, &plot_clock, &plot_helix, &plot_decay, &plot_shift, &plot_bias, &plot_perplexity, &plot_passkey, &plot_accuracy};
+static const plot_kind *const kinds[] = {&plot_methods, &plot_wavelengths, &plot_ramp,     &plot_clock, &plot_helix,
+                                         &plot_decay,   &plot_rows,        &plot_shift,    &plot_bias,  &plot_perplexity,
+                                         &plot_passkey, &plot_accuracy,    &plot_attention};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static const struct argp_option option_table[] = {
@@ -55,16 +57,27 @@ static const char documentation[] =
     "\vMODEL is a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP
     "  Without MODEL the options describe a rotation.\n\n"
     "KIND is one of:\n"
-    "  methods      the angle of each pair at each position under each method; seen and unseen angles\n"
+    "  methods      the angle of each pair at each position under each method, unseen angles marked\n"
     "  wavelengths  tokens that each pair takes for a turn, against the lengths; the ramp shaded\n"
-    "  decay        mean and bound of the rotated inner product against distance, for each base\n\n"
+    "  ramp         what each method divides the frequency of each pair by\n"
+    "  clock        pairs as hands of a clock, and what each method does to them\n"
+    "  helix        e^(i m theta) in space, the pair as third axis, and its projections\n"
+    "  decay        mean and bound of the rotated inner product against distance\n"
+    "  table        tables of positions: the sinusoid, and what MODEL learned\n"
+    "  shift        PE(p + k) = M_k PE(p) on numbers, k from --position\n"
+    "  bias         numbers added to scores: ALiBi, Sandwich, KERPLE, FIRE, T5, DeBERTa\n"
+    "  attention    weights of a layer of MODEL on --text\n"
+    "  perplexity   FILE...: what gyre eval wrote with --json or --journal\n"
+    "  passkey      FILE...: what gyre passkey wrote, or gyre eval --passkey\n"
+    "  accuracy     error of cos and sin as each engine computes them\n\n"
     "Without -o the figure goes to standard output, or to KIND.svg here if that is a terminal.  The name of FILE ends in "
     ".svg, .png or .pdf; in .csv or .json for the numbers.\n\n"
     "Examples:\n"
     "  gyre plot methods -o methods.svg\n"
     "  gyre plot wavelengths config.json --to 128k -o wavelengths.pdf\n"
     "  gyre plot decay --csv\n"
-    "  gyre plot methods --compare linear,yarn -o two.png\n";
+    "  gyre plot methods --compare linear,yarn -o two.png\n"
+    "  gyre plot attention rope --text /usr/share/common-licenses/GPL-3 --layer 1\n";
 
 /* -- options -- */
 static double positive(const char *option, const char *text, double least) {
@@ -153,7 +166,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 }
 
 static void read_options(int argc, char **argv, plot_options *o) {
-    static const struct argp argp = {option_table, parse_option, "KIND [MODEL]", documentation, NULL, NULL, NULL};
+    static const struct argp argp = {option_table, parse_option, "KIND [MODEL|FILE...]", documentation, NULL, NULL, NULL};
     *o = (plot_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .position = -1, .layer = -1, .head = -1};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 enum { COLUMN_RECIPE, COLUMN_POSITION, COLUMN_ERROR, COLUMN_MEAN, COLUMNS };
-static const plot_column columns[] = {{"recipe", NULL}, {"position", "tokens"}, {"largest_error", ""}, {"mean_error", ""}, {NULL, NULL}};
+static const plot_column columns[] = {
+    {"recipe", NULL}, {"position", "tokens"}, {"largest_error", ""}, {"mean_error", ""}, {NULL, NULL}};
 enum { POINTS = 48, AROUND = 16, RECIPES = 5 };
 
 /* cosine[pairs], sine[pairs] of one position. */
@@ -87,7 +88,8 @@ static const struct {
 /* The exact angle in long double: at position 2^31 its error is below 1e-9 where long double has 64 bits. */
 static void add_errors(const recipe_work *r, int64_t position, double *largest, double *sum) {
     for (int64_t i = 0; i < r->dim / 2; i++) {
-        const long double angle = (long double)position * powl((long double)r->base, -2.0L * (long double)i / (long double)r->dim);
+        const long double angle =
+            (long double)position * powl((long double)r->base, -2.0L * (long double)i / (long double)r->dim);
         const double c = fabs((double)(cosl(angle) - (long double)r->cosine[i]));
         const double s = fabs((double)(sinl(angle) - (long double)r->sine[i]));
         *largest = fmax(*largest, fmax(c, s));
@@ -153,15 +155,17 @@ static void draw(const plot_work *w, plot_script *s) {
     plot_label(s, 'y', "largest error of cos and sin over the pairs");
     plot_ticks_of_two(s, 'x', 1, longest);
     plot_ticks_of_ten(s, 'y', 1e-8, 2);
-    fputs("set yrange [1e-8:3]\nset key at screen 0.5, screen 0.125 center top maxrows 3 vertical\n"
-          "set arrow from graph 0, first 0.001953125 to graph 1, first 0.001953125 nohead linewidth 1 linecolor rgb '#5f6368' "
-          "dashtype (8,5)\nset label 'rounding of bfloat16 below 1: 2⁻⁹' at graph 0.01, first 0.001953125 left offset 0,0.55 "
-          "textcolor rgb '#5f6368'\nplot ",
-          s->file);
+    fputs(
+        "set yrange [1e-8:3]\nset key at screen 0.5, screen 0.125 center top maxrows 3 vertical\n"
+        "set arrow from graph 0, first 0.001953125 to graph 1, first 0.001953125 nohead linewidth 1 linecolor rgb '#5f6368' "
+        "dashtype (8,5)\nset label 'rounding of bfloat16 below 1: 2⁻⁹' at graph 0.01, first 0.001953125 left offset 0,0.55 "
+        "textcolor rgb '#5f6368'\nplot ",
+        s->file);
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
         end = plot_table_group_end(t, first, COLUMN_RECIPE);
-        fprintf(s->file, "%s$all every ::%lld::%lld using 2:3 with linespoints %s linewidth 2.2 pointsize 0.75 "
-                         "pointinterval 6 title ",
+        fprintf(s->file,
+                "%s$all every ::%lld::%lld using 2:3 with linespoints %s linewidth 2.2 pointsize 0.75 "
+                "pointinterval 6 title ",
                 index ? ", " : "", (long long)first, (long long)end - 1, plot_look(index, look));
         plot_text(s, plot_table_text(t, first, COLUMN_RECIPE));
     }

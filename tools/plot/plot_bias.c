@@ -5,11 +5,12 @@
 #include <string.h>
 
 enum { COLUMN_ENCODING, COLUMN_HEAD, COLUMN_QUERY, COLUMN_KEY, COLUMN_VALUE, COLUMNS };
-static const plot_column columns[] = {{"encoding", NULL}, {"head", ""}, {"query", "tokens"}, {"key", "tokens"}, {"value", ""}, {NULL, NULL}};
+static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query", "tokens"},
+                                      {"key", "tokens"},  {"value", ""}, {NULL, NULL}};
 enum { TOKENS = 128, HEADS = 8, SCHEMES = 6, SHOWN_HEADS = 3 };
 
-/* The numbers of a trained table are a model's.  Those of KERPLE and FIRE are drawn here as training begins with them; T5 and
- * DeBERTa show which row of their table a distance takes. */
+/* The numbers of a trained table are a model's.  KERPLE and FIRE are drawn as training begins with them.  T5 and DeBERTa
+ * show which row of their table a distance takes. */
 static const struct {
     const char *label;
     gyre_kind kind;
@@ -143,10 +144,11 @@ static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int6
         to = from + 1;
         while (to < end && plot_table_number(t, to, COLUMN_HEAD) == plot_table_number(t, from, COLUMN_HEAD))
             to++;
-        fprintf(s->file, "%s$all every ::%lld::%lld using ($3 == %g ? $3 - $4 : NaN):5 with linespoints %s linewidth 2 "
-                         "pointsize 0.6 pointinterval %d title 'head %g'",
-                index ? ", " : "", (long long)from, (long long)to - 1, tokens - 1, plot_look(index, look),
-                (int)tokens / 8, plot_table_number(t, from, COLUMN_HEAD));
+        fprintf(s->file,
+                "%s$all every ::%lld::%lld using ($3 == %g ? $3 - $4 : NaN):5 with linespoints %s linewidth 2 "
+                "pointsize 0.6 pointinterval %d title 'head %g'",
+                index ? ", " : "", (long long)from, (long long)to - 1, tokens - 1, plot_look(index, look), (int)tokens / 8,
+                plot_table_number(t, from, COLUMN_HEAD));
     }
     fputc('\n', s->file);
 }
@@ -158,7 +160,8 @@ static void put_map(const plot_table *t, plot_script *s, int64_t first, int64_t 
     int64_t r = first;
     for (int m = 0; m < tokens; m++)
         for (int n = 0; n < tokens; n++) {
-            const int is_here = r < end && plot_table_number(t, r, COLUMN_QUERY) == m && plot_table_number(t, r, COLUMN_KEY) == n;
+            const int is_here =
+                r < end && plot_table_number(t, r, COLUMN_QUERY) == m && plot_table_number(t, r, COLUMN_KEY) == n;
             if (is_here) {
                 const double value = plot_table_number(t, r++, COLUMN_VALUE);
                 fprintf(s->file, "%d %d %.9g\n", n, m, value);
@@ -213,5 +216,6 @@ static void draw(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_bias = {"bias", "numbers added to scores, as curves and maps: ALiBi, Sandwich, KERPLE, FIRE, T5, DeBERTa",
+const plot_kind plot_bias = {"bias",
+                             "numbers added to scores, as curves and maps: ALiBi, Sandwich, KERPLE, FIRE, T5, DeBERTa",
                              PLOT_TAKES_NOTHING, compute, draw};

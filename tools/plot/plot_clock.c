@@ -3,10 +3,21 @@
 #include "tools/plot/plot.h"
 #include <math.h>
 
-enum { COLUMN_METHOD, COLUMN_PAIR, COLUMN_POSITION, COLUMN_STEP, COLUMN_TURNS, COLUMN_ANGLE, COLUMN_REACHED, COLUMN_SEEN, COLUMNS };
-static const plot_column columns[] = {{"method", NULL},     {"pair", ""},        {"position", "tokens"},
-                                      {"step", "rad/token"}, {"turns", "turns"}, {"angle", "rad"},
-                                      {"reached_in_training", "rad"}, {"is_seen", ""}, {NULL, NULL}};
+enum {
+    COLUMN_METHOD,
+    COLUMN_PAIR,
+    COLUMN_POSITION,
+    COLUMN_STEP,
+    COLUMN_TURNS,
+    COLUMN_ANGLE,
+    COLUMN_REACHED,
+    COLUMN_SEEN,
+    COLUMNS
+};
+static const plot_column columns[] = {
+    {"method", NULL},   {"pair", ""},     {"position", "tokens"},         {"step", "rad/token"},
+    {"turns", "turns"}, {"angle", "rad"}, {"reached_in_training", "rad"}, {"is_seen", ""},
+    {NULL, NULL}};
 enum { DIALS = 6 };
 static const double TURN = 6.283185307179586;
 
@@ -37,8 +48,8 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     if (status) return status;
     const plot_case *c = &cases[0];
     const double position = w->options->position >= 0 ? (double)w->options->position : (double)(c->to - 1);
-    snprintf(t->title, sizeof t->title, "Pairs as hands: trained on %lld tokens, now at position %.0f", (long long)c->trained,
-             position);
+    snprintf(t->title, sizeof t->title, "Pairs as hands: trained on %lld tokens, now at position %.0f",
+             (long long)c->trained, position);
     snprintf(label, sizeof label, "as trained, at %lld", (long long)c->trained - 1);
     add_hands(t, c, label, c->original, (double)(c->trained - 1));
     for (int i = 0; i < count; i++) {
@@ -70,8 +81,8 @@ static void draw_dial(const plot_table *t, plot_script *s, int64_t r, plot_box b
     put_hand(s, angle, 0.95,
              seen ? "head filled size 0.16,22 linewidth 3 linecolor rgb '#202124'"
                   : "head filled size 0.16,22 linewidth 3 linecolor rgb '#d55e00'");
-    fprintf(s->file, "set label '%.4g turn%s%s' at 0,-1.28 center font ',11' textcolor rgb '%s'\n", turns, turns == 1 ? "" : "s",
-            seen ? "" : ", unseen", seen ? "#3c4043" : "#b34700");
+    fprintf(s->file, "set label '%.4g turn%s%s' at 0,-1.28 center font ',11' textcolor rgb '%s'\n", turns,
+            turns == 1 ? "" : "s", seen ? "" : ", unseen", seen ? "#3c4043" : "#b34700");
     fprintf(s->file, "set label '%.3g rad a token' at 0,-1.62 center font ',11' textcolor rgb '#5f6368'\n", step);
     fputs("plot NaN notitle\nset size noratio\nset border 3\n", s->file);
 }
@@ -103,9 +114,10 @@ static void draw(const plot_work *w, plot_script *s) {
                     "before.  Orange hand: an angle that training never showed.' at screen 0.5, screen %.4f center font "
                     "',12' textcolor rgb '#3c4043'\n",
                     16.0 / s->height);
-        fputs("set border 0\nunset xtics\nunset ytics\nset object 1 circle at 0,0 size 0.001\nunset object\nunset arrow\nplot "
-              "NaN notitle\nset border 3\n",
-              s->file);
+        fputs(
+            "set border 0\nunset xtics\nunset ytics\nset object 1 circle at 0,0 size 0.001\nunset object\nunset arrow\nplot "
+            "NaN notitle\nset border 3\n",
+            s->file);
     }
 }
 

@@ -8,9 +8,8 @@
 #include <string.h>
 
 enum { COLUMN_RUN, COLUMN_METHOD, COLUMN_LENGTH, COLUMN_VALUE, COLUMN_LOW, COLUMN_HIGH };
-static const plot_column perplexity_columns[] = {{"run", NULL},      {"method", NULL}, {"context", "tokens"},
-                                                 {"perplexity", ""}, {"low", ""},      {"high", ""},
-                                                 {NULL, NULL}};
+static const plot_column perplexity_columns[] = {{"run", NULL}, {"method", NULL}, {"context", "tokens"}, {"perplexity", ""},
+                                                 {"low", ""},   {"high", ""},     {NULL, NULL}};
 enum { COLUMN_DEPTH = COLUMN_LOW };
 static const plot_column passkey_columns[] = {{"run", NULL},  {"method", NULL}, {"length", "tokens"},
                                               {"right", "%"}, {"depth", "%"},   {NULL, NULL}};
@@ -124,7 +123,8 @@ static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) 
     if (!whole && json_error_code(&error) != json_error_premature_end_of_input)
         return gyre_fail(err, GYRE_EFORMAT, "line %d: %s (%s)", error.line, error.text, path);
     if (r->rows) return GYRE_OK;
-    return gyre_fail(err, GYRE_EFORMAT, "results: none of %s in it; it takes what --json, --json-lines or --journal wrote (%s)",
+    return gyre_fail(err, GYRE_EFORMAT,
+                     "results: none of %s in it; it takes what --json, --json-lines or --journal wrote (%s)",
                      r->passkey ? "gyre passkey, or of gyre eval --passkey," : "gyre eval", path);
 }
 
@@ -149,7 +149,8 @@ static gyre_status compute(plot_work *w, int passkey, gyre_error *err) {
         if (r.trained) w->trained = r.trained;
     }
     if (o->stretch.trained) w->trained = o->stretch.trained;
-    snprintf(w->table.title, sizeof w->table.title, "%s", passkey ? "Keys found, by length" : "Perplexity by context length");
+    snprintf(w->table.title, sizeof w->table.title, "%s",
+             passkey ? "Keys found, by length" : "Perplexity by context length");
     return status;
 }
 
@@ -188,7 +189,7 @@ static void mark_trained(const plot_work *w, plot_script *s, double low, double 
     if (!(at >= low && at <= high)) return;
     fprintf(s->file,
             "set arrow from %.9g, graph 0 to %.9g, graph 1 nohead linewidth 1.4 linecolor rgb '#202124' dashtype (8,5)\n"
-            "set label 'trained' at %.9g, graph 0.98 left offset 0.6,-0.4 textcolor rgb '#202124'\n",
+            "set label 'trained' at %.9g, graph 1.02 center offset 0,0.2 textcolor rgb '#202124'\n",
             at, at, at);
 }
 
@@ -234,9 +235,9 @@ static void label_ends(const plot_table *t, plot_script *s, double run, const ru
         int64_t last = r;
         for (int64_t k = r; k < t->rows; k++)
             if (same_line(t, r, k)) last = k;
-        ends[lines] = (plot_end){name, gyre_report_color(plot_look_of(name, lines) % 8 + 1),
-                                 height_of(range, t->columns == perplexity_columns,
-                                           plot_table_number(t, last, COLUMN_VALUE))};
+        ends[lines] =
+            (plot_end){name, gyre_report_color(plot_look_of(name, lines) % 8 + 1),
+                       height_of(range, t->columns == perplexity_columns, plot_table_number(t, last, COLUMN_VALUE))};
         lines++;
     }
     plot_end_labels(s, ends, lines);
@@ -255,13 +256,14 @@ static void draw_run(const plot_work *w, plot_script *s, double run, const runs_
         const char *name = plot_table_text(t, r, COLUMN_METHOD);
         const int color = plot_look_of(name, lines);
         if (t->columns == perplexity_columns)
-            fprintf(s->file, "%s$line%lld using 1:3:4 with filledcurves fillstyle transparent solid 0.12 noborder linecolor "
-                             "rgb '%s' notitle, ",
+            fprintf(s->file,
+                    "%s$line%lld using 1:3:4 with filledcurves fillstyle transparent solid 0.12 noborder linecolor "
+                    "rgb '%s' notitle, ",
                     lines ? ", " : "", (long long)r, gyre_report_color(color % 8 + 1));
         else if (lines)
             fputs(", ", s->file);
-        fprintf(s->file, "$line%lld using 1:2 with linespoints %s linewidth 2.2 pointsize 0.9 notitle", (long long)r,
-                plot_look(color, look));
+        fprintf(s->file, "$line%lld using 1:2 with linespoints %s linewidth %.1f pointsize 0.9 notitle", (long long)r,
+                plot_look(color, look), lines < 4 ? 3.8 - 0.6 * lines : 1.6);
         lines++;
     }
     fputc('\n', s->file);

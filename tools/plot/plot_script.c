@@ -95,9 +95,9 @@ const char *plot_look(int i, char out[PLOT_LOOK]) {
 }
 
 int plot_look_of(const char *label, int i) {
-    static const char *const methods[] = {"linear", "ntk",  "yarn",           "dynamic",   "by-parts",
-                                          "llama3", "none", "by-parts-paper", "ntk-mixed", "dynamic-yarn",
-                                          "rerope", "leaky", "self-extend",   "base",      "ntk-past"};
+    static const char *const methods[] = {"linear", "ntk",   "yarn",           "dynamic",   "by-parts",
+                                          "llama3", "none",  "by-parts-paper", "ntk-mixed", "dynamic-yarn",
+                                          "rerope", "leaky", "self-extend",    "base",      "ntk-past"};
     const size_t length = strcspn(label, ":+");
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
         if (strlen(methods[m]) == length && strncmp(methods[m], label, length) == 0) return (int)m;

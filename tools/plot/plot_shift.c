@@ -6,7 +6,8 @@
 
 enum { COLUMN_PART, COLUMN_POSITION, COLUMN_ROW, COLUMN_COLUMN, COLUMN_VALUE, COLUMNS };
 /* M_k has no position; a vector has no column, and lists the difference of M_k PE(p) from PE(p + k) as a part of its own. */
-static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"row", ""}, {"column", ""}, {"value", ""}, {NULL, NULL}};
+static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"row", ""},
+                                      {"column", ""}, {"value", ""},          {NULL, NULL}};
 enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12 };
 static const int64_t positions[VECTORS] = {0, 1, 2, 3, 10, 100};
 
@@ -42,13 +43,15 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     gyre_encoding *pe = NULL;
     double *rows = calloc((size_t)(2 * dim), sizeof *rows);
     plot_table_columns(t, columns);
-    gyre_status status = rows ? make_sinusoid(dim, base, &pe, err) : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (plot)");
+    gyre_status status =
+        rows ? make_sinusoid(dim, base, &pe, err) : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (plot)");
     const double matrix = plot_table_label(t, "M_k"), before = plot_table_label(t, "PE(p)");
     const double after = plot_table_label(t, "PE(p + k)"), off = plot_table_label(t, "M_k PE(p) - PE(p + k)");
     double worst = 0;
     for (int64_t r = 0; r < dim; r++)
         for (int64_t c = 0; c < dim; c++)
-            plot_table_add(t, (double[COLUMNS]){matrix, (double)NAN, (double)r, (double)c, matrix_entry(r, c, dim, base, k)});
+            plot_table_add(t,
+                           (double[COLUMNS]){matrix, (double)NAN, (double)r, (double)c, matrix_entry(r, c, dim, base, k)});
     for (int v = 0; v < VECTORS && !status; v++) {
         status = row_of(pe, positions[v], dim, rows, err);
         if (!status) status = row_of(pe, positions[v] + (int64_t)k, dim, rows + dim, err);
@@ -63,7 +66,8 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
             worst = fmax(worst, fabs(difference));
         }
     }
-    snprintf(t->title, sizeof t->title, "One matrix moves every row of a sinusoid by k = %.0f; largest difference %.1g", k, worst);
+    snprintf(t->title, sizeof t->title, "One matrix moves every row of a sinusoid by k = %.0f; largest difference %.1g", k,
+             worst);
     gyre_encoding_free(pe);
     free(rows);
     return status;
@@ -110,11 +114,12 @@ static void draw(const plot_work *w, plot_script *s) {
     plot_script_start(s, 1120, 440, t->title);
     draw_part(t, s, "M_k", (plot_box){0.06, 0.36, 0.17, 0.83}, dim, dim);
     draw_part(t, s, "PE(p)", (plot_box){0.44, 0.67, 0.17, 0.83}, VECTORS, dim);
-    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26'\nset label 2 '=' at screen 0.71, screen 0.5 center font "
+    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26'\nset label 2 '=' at screen 0.71, screen 0.5 center "
+          "font "
           "',26'\nset border 0\nunset xtics\nunset ytics\nset xlabel ''\nset ylabel ''\nset title ''\nplot NaN notitle\n",
           s->file);
     draw_part(t, s, "PE(p + k)", (plot_box){0.755, 0.985, 0.17, 0.83}, VECTORS, dim);
 }
 
-const plot_kind plot_shift = {"shift", "PE(p + k) = M_k PE(p), on numbers: one matrix for every p", PLOT_TAKES_NOTHING, compute,
-                              draw};
+const plot_kind plot_shift = {"shift", "PE(p + k) = M_k PE(p), on numbers: one matrix for every p", PLOT_TAKES_NOTHING,
+                              compute, draw};

@@ -17,8 +17,7 @@ static gyre_status compute_for(plot_work *w, const char *usual, gyre_error *err)
     int count = 0;
     plot_table *t = &w->table;
     plot_table_columns(t, columns);
-    const gyre_status status =
-        plot_cases_make(w->options, w->subjects, w->subjects_count, usual, cases, &count, err);
+    const gyre_status status = plot_cases_make(w->options, w->subjects, w->subjects_count, usual, cases, &count, err);
     if (status) return status;
     snprintf(t->title, sizeof t->title, "Wavelength of each pair: trained on %lld tokens, stretched to %lld (base %g)",
              (long long)cases[0].trained, (long long)cases[0].to, cases[0].subject->config.rope.base);
@@ -121,7 +120,8 @@ static gyre_status compute_ramp(plot_work *w, gyre_error *err) {
     const gyre_status status = compute_for(w, "linear,ntk,yarn,by-parts-paper,llama3", err);
     plot_table *t = &w->table;
     if (!status)
-        snprintf(t->title, sizeof t->title, "What each method divides the frequencies by: trained on %lld tokens, stretched to %lld",
+        snprintf(t->title, sizeof t->title,
+                 "What each method divides the frequencies by: trained on %lld tokens, stretched to %lld",
                  (long long)w->subjects[0].trained, (long long)plot_target(w->options, &w->subjects[0]));
     return status;
 }
@@ -133,8 +133,9 @@ static void put_ramps(const plot_table *t, plot_script *s, int x) {
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
         end = plot_table_group_end(t, first, COLUMN_METHOD);
         const char *name = plot_table_text(t, first, COLUMN_METHOD);
-        fprintf(s->file, "%s$all every ::%lld::%lld using %d:5 with linespoints %s linewidth 2.4 pointsize 0.8 "
-                         "pointinterval 5 title ",
+        fprintf(s->file,
+                "%s$all every ::%lld::%lld using %d:5 with linespoints %s linewidth 2.4 pointsize 0.8 "
+                "pointinterval 5 title ",
                 index ? ", " : "", (long long)first, (long long)end - 1, x + 1, plot_look(plot_look_of(name, index), look));
         plot_text(s, name);
     }
