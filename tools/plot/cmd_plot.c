@@ -245,8 +245,6 @@ int cmd_plot(int argc, char **argv) {
     gyre_pool *pool = NULL;
     read_options(argc, argv, &o);
     if (o.common.output) (void)form_of(o.common.output);
-    for (int i = 0; i < o.files_count; i++)
-        cli_check_output(o.common.output, o.files[i]);
     plot_work *w = calloc(1, sizeof *w);
     if (!w) return cli_fail("plot: out of memory (plot)");
     w->options = &o;
