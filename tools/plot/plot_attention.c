@@ -151,18 +151,24 @@ static void draw_head(const plot_work *w, plot_script *s, int64_t first, int64_t
             n);
 }
 
+/* Past the rows of one head under one method.  Methods with a single head have the same number in COLUMN_HEAD. */
+static int64_t head_end(const plot_table *t, int64_t first) {
+    const int64_t method = plot_table_group_end(t, first, COLUMN_CASE), head = plot_table_group_end(t, first, COLUMN_HEAD);
+    return method < head ? method : head;
+}
+
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     int count = 0, index = 0;
     for (int64_t first = 0; first < t->rows; count++)
-        first = plot_table_group_end(t, first, COLUMN_HEAD);
+        first = head_end(t, first);
     const int across = count < 4 ? count : count == 4 ? 4 : 4, down = (count + across - 1) / across;
     const double side = count == 1 ? 420 : 220, cell_x = side + 74, cell_y = side + 210;
     char title[400];
     snprintf(title, sizeof title, "%s (log colours, 0.001 to 1)", t->title);
     plot_script_start(s, (int)(cell_x * across + 24), (int)(cell_y * down + 48), title);
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_HEAD);
+        end = head_end(t, first);
         draw_head(w, s, first, end, 66 + cell_x * (index % across), 64 + cell_y * (index / across), side);
     }
 }
