@@ -162,7 +162,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     lines = [LINK.sub(rewrite, line) if is_text else line for line, is_text in _lines(markdown)]
     text = "\n".join(lines)
     language = config.theme["language"]
-    app = f"{SITE}explorer/app.html" + ("?lang=zh" if language == "zh" else "")
+    app = f"{SITE}explorer/app.html#lang={language}"
     explorer = EXPLORER_HERE[language].format(app, app) if EXPLORER.exists() else EXPLORER_MISSING[language]
     return text.replace("<!-- the explorer -->", explorer)
 
