@@ -210,7 +210,8 @@ static int print(const plot_work *w, plot_form form, FILE *file) {
 
 static int write_to(const plot_work *w, plot_form form, const char *path) {
     cli_output output;
-    const int status = cli_output_open(&output, path);
+    const int picture = form != FORM_JSON && form != FORM_CSV;
+    const int status = (picture ? cli_output_open_raw : cli_output_open)(&output, path);
     return status ? status : cli_output_close(&output, print(w, form, output.file));
 }
 

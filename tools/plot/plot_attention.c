@@ -103,6 +103,13 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
+/* out = one past the rows of one head of one case. */
+static int64_t map_end(const plot_table *t, int64_t first) {
+    const int64_t head = plot_table_group_end(t, first, COLUMN_HEAD),
+                  method_end = plot_table_group_end(t, first, COLUMN_CASE);
+    return head < method_end ? head : method_end;
+}
+
 /* One head: rows first .. end - 1. */
 static void put_map(const plot_table *t, plot_script *s, int64_t first, int64_t end) {
     const int64_t n = (int64_t)plot_table_number(t, end - 1, COLUMN_QUERY) + 1;
@@ -151,24 +158,18 @@ static void draw_head(const plot_work *w, plot_script *s, int64_t first, int64_t
             n);
 }
 
-/* Past the rows of one head under one method.  Methods with a single head have the same number in COLUMN_HEAD. */
-static int64_t head_end(const plot_table *t, int64_t first) {
-    const int64_t method = plot_table_group_end(t, first, COLUMN_CASE), head = plot_table_group_end(t, first, COLUMN_HEAD);
-    return method < head ? method : head;
-}
-
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     int count = 0, index = 0;
     for (int64_t first = 0; first < t->rows; count++)
-        first = head_end(t, first);
-    const int across = count < 4 ? count : count == 4 ? 4 : 4, down = (count + across - 1) / across;
-    const double side = count == 1 ? 420 : 220, cell_x = side + 74, cell_y = side + 210;
+        first = map_end(t, first);
+    const int across = count < 4 ? count : 4, down = (count + across - 1) / across;
+    const double side = count == 1 ? 480 : count == 2 ? 320 : 220, cell_x = side + 74, cell_y = side + 210;
     char title[400];
-    snprintf(title, sizeof title, "%s (log colours, 0.001 to 1)", t->title);
+    snprintf(title, sizeof title, "%s (log colours from 0.001)", t->title);
     plot_script_start(s, (int)(cell_x * across + 24), (int)(cell_y * down + 48), title);
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = head_end(t, first);
+        end = map_end(t, first);
         draw_head(w, s, first, end, 66 + cell_x * (index % across), 64 + cell_y * (index / across), side);
     }
 }

@@ -123,7 +123,8 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     if (w->options->files_count && plot_subjects_read(w->options, w->subjects, &w->subjects_count))
         return gyre_fail(err, GYRE_EINVAL, "model: not read (%s)", w->options->files[0]);
     plot_table_columns(&w->table, columns);
-    snprintf(w->table.title, sizeof w->table.title, "What is added to a score: %lld queries and keys", (long long)tokens);
+    snprintf(w->table.title, sizeof w->table.title,
+             "What is added to a score: %lld queries and keys; the number at a line is its head", (long long)tokens);
     for (int i = 0; i < SCHEMES; i++) {
         if (w->subjects_count && w->subjects[0].config.kind != schemes[i].kind) continue;
         const gyre_status status = add_scheme(w, i, tokens, err);
@@ -136,19 +137,39 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
+/* The curve of the last query of each head, with the head's number at its end. */
 static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int64_t end, double tokens) {
-    char look[PLOT_LOOK];
+    char look[PLOT_LOOK], names[SHOWN_HEADS][16];
+    plot_end ends[SHOWN_HEADS];
+    double low = INFINITY, high = -INFINITY;
+    int heads = 0;
+    for (int64_t r = first; r < end; r++) {
+        if (plot_table_number(t, r, COLUMN_QUERY) != tokens - 1) continue;
+        low = fmin(low, plot_table_number(t, r, COLUMN_VALUE));
+        high = fmax(high, plot_table_number(t, r, COLUMN_VALUE));
+    }
+    const double margin = 0.05 * (high - low);
+    fprintf(s->file, "set yrange [%.9g:%.9g]\n", low - margin, high + margin);
+    for (int64_t from = first, to; from < end && heads < SHOWN_HEADS; from = to, heads++) {
+        to = plot_table_group_end(t, from, COLUMN_HEAD) < end ? plot_table_group_end(t, from, COLUMN_HEAD) : end;
+        double far = low; /* at key 0 */
+        for (int64_t r = from; r < to; r++)
+            if (plot_table_number(t, r, COLUMN_QUERY) == tokens - 1 && plot_table_number(t, r, COLUMN_KEY) == 0)
+                far = plot_table_number(t, r, COLUMN_VALUE);
+        snprintf(names[heads], sizeof names[heads], "%.0f", plot_table_number(t, from, COLUMN_HEAD));
+        ends[heads] =
+            (plot_end){names[heads], gyre_report_color(heads + 1), (far - low + margin) / (high - low + 2 * margin)};
+    }
+    if (heads > 1) plot_end_labels(s, ends, heads);
     int index = 0;
     fputs("plot ", s->file);
-    for (int64_t from = first, to; from < end; from = to, index++) {
-        to = from + 1;
-        while (to < end && plot_table_number(t, to, COLUMN_HEAD) == plot_table_number(t, from, COLUMN_HEAD))
-            to++;
+    for (int64_t from = first, to; from < end && index < heads; from = to, index++) {
+        to = plot_table_group_end(t, from, COLUMN_HEAD) < end ? plot_table_group_end(t, from, COLUMN_HEAD) : end;
         fprintf(s->file,
                 "%s$all every ::%lld::%lld using ($3 == %g ? $3 - $4 : NaN):5 with linespoints %s linewidth 2 "
-                "pointsize 0.6 pointinterval %d title 'head %g'",
-                index ? ", " : "", (long long)from, (long long)to - 1, tokens - 1, plot_look(index, look), (int)tokens / 8,
-                plot_table_number(t, from, COLUMN_HEAD));
+                "pointsize 0.6 pointinterval %d notitle",
+                index ? ", " : "", (long long)from, (long long)to - 1, tokens - 1, plot_look(index, look),
+                tokens > 16 ? (int)tokens / 8 : 1);
     }
     fputc('\n', s->file);
 }
@@ -177,7 +198,7 @@ static void put_map(const plot_table *t, plot_script *s, int64_t first, int64_t 
 }
 
 static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, int64_t first, int64_t end) {
-    const double left = 0.055 + (double)i / count * 0.955, right = left + 0.955 / count - 0.062;
+    const double left = 0.055 + (double)i / count * 0.945, right = left + 0.945 / count - 0.062;
     const char *name = plot_table_text(t, first, COLUMN_ENCODING);
     const double tokens = plot_table_number(t, end - 1, COLUMN_QUERY) + 1;
     int64_t head_end = first + 1;
@@ -188,7 +209,6 @@ static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, i
     plot_label(s, 'x', "distance (tokens)");
     if (i == 0) plot_label(s, 'y', "added to the score");
     fprintf(s->file, "set xtics %g\nset ytics font ',11'\nset xrange [0:%g]\n", tokens / 2, tokens);
-    if (i == 0 && head_end < end) fputs("set key at screen 0.5, screen 0.915 center center horizontal maxrows 1\n", s->file);
     draw_curves(t, s, first, end, tokens);
     plot_box_begin(s, (plot_box){left, right, 0.21, 0.47});
     plot_label(s, 'x', "key (tokens)");

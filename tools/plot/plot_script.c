@@ -95,13 +95,8 @@ const char *plot_look(int i, char out[PLOT_LOOK]) {
 }
 
 int plot_look_of(const char *label, int i) {
-    static const char *const methods[] = {"linear", "ntk",   "yarn",           "dynamic",   "by-parts",
-                                          "llama3", "none",  "by-parts-paper", "ntk-mixed", "dynamic-yarn",
-                                          "rerope", "leaky", "self-extend",    "base",      "ntk-past"};
-    const size_t length = strcspn(label, ":+");
-    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
-        if (strlen(methods[m]) == length && strncmp(methods[m], label, length) == 0) return (int)m;
-    return i;
+    const int look = method_look(label);
+    return look < 0 ? i : look;
 }
 
 void plot_end_labels(plot_script *s, plot_end *ends, int count) {
