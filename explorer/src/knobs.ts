@@ -35,7 +35,7 @@ function dial(spec: DialSpec): Dial {
         autocomplete: "off",
         spellcheck: "false",
         change: () => {
-            const value = typed(input.value);
+            const value = input.value.trim() === spec.format(0) ? 0 : typed(input.value);
             const [least, most] = limits[spec.key]!;
             if (Number.isFinite(value) && value >= least && value <= most) set({ [spec.key]: value } as Partial<State>);
             update();
@@ -93,9 +93,9 @@ function dials(): Dial[] {
             steps: () => [-1, 24],
             value: (step) => (step < 0 ? 0 : twoDigits(2 ** (step / 4))),
             stepOf: (value) => (value === 0 ? -1 : Math.min(24, Math.round(4 * Math.log2(value)))),
-            format: (value) => (value === 0 ? "0" : short(value, 4)),
+            format: (value) => (value === 0 ? t("knob.factor.auto") : short(value, 4)),
             spoken: (value) => (value === 0 ? t("knob.factor.auto") : short(value)),
-            unit: () => (get().factor === 0 ? t("knob.factor.auto") : "×"),
+            unit: () => `= ${short(frequencies(setup()).factor)}×`,
         }),
         dial({
             key: "base",

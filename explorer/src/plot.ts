@@ -103,7 +103,7 @@ function lastPoint(line: Line, x: Scales["x"], y: Scales["y"], high: number): nu
 /** Draws the chart into the SVG, which has a size on the screen. */
 export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
     const width = Math.max(200, svg.clientWidth);
-    const height = Math.max(120, svg.clientHeight);
+    const height = Math.max(60, svg.clientHeight);
     const left = MARGIN.left;
     const right = width - (chart.right ?? MARGIN.right);
     const top = MARGIN.top;

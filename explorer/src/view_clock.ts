@@ -94,17 +94,17 @@ function face(pen: CanvasRenderingContext2D, at: Dial, i: number, of: Hands, ink
     pen.fillRect(at.x + Math.cos(tip) * reach - size / 2, at.y + Math.sin(tip) * reach - size / 2, size, size);
 }
 
-/* out = dials in rows that fill the width, at most `rows` high. */
-function grid(width: number, height: number, pairs: number): { dials: Dial[]; columns: number } {
-    let columns = Math.ceil(Math.sqrt((pairs * width) / height));
-    while (Math.ceil(pairs / columns) * (width / columns) > height) columns++;
-    const cell = Math.min(width / columns, 58);
+/* out = dials in rows that fill the width, as large as `most` pixels of height allow. */
+function grid(width: number, most: number, pairs: number): { dials: Dial[]; columns: number; height: number } {
+    let columns = Math.min(pairs, Math.max(1, Math.floor(width / 72)));
+    while (columns < pairs && Math.ceil(pairs / columns) * (width / columns) > most) columns++;
+    const cell = Math.min(width / columns, 84);
     const dials = Array.from({ length: pairs }, (_, i) => ({
-        x: (i % columns) * cell + cell / 2,
-        y: Math.floor(i / columns) * (cell + 2) + cell / 2,
+        x: ((i % columns) + 0.5) * cell,
+        y: (Math.floor(i / columns) + 0.5) * cell,
         r: cell * 0.4,
     }));
-    return { dials, columns };
+    return { dials, columns, height: Math.ceil(Math.ceil(pairs / columns) * cell) };
 }
 
 function degrees(angle: number): string {
@@ -204,6 +204,7 @@ export function clockView(): View {
         { class: "legend" },
         h("li", {}, h("i", { class: "swatch hand-m" }), t("clock.m")),
         h("li", {}, h("i", { class: "swatch hand-n" }), t("clock.n")),
+        h("li", {}, h("i", { class: "swatch ghost" }), t("clock.plain")),
         h("li", {}, h("i", { class: "swatch rim" }), t("legend.seen")),
         h("li", {}, h("i", { class: "swatch tip" }), t("legend.unseen")),
     );
@@ -237,8 +238,9 @@ export function clockView(): View {
         const big = surface(large);
         const r = Math.min(big.width, big.height) / 2 - 3;
         face(big.context, { x: big.width / 2, y: big.height / 2, r }, pair, of, ink, true);
-        const { context, width, height } = surface(small);
-        layout = grid(width, height, dim / 2);
+        layout = grid(small.clientWidth, Math.max(170, small.clientWidth * 0.4), dim / 2);
+        small.style.height = `${layout.height}px`;
+        const { context } = surface(small);
         layout.dials.forEach((dial, i) => {
             if (i === pair) {
                 context.fillStyle = ink.line;
@@ -252,7 +254,7 @@ export function clockView(): View {
         const text = unseen ? t("clock.unseen", { from: count(of.unseenFrom[pair]!) }) : t("clock.seen");
         facts.replaceChildren(
             ...fact(t("col.pair"), `${pair} / ${dim / 2 - 1}`),
-            ...fact(t("col.wavelength"), t("unit.tokens", { n: short(frequencies(setup()).wavelengths[pair]!) })),
+            ...fact(t("clock.wavelength"), t("unit.tokens", { n: short(frequencies(setup()).wavelengths[pair]!) })),
             ...fact(t("clock.trained"), t("unit.turns", { n: short(turns) })),
             ...fact(t("clock.relative", { d: count(m - n) }), degrees(of.query[pair]! - of.key[pair]! + (of.query[pair]! < of.key[pair]! ? 2 * Math.PI : 0))),
             ...fact(t("clock.state"), text, unseen ? "unseen" : ""),

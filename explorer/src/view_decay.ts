@@ -74,7 +74,7 @@ export function decayView(): View {
         const octaves: number[] = [];
         for (let d = 1; d <= target; d *= 2) octaves.push(d);
         const every = Math.ceil(octaves.length / 7);
-        const low = Math.min(-0.4, Math.min(...now.mean));
+        const low = Math.min(-0.1, ...lines.flatMap((line) => Array.from(line.y)));
         scales = drawChart(chart, {
             x: { label: t("axis.distance"), min: 1, max: target, log: true, ticks: octaves.filter((_, k) => k % every === 0), format: tokens },
             y: { label: t("axis.product"), min: low, max: 1, ticks: ticks(low, 1, 6), format: (v) => fixed(v, 1) },

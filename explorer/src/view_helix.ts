@@ -122,7 +122,7 @@ function drawSpace(canvas: HTMLCanvasElement, of: Curve, ink: Palette): void {
     };
     name("cos", [1.16, 0, 0]);
     name("sin", [0, 1.2, 0]);
-    name(get().axis === "pair" ? t("axis.pair") : t("axis.position"), [0, 0, 1.12]);
+    name(get().axis === "pair" ? t("axis.pair") : t("axis.position"), [-0.25, 0, 1.14]);
     const n = of.cos.length;
     for (let k = 1; k < n; k++) {
         const [x0, y0] = place(of.cos[k - 1]!, of.sin[k - 1]!, of.along[k - 1]!);

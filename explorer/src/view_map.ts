@@ -9,12 +9,12 @@ import { t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
 import type { Setup } from "./core";
 
-const LEFT = 64;
+const LEFT = 74;
 const BOTTOM = 34;
 const TOP = 18;
 const MOST_COLUMNS = 4096;
 
-/* Paints pairs x positions into the canvas, one pixel each; its place on the screen stretches it. */
+/* Paints pairs x positions into the canvas, one pixel each; it is stretched when it is shown. */
 function paint(canvas: HTMLCanvasElement, of: Setup, most: number): void {
     const step = Math.ceil(of.target / most);
     const columns = Math.ceil(of.target / step);
@@ -111,7 +111,7 @@ function drawThumb(thumb: Thumb): void {
 }
 
 export function mapView(): View {
-    const map = h("canvas", { class: "map-pixels", "aria-hidden": "true" });
+    const pixels = h("canvas"); /* pairs x positions, one pixel each */
     const over = h("canvas", { class: "map-over", role: "slider", tabindex: 0, "aria-label": t("map.aria"), "aria-valuemin": 0 });
     const small = thumbs();
     const wheel = wheelLegend();
@@ -122,7 +122,7 @@ export function mapView(): View {
         h("li", {}, h("i", { class: "swatch hatched" }), t("legend.unseen")),
     );
     const family = h("div", { class: "thumbs", role: "group", "aria-label": t("map.family") }, ...small.map((one) => one.element));
-    const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, map, over), legend, family);
+    const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, over), legend, family);
     let painted = "";
     const place = (): { width: number; height: number } => ({ width: over.clientWidth - LEFT - 8, height: over.clientHeight - TOP - BOTTOM });
 
@@ -147,6 +147,9 @@ export function mapView(): View {
         const { width, height } = place();
         const pairs = of.headDim / 2;
         const row = height / pairs;
+        /* Row by row: positions may blend where they are narrower than a pixel, pairs may not. */
+        pen.imageSmoothingQuality = "high";
+        for (let i = 0; i < pairs; i++) pen.drawImage(pixels, 0, i, pixels.width, 1, LEFT, TOP + i * row, width, row + 0.5);
         const x = (position: number): number => LEFT + (position / of.target) * width;
         const from = unseenFrom(of);
         pen.fillStyle = hatch(pen, ink.unseen);
@@ -171,7 +174,7 @@ export function mapView(): View {
         const every = Math.max(1, Math.ceil(pairs / (height / 24)));
         for (let i = 0; i < pairs; i += every) {
             pen.fillStyle = ink.ink;
-            pen.fillText(String(i), 18, TOP + (i + 0.5) * row);
+            pen.fillText(String(i), 20, TOP + (i + 0.5) * row);
             pen.fillStyle = ink.quiet;
             pen.fillText(short(wavelengths[i]!, 2), LEFT - 6, TOP + (i + 0.5) * row);
         }
@@ -215,7 +218,7 @@ export function mapView(): View {
         const of = setup();
         const start = performance.now();
         if (painted !== keyOf(of)) {
-            paint(map, of, MOST_COLUMNS);
+            paint(pixels, of, MOST_COLUMNS);
             painted = keyOf(of);
             performance.measure("explorer:map", { start, end: performance.now() });
         }
@@ -235,9 +238,6 @@ export function mapView(): View {
     return {
         id: "map",
         element: view.element,
-        draw: () => {
-            if (!map.isConnected) return;
-            draw();
-        },
+        draw,
     };
 }

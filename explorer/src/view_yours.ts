@@ -1,5 +1,5 @@
 /* view_yours.ts: a config.json or the head of a GGUF, explained, compared and extended as the command prints it. */
-import { runCommand, type ModelFile, type Profile } from "./core";
+import { runCommand, type Profile } from "./core";
 import { h, say } from "./dom";
 import { examples } from "./examples";
 import { count, tokens, typed } from "./numbers";
@@ -11,14 +11,19 @@ const PROFILES: Profile[] = ["hf-5", "hf-4.56", "hf-4.51", "hf-4.43", "vllm", "l
 /** Of a GGUF the metadata is enough: it stands at the front. */
 const HEAD_BYTES = 48 << 20;
 
+interface Given {
+    name: string;
+    bytes: Uint8Array;
+}
+
 /** A GGUF that was dropped: it is too large for the address. */
-let dropped: ModelFile | null = null;
+let dropped: Given | null = null;
 let programs = false; // the person chose a program: a GGUF is read by llama.cpp otherwise
 
-function file(): ModelFile | null {
+function file(): Given | null {
     if (dropped) return dropped;
     const { config } = get();
-    return config.trim() ? { name: "config.json", data: config } : null;
+    return config.trim() ? { name: "config.json", bytes: new TextEncoder().encode(config) } : null;
 }
 
 /* out = the trained length that the config states, times four; a round guess if it states none. */
@@ -103,7 +108,7 @@ export function yoursView(): View {
         const bytes = new Uint8Array(await given.slice(0, HEAD_BYTES).arrayBuffer());
         const gguf = bytes[0] === 0x47 && bytes[1] === 0x47 && bytes[2] === 0x55 && bytes[3] === 0x46;
         if (!gguf) return show(new TextDecoder().decode(bytes));
-        dropped = { name: given.name, data: bytes };
+        dropped = { name: given.name, bytes };
         set({ config: "" });
         draw();
     }
@@ -120,7 +125,7 @@ export function yoursView(): View {
     async function adopt(): Promise<void> {
         const given = file();
         if (!given) return;
-        const { status, out: text, err } = await runCommand(["explain", given.name, "--json"], [given]);
+        const { status, out: text, err } = await runCommand(["explain", given.name, "--json"], new Map([[given.name, given.bytes]]));
         if (status !== 0) return say(note, err.trim());
         const read = JSON.parse(text) as { rotary_dim?: number; base?: number; trained_length?: number; encoding?: string };
         if (!read.rotary_dim || !read.base || !read.trained_length) return say(note, t("yours.apply.none"));
@@ -148,10 +153,10 @@ export function yoursView(): View {
 
     let asked = "";
     let timer = 0;
-    async function run(given: ModelFile, argv: string[]): Promise<void> {
+    async function run(given: Given, argv: string[]): Promise<void> {
         const key = asked;
         view.element.setAttribute("aria-busy", "true");
-        const { out: text, err } = await runCommand(argv, [given]);
+        const { out: text, err } = await runCommand(argv, new Map([[given.name, given.bytes]]));
         if (key !== asked) return;
         out.textContent = text + (err ? `${text ? "\n" : ""}${err}` : "");
         view.element.removeAttribute("aria-busy");
