@@ -9,19 +9,18 @@
  * core.  All others are copies that the caller may keep.
  * Every function throws a CoreError with the core's own text ("factor: must be at least 1 (0.5)") for wrong arguments. */
 
+export { CoreError } from "./core_error";
 export { loadCore } from "./core_numbers";
 export { runCommand, explain, diff, extend } from "./core_command";
 export { openModel } from "./core_model";
-
-/** What the core or a command says is wrong; `message` is its text. */
-export class CoreError extends Error {}
 
 /** A rotation and how it is stretched; all views share one. */
 export interface Setup {
     /** A method as `gyre eval --methods` takes it, with or without a number and modifiers: "none", "linear", "ntk:4",
      * "dynamic", "by-parts", "yarn+logn", "base:500000".  Names without a number take `factor`. */
     method: string;
-    /** How far a method without its own number stretches, at least 1; 0 = target / trained, at least 1. */
+    /** How far a method without its own number stretches, at least 1; 0 = as `gyre eval`: target / trained, at least 1, and 1
+     * for "dynamic".  Methods for far pairs and dynamic-yarn fit themselves to `target` and ignore it. */
     factor: number;
     /** Of the frequencies, above 1; theta[i] = base^(-2 i / headDim). */
     base: number;
@@ -142,26 +141,24 @@ export interface CommandResult {
 }
 /** Names as `--as` takes them. */
 export type Profile = "hf-5" | "hf-4.56" | "hf-4.51" | "hf-4.43" | "vllm" | "llama.cpp" | "reference";
-/** The text of a config.json, the head of a GGUF as bytes (its metadata is enough), or the path of a file that the page
- * holds: "models/rope". */
-export type ModelFile = { name: string; data: string | Uint8Array };
+/** A config.json or a GGUF under the name that the command prints, or "models/rope", which the page holds. */
+export type ModelFile = { name: string; data: string | Uint8Array } | "models/rope";
 
 export interface ExplainOptions {
     as?: Profile;
-    context?: number;
-    /** More arguments, as on a command line: ["--pairs"]. */
-    more?: string[];
+    length?: number; // tokens in use
+    more?: string[]; // more arguments, as on a command line: ["--json"]
 }
 export interface DiffOptions {
-    /** The two programs; both read `left`, or `left` and `right`. */
-    asLeft?: Profile;
-    asRight?: Profile;
-    context?: number;
+    as?: Profile;
+    with?: Profile; // of the right side; needed where that is left out
+    length?: number;
     more?: string[];
 }
 export interface ExtendOptions {
-    context: number; // tokens to reach
-    more?: string[];
+    to: number; // tokens to reach
+    as?: Profile;
+    more?: string[]; // ["--methods=yarn", "--method=yarn", "--write=config.new.json"]
 }
 
 /** The bundled model. */
