@@ -1,0 +1,110 @@
+/* losses.ts: what the page's model said about the text: kept when the page is built anew in another language. */
+import { openModel, type HiddenKey, type MethodLoss, type Model } from "./core";
+import sample from "../../include/gyre/gyre.h";
+
+export const METHODS = ["none", "linear", "ntk", "by-parts", "yarn"];
+export const BUCKETS = 16;
+
+export interface Session {
+    text: string;
+    methods: string[];
+    losses: Map<string, MethodLoss>;
+    keys: HiddenKey[];
+    progress: number; // 0 .. 1
+    busy: boolean;
+    error: string;
+    /** Window of the losses, bytes. */
+    window: number;
+}
+
+const SAMPLE_BYTES = 4096;
+
+/* The text begins where the prose of the header has ended: declarations are what the model was trained on. */
+function opening(): string {
+    const from = Math.max(0, sample.indexOf("typedef enum gyre_status"));
+    return sample.slice(from, from + SAMPLE_BYTES);
+}
+
+export const session: Session = {
+    text: opening(),
+    methods: METHODS.slice(),
+    losses: new Map(),
+    keys: [],
+    progress: 0,
+    busy: false,
+    error: "",
+    window: 0,
+};
+
+let model: Promise<Model> | null = null;
+export function theModel(): Promise<Model> {
+    return (model ??= openModel());
+}
+
+let changed: () => void = () => {};
+/** The view that shows the session. */
+export function watch(view: () => void): void {
+    changed = view;
+}
+
+let run = 0;
+
+/** out = bytes of the text as the model reads them. */
+export function bytesOf(text: string): number {
+    return new TextEncoder().encode(text).length;
+}
+
+/** Measures the text anew; what is running is stopped. */
+export async function measure(window: number): Promise<void> {
+    const mine = ++run;
+    const open = await theModel();
+    if (session.busy) open.stop();
+    if (mine !== run) return;
+    Object.assign(session, { busy: true, progress: 0, error: "", window: Math.min(window, bytesOf(session.text) - 1) });
+    session.losses.clear();
+    changed();
+    try {
+        await open.lossByPosition(
+            session.text,
+            { methods: session.methods, context: session.window, buckets: BUCKETS },
+            (done, all) => {
+                if (mine !== run) return;
+                session.progress = done / all;
+                changed();
+            },
+            (loss) => {
+                if (mine !== run) return;
+                session.losses.set(loss.method, loss);
+                changed();
+            },
+        );
+    } catch (error) {
+        if (mine === run) session.error = (error as Error).message;
+    }
+    if (mine !== run) return;
+    session.busy = false;
+    changed();
+}
+
+/** Hides a key in the text and asks for it under every method. */
+export async function hide(window: number, seed: number): Promise<void> {
+    const mine = ++run;
+    const open = await theModel();
+    if (session.busy) open.stop();
+    if (mine !== run) return;
+    Object.assign(session, { busy: true, error: "", keys: [] });
+    changed();
+    try {
+        const keys = await open.hideKey(session.text, session.methods, Math.min(window, bytesOf(session.text)), seed);
+        if (mine === run) session.keys = keys;
+    } catch (error) {
+        if (mine === run) session.error = (error as Error).message;
+    }
+    if (mine !== run) return;
+    session.busy = false;
+    changed();
+}
+
+export async function stop(): Promise<void> {
+    if (session.busy) (await theModel()).stop();
+}

@@ -1,0 +1,243 @@
+/* view_map.ts: the angle of every pair at every position, and the same under each method side by side. */
+import { angleColour, colours, hatch, paintAngles } from "./colour";
+import { h, onPointer, pointerAt, say, surface } from "./dom";
+import { methodName } from "./knobs";
+import { count, fixed, short, tokens, tokenTicks } from "./numbers";
+import { anglesAt, FAMILY, frequencies, keyOf, setup, theCore, unseenFrom, unseenPairs } from "./scene";
+import { get, set } from "./state";
+import { t } from "./text";
+import { frame, onArrows, type Sheet, type View } from "./view";
+import type { Setup } from "./core";
+
+const LEFT = 74;
+const BOTTOM = 34;
+const TOP = 18;
+const MOST_COLUMNS = 4096;
+
+/* Paints pairs x positions into the canvas, one pixel each; it is stretched when it is shown. */
+function paint(canvas: HTMLCanvasElement, of: Setup, most: number): void {
+    const step = Math.ceil(of.target / most);
+    const columns = Math.ceil(of.target / step);
+    const angles = theCore().angles(of, 0, columns, step);
+    if (canvas.width !== columns || canvas.height !== angles.pairs) {
+        canvas.width = columns;
+        canvas.height = angles.pairs;
+    }
+    const context = canvas.getContext("2d")!;
+    const image = context.createImageData(columns, angles.pairs);
+    paintAngles(angles.angle, new Uint32Array(image.data.buffer));
+    context.putImageData(image, 0, 0);
+}
+
+function wheelLegend(): HTMLCanvasElement {
+    return h("canvas", { class: "wheel", "aria-hidden": "true" });
+}
+
+function drawWheel(canvas: HTMLCanvasElement): void {
+    const { context: pen, width } = surface(canvas);
+    const centre = width / 2;
+    for (let k = 0; k < 180; k++) {
+        const angle = (k / 180) * 2 * Math.PI;
+        pen.fillStyle = angleColour(angle);
+        pen.beginPath();
+        pen.moveTo(centre, centre);
+        pen.arc(centre, centre, centre - 1, angle - Math.PI / 2, angle - Math.PI / 2 + 0.045);
+        pen.fill();
+    }
+    pen.fillStyle = colours().panel;
+    pen.beginPath();
+    pen.arc(centre, centre, centre * 0.5, 0, 2 * Math.PI);
+    pen.fill();
+}
+
+function sheet(): Sheet {
+    const of = setup();
+    const step = of.target / 8;
+    const at = Array.from({ length: 8 }, (_, k) => Math.min(of.target - 1, Math.round((k + 1) * step) - 1));
+    const angles = at.map((m) => anglesAt(of, m));
+    const from = unseenFrom(of);
+    const { wavelengths } = frequencies(of);
+    return {
+        head: [t("col.pair"), t("col.wavelength"), ...at.map((m) => t("col.angle.at", { m: count(m) })), t("col.unseen")],
+        rows: Array.from(from, (first, i) => [
+            i,
+            short(wavelengths[i]!),
+            ...angles.map((row) => fixed(row[i]!, 3)),
+            Number.isFinite(first) ? first : t("never"),
+        ]),
+    };
+}
+
+interface Thumb {
+    method: string;
+    element: HTMLButtonElement;
+    canvas: HTMLCanvasElement;
+    note: HTMLElement;
+    drawn: string;
+}
+
+function thumbs(): Thumb[] {
+    return FAMILY.map((method) => {
+        const canvas = h("canvas", { "aria-hidden": "true" });
+        const note = h("small");
+        const element = h(
+            "button",
+            { type: "button", class: "thumb", click: () => set({ method }) },
+            h("b", {}, methodName(method)),
+            h("span", { class: "thumb-map" }, canvas),
+            note,
+        );
+        return { method, element, canvas, note, drawn: "" };
+    });
+}
+
+function drawThumb(thumb: Thumb): void {
+    const of = setup(thumb.method);
+    const key = keyOf(of);
+    thumb.element.setAttribute("aria-pressed", String(get().method === thumb.method));
+    if (thumb.drawn === key) return;
+    thumb.drawn = key;
+    paint(thumb.canvas, of, 512);
+    /* Unseen angles are darkened out with strokes, as on the large map. */
+    const context = thumb.canvas.getContext("2d")!;
+    context.fillStyle = colours().unseen;
+    const from = unseenFrom(of);
+    const wide = thumb.canvas.width;
+    from.forEach((first, i) => {
+        for (let x = Math.ceil((first / of.target) * wide); x < wide; x++) if ((x + i * 6) % 12 < 4) context.fillRect(x, i, 1, 1);
+    });
+    const unseen = unseenPairs(of);
+    say(thumb.note, unseen ? t("map.thumb", { n: unseen, pairs: of.headDim / 2 }) : t("map.thumb.none"));
+}
+
+export function mapView(): View {
+    const pixels = h("canvas"); /* pairs x positions, one pixel each */
+    const over = h("canvas", { class: "map-over", role: "slider", tabindex: 0, "aria-label": t("map.aria"), "aria-valuemin": 0 });
+    const small = thumbs();
+    const wheel = wheelLegend();
+    const legend = h(
+        "ul",
+        { class: "legend" },
+        h("li", {}, wheel, t("map.wheel")),
+        h("li", {}, h("i", { class: "swatch hatched" }), t("legend.unseen")),
+    );
+    const family = h("div", { class: "thumbs", role: "group", "aria-label": t("map.family") }, ...small.map((one) => one.element));
+    const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, over), legend, family);
+    let painted = "";
+    const place = (): { width: number; height: number } => ({ width: over.clientWidth - LEFT - 8, height: over.clientHeight - TOP - BOTTOM });
+
+    onPointer(over, (event) => {
+        const { x, y } = pointerAt(event, over);
+        const { width, height } = place();
+        const { target, dim } = get();
+        const m = Math.min(target - 1, Math.max(0, Math.floor(((x - LEFT) / width) * target)));
+        const pair = Math.min(dim / 2 - 1, Math.max(0, Math.floor(((y - TOP) / height) * (dim / 2))));
+        set({ m, pair });
+    });
+    onArrows(over, (dx, dy, end) => {
+        const { target, dim, m, pair } = get();
+        const step = Math.max(1, Math.round(target / 256));
+        const next = end ? (end < 0 ? 0 : target - 1) : m + dx * step;
+        set({ m: Math.min(target - 1, Math.max(0, next)), pair: Math.min(dim / 2 - 1, Math.max(0, pair + Math.sign(dy))) });
+    });
+
+    function drawOver(of: Setup): void {
+        const { context: pen, width: full } = surface(over);
+        const ink = colours();
+        const { width, height } = place();
+        const pairs = of.headDim / 2;
+        const row = height / pairs;
+        /* Row by row: positions may blend where they are narrower than a pixel, pairs may not. */
+        pen.imageSmoothingQuality = "high";
+        for (let i = 0; i < pairs; i++) pen.drawImage(pixels, 0, i, pixels.width, 1, LEFT, TOP + i * row, width, row + 0.5);
+        const x = (position: number): number => LEFT + (position / of.target) * width;
+        const from = unseenFrom(of);
+        pen.fillStyle = hatch(pen, ink.unseen);
+        from.forEach((first, i) => {
+            if (first < of.target) pen.fillRect(x(first), TOP + i * row, LEFT + width - x(first), row + 0.5);
+        });
+        /* The border between seen and unseen, as steps. */
+        pen.strokeStyle = ink.unseen;
+        pen.lineWidth = 1.75;
+        pen.beginPath();
+        from.forEach((first, i) => {
+            const at = x(Math.min(first, of.target));
+            if (i === 0) pen.moveTo(at, TOP);
+            else pen.lineTo(at, TOP + i * row);
+            pen.lineTo(at, TOP + (i + 1) * row);
+        });
+        if (unseenPairs(of)) pen.stroke();
+        pen.font = `11px ${ink.font}`;
+        pen.textBaseline = "middle";
+        pen.textAlign = "right";
+        const { wavelengths } = frequencies(of);
+        const every = Math.max(1, Math.ceil(pairs / (height / 24)));
+        for (let i = 0; i < pairs; i += every) {
+            pen.fillStyle = ink.ink;
+            pen.fillText(String(i), 20, TOP + (i + 0.5) * row);
+            pen.fillStyle = ink.quiet;
+            pen.fillText(short(wavelengths[i]!, 2), LEFT - 6, TOP + (i + 0.5) * row);
+        }
+        pen.fillStyle = ink.quiet;
+        pen.textAlign = "left";
+        pen.fillText(t("map.rows"), 2, 8);
+        pen.textAlign = "center";
+        for (const at of tokenTicks(of.target, width / 70)) {
+            pen.fillStyle = ink.quiet;
+            pen.fillRect(x(at), TOP + height, 1, 4);
+            pen.fillText(tokens(at), Math.min(x(at), full - 14), TOP + height + 12);
+        }
+        pen.textAlign = "right";
+        pen.fillText(t("axis.position"), LEFT + width, TOP + height + 27);
+        if (of.trained < of.target) {
+            pen.strokeStyle = ink.ground;
+            pen.lineWidth = 3;
+            pen.beginPath();
+            pen.moveTo(x(of.trained), TOP);
+            pen.lineTo(x(of.trained), TOP + height);
+            pen.stroke();
+            pen.strokeStyle = ink.ink;
+            pen.lineWidth = 1.25;
+            pen.setLineDash([5, 3]);
+            pen.stroke();
+            pen.setLineDash([]);
+            pen.fillStyle = ink.ink;
+            pen.textAlign = x(of.trained) > LEFT + width * 0.7 ? "right" : "left";
+            pen.fillText(t("mark.trained", { n: tokens(of.trained) }), x(of.trained), 8);
+        }
+        const { m, pair } = get();
+        pen.strokeStyle = ink.ground;
+        pen.lineWidth = 3;
+        pen.strokeRect(x(m) - 5, TOP + pair * row - 2, 10, row + 4);
+        pen.strokeStyle = ink.ink;
+        pen.lineWidth = 1.5;
+        pen.strokeRect(x(m) - 5, TOP + pair * row - 2, 10, row + 4);
+    }
+
+    function draw(): void {
+        const of = setup();
+        const start = performance.now();
+        if (painted !== keyOf(of)) {
+            paint(pixels, of, MOST_COLUMNS);
+            painted = keyOf(of);
+            performance.measure("explorer:map", { start, end: performance.now() });
+        }
+        drawOver(of);
+        drawWheel(wheel);
+        for (const thumb of small) drawThumb(thumb);
+        const { m, pair, target } = get();
+        const angle = anglesAt(of, m)[pair]!;
+        const first = unseenFrom(of)[pair]!;
+        const text = t(m >= first ? "map.unseen" : "map.seen", { m: count(m), pair, angle: fixed(angle, 2), from: count(first) });
+        over.setAttribute("aria-valuemax", String(target - 1));
+        over.setAttribute("aria-valuenow", String(m));
+        over.setAttribute("aria-valuetext", text);
+        view.readout(text);
+        view.refresh();
+    }
+    return {
+        id: "map",
+        element: view.element,
+        draw,
+    };
+}
