@@ -26,12 +26,15 @@ let guide: Tour;
 let observer: IntersectionObserver | null = null;
 let sizes: ResizeObserver | null = null;
 const visible = new Set<string>();
+/* All views are drawn once when they appear: readers find their values before anyone scrolls. */
+let everything = true;
 
 function draw(): void {
     const start = performance.now();
     try {
         bar.update();
-        for (const view of views) if (visible.has(view.id)) view.draw();
+        for (const view of views) if (visible.has(view.id) || (everything && !view.element.hidden)) view.draw();
+        everything = false;
         bar.complain("");
     } catch (error) {
         bar.complain((error as Error).message);
@@ -52,6 +55,7 @@ function schedule(): void {
 /* While the tour is on, only the views that a step looks at are there. */
 function arrange(): void {
     const shown = touredViews();
+    everything = true;
     document.body.classList.toggle("touring", shown !== null);
     for (const view of views) {
         view.element.hidden = shown !== null && !shown.includes(view.id);
@@ -155,6 +159,7 @@ function mount(): void {
     }
     arrange();
     guide.update(false);
+    schedule();
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
