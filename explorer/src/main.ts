@@ -33,7 +33,12 @@ function draw(): void {
     const start = performance.now();
     try {
         bar.update();
-        for (const view of views) if (visible.has(view.id) || (everything && !view.element.hidden)) view.draw();
+        for (const view of views) {
+            if (!visible.has(view.id) && !(everything && !view.element.hidden)) continue;
+            const begin = performance.now();
+            view.draw();
+            performance.measure(`explorer:${view.id}`, { start: begin, end: performance.now() });
+        }
         everything = false;
         bar.complain("");
     } catch (error) {
@@ -171,7 +176,10 @@ async function start(): Promise<void> {
         place().replaceChildren(h("p", { class: "alert", role: "alert" }, String((error as Error).message)));
         return;
     }
+    const given = document.getElementById("given-config"); /* gyre explore CONFIG puts it there */
+    if (given && !get().config) set({ config: decodeURIComponent(given.textContent ?? "") });
     mount();
+    if (given) requestAnimationFrame(() => document.getElementById("yours")?.scrollIntoView());
     subscribe((_, changed) => {
         if (changed.has("lang") || changed.has("theme")) return mount();
         if (changed.has("step")) {

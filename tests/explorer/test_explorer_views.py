@@ -78,7 +78,7 @@ def test_redraw_time(open_page, capsys):
     for base in range(20, 60):
         page.locator(".knob-base input[type=range]").fill(str(base))
         settle(page)
-    for name in ("explorer:map", "explorer:redraw"):
+    for name in ("explorer:angles", "explorer:clock", "explorer:map", "explorer:waves", "explorer:redraw"):
         times = sorted(page.evaluate("name => performance.getEntriesByName(name).map(e => e.duration)", name))
         assert len(times) >= 40
         with capsys.disabled():
