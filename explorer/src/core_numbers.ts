@@ -134,6 +134,10 @@ let loading: Promise<Core> | null = null;
 
 /** out = the core; the module is compiled once, whoever asks. */
 export function loadCore(): Promise<Core> {
-    loading ??= loadAssets().then((assets) => new Numbers(instantiate({ ...assets, files: new Map() })));
+    loading ??= loadAssets().then((assets) => {
+        const core = new Numbers(instantiate({ ...assets, files: new Map() }));
+        performance.mark("gyre core ready");
+        return core;
+    });
     return loading;
 }
