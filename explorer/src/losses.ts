@@ -54,55 +54,54 @@ export function bytesOf(text: string): number {
     return new TextEncoder().encode(text).length;
 }
 
-/** Measures the text anew; what is running is stopped. */
-export async function measure(window: number): Promise<void> {
+/* Runs one task of the model, after ending the one before.  current(): the task has not been ended. */
+async function task(work: (open: Model, current: () => boolean) => Promise<void>): Promise<void> {
     const mine = ++run;
-    const open = await theModel();
-    if (session.busy) open.stop();
-    if (mine !== run) return;
-    Object.assign(session, { busy: true, progress: 0, error: "", window: Math.min(window, bytesOf(session.text) - 1) });
-    session.losses.clear();
-    changed();
+    const current = (): boolean => mine === run;
     try {
-        await open.lossByPosition(
-            session.text,
-            { methods: session.methods, context: session.window, buckets: BUCKETS },
-            (done, all) => {
-                if (mine !== run) return;
-                session.progress = done / all;
-                changed();
-            },
-            (loss) => {
-                if (mine !== run) return;
-                session.losses.set(loss.method, loss);
-                changed();
-            },
-        );
+        const open = await theModel();
+        if (!current()) return;
+        if (session.busy) open.stop();
+        Object.assign(session, { busy: true, progress: 0, error: "" });
+        changed();
+        await work(open, current);
     } catch (error) {
-        if (mine === run) session.error = (error as Error).message;
+        const text = (error as Error).message;
+        if (current() && text !== "stopped") session.error = text;
     }
-    if (mine !== run) return;
+    if (!current()) return;
     session.busy = false;
     changed();
 }
 
+/** Measures the text anew. */
+export function measure(window: number): Promise<void> {
+    return task(async (open, current) => {
+        session.window = Math.min(window, bytesOf(session.text) - 1);
+        session.losses.clear();
+        await open.lossByPosition(
+            session.text,
+            { methods: session.methods, context: session.window, buckets: BUCKETS },
+            (done, all) => {
+                if (!current()) return;
+                session.progress = done / all;
+                changed();
+            },
+            (loss) => {
+                if (!current()) return;
+                session.losses.set(loss.method, loss);
+                changed();
+            },
+        );
+    });
+}
+
 /** Hides a key in the text and asks for it under every method. */
-export async function hide(window: number, seed: number): Promise<void> {
-    const mine = ++run;
-    const open = await theModel();
-    if (session.busy) open.stop();
-    if (mine !== run) return;
-    Object.assign(session, { busy: true, error: "", keys: [] });
-    changed();
-    try {
+export function hide(window: number, seed: number): Promise<void> {
+    return task(async (open, current) => {
         const keys = await open.hideKey(session.text, session.methods, Math.min(window, bytesOf(session.text)), seed);
-        if (mine === run) session.keys = keys;
-    } catch (error) {
-        if (mine === run) session.error = (error as Error).message;
-    }
-    if (mine !== run) return;
-    session.busy = false;
-    changed();
+        if (current()) session.keys = keys;
+    });
 }
 
 export async function stop(): Promise<void> {

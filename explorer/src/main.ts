@@ -108,6 +108,11 @@ function chosenLanguage(): "en" | "zh" {
     return get().lang || (navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en");
 }
 
+/* The rest of the body holds the module and the model. */
+function place(): HTMLElement {
+    return document.getElementById("page")!;
+}
+
 /** Builds the page anew: at the start, and in another language or theme. */
 function mount(): void {
     const focused = document.activeElement?.id;
@@ -125,7 +130,7 @@ function mount(): void {
     views = [clockView(), mapView(), wavesView(), helixView(), decayView(), biasView(), yoursView(), modelView()];
     const main = h("main", {}, ...views.map((view) => view.element));
     const footer = h("footer", {}, h("p", {}, t("footer.core", { version: theCore().version() })));
-    document.body.replaceChildren(
+    place().replaceChildren(
         h("a", { class: "skip", href: "#map", click: (event: Event) => jump(event, "map") }, t("header.skip")),
         header(),
         bar.element,
@@ -154,11 +159,11 @@ function mount(): void {
 }
 
 async function start(): Promise<void> {
-    document.body.append(h("p", { class: "loading", role: "status" }, "Gyre …"));
+    place().append(h("p", { class: "loading", role: "status" }, "Gyre …"));
     try {
         useCore(await loadCore());
     } catch (error) {
-        document.body.replaceChildren(h("p", { class: "alert", role: "alert" }, String((error as Error).message)));
+        place().replaceChildren(h("p", { class: "alert", role: "alert" }, String((error as Error).message)));
         return;
     }
     mount();

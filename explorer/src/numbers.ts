@@ -72,5 +72,5 @@ export function powerTicks(low: number, high: number, most: number): number[] {
 /** out = 10 as "10", 100000 as "10⁵". */
 export function power(x: number): string {
     const exponent = Math.round(Math.log10(x));
-    return Math.abs(exponent) < 4 ? short(x) : `10${superscript(exponent)}`;
+    return Math.abs(exponent) < 6 ? short(x) : `10${superscript(exponent)}`;
 }

@@ -112,6 +112,7 @@ function drawThumb(thumb: Thumb): void {
 
 export function mapView(): View {
     const pixels = h("canvas"); /* pairs x positions, one pixel each */
+    const across = h("canvas"); /* the same, as wide as on the screen */
     const over = h("canvas", { class: "map-over", role: "slider", tabindex: 0, "aria-label": t("map.aria"), "aria-valuemin": 0 });
     const small = thumbs();
     const wheel = wheelLegend();
@@ -147,9 +148,17 @@ export function mapView(): View {
         const { width, height } = place();
         const pairs = of.headDim / 2;
         const row = height / pairs;
-        /* Row by row: positions may blend where they are narrower than a pixel, pairs may not. */
-        pen.imageSmoothingQuality = "high";
-        for (let i = 0; i < pairs; i++) pen.drawImage(pixels, 0, i, pixels.width, 1, LEFT, TOP + i * row, width, row + 0.5);
+        /* Across first, then down: positions may blend where they are narrower than a pixel, pairs may not. */
+        const wide = Math.round(width * Math.max(1, window.devicePixelRatio || 1));
+        if (across.width !== wide || across.height !== pairs) {
+            across.width = wide;
+            across.height = pairs;
+        }
+        const squeeze = across.getContext("2d")!;
+        squeeze.imageSmoothingQuality = "high";
+        squeeze.drawImage(pixels, 0, 0, wide, pairs);
+        pen.imageSmoothingEnabled = false;
+        pen.drawImage(across, LEFT, TOP, width, height);
         const x = (position: number): number => LEFT + (position / of.target) * width;
         const from = unseenFrom(of);
         pen.fillStyle = hatch(pen, ink.unseen);

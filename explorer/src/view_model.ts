@@ -1,4 +1,5 @@
 /* view_model.ts: the model in the page reads a text: loss by position under each method, and a key that it finds or not. */
+import type { HiddenKey } from "./core";
 import { h, s, say } from "./dom";
 import { methodName } from "./knobs";
 import { BUCKETS, bytesOf, hide, measure, METHODS, session, stop, watch } from "./losses";
@@ -20,6 +21,18 @@ function sheet(): Sheet {
             return [`${Math.round(k * size)}–${Math.round((k + 1) * size)}`, ...losses.map((loss) => fixed(loss.byPosition[k]!, 4))];
         }),
     };
+}
+
+/* What the model read around the key, or around the question. */
+function excerpt(one: HiddenKey, at: number): Node[] {
+    const text = (from: number, to: number): string =>
+        new TextDecoder().decode(one.window.slice(Math.max(0, from), Math.min(one.window.length, to))).replace(/\s+/g, " ");
+    const digits = one.key.length;
+    return [
+        document.createTextNode(`… ${text(at - 60, at)}`),
+        h("mark", {}, text(at, at + digits)),
+        document.createTextNode(text(at + digits, at + digits + 30)),
+    ];
 }
 
 /* The answer of one method, and where the key stood in what it read. */
@@ -44,18 +57,20 @@ function answers(): Node {
         s("rect", { x: (1000 * first.keyAt) / size - 3, y: 8, width: 7, height: 26, class: "key" }),
         s("rect", { x: (1000 * first.askedAt) / size - 3, y: 8, width: 7, height: 26, class: "asked" }),
     );
+    const words = t("model.key.text", { key: first.key, at: count(first.keyAt), asked: count(first.askedAt), d: count(first.askedAt - first.keyAt) });
+    const table = h(
+        "table",
+        { class: "answers" },
+        h("caption", { class: "hidden" }, t("model.key.title")),
+        h("thead", {}, h("tr", {}, ...[t("col.method"), t("col.answer"), t("col.found")].map((text) => h("th", { scope: "col" }, text)))),
+        h("tbody", {}, ...rows),
+    );
     return h(
         "div",
         {},
         bar,
-        h("p", { class: "quiet" }, t("model.key.text", { key: first.key, at: count(first.keyAt), asked: count(first.askedAt), d: count(first.askedAt - first.keyAt) })),
-        h(
-            "table",
-            { class: "answers" },
-            h("caption", { class: "hidden" }, t("model.key.title")),
-            h("thead", {}, h("tr", {}, ...[t("col.method"), t("col.answer"), t("col.found")].map((text) => h("th", { scope: "col" }, text)))),
-            h("tbody", {}, ...rows),
-        ),
+        h("p", { class: "quiet" }, words),
+        h("div", { class: "key-grid" }, table, h("p", { class: "excerpts" }, ...excerpt(first, first.keyAt), " … ", ...excerpt(first, first.askedAt))),
     );
 }
 
@@ -80,7 +95,7 @@ function perplexities(): Node {
 }
 
 export function modelView(): View {
-    const area = h("textarea", { id: "model-text", rows: 10, spellcheck: "false", input: () => {
+    const area = h("textarea", { id: "model-text", rows: 17, spellcheck: "false", input: () => {
         session.text = area.value;
         later();
     } });
