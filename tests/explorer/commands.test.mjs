@@ -28,6 +28,7 @@ async function sameJson(argv, paths) {
 function compare(page, here, at) {
     if (typeof here === 'number' && !Number.isInteger(here))
         return assert.ok(Math.abs(page - here) <= 1e-9 * Math.abs(here), `${at}: ${page} is not ${here}`);
+    if (typeof here === 'string') return assert.equal(rounded(page), rounded(here), at);
     if (here === null || typeof here !== 'object') return assert.equal(page, here, at);
     assert.deepEqual(Object.keys(page), Object.keys(here), at);
     for (const key of Object.keys(here)) compare(page[key], here[key], `${at}.${key}`);
