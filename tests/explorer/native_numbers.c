@@ -2,8 +2,8 @@
  *
  *     native_numbers METHOD BASE HEAD_DIM TRAINED TARGET FROM COUNT
  *
- * prints JSON: inv_freq[pairs], attention_factor, cos[pairs][COUNT], sin[pairs][COUNT] of gyre_cos_sin without the factor, and
- * rotated[HEAD_DIM], the vector 1, 2, 3, ... at position FROM. */
+ * prints JSON: inv_freq[pairs], attention_factor, cos[pairs][COUNT], sin[pairs][COUNT] of gyre_cos_sin without the factor,
+ * and rotated[HEAD_DIM], the vector 1, 2, 3, ... at position FROM. */
 #include "gyre/gyre.h"
 #include "tools/common/methods.h"
 #include <stdio.h>

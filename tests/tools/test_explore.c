@@ -54,9 +54,9 @@ static void opens_a_copy_with_a_config(void **state) {
     assert_non_null(line);
     line[strcspn(line, "\n")] = 0;
     assert_string_equal(content(in_folder(".opened")), line);
-    assert_string_equal(content(line),
-                        "<body>before<script type=\"text/plain\" id=\"given-config\">%7B%22a%22%3A%20%22%3C%2Fscript%3E%22%7D"
-                        "%0A</script>after</body>\n");
+    assert_string_equal(
+        content(line), "<body>before<script type=\"text/plain\" id=\"given-config\">%7B%22a%22%3A%20%22%3C%2Fscript%3E%22%7D"
+                       "%0A</script>after</body>\n");
     free(line);
 }
 

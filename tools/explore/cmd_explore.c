@@ -149,7 +149,8 @@ static void open_in_browser(const char *path) {
     } else if (posix_spawnp(&child, program, NULL, NULL, argv, environ)) {
         cli_warn("%s: not found: open the file in a browser", program);
     } else {
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        }
         if (!WIFEXITED(status) || WEXITSTATUS(status)) cli_warn("%s: failed: open the file in a browser", program);
     }
 }

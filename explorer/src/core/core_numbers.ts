@@ -2,7 +2,7 @@
 import { loadAssets } from "./assets";
 import { CoreError } from "./core_error";
 import { instantiate, Instance } from "./core_instance";
-import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, MethodInfo, Ramp, Setup } from "./core";
+import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, MethodInfo, Ramp, Setup } from "./index";
 
 const DOUBLE = 8, FLOAT = 4, MAX_BIAS_TOKENS = 512, MAX_BIAS_HEADS = 64;
 

@@ -1,4 +1,4 @@
-/* core.ts: the C core of Gyre in a page, as WebAssembly.  Views use this file alone.
+/* core/index.ts: the C core of Gyre in a page, as WebAssembly.  Views use this file alone.
  *
  *     loadCore()   the numbers behind the views: frequencies, angles, decay, ramp, biases, one rotation.  Synchronous; they
  *                  run on the page's thread, 64 pairs x 4096 positions within a frame.
