@@ -3,7 +3,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 
-.PHONY: all build deps configure demo test bench check format install clean
+.PHONY: all build deps configure demo test bench explorer check format install clean
 all: build
 
 deps:
@@ -27,6 +27,11 @@ test: configure
 
 bench: build
 	$(BUILD)/gyre bench train
+
+# One HTML file, build/explorer/explorer.html, which gyre explore opens and install installs.
+explorer:
+	@scripts/install-deps --explorer
+	@scripts/build-explorer
 
 check:
 	.ci/run

@@ -18,7 +18,7 @@ target_include_directories(explorer PRIVATE
 # Every browser since 2021 has the 128-bit instructions.
 target_compile_options(explorer PRIVATE -msimd128)
 target_compile_definitions(explorer PRIVATE
-    _WASI_EMULATED_MMAN _WASI_EMULATED_SIGNAL _WASI_EMULATED_GETPID _WASI_EMULATED_PROCESS_CLOCKS PCRE2_STATIC)
+    _WASI_EMULATED_MMAN _WASI_EMULATED_SIGNAL _WASI_EMULATED_GETPID _WASI_EMULATED_PROCESS_CLOCKS PCRE2_STATIC GYRE_GGUF_HEADS)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS
     "GYRE_MODELS_SOURCE=\"models\";GYRE_MODELS_FROM_BIN=\"none\"")
 target_link_options(explorer PRIVATE -mexec-model=reactor -Wl,--export=_initialize -Wl,--gc-sections -Wl,--strip-all)

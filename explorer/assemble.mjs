@@ -17,6 +17,7 @@ const inert = (text) => text.replaceAll('</script', '<\\/script').replaceAll('<!
 const script = (attributes, content) => `<script type="text/plain" ${attributes}>${content}</script>`;
 
 const assets = [
+    '<!-- CONFIG -->', // gyre explore CONFIG puts it here
     script('id="asset-module"', packed(join(built, 'module/explorer.wasm'))),
     script('id="asset-worker"', inert(readFileSync(join(built, 'worker.js'), 'utf8'))),
     ...model.map((path) => script(`data-path="${path}"`, packed(join(root, path)))),

@@ -74,8 +74,8 @@ static void fill_table(const gyre_encoding *encoding, const explorer_bias_params
             gyre_table_entry entry = {0, 0, 0, 0};
             double value;
             if (config->kind == GYRE_KIND_T5)
-                value = given ? (double)given[row * heads + head]
-                              : example_number(row, rows, head, config->score.bidirectional);
+                value =
+                    given ? (double)given[row * heads + head] : example_number(row, rows, head, config->score.bidirectional);
             else if (config->kind == GYRE_KIND_KERPLE)
                 value = row == 0 ? (p->r1 > 0 ? p->r1 : 1) : (p->r2 > 0 ? p->r2 : 0.5);
             else if (gyre_encoding_table_entry(encoding, GYRE_TABLE_BIAS, head, row, 0, &entry))

@@ -28,9 +28,12 @@ int explorer_model_open(const char *folder) {
 double explorer_model_number(int which) {
     if (!model) return 0;
     const gyre_model_config *config = gyre_model_get_config(model);
-    const double numbers[] = {(double)gyre_model_parameters(model), (double)config->layers,
-                              (double)config->heads,                (double)config->head_dim,
-                              config->position.rope.base,           (double)config->position.trained_length};
+    const double numbers[] = {(double)gyre_model_parameters(model),
+                              (double)config->layers,
+                              (double)config->heads,
+                              (double)config->head_dim,
+                              config->position.rope.base,
+                              (double)config->position.trained_length};
     return which >= 0 && which < (int)(sizeof numbers / sizeof *numbers) ? numbers[which] : 0;
 }
 

@@ -104,22 +104,23 @@ static double reduced(const struct gyre_rope_config *rope, double distance) {
     return floor(distance / group) + window - floor(window / group);
 }
 
-/* out = the least whole distance that turns like more than `limit`, where near ones turn like themselves. */
-static double first_past(const struct gyre_rope_config *rope, double limit) {
+/* out = the least whole distance that turns like `limit` or more, where near ones turn like themselves. */
+static double first_reaching(const struct gyre_rope_config *rope, double limit) {
     const double window = (double)rope->far_window, group = rope->far_factor;
-    if (rope->far == GYRE_FAR_AS_NEAR || limit < window - 1) return floor(limit) + 1;
-    if (rope->far == GYRE_FAR_CLAMPED) return limit < window ? window : (double)INFINITY;
-    if (rope->far == GYRE_FAR_LEAKY) return fmax(window, floor(window + (limit - window) * group) + 1);
-    return fmax(window, group * (floor(limit - window + floor(window / group)) + 1));
+    if (rope->far == GYRE_FAR_AS_NEAR || ceil(limit) < window) return ceil(limit);
+    if (rope->far == GYRE_FAR_CLAMPED) return limit <= window ? window : (double)INFINITY;
+    if (rope->far == GYRE_FAR_LEAKY) return fmax(window, ceil(window + (limit - window) * group));
+    return fmax(window, group * ceil(limit - window + floor(window / group)));
 }
 
+/* Training showed the angles from 0 up to that of position trained_length, where its next token would have been. */
 static void fill_unseen(void) {
     for (int64_t i = 0; i < pairs; i++) {
         const double trained_rate = plain.inv_freq[i], rate = used.inv_freq[i];
-        const double shown = trained_rate * (double)(trained_length - 1);
+        const double shown = trained_rate * (double)trained_length;
         unseen[i] = (double)INFINITY;
-        if (trained_rate * (double)trained_length >= two_pi || rate == 0) continue;
-        unseen[i] = first_past(&used.config->rope, shown / rate * (1 + 1e-12)); /* not one early by rounding */
+        if (shown >= two_pi || rate == 0) continue;
+        unseen[i] = first_reaching(&used.config->rope, shown / rate * (1 - 1e-12)); /* not one late by rounding */
     }
 }
 

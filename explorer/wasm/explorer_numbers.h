@@ -38,7 +38,8 @@ EXPLORER_EXPORT(explorer_factor) double explorer_factor(void);
 EXPLORER_EXPORT(explorer_part) int explorer_part(int which);
 /* out = [pairs][count] angles in -pi .. pi at positions from + c step; NULL after an error; until the next call. */
 EXPLORER_EXPORT(explorer_angles) const float *explorer_angles(double from, int count, double step);
-/* out = [pairs] first position with an angle that training did not show; INFINITY if there is none. */
+/* out = [pairs] first position with an angle past those of positions 0 .. trained under "none"; INFINITY if training showed
+ * a whole revolution, or no position gets there. */
 EXPLORER_EXPORT(explorer_unseen) const double *explorer_unseen(void);
 /* out = [pairs] 1 = as trained, 0 = divided by the factor. */
 EXPLORER_EXPORT(explorer_kept) const double *explorer_kept(void);

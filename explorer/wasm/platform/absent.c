@@ -58,11 +58,11 @@ static gyre_status no_models(gyre_error *err) {
     return gyre_fail(err, GYRE_EUNSUPPORTED, "folder: models are not written in a page");
 }
 gyre_status gyre_folder_recover(const char *final, gyre_error *err) {
-    (void)final, (void)err;
+    (void) final, (void)err;
     return GYRE_OK;
 }
 gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final, gyre_error *err) {
-    (void)folder, (void)final;
+    (void)folder, (void) final;
     return no_models(err);
 }
 gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *name, char out[PATH_MAX], gyre_error *err) {

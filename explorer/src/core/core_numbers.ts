@@ -2,7 +2,7 @@
 import { loadAssets } from "./assets";
 import { CoreError } from "./core_error";
 import { instantiate, Instance } from "./core_instance";
-import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, MethodInfo, Ramp, Setup } from "./core";
+import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, MethodInfo, Ramp, Setup } from "./index";
 
 const DOUBLE = 8, FLOAT = 4, MAX_BIAS_TOKENS = 512, MAX_BIAS_HEADS = 64;
 
@@ -134,6 +134,10 @@ let loading: Promise<Core> | null = null;
 
 /** out = the core; the module is compiled once, whoever asks. */
 export function loadCore(): Promise<Core> {
-    loading ??= loadAssets().then((assets) => new Numbers(instantiate({ ...assets, files: new Map() })));
+    loading ??= loadAssets().then((assets) => {
+        const core = new Numbers(instantiate({ ...assets, files: new Map() }));
+        performance.mark("gyre core ready");
+        return core;
+    });
     return loading;
 }

@@ -1,7 +1,7 @@
 /* core_model.ts: the bundled model, in a worker made from the page's own text, so that it also works from file://. */
 import { loadAssets, workerSource } from "./assets";
 import { CoreError } from "./core_error";
-import type { HiddenKey, LossOptions, MethodLoss, Model, ModelInfo, PasskeyRate, Progress } from "./core";
+import type { HiddenKey, LossOptions, MethodLoss, Model, ModelInfo, PasskeyRate, Progress } from "./index";
 import type { Assets } from "./core_instance";
 import type { Reply, Request } from "./worker";
 

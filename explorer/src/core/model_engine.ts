@@ -1,7 +1,7 @@
 /* model_engine.ts: the bundled model in one instance of the module: opens it, measures it.  It runs in a worker. */
 import { CoreError } from "./core_error";
 import { Assets, instantiate, Instance } from "./core_instance";
-import type { HiddenKey, LossOptions, MethodLoss, ModelInfo, PasskeyRate, Progress } from "./core";
+import type { HiddenKey, LossOptions, MethodLoss, ModelInfo, PasskeyRate, Progress } from "./index";
 
 const NAME = "models/rope", DOUBLE = 8, DEFAULT_BUCKETS = 16, DEFAULT_TRIALS = 104, DIGITS = 4;
 

@@ -1,4 +1,4 @@
-/* core.ts: the C core of Gyre in a page, as WebAssembly.  Views use this file alone.
+/* core/index.ts: the C core of Gyre in a page, as WebAssembly.  Views use this file alone.
  *
  *     loadCore()   the numbers behind the views: frequencies, angles, decay, ramp, biases, one rotation.  Synchronous; they
  *                  run on the page's thread, 64 pairs x 4096 positions within a frame.
@@ -63,8 +63,8 @@ export interface Frequencies {
 export interface Angles {
     /** [pairs][count] radians in -pi .. pi by which pair i is turned at position from + c * step.  view. */
     angle: Float32Array;
-    /** [pairs] the first position whose angle no position below `trained` had under "none"; Infinity if there is none:
-     * either the pair made a whole revolution in training, or the method keeps it within what was seen. */
+    /** [pairs] the first position whose angle reaches that of position `trained` under "none", which training did not show;
+     * Infinity if the pair made a whole revolution in training, or if the method keeps it within what was seen. */
     unseenFrom: Float64Array;
     pairs: number;
     count: number;

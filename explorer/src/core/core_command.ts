@@ -2,7 +2,7 @@
 import { loadAssets } from "./assets";
 import { instantiate } from "./core_instance";
 import { Exit } from "./wasi";
-import type { CommandResult, DiffOptions, ExplainOptions, ExtendOptions, ModelFile } from "./core";
+import type { CommandResult, DiffOptions, ExplainOptions, ExtendOptions, ModelFile } from "./index";
 
 const POINTER = 4, FAILED = 1;
 
