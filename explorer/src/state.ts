@@ -36,13 +36,13 @@ export interface State {
 
 /** The shape of the model that the page holds. */
 export const defaults: Readonly<State> = {
-    method: "yarn",
+    method: "none",
     factor: 0,
     base: 10000,
     dim: 32,
     trained: 256,
     target: 1024,
-    pair: 8,
+    pair: 7,
     m: 600,
     n: 540,
     axis: "position",
@@ -89,7 +89,7 @@ export const limits: Partial<Record<keyof State, readonly [number, number]>> = {
     pitch: [-90, 90],
     heads: [1, 32],
     head: [0, 31],
-    span: [16, 256],
+    span: [16, 512],
     to: [0, 1 << 24],
     window: [64, 4096],
     seed: [1, 999999],

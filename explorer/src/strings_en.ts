@@ -111,6 +111,7 @@ export const en = {
         "The angle of every pair (fast at the top) at every position. Fast pairs go round and round; slow pairs meet new angles past the trained length.",
     "map.aria": "Position; up and down choose the pair",
     "map.rows": "pair, wavelength",
+    "map.sampled": "(one of {k} is drawn)",
     "map.wheel": "angle: clockwise from 0 at the top; lightness is the cosine, orange to blue the sine",
     "map.family": "The methods side by side; choose one",
     "map.thumb": "{n} of {pairs} unseen",

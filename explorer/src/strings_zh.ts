@@ -2,7 +2,7 @@
 import type { en } from "./strings_en";
 
 export const zh: Record<keyof typeof en, string> = {
-    "header.title": "Gyre 位置编码实验室",
+    "header.title": "Gyre 位置编码图解",
     "header.lead": "Transformer 怎样知道每个词在哪里？超过训练长度以后，坏掉的又是什么？页面上的每个数都由 C 语言核心库当场算出。",
     "header.language": "语言",
     "header.theme": "配色",
@@ -110,6 +110,7 @@ export const zh: Record<keyof typeof en, string> = {
     "map.lead": "每一对维度（上面转得快）在每个位置上的角度。快的一圈又一圈，早就转遍了；慢的过了训练长度，就走进从没到过的角度。",
     "map.aria": "位置；上下键选择维度对",
     "map.rows": "维度对、波长",
+    "map.sampled": "（每 {k} 个画一个）",
     "map.wheel": "角度：正上方为 0，顺时针；明暗是余弦，橙到蓝是正弦",
     "map.family": "各种方法并排看，点一个选用",
     "map.thumb": "{pairs} 对中 {n} 对没见过",

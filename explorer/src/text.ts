@@ -19,6 +19,11 @@ export function language(): Language {
     return current;
 }
 
+/** out = sentences after each other, as the language sets them. */
+export function sentences(...parts: string[]): string {
+    return parts.filter(Boolean).join(current === "zh" ? "" : " ");
+}
+
 /** out = the text of a key with {name} replaced by values.name. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
     return words[key].replace(/\{(\w+)\}/g, (whole, name: string) => (name in values ? String(values[name]) : whole));

@@ -6,7 +6,7 @@ import { count, fixed, short, ticks } from "./numbers";
 import { drawChart, type Line } from "./plot";
 import { theCore } from "./scene";
 import { get, set } from "./state";
-import { t, type Key } from "./text";
+import { sentences, t, type Key } from "./text";
 import { frame, onArrows, picker, type Sheet, type View } from "./view";
 
 const KINDS: [BiasKind, string, Key][] = [
@@ -84,7 +84,7 @@ function sheet(): Sheet {
 export function biasView(): View {
     const kinds = picker(t("bias.kind"), "bias-kind", KINDS.map(([kind, name]) => [kind, name]), (value) => set({ bias: value as BiasKind }));
     const heads = picker(t("bias.heads"), "bias-heads", ["1", "4", "8", "12", "16"].map((n) => [n, n]), (value) => set({ heads: Number(value) }));
-    const spans = picker(t("bias.span"), "bias-span", ["32", "64", "128", "256"].map((n) => [n, n]), (value) => set({ span: Number(value) }));
+    const spans = picker(t("bias.span"), "bias-span", ["32", "64", "128", "256", "512"].map((n) => [n, n]), (value) => set({ span: Number(value) }));
     const head: HTMLInputElement = h("input", { id: "bias-head", type: "range", min: 0, step: 1, input: () => set({ head: Number(head.value) }) });
     const headValue = h("output", { for: "bias-head", class: "number" });
     const headKnob = h("label", { class: "field" }, h("span", {}, t("bias.head")), head, headValue);
@@ -146,7 +146,7 @@ export function biasView(): View {
         const at = cell.m * of.n + cell.n;
         const value = of.map[chosen * of.n * of.n + at]!;
         const words = { m: cell.m, n: cell.n, d: cell.m - cell.n, h: chosen, value: fixed(value, 3), row: of.bucket ? of.bucket[at]! : "" };
-        const text = `${Number.isNaN(value) ? "" : t("bias.readout", words)}${of.bucket ? ` ${t("bias.bucket", words)}` : ""}`;
+        const text = sentences(Number.isNaN(value) ? "" : t("bias.readout", words), of.bucket ? t("bias.bucket", words) : "");
         chart.setAttribute("aria-label", t("bias.chart"));
         map.setAttribute("aria-valuemax", String(of.n - 1));
         map.setAttribute("aria-valuenow", String(cell.n));

@@ -118,7 +118,8 @@ function drawSpace(canvas: HTMLCanvasElement, of: Curve, ink: Palette): void {
     pen.textBaseline = "middle";
     const name = (text: string, at: [number, number, number]): void => {
         const [x, y] = place(...at);
-        pen.fillText(text, Math.min(width - 20, Math.max(20, x)), y);
+        const half = pen.measureText(text).width / 2 + 2;
+        pen.fillText(text, Math.min(width - half, Math.max(half, x)), y);
     };
     name("cos", [1.16, 0, 0]);
     name("sin", [0, 1.2, 0]);

@@ -173,12 +173,13 @@ export function mapView(): View {
         pen.lineWidth = 1.75;
         pen.beginPath();
         from.forEach((first, i) => {
-            const at = x(Math.min(first, of.target));
-            if (i === 0) pen.moveTo(at, TOP);
-            else pen.lineTo(at, TOP + i * row);
-            pen.lineTo(at, TOP + (i + 1) * row);
+            if (first >= of.target) return;
+            const before = i ? Math.min(from[i - 1]!, of.target) : of.target;
+            pen.moveTo(x(before), TOP + i * row);
+            pen.lineTo(x(first), TOP + i * row);
+            pen.lineTo(x(first), TOP + (i + 1) * row);
         });
-        if (unseenPairs(of)) pen.stroke();
+        pen.stroke();
         pen.font = `11px ${ink.font}`;
         pen.textBaseline = "middle";
         pen.textAlign = "right";
@@ -200,7 +201,9 @@ export function mapView(): View {
             pen.fillText(tokens(at), Math.min(x(at), full - 14), TOP + height + 12);
         }
         pen.textAlign = "right";
-        pen.fillText(t("axis.position"), LEFT + width, TOP + height + 27);
+        const step = Math.ceil(of.target / MOST_COLUMNS);
+        const sampled = step > 1 ? ` ${t("map.sampled", { k: step })}` : "";
+        pen.fillText(t("axis.position") + sampled, LEFT + width, TOP + height + 27);
         if (of.trained < of.target) {
             pen.strokeStyle = ink.ground;
             pen.lineWidth = 3;

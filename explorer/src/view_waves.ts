@@ -4,7 +4,7 @@ import { count, fixed, power, powerTicks, short, ticks, tokens } from "./numbers
 import { drawChart, type Band, type Line, type Mark, type Scales } from "./plot";
 import { frequencies, ramp, setup } from "./scene";
 import { get, set } from "./state";
-import { t } from "./text";
+import { sentences, t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
 
 const indices = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
@@ -95,7 +95,8 @@ export function wavesView(): View {
         chart.setAttribute("aria-valuenow", String(pair));
         chart.setAttribute("aria-valuetext", text);
         const factor = of.attentionFactor;
-        view.readout(`${text} ${t("waves.parts", parts.parts)}${factor === 1 ? "" : ` ${t("waves.temperature", { f: short(factor, 4), s: short(factor * factor, 4) })}`}`);
+        const temperature = factor === 1 ? "" : t("waves.temperature", { f: short(factor, 4), s: short(factor * factor, 4) });
+        view.readout(sentences(text, t("waves.parts", parts.parts), temperature));
         view.refresh();
     }
     return { id: "waves", element: view.element, draw };

@@ -131,7 +131,7 @@ def test_a_broken_config_says_what_the_command_says(open_page, gyre, tmp_path):
 
 
 def test_the_head_of_a_gguf(open_page, gyre, tmp_path):
-    assert gyre("convert", "models/rope", str(tmp_path / "small.gguf")).returncode == 0
+    assert gyre("convert", "models/rope", "-o", str(tmp_path / "small.gguf")).returncode == 0
     whole = (tmp_path / "small.gguf").read_bytes()
     page = open_page()
     show(page, "yours")

@@ -110,7 +110,7 @@ def test_the_address_restores_the_state(open_page):
 
 def test_nonsense_in_the_address_is_ignored(open_page):
     page = open_page("method=%3Cb%3E&dim=7777&base=-1&pair=x&lang=xx&nothing=1")
-    assert page.input_value("#knob-method") == "yarn"
+    assert page.input_value("#knob-method") == "none"
     assert page.input_value("#knob-dim") == "256"
     assert not page.locator(".knobs .alert").inner_text()
 
