@@ -26,12 +26,20 @@ let guide: Tour;
 let observer: IntersectionObserver | null = null;
 let sizes: ResizeObserver | null = null;
 const visible = new Set<string>();
+/* All views are drawn once when they appear: readers find their values before anyone scrolls. */
+let everything = true;
 
 function draw(): void {
     const start = performance.now();
     try {
         bar.update();
-        for (const view of views) if (visible.has(view.id)) view.draw();
+        for (const view of views) {
+            if (!visible.has(view.id) && !(everything && !view.element.hidden)) continue;
+            const begin = performance.now();
+            view.draw();
+            performance.measure(`explorer:${view.id}`, { start: begin, end: performance.now() });
+        }
+        everything = false;
         bar.complain("");
     } catch (error) {
         bar.complain((error as Error).message);
@@ -52,6 +60,7 @@ function schedule(): void {
 /* While the tour is on, only the views that a step looks at are there. */
 function arrange(): void {
     const shown = touredViews();
+    everything = true;
     document.body.classList.toggle("touring", shown !== null);
     for (const view of views) {
         view.element.hidden = shown !== null && !shown.includes(view.id);
@@ -155,6 +164,7 @@ function mount(): void {
     }
     arrange();
     guide.update(false);
+    schedule();
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
@@ -166,7 +176,10 @@ async function start(): Promise<void> {
         place().replaceChildren(h("p", { class: "alert", role: "alert" }, String((error as Error).message)));
         return;
     }
+    const given = document.getElementById("given-config"); /* gyre explore CONFIG puts it there */
+    if (given && !get().config) set({ config: decodeURIComponent(given.textContent ?? "") });
     mount();
+    if (given) requestAnimationFrame(() => document.getElementById("yours")?.scrollIntoView());
     subscribe((_, changed) => {
         if (changed.has("lang") || changed.has("theme")) return mount();
         if (changed.has("step")) {

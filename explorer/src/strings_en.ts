@@ -238,5 +238,5 @@ export const en = {
         "A hand that went round many times in training knows its whole circle and may go on as it is; a hand that never finished a turn is divided by the factor, and a ramp over the turns joins the two. Now {parts} hands meet unseen angles, and the fastest still moves {same} rad per token.",
     "tour.6.title": "YaRN adds a temperature",
     "tour.6.text":
-        "More keys flatten the softmax, so YaRN also multiplies cos and sin by 0.1 ln s + 1 = {factor}, which sharpens scores by {square}. The model below was never trained past 256 tokens: without a method its loss climbs from there, and under YaRN it stays down to 512.",
+        "More keys flatten the softmax, so YaRN also multiplies cos and sin by 0.1 ln s + 1 = {factor}, which sharpens scores by {square}. The model below was never trained past 256 tokens: without a method its loss climbs from there, interpolation is poor everywhere, NTK climbs late, and YaRN stays as good as within its training.",
 };

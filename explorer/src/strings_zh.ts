@@ -26,7 +26,7 @@ export const zh: Record<keyof typeof en, string> = {
     "knob.dim": "每头维度",
     "knob.pair": "维度对",
     "knob.pair.of": "第 {pair} 对，共 0 到 {last}",
-    "knob.pair.last": "（0–{last}）",
+    "knob.pair.last": "取 0–{last}",
     "knob.slider": "{name}，滑块",
     "knob.summary": "{method} ×{factor} · {trained} → {target} · 底数 {base} · 第 {pair} 对",
 
@@ -234,5 +234,5 @@ export const zh: Record<keyof typeof en, string> = {
         "训练时转过许多圈的指针认得整个圆，照旧走就行；一圈都没转完的，老老实实除以缩放因子；两者之间按圈数用一段斜坡接起来。现在碰到没见过的角度的指针有 {parts} 根，而最快的指针每个词元仍走 {same} 弧度。",
     "tour.6.title": "YaRN：再加一个温度",
     "tour.6.text":
-        "key 一多，softmax 就变平，所以 YaRN 还把 cos 和 sin 乘上 0.1 ln s + 1 = {factor}，分数随之放大 {square} 倍，重新变尖。下面这个模型从没在 256 个词元以外训练过：不处理，损失从那里开始往上爬；用 YaRN，一直到 512 都压得住。",
+        "key 一多，softmax 就变平，所以 YaRN 还把 cos 和 sin 乘上 0.1 ln s + 1 = {factor}，分数随之放大 {square} 倍，重新变尖。下面这个模型从没在 256 个词元以外训练过：不处理，损失从那里开始往上爬；位置插值处处都差，NTK 到后面才爬；用 YaRN，一直到 512 都和训练长度以内一样好。",
 };

@@ -34,7 +34,7 @@ function sheetTable(sheet: Sheet, caption: string): HTMLElement {
         .map((row) => h("tr", {}, ...row.map((cell, i) => h(i ? "td" : "th", i ? {} : { scope: "row" }, cell))));
     return h(
         "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+        { class: "scroll", tabindex: 0, role: "region", "aria-label": `${caption}: ${t("table.title")}` },
         h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, ...rows)),
     );
 }

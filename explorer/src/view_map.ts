@@ -14,8 +14,17 @@ const BOTTOM = 34;
 const TOP = 18;
 const MOST_COLUMNS = 4096;
 
+/* Strokes over unseen angles where a picture is too small for a pattern. */
+function stroke(pixels: Uint32Array, columns: number, step: number, from: Float64Array): void {
+    const [, r = 0, g = 0, b = 0] = /^#(..)(..)(..)/.exec(colours().unseen)?.map((hex) => parseInt(hex, 16)) ?? [];
+    const ink = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+    from.forEach((first, i) => {
+        for (let x = Math.ceil(first / step); x < columns; x++) if ((x + i * 6) % 12 < 4) pixels[i * columns + x] = ink;
+    });
+}
+
 /* Paints pairs x positions into the canvas, one pixel each; it is stretched when it is shown. */
-function paint(canvas: HTMLCanvasElement, of: Setup, most: number): void {
+function paint(canvas: HTMLCanvasElement, of: Setup, most: number, strokes: boolean): void {
     const step = Math.ceil(of.target / most);
     const columns = Math.ceil(of.target / step);
     const angles = theCore().angles(of, 0, columns, step);
@@ -25,7 +34,9 @@ function paint(canvas: HTMLCanvasElement, of: Setup, most: number): void {
     }
     const context = canvas.getContext("2d")!;
     const image = context.createImageData(columns, angles.pairs);
-    paintAngles(angles.angle, new Uint32Array(image.data.buffer));
+    const pixels = new Uint32Array(image.data.buffer);
+    paintAngles(angles.angle, pixels);
+    if (strokes) stroke(pixels, columns, step, angles.unseenFrom);
     context.putImageData(image, 0, 0);
 }
 
@@ -94,18 +105,9 @@ function thumbs(): Thumb[] {
 function drawThumb(thumb: Thumb): void {
     const of = setup(thumb.method);
     const key = keyOf(of);
-    thumb.element.setAttribute("aria-pressed", String(get().method === thumb.method));
     if (thumb.drawn === key) return;
     thumb.drawn = key;
-    paint(thumb.canvas, of, 512);
-    /* Unseen angles are darkened out with strokes, as on the large map. */
-    const context = thumb.canvas.getContext("2d")!;
-    context.fillStyle = colours().unseen;
-    const from = unseenFrom(of);
-    const wide = thumb.canvas.width;
-    from.forEach((first, i) => {
-        for (let x = Math.ceil((first / of.target) * wide); x < wide; x++) if ((x + i * 6) % 12 < 4) context.fillRect(x, i, 1, 1);
-    });
+    paint(thumb.canvas, of, 256, true);
     const unseen = unseenPairs(of);
     say(thumb.note, unseen ? t("map.thumb", { n: unseen, pairs: of.headDim / 2 }) : t("map.thumb.none"));
 }
@@ -125,6 +127,7 @@ export function mapView(): View {
     const family = h("div", { class: "thumbs", role: "group", "aria-label": t("map.family") }, ...small.map((one) => one.element));
     const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, over), legend, family);
     let painted = "";
+    let resting = 0;
     const place = (): { width: number; height: number } => ({ width: over.clientWidth - LEFT - 8, height: over.clientHeight - TOP - BOTTOM });
 
     onPointer(over, (event) => {
@@ -227,13 +230,16 @@ export function mapView(): View {
         const of = setup();
         const start = performance.now();
         if (painted !== keyOf(of)) {
-            paint(pixels, of, MOST_COLUMNS);
+            paint(pixels, of, MOST_COLUMNS, false);
             painted = keyOf(of);
-            performance.measure("explorer:map", { start, end: performance.now() });
+            performance.measure("explorer:angles", { start, end: performance.now() });
         }
         drawOver(of);
         drawWheel(wheel);
-        for (const thumb of small) drawThumb(thumb);
+        for (const thumb of small) thumb.element.setAttribute("aria-pressed", String(get().method === thumb.method));
+        /* The small maps wait until a knob rests: the large one has to follow it within a frame. */
+        clearTimeout(resting);
+        resting = window.setTimeout(() => small.forEach(drawThumb), small[0]!.drawn ? 50 : 0);
         const { m, pair, target } = get();
         const angle = anglesAt(of, m)[pair]!;
         const first = unseenFrom(of)[pair]!;

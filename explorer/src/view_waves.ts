@@ -9,9 +9,16 @@ import { frame, onArrows, type Sheet, type View } from "./view";
 
 const indices = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
-/* One band per pair: kept is unshaded, divided is dark. */
+/* One band for each run of pairs with one shade: kept is unshaded, divided is dark. */
 function bands(kept: Float64Array): Band[] {
-    return Array.from(kept, (k, i) => ({ from: i - 0.5, to: i + 0.5, class: "divided", opacity: Number((0.16 * (1 - k)).toFixed(3)) }));
+    const found: Band[] = [];
+    kept.forEach((k, i) => {
+        const opacity = Number((0.16 * (1 - k)).toFixed(2));
+        const last = found[found.length - 1];
+        if (last?.opacity === opacity) last.to = i + 0.5;
+        else found.push({ from: i - 0.5, to: i + 0.5, class: "divided", opacity });
+    });
+    return found;
 }
 
 function sheet(): Sheet {
