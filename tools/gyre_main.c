@@ -58,7 +58,7 @@ static int print_help(void) {
 
 static int run(const subcommand *command, int argc, char **argv) {
     argv[0] = (char *)command->title;
-    return cli_exit_status(command->run(argc, argv));
+    return cli_exit_status(cli_stdout_close(command->run(argc, argv)));
 }
 
 static int help(int argc, char **argv) {

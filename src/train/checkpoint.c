@@ -121,6 +121,10 @@ static gyre_status parse_options(json_t *json, const char *path, gyre_train_opti
     if (*end || end == seed || at < 0 || at > steps)
         return gyre_fail(err, GYRE_EFORMAT, "training.json: step %lld of %lld, seed \"%s\" (%s)", (long long)at,
                          (long long)steps, seed, path);
+    const json_int_t most = (json_int_t)1 << 40; /* tokens, as gyre train takes them: products stay within int64 */
+    if (context < 1 || batch < 1 || context > most || batch > most / context || steps > most / (batch * context) + 1)
+        return gyre_fail(err, GYRE_EFORMAT, "training.json: %lld steps of %lld sequences of %lld tokens (%s)",
+                         (long long)steps, (long long)batch, (long long)context, path);
     if (strcmp(ours, hash) != 0 || bytes != expected.count)
         return gyre_fail(err, GYRE_EINVAL, "text: hash %s, but the run was trained on %s; give it the same --text (%s)",
                          ours, hash, path);
@@ -135,7 +139,7 @@ static gyre_status read_options(const char *folder, gyre_train_options *o, saved
     size_t size = 0;
     if (snprintf(path, sizeof path, "%s/training.json", folder) >= (int)sizeof path)
         return gyre_fail(err, GYRE_EIO, "path: too long (%s)", folder);
-    gyre_status status = gyre_file_read(path, &bytes, &size, err);
+    gyre_status status = gyre_document_read(path, &bytes, &size, err);
     if (status) return status;
     json_error_t why;
     json_t *json = json_loadb(bytes, size, 0, &why);

@@ -1,6 +1,7 @@
 /* cli_json.c: JSON results. */
 #include "tools/cli/cli_json.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_output.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ int cli_json_write(FILE *file, json_t *root) {
 
 int cli_json_line(json_t *root) {
     if (!root) return cli_fail("JSON: out of memory (result)");
-    const int bad = json_dumpf(root, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
+    const int bad = json_dumpf(root, cli_stdout(), JSON_COMPACT) || fputc('\n', cli_stdout()) == EOF || fflush(cli_stdout());
     json_decref(root);
     return bad ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
 }

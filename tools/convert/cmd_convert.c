@@ -132,16 +132,16 @@ static int print_summary(const convert_options *o, const gyre_reading *after) {
     const int rotates = config->kind == GYRE_KIND_ROPE;
     char amount[16];
     if (!o->common.json) {
-        printf("%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors", after->model_type,
-               cli_format_count((double)bytes_of(o), amount), rotates ? ", pairs " : "",
-               rotates ? layout_name(config->rope.layout) : "");
+        fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors",
+                after->model_type, cli_format_count((double)bytes_of(o), amount), rotates ? ", pairs " : "",
+                rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }
     json_t *root =
         json_pack("{s:s, s:s, s:s, s:I}", "path", o->output, "format", after->format[0] == 'G' ? "GGUF" : "safetensors",
                   "model_type", after->model_type, "bytes", (json_int_t)bytes_of(o));
     if (root && rotates) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
-    return cli_json_write(stdout, root);
+    return cli_json_write(cli_stdout(), root);
 }
 
 /* The amount of work is known only when the model is open. */

@@ -109,8 +109,6 @@ static int write_result(const diff_options *o, diff_result *result) {
     gyre_error err = {0, ""};
     cli_output output;
     if (diff_compare(result, o->reading.layer_type, &err)) return cli_fail_error(&err);
-    for (int s = 0; s < 2; s++)
-        cli_check_output(o->common.output, result->operand[s].reading ? result->operand[s].reading->path : NULL);
     int status = cli_output_open(&output, o->common.output);
     if (status) return status;
     if (o->common.json) {

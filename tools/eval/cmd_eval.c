@@ -79,7 +79,7 @@ static int run(evaluation *e, int argc, char **argv) {
     gyre_error err = {0, ""};
     cli_output output;
     const eval_options *o = &e->options;
-    if (run_options_check_targets(&o->run, &o->common, o->model.path, &err)) return cli_fail_error(&err);
+    if (run_options_check_targets(&o->run, &err)) return cli_fail_error(&err);
     int status = open_input(e);
     if (!status && make_card(e, argc, argv, &err)) status = cli_fail_error(&err);
     if (!status) status = cli_output_open(&output, o->common.output);

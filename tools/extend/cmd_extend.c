@@ -270,7 +270,6 @@ int cmd_extend(int argc, char **argv) {
     int status = open_model(&options, &e);
     if (!status) {
         cli_output output;
-        cli_check_output(options.common.output, e.reading->path);
         status = cli_output_open(&output, options.common.output);
         if (!status) status = cli_output_close(&output, extend(&options, &e, output.file));
     }

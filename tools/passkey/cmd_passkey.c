@@ -7,7 +7,7 @@
 static int open_input(passkey *p, int argc, char **argv) {
     const passkey_options *o = &p->options;
     gyre_error err = {0, ""};
-    gyre_status status = run_options_check_targets(&o->run, &o->common, o->model.path, &err);
+    gyre_status status = run_options_check_targets(&o->run, &err);
     if (!status) status = model_input_open(&p->input, &o->model, 0, &err);
     if (!status) status = model_input_tokenizer(&p->input, &err);
     method_options_labels(&o->method, p->methods_text);
