@@ -52,7 +52,7 @@ def open_page(browser: Browser, page_file: Path) -> Iterator[Opener]:
     contexts = []
     complaints: list[str] = []
 
-    def opened(state: str = "", width: int = 1280, height: int = 900, **options: Any) -> Page:
+    def opened(state: str = "", width: int = 1280, height: int = 900, path: Path = page_file, **options: Any) -> Page:
         context = browser.new_context(viewport={"width": width, "height": height}, locale="en-US", **options)
         contexts.append(context)
         page = context.new_page()
@@ -60,7 +60,7 @@ def open_page(browser: Browser, page_file: Path) -> Iterator[Opener]:
         page.on("console", lambda message: message.type in ("error", "warning") and complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: request.url.startswith("http") and complaints.append(request.url))
-        page.goto(f"{page_file.as_uri()}#{state}")
+        page.goto(f"{path.as_uri()}#{state}")
         page.wait_for_selector("main")
         return page
 
@@ -71,14 +71,14 @@ def open_page(browser: Browser, page_file: Path) -> Iterator[Opener]:
 
 
 @pytest.fixture(scope="session")
-def gyre() -> Callable[..., subprocess.CompletedProcess[str]]:
+def gyre(page_file: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """out = a function that runs the native command."""
     program = Path(os.environ.get("GYRE", ROOT / "build/release/gyre"))
     assert program.is_file(), f"{program}: no command; make builds it"
 
     def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         # The page gives its commands 100 columns.
-        environment = {**os.environ, "COLUMNS": "100"}
+        environment = {**os.environ, "COLUMNS": "100", "GYRE_EXPLORER": str(page_file)}
         return subprocess.run([program.resolve(), *arguments], cwd=cwd, env=environment, capture_output=True, text=True)
 
     return run

@@ -139,6 +139,16 @@ def test_the_head_of_a_gguf(open_page, gyre, tmp_path):
     assert terminal(page) == printed(gyre, tmp_path, "explain small.gguf")
 
 
+def test_gyre_explore_gives_a_config(open_page, gyre, tmp_path):
+    text = (ROOT / "tests/configs/gemma-3-4b.json").read_text()
+    (tmp_path / "config.json").write_text(text)
+    written = gyre("explore", "config.json", "-o", "page.html", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    page = open_page(path=tmp_path / "page.html")
+    assert terminal(page) == printed(gyre, tmp_path, "explain config.json --as hf-5")
+    assert page.locator("#yours").evaluate("node => node.getBoundingClientRect().top < innerHeight")
+
+
 def test_the_knobs_take_a_config(open_page):
     page = open_page()
     page.fill("#config", (ROOT / "tests/configs/llama-3.1-8b.json").read_text())
