@@ -47,6 +47,25 @@ export const frequencies: (of: Setup) => Frequencies = remember((of) => core.fre
 export const ramp: (of: Setup) => Ramp = remember((of) => core.ramp(of));
 /** out = [pairs] the first position with an angle that training did not have. */
 export const unseenFrom: (of: Setup) => Float64Array = remember((of) => core.angles(of, 0, 1).unseenFrom.slice());
+/** out = the stretches [from, to) of positions below the target at which pair i stands at an angle that training did not have.
+ * A pair that goes on past a whole turn comes back to angles that it knows. */
+export function unseenStretches(of: Setup, i: number): [number, number][] {
+    const first = unseenFrom(of)[i]!;
+    const turn = frequencies(of).wavelengths[i]!;
+    const found: [number, number][] = [];
+    for (let k = 0; first + k * turn < of.target; k++) {
+        found.push([first + k * turn, Math.min(of.target, (k + 1) * turn)]);
+        if (!Number.isFinite(turn)) break;
+    }
+    return found;
+}
+/** out = whether pair i stands at such an angle at a position. */
+export function isUnseen(of: Setup, i: number, position: number): boolean {
+    const first = unseenFrom(of)[i]!;
+    if (position < first) return false;
+    const turn = frequencies(of).wavelengths[i]!;
+    return !Number.isFinite(turn) || position - turn * Math.floor(position / turn) >= first;
+}
 /** out = pairs that meet unseen angles below the target length. */
 export function unseenPairs(of: Setup): number {
     return unseenFrom(of).reduce((sum, from) => sum + (from < of.target ? 1 : 0), 0);

@@ -102,7 +102,7 @@ export const en = {
     "clock.relative": "Angle over {d} tokens",
     "clock.state": "Query's hand",
     "clock.seen": "seen in training",
-    "clock.unseen": "unseen, from {from} on",
+    "clock.unseen": "unseen in training",
     "clock.aria": "Pair {pair}: query at {m} stands at {angle}, key at {n} at {other}; the query's hand: {state}",
     "clock.readout": "At position {m}, {unseen} of {pairs} hands stand at angles that training never had.",
 
@@ -117,7 +117,7 @@ export const en = {
     "map.thumb": "{n} of {pairs} unseen",
     "map.thumb.none": "all angles seen",
     "map.seen": "Pair {pair} at position {m} stands at {angle} rad, an angle that training had.",
-    "map.unseen": "Pair {pair} at position {m} stands at {angle} rad. From position {from} on it meets angles that training never had.",
+    "map.unseen": "Pair {pair} at position {m} stands at {angle} rad, an angle that training never had. The first such position is {from}.",
 
     "waves.title": "Wavelengths and ramp",
     "waves.lead":

@@ -102,7 +102,7 @@ export const zh: Record<keyof typeof en, string> = {
     "clock.relative": "相距 {d} 词元的夹角",
     "clock.state": "query 的指针",
     "clock.seen": "训练时见过",
-    "clock.unseen": "没见过（从 {from} 起）",
+    "clock.unseen": "训练时没见过",
     "clock.aria": "第 {pair} 对：位置 {m} 的 query 指着 {angle}，位置 {n} 的 key 指着 {other}；query 的指针：{state}",
     "clock.readout": "在位置 {m}，{pairs} 根指针中有 {unseen} 根指着训练时没见过的角度。",
 
@@ -116,7 +116,7 @@ export const zh: Record<keyof typeof en, string> = {
     "map.thumb": "{pairs} 对中 {n} 对没见过",
     "map.thumb.none": "角度全都见过",
     "map.seen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度，这个角度训练时见过。",
-    "map.unseen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度。从位置 {from} 起，它遇到的角度训练时都没见过。",
+    "map.unseen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度，训练时没见过这个角度。最早从位置 {from} 起没见过。",
 
     "waves.title": "波长与斜坡",
     "waves.lead": "每一对维度转一圈要走多少词元。波长比训练长度还长的，训练时一圈都没转完。底色深浅表示这个方法把缩放因子用了几成。",

@@ -1,13 +1,15 @@
 /* view_clock.ts: pairs of channels as the hands of clocks, at the positions of a query and a key. */
+import type { Setup } from "./core";
 import { colours, type Palette } from "./colour";
 import { h, onPointer, pointerAt, reducedMotion, say, surface } from "./dom";
 import { count, fixed, short } from "./numbers";
-import { anglesAt, frequencies, ramp, setup, unseenFrom } from "./scene";
+import { anglesAt, frequencies, isUnseen, ramp, setup, unseenFrom } from "./scene";
 import { get, set } from "./state";
 import { t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
 
 interface Hands {
+    setup: Setup;
     query: Float32Array;
     key: Float32Array;
     plainQuery: Float32Array; // under "none"
@@ -21,6 +23,7 @@ function hands(): Hands {
     const now = setup();
     const none = setup("none");
     return {
+        setup: now,
         query: anglesAt(now, m),
         key: anglesAt(now, n),
         plainQuery: anglesAt(none, m),
@@ -64,7 +67,7 @@ function face(pen: CanvasRenderingContext2D, at: Dial, i: number, of: Hands, ink
     pen.arc(at.x, at.y, at.r - rim / 2, turn(0), turn(whole ? 2 * Math.PI : positive(of.end[i]!)));
     pen.stroke();
     const { m, n, method } = get();
-    const unseen = m >= of.unseenFrom[i]!;
+    const unseen = isUnseen(of.setup, i, m);
     const hue = unseen ? ink.unseen : ink.ink;
     pen.lineCap = "round";
     if (big && method !== "none") {
@@ -75,7 +78,7 @@ function face(pen: CanvasRenderingContext2D, at: Dial, i: number, of: Hands, ink
         pen.setLineDash([]);
     }
     pen.lineWidth = big ? 2 : 1;
-    pen.strokeStyle = n >= of.unseenFrom[i]! ? ink.unseen : ink.quiet;
+    pen.strokeStyle = isUnseen(of.setup, i, n) ? ink.unseen : ink.quiet;
     if (big) pen.setLineDash([6, 4]);
     hand(pen, at, of.key[i]!, big ? 0.84 : 0.8);
     pen.setLineDash([]);
@@ -249,9 +252,9 @@ export function clockView(): View {
             }
             face(context, dial, i, of, ink, false);
         });
-        const unseen = m >= of.unseenFrom[pair]!;
+        const unseen = isUnseen(of.setup, pair, m);
         const turns = of.revolutions[pair]!;
-        const text = unseen ? t("clock.unseen", { from: count(of.unseenFrom[pair]!) }) : t("clock.seen");
+        const text = unseen ? t("clock.unseen") : t("clock.seen");
         facts.replaceChildren(
             ...fact(t("col.pair"), `${pair} / ${dim / 2 - 1}`),
             ...fact(t("clock.wavelength"), t("unit.tokens", { n: short(frequencies(setup()).wavelengths[pair]!) })),
@@ -264,7 +267,7 @@ export function clockView(): View {
         small.setAttribute("aria-valuemax", String(dim / 2 - 1));
         small.setAttribute("aria-valuenow", String(pair));
         small.setAttribute("aria-valuetext", at);
-        const strange = Array.from(of.unseenFrom).filter((from) => m >= from).length;
+        const strange = Array.from(of.query).filter((_, i) => isUnseen(of.setup, i, m)).length;
         view.readout(t("clock.readout", { m: count(m), unseen: strange, pairs: dim / 2 }));
         view.refresh();
     }

@@ -2,7 +2,7 @@
 import { colours, type Palette } from "./colour";
 import { h, pointerAt, surface } from "./dom";
 import { count, fixed, short } from "./numbers";
-import { anglesAt, frequencies, setup, theCore, unseenFrom } from "./scene";
+import { anglesAt, frequencies, isUnseen, setup, theCore } from "./scene";
 import { get, set } from "./state";
 import { t } from "./text";
 import { choice, frame, onArrows, type Sheet, type View } from "./view";
@@ -32,14 +32,13 @@ function alongPositions(): Curve {
     const points = Math.floor((end - 1) / step) + 1;
     const { angle } = theCore().angles(of, 0, points, step);
     const row = angle.slice(pair * points, (pair + 1) * points);
-    const from = unseenFrom(of)[pair]!;
     const at = Float64Array.from({ length: points }, (_, k) => k * step);
     return {
         cos: Float64Array.from(row, Math.cos),
         sin: Float64Array.from(row, Math.sin),
         along: at.map((position) => position / (end - 1 || 1)),
         at,
-        unseen: Array.from(at, (position) => position >= from),
+        unseen: Array.from(at, (position) => isUnseen(of, pair, position)),
         end,
         here: m < end ? Math.round(m / step) : -1,
         dots: points < 140,
@@ -50,14 +49,13 @@ function alongPairs(): Curve {
     const of = setup();
     const { m, pair } = get();
     const row = anglesAt(of, m);
-    const from = unseenFrom(of);
     const at = Float64Array.from(row, (_, i) => i);
     return {
         cos: Float64Array.from(row, Math.cos),
         sin: Float64Array.from(row, Math.sin),
         along: at.map((i) => i / Math.max(1, row.length - 1)),
         at,
-        unseen: Array.from(from, (first) => m >= first),
+        unseen: Array.from(row, (_, i) => isUnseen(of, i, m)),
         end: row.length,
         here: pair,
         dots: true,

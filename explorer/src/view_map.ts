@@ -3,7 +3,7 @@ import { angleColour, colours, hatch, paintAngles } from "./colour";
 import { h, onPointer, pointerAt, say, surface } from "./dom";
 import { methodName } from "./knobs";
 import { count, fixed, short, tokens, tokenTicks } from "./numbers";
-import { anglesAt, FAMILY, frequencies, keyOf, setup, theCore, unseenFrom, unseenPairs } from "./scene";
+import { anglesAt, FAMILY, frequencies, isUnseen, keyOf, setup, theCore, unseenFrom, unseenPairs, unseenStretches } from "./scene";
 import { get, set } from "./state";
 import { t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
@@ -14,17 +14,8 @@ const BOTTOM = 34;
 const TOP = 18;
 const MOST_COLUMNS = 4096;
 
-/* Strokes over unseen angles where a picture is too small for a pattern. */
-function stroke(pixels: Uint32Array, columns: number, step: number, from: Float64Array): void {
-    const [, r = 0, g = 0, b = 0] = /^#(..)(..)(..)/.exec(colours().unseen)?.map((hex) => parseInt(hex, 16)) ?? [];
-    const ink = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-    from.forEach((first, i) => {
-        for (let x = Math.ceil(first / step); x < columns; x++) if ((x + i * 6) % 12 < 4) pixels[i * columns + x] = ink;
-    });
-}
-
 /* Paints pairs x positions into the canvas, one pixel each; it is stretched when it is shown. */
-function paint(canvas: HTMLCanvasElement, of: Setup, most: number, strokes: boolean): void {
+function paint(canvas: HTMLCanvasElement, of: Setup, most: number): void {
     const step = Math.ceil(of.target / most);
     const columns = Math.ceil(of.target / step);
     const angles = theCore().angles(of, 0, columns, step);
@@ -34,10 +25,41 @@ function paint(canvas: HTMLCanvasElement, of: Setup, most: number, strokes: bool
     }
     const context = canvas.getContext("2d")!;
     const image = context.createImageData(columns, angles.pairs);
-    const pixels = new Uint32Array(image.data.buffer);
-    paintAngles(angles.angle, pixels);
-    if (strokes) stroke(pixels, columns, step, angles.unseenFrom);
+    paintAngles(angles.angle, new Uint32Array(image.data.buffer));
     context.putImageData(image, 0, 0);
+}
+
+interface Box {
+    x: number;
+    y: number;
+    width: number;
+    height: number;
+}
+
+/* Draws the pixels into a box: across first, then down.  Positions may blend where they are narrower than a pixel of the
+ * screen, pairs may not.  across: a canvas to work in. */
+function stretch(pen: CanvasRenderingContext2D, pixels: HTMLCanvasElement, across: HTMLCanvasElement, box: Box): void {
+    const wide = Math.max(1, Math.round(box.width * Math.max(1, window.devicePixelRatio || 1)));
+    if (across.width !== wide || across.height !== pixels.height) {
+        across.width = wide;
+        across.height = pixels.height;
+    }
+    const squeeze = across.getContext("2d")!;
+    squeeze.imageSmoothingQuality = "high";
+    squeeze.drawImage(pixels, 0, 0, wide, pixels.height);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(across, box.x, box.y, box.width, box.height);
+}
+
+/* Strokes over the angles that training never had. */
+function hatchUnseen(pen: CanvasRenderingContext2D, of: Setup, box: Box): void {
+    const row = (box.height * 2) / of.headDim;
+    pen.fillStyle = hatch(pen, colours().unseen);
+    for (let i = 0; i < of.headDim / 2; i++)
+        for (const [from, to] of unseenStretches(of, i)) {
+            const x = (box.width * from) / of.target;
+            pen.fillRect(box.x + x, box.y + i * row, (box.width * to) / of.target - x, row + 0.5);
+        }
 }
 
 function wheelLegend(): HTMLCanvasElement {
@@ -102,12 +124,18 @@ function thumbs(): Thumb[] {
     });
 }
 
+const scratch = { pixels: h("canvas"), across: h("canvas") };
+
 function drawThumb(thumb: Thumb): void {
     const of = setup(thumb.method);
-    const key = keyOf(of);
-    if (thumb.drawn === key) return;
+    const key = `${keyOf(of)} ${thumb.canvas.clientWidth}`;
+    if (thumb.drawn === key || !thumb.canvas.clientWidth) return;
     thumb.drawn = key;
-    paint(thumb.canvas, of, 256, true);
+    paint(scratch.pixels, of, 1024);
+    const { context, width, height } = surface(thumb.canvas);
+    const box = { x: 0, y: 0, width, height };
+    stretch(context, scratch.pixels, scratch.across, box);
+    hatchUnseen(context, of, box);
     const unseen = unseenPairs(of);
     say(thumb.note, unseen ? t("map.thumb", { n: unseen, pairs: of.headDim / 2 }) : t("map.thumb.none"));
 }
@@ -151,31 +179,19 @@ export function mapView(): View {
         const { width, height } = place();
         const pairs = of.headDim / 2;
         const row = height / pairs;
-        /* Across first, then down: positions may blend where they are narrower than a pixel, pairs may not. */
-        const wide = Math.round(width * Math.max(1, window.devicePixelRatio || 1));
-        if (across.width !== wide || across.height !== pairs) {
-            across.width = wide;
-            across.height = pairs;
-        }
-        const squeeze = across.getContext("2d")!;
-        squeeze.imageSmoothingQuality = "high";
-        squeeze.drawImage(pixels, 0, 0, wide, pairs);
-        pen.imageSmoothingEnabled = false;
-        pen.drawImage(across, LEFT, TOP, width, height);
+        const box = { x: LEFT, y: TOP, width, height };
+        stretch(pen, pixels, across, box);
+        hatchUnseen(pen, of, box);
         const x = (position: number): number => LEFT + (position / of.target) * width;
         const from = unseenFrom(of);
-        pen.fillStyle = hatch(pen, ink.unseen);
-        from.forEach((first, i) => {
-            if (first < of.target) pen.fillRect(x(first), TOP + i * row, LEFT + width - x(first), row + 0.5);
-        });
         /* The border between seen and unseen, as steps. */
         pen.strokeStyle = ink.unseen;
         pen.lineWidth = 1.75;
         pen.beginPath();
         from.forEach((first, i) => {
             if (first >= of.target) return;
-            const before = i ? Math.min(from[i - 1]!, of.target) : of.target;
-            pen.moveTo(x(before), TOP + i * row);
+            const before = i ? from[i - 1]! : Infinity;
+            pen.moveTo(x(before < of.target ? before : first), TOP + i * row);
             pen.lineTo(x(first), TOP + i * row);
             pen.lineTo(x(first), TOP + (i + 1) * row);
         });
@@ -233,7 +249,7 @@ export function mapView(): View {
         const of = setup();
         const start = performance.now();
         if (painted !== keyOf(of)) {
-            paint(pixels, of, MOST_COLUMNS, false);
+            paint(pixels, of, MOST_COLUMNS);
             painted = keyOf(of);
             performance.measure("explorer:angles", { start, end: performance.now() });
         }
@@ -246,7 +262,7 @@ export function mapView(): View {
         const { m, pair, target } = get();
         const angle = anglesAt(of, m)[pair]!;
         const first = unseenFrom(of)[pair]!;
-        const text = t(m >= first ? "map.unseen" : "map.seen", { m: count(m), pair, angle: fixed(angle, 2), from: count(first) });
+        const text = t(isUnseen(of, pair, m) ? "map.unseen" : "map.seen", { m: count(m), pair, angle: fixed(angle, 2), from: count(first) });
         over.setAttribute("aria-valuemax", String(target - 1));
         over.setAttribute("aria-valuenow", String(m));
         over.setAttribute("aria-valuetext", text);

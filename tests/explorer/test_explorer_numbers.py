@@ -76,6 +76,17 @@ def test_angles_are_position_times_frequency(open_page, gyre):
             assert abs(difference - 2 * math.pi * round(difference / (2 * math.pi))) < 2e-3
 
 
+def test_unseen_angles_come_and_go(open_page):
+    """A hand is unseen where its angle, within a turn, lies past the last trained one."""
+    for position in (200, 300, 400, 600, 650, 720, 1000):
+        page = open_page(f"method=none&trained=256&target=1024&dim=32&m={position}&n=0&axis=pair")
+        for row in table(page, "helix")[1:]:
+            rate = 10000 ** (-int(row[0]) / 16)
+            turn = 2 * math.pi
+            strange = 256 * rate < turn and math.fmod(position * rate, turn) >= 256 * rate - 1e-9
+            assert (row[3] == "yes") == strange, (position, row)
+
+
 def terminal(page) -> str:
     page.wait_for_function("() => document.querySelector('.terminal').textContent.length > 20 && !document.querySelector('#yours').ariaBusy")
     settle(page)
