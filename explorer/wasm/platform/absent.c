@@ -7,6 +7,8 @@
 #include "tools/cli/cli_signals.h"
 #include "tools/cli/temporary_folder.h"
 #include "util/error.h"
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -14,6 +16,18 @@
 int madvise(void *memory, size_t bytes, int advice) {
     (void)memory, (void)bytes, (void)advice;
     return 0;
+}
+
+/* There are no links, and the working folder is the root. */
+char *realpath(const char *path, char *out) {
+    char full[PATH_MAX];
+    struct stat info;
+    if (stat(path, &info)) return NULL;
+    const int n = snprintf(full, sizeof full, "%s%s", *path == '/' ? "" : "/", path);
+    if (n < 0 || n >= (int)sizeof full) return NULL;
+    if (!out) return strdup(full);
+    memcpy(out, full, (size_t)n + 1);
+    return out;
 }
 
 /* -- cli_signals.c -- */
