@@ -51,11 +51,12 @@ function dial(spec: DialSpec): Dial {
     function update(): void {
         const value = get()[spec.key];
         const [least, most] = spec.steps();
-        slider.min = String(least);
-        slider.max = String(most);
+        if (slider.min !== String(least)) slider.min = String(least);
+        if (slider.max !== String(most)) slider.max = String(most);
         slider.value = String(spec.stepOf(value));
         slider.setAttribute("aria-valuetext", spec.spoken(value));
-        if (document.activeElement !== input || typed(input.value) !== value) input.value = spec.format(value);
+        const text = spec.format(value);
+        if (input.value !== text && (document.activeElement !== input || typed(input.value) !== value)) input.value = text;
         say(unit, spec.unit());
     }
     const element = h(

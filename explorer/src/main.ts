@@ -4,7 +4,7 @@ import "./knobs.css";
 import "./figures.css";
 import { loadCore } from "./core";
 import { forgetPalette } from "./colour";
-import { h } from "./dom";
+import { h, onResize } from "./dom";
 import { knobs, type Knobs } from "./knobs";
 import { theCore, useCore } from "./scene";
 import { get, set, subscribe, type Theme } from "./state";
@@ -24,7 +24,6 @@ let views: View[] = [];
 let bar: Knobs;
 let guide: Tour;
 let observer: IntersectionObserver | null = null;
-let sizes: ResizeObserver | null = null;
 const visible = new Set<string>();
 /* All views are drawn once when they appear: readers find their values before anyone scrolls. */
 let everything = true;
@@ -132,7 +131,6 @@ function mount(): void {
     forgetPalette();
     document.title = t("header.title");
     observer?.disconnect();
-    sizes?.disconnect();
     visible.clear();
     bar = knobs();
     guide = tour();
@@ -157,11 +155,7 @@ function mount(): void {
         },
         { rootMargin: "200px" },
     );
-    sizes = new ResizeObserver(schedule);
-    for (const view of views) {
-        observer.observe(view.element);
-        sizes.observe(view.element);
-    }
+    for (const view of views) observer.observe(view.element);
     arrange();
     guide.update(false);
     schedule();
@@ -178,6 +172,7 @@ async function start(): Promise<void> {
     }
     const given = document.getElementById("given-config"); /* gyre explore CONFIG puts it there */
     if (given && !get().config) set({ config: decodeURIComponent(given.textContent ?? "") });
+    onResize(schedule);
     mount();
     if (given) requestAnimationFrame(() => document.getElementById("yours")?.scrollIntoView());
     subscribe((_, changed) => {

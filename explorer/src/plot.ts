@@ -1,5 +1,5 @@
 /* plot.ts: line charts as SVG, sized to their place, with names at the lines instead of a legend. */
-import { s } from "./dom";
+import { s, sizeOf } from "./dom";
 
 export interface Axis {
     label: string;
@@ -112,8 +112,9 @@ function lastPoint(line: Line, x: Scales["x"], y: Scales["y"], high: number): nu
 
 /** Draws the chart into the SVG, which has a size on the screen. */
 export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
-    const width = Math.max(200, svg.clientWidth);
-    const height = Math.max(60, svg.clientHeight);
+    const place = sizeOf(svg);
+    const width = Math.max(200, place.width);
+    const height = Math.max(60, place.height);
     const left = MARGIN.left;
     const right = width - (chart.right ?? MARGIN.right);
     const top = MARGIN.top;

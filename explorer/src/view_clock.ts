@@ -1,7 +1,7 @@
 /* view_clock.ts: pairs of channels as the hands of clocks, at the positions of a query and a key. */
 import type { Setup } from "./core";
 import { colours, type Palette } from "./colour";
-import { h, onPointer, pointerAt, reducedMotion, say, surface } from "./dom";
+import { h, onPointer, pointerAt, reducedMotion, say, setHeight, sizeOf, surface } from "./dom";
 import { count, fixed, short } from "./numbers";
 import { anglesAt, frequencies, isUnseen, ramp, setup, unseenFrom } from "./scene";
 import { get, set } from "./state";
@@ -241,8 +241,9 @@ export function clockView(): View {
         const big = surface(large);
         const r = Math.min(big.width, big.height) / 2 - 3;
         face(big.context, { x: big.width / 2, y: big.height / 2, r }, pair, of, ink, true);
-        layout = grid(small.clientWidth, Math.max(170, small.clientWidth * 0.4), dim / 2);
-        small.style.height = `${layout.height}px`;
+        const { width } = sizeOf(small);
+        layout = grid(width, Math.max(170, width * 0.4), dim / 2);
+        setHeight(small, layout.height);
         const { context } = surface(small);
         layout.dials.forEach((dial, i) => {
             if (i === pair) {

@@ -1,6 +1,6 @@
 /* view_map.ts: the angle of every pair at every position, and the same under each method side by side. */
 import { angleColour, colours, hatch, paintAngles } from "./colour";
-import { h, onPointer, pointerAt, say, surface } from "./dom";
+import { h, onPointer, pointerAt, say, sizeOf, surface } from "./dom";
 import { methodName } from "./knobs";
 import { count, fixed, short, tokens, tokenTicks } from "./numbers";
 import { anglesAt, FAMILY, frequencies, isUnseen, keyOf, setup, theCore, unseenFrom, unseenPairs, unseenStretches } from "./scene";
@@ -128,8 +128,9 @@ const scratch = { pixels: h("canvas"), across: h("canvas") };
 
 function drawThumb(thumb: Thumb): void {
     const of = setup(thumb.method);
-    const key = `${keyOf(of)} ${thumb.canvas.clientWidth}`;
-    if (thumb.drawn === key || !thumb.canvas.clientWidth) return;
+    const place = sizeOf(thumb.canvas);
+    const key = `${keyOf(of)} ${place.width}`;
+    if (thumb.drawn === key || !place.width) return;
     thumb.drawn = key;
     paint(scratch.pixels, of, 1024);
     const { context, width, height } = surface(thumb.canvas);
@@ -156,7 +157,10 @@ export function mapView(): View {
     const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, over), legend, family);
     let painted = "";
     let resting = 0;
-    const place = (): { width: number; height: number } => ({ width: over.clientWidth - LEFT - 8, height: over.clientHeight - TOP - BOTTOM });
+    const place = (): { width: number; height: number } => ({
+        width: sizeOf(over).width - LEFT - 8,
+        height: sizeOf(over).height - TOP - BOTTOM,
+    });
 
     onPointer(over, (event) => {
         const { x, y } = pointerAt(event, over);
