@@ -219,7 +219,9 @@ export function clockView(): View {
         const { x, y } = pointerAt(event, small);
         let best = 0;
         layout.dials.forEach((dial, i) => {
-            if (Math.hypot(dial.x - x, dial.y - y) < Math.hypot(layout.dials[best]!.x - x, layout.dials[best]!.y - y)) best = i;
+            if (Math.hypot(dial.x - x, dial.y - y) < Math.hypot(layout.dials[best]!.x - x, layout.dials[best]!.y - y)) {
+                best = i;
+            }
         });
         set({ pair: best });
     });
@@ -260,10 +262,20 @@ export function clockView(): View {
             ...fact(t("col.pair"), `${pair} / ${dim / 2 - 1}`),
             ...fact(t("clock.wavelength"), t("unit.tokens", { n: short(frequencies(setup()).wavelengths[pair]!) })),
             ...fact(t("clock.trained"), t("unit.turns", { n: short(turns) })),
-            ...fact(t("clock.relative", { d: count(m - n) }), degrees(of.query[pair]! - of.key[pair]! + (of.query[pair]! < of.key[pair]! ? 2 * Math.PI : 0))),
+            ...fact(
+                t("clock.relative", { d: count(m - n) }),
+                degrees(of.query[pair]! - of.key[pair]! + (of.query[pair]! < of.key[pair]! ? 2 * Math.PI : 0)),
+            ),
             ...fact(t("clock.state"), text, unseen ? "unseen" : ""),
         );
-        const at = t("clock.aria", { pair, m: count(m), angle: degrees(of.query[pair]!), n: count(n), other: degrees(of.key[pair]!), state: text });
+        const at = t("clock.aria", {
+            pair,
+            m: count(m),
+            angle: degrees(of.query[pair]!),
+            n: count(n),
+            other: degrees(of.key[pair]!),
+            state: text,
+        });
         large.setAttribute("aria-label", at);
         small.setAttribute("aria-valuemax", String(dim / 2 - 1));
         small.setAttribute("aria-valuenow", String(pair));
