@@ -43,6 +43,47 @@ export function say(node: Element, text: string): void {
     if (node.textContent !== text) node.textContent = text;
 }
 
+interface Size {
+    width: number;
+    height: number;
+}
+/* Sizes are kept: to ask an element for its own after another has changed makes the browser lay out the page. */
+const sizes = new WeakMap<Element, Size>();
+let resized: () => void = () => {};
+const observer = new ResizeObserver((entries) => {
+    let changed = false;
+    for (const { target } of entries) {
+        const size = { width: target.clientWidth, height: target.clientHeight };
+        const old = sizes.get(target);
+        changed ||= !old || old.width !== size.width || old.height !== size.height;
+        sizes.set(target, size);
+    }
+    if (changed) resized();
+});
+
+/** Calls back when a figure that was drawn has another size. */
+export function onResize(callback: () => void): void {
+    resized = callback;
+}
+
+/** out = the size of an element's place, in CSS pixels. */
+export function sizeOf(node: Element): Size {
+    const known = sizes.get(node);
+    if (known) return known;
+    const size = { width: node.clientWidth, height: node.clientHeight };
+    sizes.set(node, size);
+    observer.observe(node);
+    return size;
+}
+
+/** Gives an element another height. */
+export function setHeight(node: HTMLElement, height: number): void {
+    const size = sizeOf(node);
+    if (size.height === height) return;
+    node.style.height = `${height}px`;
+    sizes.set(node, { width: size.width, height });
+}
+
 export interface Surface {
     context: CanvasRenderingContext2D;
     width: number; // CSS pixels
@@ -52,8 +93,7 @@ export interface Surface {
 /** out = a cleared canvas of the size that its place has, in CSS pixels on any screen. */
 export function surface(canvas: HTMLCanvasElement): Surface {
     const ratio = Math.max(1, window.devicePixelRatio || 1);
-    const width = canvas.clientWidth;
-    const height = canvas.clientHeight;
+    const { width, height } = sizeOf(canvas);
     const wide = Math.round(width * ratio);
     const high = Math.round(height * ratio);
     if (canvas.width !== wide || canvas.height !== high) {

@@ -3,7 +3,7 @@ import { h, say } from "./dom";
 import { count, short, tokens, typed } from "./numbers";
 import { frequencies, methods, setup } from "./scene";
 import { get, limits, set, type State } from "./state";
-import { t, type Key } from "./text";
+import { type Key, t } from "./text";
 import { picker } from "./view";
 
 type NumberKey = "base" | "trained" | "target" | "pair" | "factor";
@@ -51,11 +51,14 @@ function dial(spec: DialSpec): Dial {
     function update(): void {
         const value = get()[spec.key];
         const [least, most] = spec.steps();
-        slider.min = String(least);
-        slider.max = String(most);
+        if (slider.min !== String(least)) slider.min = String(least);
+        if (slider.max !== String(most)) slider.max = String(most);
         slider.value = String(spec.stepOf(value));
         slider.setAttribute("aria-valuetext", spec.spoken(value));
-        if (document.activeElement !== input || typed(input.value) !== value) input.value = spec.format(value);
+        const text = spec.format(value);
+        if (input.value !== text && (document.activeElement !== input || typed(input.value) !== value)) {
+            input.value = text;
+        }
         say(unit, spec.unit());
     }
     const element = h(
@@ -139,7 +142,14 @@ function choose(name: string): void {
     const found = shapes[name];
     if (!found) return;
     const target = 4 * found.shape.trained;
-    set({ ...found.shape, target, factor: 0, pair: Math.floor(found.shape.dim / 4), m: Math.round(target * 0.6), n: Math.round(target * 0.53) });
+    set({
+        ...found.shape,
+        target,
+        factor: 0,
+        pair: Math.floor(found.shape.dim / 4),
+        m: Math.round(target * 0.6),
+        n: Math.round(target * 0.53),
+    });
 }
 
 const METHOD_NAMES: Record<string, Key> = {
@@ -180,7 +190,10 @@ export function knobs(): Knobs {
     const shape = picker(
         t("knob.shape"),
         "knob-shape",
-        [...Object.entries(shapes).map(([id, { name }]): [string, string] => [id, name || t("knob.shape.page")]), ["own", t("knob.shape.own")]],
+        [...Object.entries(shapes).map(([id, { name }]): [string, string] => [id, name || t("knob.shape.page")]), [
+            "own",
+            t("knob.shape.own"),
+        ]],
         choose,
     );
     const dim = picker(

@@ -1,5 +1,5 @@
 /* losses.ts: what the page's model said about the text: kept when the page is built anew in another language. */
-import { openModel, type HiddenKey, type MethodLoss, type Model } from "./core";
+import { type HiddenKey, type MethodLoss, type Model, openModel } from "./core";
 import sample from "../../include/gyre/gyre.h";
 
 export const METHODS = ["none", "linear", "ntk", "by-parts", "yarn"];

@@ -1,15 +1,17 @@
 /* main.ts: builds the page, and draws the views that are on the screen whenever the state changes. */
 import "./page.css";
 import "./knobs.css";
+import "./charts.css";
+import "./panels.css";
 import "./figures.css";
 import { loadCore } from "./core";
 import { forgetPalette } from "./colour";
-import { h } from "./dom";
-import { knobs, type Knobs } from "./knobs";
+import { h, onResize } from "./dom";
+import { type Knobs, knobs } from "./knobs";
 import { theCore, useCore } from "./scene";
 import { get, set, subscribe, type Theme } from "./state";
-import { setLanguage, t, type Key } from "./text";
-import { goTo, tour, touredViews, type Tour } from "./tour";
+import { type Key, setLanguage, t } from "./text";
+import { goTo, type Tour, tour, touredViews } from "./tour";
 import { choice, type View } from "./view";
 import { biasView } from "./view_bias";
 import { clockView } from "./view_clock";
@@ -24,7 +26,6 @@ let views: View[] = [];
 let bar: Knobs;
 let guide: Tour;
 let observer: IntersectionObserver | null = null;
-let sizes: ResizeObserver | null = null;
 const visible = new Set<string>();
 /* All views are drawn once when they appear: readers find their values before anyone scrolls. */
 let everything = true;
@@ -80,15 +81,25 @@ const VIEW_NAMES: [string, Key][] = [
 ];
 
 function header(): HTMLElement {
-    const languages = choice<"en" | "zh">(t("header.language"), [
-        ["en", "English"],
-        ["zh", "中文"],
-    ], chosenLanguage, (lang) => set({ lang }));
-    const themes = choice<Theme>(t("header.theme"), [
-        ["auto", t("theme.auto")],
-        ["light", t("theme.light")],
-        ["dark", t("theme.dark")],
-    ], () => get().theme, (theme) => set({ theme }));
+    const languages = choice<"en" | "zh">(
+        t("header.language"),
+        [
+            ["en", "English"],
+            ["zh", "中文"],
+        ],
+        chosenLanguage,
+        (lang) => set({ lang }),
+    );
+    const themes = choice<Theme>(
+        t("header.theme"),
+        [
+            ["auto", t("theme.auto")],
+            ["light", t("theme.light")],
+            ["dark", t("theme.dark")],
+        ],
+        () => get().theme,
+        (theme) => set({ theme }),
+    );
     return h(
         "header",
         {},
@@ -98,7 +109,9 @@ function header(): HTMLElement {
             "nav",
             { "aria-label": t("header.views") },
             h("button", { type: "button", class: "primary", id: "tour-start", click: () => goTo(1) }, t("tour.start")),
-            ...VIEW_NAMES.map(([id, key]) => h("a", { href: `#${id}`, click: (event: Event) => jump(event, id) }, t(key))),
+            ...VIEW_NAMES.map(([id, key]) =>
+                h("a", { href: `#${id}`, click: (event: Event) => jump(event, id) }, t(key))
+            ),
         ),
     );
 }
@@ -132,7 +145,6 @@ function mount(): void {
     forgetPalette();
     document.title = t("header.title");
     observer?.disconnect();
-    sizes?.disconnect();
     visible.clear();
     bar = knobs();
     guide = tour();
@@ -157,11 +169,7 @@ function mount(): void {
         },
         { rootMargin: "200px" },
     );
-    sizes = new ResizeObserver(schedule);
-    for (const view of views) {
-        observer.observe(view.element);
-        sizes.observe(view.element);
-    }
+    for (const view of views) observer.observe(view.element);
     arrange();
     guide.update(false);
     schedule();
@@ -178,6 +186,7 @@ async function start(): Promise<void> {
     }
     const given = document.getElementById("given-config"); /* gyre explore CONFIG puts it there */
     if (given && !get().config) set({ config: decodeURIComponent(given.textContent ?? "") });
+    onResize(schedule);
     mount();
     if (given) requestAnimationFrame(() => document.getElementById("yours")?.scrollIntoView());
     subscribe((_, changed) => {

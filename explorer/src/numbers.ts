@@ -13,7 +13,9 @@ export function short(x: number, digits = 3): string {
     const size = Math.abs(x);
     if (size >= 1e7 || size < 1e-4) {
         const [mantissa = "", exponent] = x.toExponential(digits - 1).split("e");
-        return `${mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa}·10${superscript(Number(exponent))}`;
+        return `${mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa}·10${
+            superscript(Number(exponent))
+        }`;
     }
     return Number(x.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 8 });
 }
@@ -47,7 +49,9 @@ export function ticks(low: number, high: number, most: number): number[] {
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= rough * 0.999) ?? 10 * power;
     const found: number[] = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(Number((k * step).toPrecision(12)));
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) {
+        found.push(Number((k * step).toPrecision(12)));
+    }
     return found;
 }
 

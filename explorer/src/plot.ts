@@ -1,5 +1,5 @@
 /* plot.ts: line charts as SVG, sized to their place, with names at the lines instead of a legend. */
-import { s } from "./dom";
+import { s, sizeOf } from "./dom";
 
 export interface Axis {
     label: string;
@@ -78,7 +78,9 @@ function dots(line: Line, x: (v: number) => number, y: (v: number) => number): s
     let d = "";
     for (let i = 0; i < line.x.length; i++) {
         const py = y(line.y[i]!);
-        if (Number.isFinite(py)) d += `M${(x(line.x[i]!) - 3).toFixed(1)} ${py.toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0`;
+        if (Number.isFinite(py)) {
+            d += `M${(x(line.x[i]!) - 3).toFixed(1)} ${py.toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0`;
+        }
     }
     return d;
 }
@@ -86,17 +88,19 @@ function dots(line: Line, x: (v: number) => number, y: (v: number) => number): s
 /* Names at the right ends of lines, moved apart until none touches another. */
 function spread(at: number[], gap: number, low: number, high: number): number[] {
     const order = at.map((y, i) => ({ y, i })).sort((a, b) => a.y - b.y);
-    for (let pass = 0; pass < 60; pass++)
+    for (let pass = 0; pass < 60; pass++) {
         for (let k = 1; k < order.length; k++) {
             const near = gap - (order[k]!.y - order[k - 1]!.y);
             if (near <= 0) continue;
             order[k]!.y += near / 2;
             order[k - 1]!.y -= near / 2;
         }
+    }
     const over = Math.max(0, (order[order.length - 1]?.y ?? 0) - high);
     for (const one of order) one.y -= over;
-    for (let k = 0; k < order.length; k++)
+    for (let k = 0; k < order.length; k++) {
         order[k]!.y = Math.max(order[k]!.y, k ? order[k - 1]!.y + gap : low);
+    }
     const out = at.slice();
     for (const one of order) out[one.i] = one.y;
     return out;
@@ -112,8 +116,9 @@ function lastPoint(line: Line, x: Scales["x"], y: Scales["y"], high: number): nu
 
 /** Draws the chart into the SVG, which has a size on the screen. */
 export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
-    const width = Math.max(200, svg.clientWidth);
-    const height = Math.max(60, svg.clientHeight);
+    const place = sizeOf(svg);
+    const width = Math.max(200, place.width);
+    const height = Math.max(60, place.height);
     const left = MARGIN.left;
     const right = width - (chart.right ?? MARGIN.right);
     const top = MARGIN.top;
@@ -126,7 +131,14 @@ export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
         const to = Math.min(right, x(band.to));
         if (to <= from) continue;
         parts.push(
-            s("rect", { x: from, y: top, width: to - from, height: bottom - top, class: `band ${band.class}`, "fill-opacity": band.opacity }),
+            s("rect", {
+                x: from,
+                y: top,
+                width: to - from,
+                height: bottom - top,
+                class: `band ${band.class}`,
+                "fill-opacity": band.opacity,
+            }),
         );
         if (band.label) parts.push(s("text", { x: (from + to) / 2, y: top + 13, class: "band-label" }, band.label));
     }
@@ -146,15 +158,29 @@ export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
         if (mark.axis === "x" && at >= left - 1 && at <= right + 1) {
             const late = at > (left + right) / 2;
             parts.push(s("line", { x1: at, x2: at, y1: top, y2: bottom, class: `mark ${mark.class}` }));
-            parts.push(s("text", { x: at + (late ? -4 : 4), y: bottom - 6, class: `mark-label ${mark.class}${late ? " end" : ""}` }, mark.label));
+            parts.push(
+                s("text", {
+                    x: at + (late ? -4 : 4),
+                    y: bottom - 6,
+                    class: `mark-label ${mark.class}${late ? " end" : ""}`,
+                }, mark.label),
+            );
         } else if (mark.axis === "y" && at >= top - 1 && at <= bottom + 1) {
             parts.push(s("line", { x1: left, x2: right, y1: at, y2: at, class: `mark ${mark.class}` }));
             parts.push(s("text", { x: left + 5, y: at - 4, class: `mark-label ${mark.class}` }, mark.label));
         }
     }
-    if (chart.cursor !== undefined) parts.push(s("line", { x1: x(chart.cursor), x2: x(chart.cursor), y1: top, y2: bottom, class: "cursor" }));
+    if (chart.cursor !== undefined) {
+        parts.push(s("line", { x1: x(chart.cursor), x2: x(chart.cursor), y1: top, y2: bottom, class: "cursor" }));
+    }
     const clip = `${svg.id}-clip`;
-    parts.push(s("clipPath", { id: clip }, s("rect", { x: left - 5, y: top - 5, width: right - left + 10, height: bottom - top + 10 })));
+    parts.push(
+        s(
+            "clipPath",
+            { id: clip },
+            s("rect", { x: left - 5, y: top - 5, width: right - left + 10, height: bottom - top + 10 }),
+        ),
+    );
     const group = s("g", { "clip-path": `url(#${clip})` });
     for (const line of chart.lines) {
         if (!line.dots) group.append(s("path", { d: path(line, x, y), class: `line ${line.class}` }));
@@ -164,7 +190,9 @@ export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
     const named = chart.lines.filter((line) => line.label);
     const ends = named.map((line) => lastPoint(line, x, y, right) ?? bottom);
     const places = spread(ends.map((py) => Math.min(bottom, Math.max(top, py))), 14, top + 4, bottom);
-    named.forEach((line, i) => parts.push(s("text", { x: right + 6, y: places[i]! + 4, class: `name ${line.class}` }, line.label!)));
+    named.forEach((line, i) =>
+        parts.push(s("text", { x: right + 6, y: places[i]! + 4, class: `name ${line.class}` }, line.label!))
+    );
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.replaceChildren(...parts);
     const { min, max, log } = chart.x;

@@ -47,8 +47,8 @@ export const frequencies: (of: Setup) => Frequencies = remember((of) => core.fre
 export const ramp: (of: Setup) => Ramp = remember((of) => core.ramp(of));
 /** out = [pairs] the first position with an angle that training did not have. */
 export const unseenFrom: (of: Setup) => Float64Array = remember((of) => core.angles(of, 0, 1).unseenFrom.slice());
-/** out = the stretches [from, to) of positions below the target at which pair i stands at an angle that training did not have.
- * A pair that goes on past a whole turn comes back to angles that it knows. */
+/** out = the stretches [from, to) of positions below the target at which pair i stands at an angle that training did
+ * not have. A pair that goes on past a whole turn comes back to angles that it knows. */
 export function unseenStretches(of: Setup, i: number): [number, number][] {
     const first = unseenFrom(of)[i]!;
     const turn = frequencies(of).wavelengths[i]!;

@@ -117,13 +117,15 @@ export const en = {
     "map.thumb": "{n} of {pairs} unseen",
     "map.thumb.none": "all angles seen",
     "map.seen": "Pair {pair} at position {m} stands at {angle} rad, an angle that training had.",
-    "map.unseen": "Pair {pair} at position {m} stands at {angle} rad, an angle that training never had. The first such position is {from}.",
+    "map.unseen":
+        "Pair {pair} at position {m} stands at {angle} rad, an angle that training never had. The first such position is {from}.",
 
     "waves.title": "Wavelengths and ramp",
     "waves.lead":
         "How many tokens each pair needs for a turn. A pair whose wavelength lies above the trained length never finished one. Shading: how much of the factor the method applies.",
     "waves.aria": "Wavelength of each pair; arrows choose one",
-    "waves.readout": "Pair {pair}: {before} tokens per turn as trained, {after} now; {turns} turns in {trained} tokens; {kept} % kept.",
+    "waves.readout":
+        "Pair {pair}: {before} tokens per turn as trained, {after} now; {turns} turns in {trained} tokens; {kept} % kept.",
     "waves.parts": "Pairs kept {kept}, blended {blended}, divided {divided}.",
     "waves.temperature": "cos and sin × {f}, so scores × {s}.",
     "ramp.aria": "How far each pair keeps its frequency: {kept} kept, {blended} blended, {divided} divided",
@@ -152,7 +154,8 @@ export const en = {
     "decay.readout": "At distance {d}: mean {mean}, bound {bound}.",
 
     "bias.title": "Biases on the score",
-    "bias.lead": "Other encodings leave queries and keys alone and add a number to the score, by the distance from query to key.",
+    "bias.lead":
+        "Other encodings leave queries and keys alone and add a number to the score, by the distance from query to key.",
     "bias.kind": "Encoding",
     "bias.heads": "Heads",
     "bias.head": "Head",
@@ -164,15 +167,20 @@ export const en = {
     "bias.bucket": "They share row {row} of the trained table.",
     "bias.masked": "No bias here.",
     "bias.alibi": "ALiBi subtracts a slope times the distance. Each head has its own slope; nothing is trained.",
-    "bias.t5": "T5 trains one number for each bucket of distances and head; buckets widen with distance. The table here is an example.",
-    "bias.kerple-log": "KERPLE subtracts r₁ ln(1 + r₂ d), with trained r₁ and r₂: far keys lose little more than near ones.",
+    "bias.t5":
+        "T5 trains one number for each bucket of distances and head; buckets widen with distance. The table here is an example.",
+    "bias.kerple-log":
+        "KERPLE subtracts r₁ ln(1 + r₂ d), with trained r₁ and r₂: far keys lose little more than near ones.",
     "bias.kerple-power": "KERPLE subtracts r₁ d to the power r₂, with trained r₁ and r₂ between 0 and 2.",
-    "bias.fire": "FIRE asks a small network for a function of distance over position, so any length looks like one it knows. Here its weights are random.",
+    "bias.fire":
+        "FIRE asks a small network for a function of distance over position, so any length looks like one it knows. Here its weights are random.",
     "bias.sandwich": "Sandwich adds the inner product of two sinusoids: it decays with distance and is not trained.",
-    "bias.deberta": "DeBERTa multiplies with trained vectors instead of adding a number. Shown is the bucket, the row that a distance uses.",
+    "bias.deberta":
+        "DeBERTa multiplies with trained vectors instead of adding a number. Shown is the bucket, the row that a distance uses.",
 
     "yours.title": "Your model",
-    "yours.lead": "Drop or paste a config.json, or the head of a GGUF: what it says about positions, as the gyre command prints it. The file stays in this page.",
+    "yours.lead":
+        "Drop or paste a config.json, or the head of a GGUF: what it says about positions, as the gyre command prints it. The file stays in this page.",
     "yours.config": "config.json",
     "yours.placeholder": "Paste a config.json here, or drop a file",
     "yours.gguf": "{name}: the head of a GGUF was read",
@@ -210,7 +218,8 @@ export const en = {
     "model.key.hide": "Hide a key",
     "model.key.another": "Hide another key",
     "model.key.none": "No key is hidden yet.",
-    "model.key.text": "Key {key} at byte {at}, asked for at byte {asked}, {d} bytes later. The band is the trained length.",
+    "model.key.text":
+        "Key {key} at byte {at}, asked for at byte {asked}, {d} bytes later. The band is the trained length.",
     "model.key.where": "The window of {size} bytes: the key at {at}, the question at {asked}",
     "model.found": "found",
     "model.lost": "not found",
@@ -236,7 +245,7 @@ export const en = {
         "Raise the base by s^(d/(d − 2)), and the fastest hand keeps its step while the slowest is divided by exactly 2. But the hands between get only a part of the factor: {ntk} of {pairs} still run into angles that they never met.",
     "tour.5.title": "By parts: ask each hand how often it turned",
     "tour.5.text":
-        "A hand that went round many times in training knows its whole circle and may go on as it is; a hand that never finished a turn is divided by the factor, and a ramp over the turns joins the two. Now {parts} hands meet unseen angles, and the fastest still moves {same} rad per token.",
+        "A hand that went round many times in training knows its whole circle and may go on as it is; a hand that never finished a turn is divided by the factor, and a ramp over the turns joins the two. Hands that still meet unseen angles: {parts}; and the fastest still moves {same} rad per token.",
     "tour.6.title": "YaRN adds a temperature",
     "tour.6.text":
         "More keys flatten the softmax, so YaRN also multiplies cos and sin by 0.1 ln s + 1 = {factor}, which sharpens scores by {square}. The model below was never trained past 256 tokens: without a method its loss climbs from there, interpolation is poor everywhere, NTK climbs late, and YaRN stays as good as within its training.",

@@ -3,7 +3,8 @@ import type { en } from "./strings_en";
 
 export const zh: Record<keyof typeof en, string> = {
     "header.title": "Gyre 位置编码图解",
-    "header.lead": "Transformer 怎样知道每个词在哪里？超过训练长度以后，坏掉的又是什么？页面上的每个数都由 C 语言核心库当场算出。",
+    "header.lead":
+        "Transformer 怎样知道每个词在哪里？超过训练长度以后，坏掉的又是什么？页面上的每个数都由 C 语言核心库当场算出。",
     "header.language": "语言",
     "header.theme": "配色",
     "header.views": "各个视图",
@@ -107,7 +108,8 @@ export const zh: Record<keyof typeof en, string> = {
     "clock.readout": "在位置 {m}，{pairs} 根指针中有 {unseen} 根指着训练时没见过的角度。",
 
     "map.title": "角度图",
-    "map.lead": "每一对维度（上面转得快）在每个位置上的角度。快的一圈又一圈，早就转遍了；慢的过了训练长度，就走进从没到过的角度。",
+    "map.lead":
+        "每一对维度（上面转得快）在每个位置上的角度。快的一圈又一圈，早就转遍了；慢的过了训练长度，就走进从没到过的角度。",
     "map.aria": "位置；上下键选择维度对",
     "map.rows": "维度对、波长",
     "map.sampled": "（每 {k} 个画一个）",
@@ -119,9 +121,11 @@ export const zh: Record<keyof typeof en, string> = {
     "map.unseen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度，训练时没见过这个角度。最早从位置 {from} 起没见过。",
 
     "waves.title": "波长与斜坡",
-    "waves.lead": "每一对维度转一圈要走多少词元。波长比训练长度还长的，训练时一圈都没转完。底色深浅表示这个方法把缩放因子用了几成。",
+    "waves.lead":
+        "每一对维度转一圈要走多少词元。波长比训练长度还长的，训练时一圈都没转完。底色深浅表示这个方法把缩放因子用了几成。",
     "waves.aria": "每一对维度的波长，用方向键选择",
-    "waves.readout": "第 {pair} 对：训练时 {before} 词元一圈，现在 {after}；{trained} 词元内转了 {turns} 圈；保留 {kept} %。",
+    "waves.readout":
+        "第 {pair} 对：训练时 {before} 词元一圈，现在 {after}；{trained} 词元内转了 {turns} 圈；保留 {kept} %。",
     "waves.parts": "保留 {kept} 对，过渡 {blended} 对，内插 {divided} 对。",
     "waves.temperature": "cos 与 sin 乘 {f}，分数因此乘 {s}。",
     "ramp.aria": "每一对保留原频率的程度：保留 {kept} 对，过渡 {blended} 对，内插 {divided} 对",
@@ -140,7 +144,8 @@ export const zh: Record<keyof typeof en, string> = {
     "helix.readout.pair": "位置 {m} 的 query 的全部 {n} 对维度：每个点就是时钟上的一根指针。",
 
     "decay.title": "远程衰减",
-    "decay.lead": "细线：旋转之前完全相同的 query 和 key，拉开距离以后内积还剩多少，起伏不定。粗线：苏剑林对任意向量给出的上界（差一个常数倍），要看的是它随距离下降。",
+    "decay.lead":
+        "细线：旋转之前完全相同的 query 和 key，拉开距离以后内积还剩多少，起伏不定。粗线：苏剑林对任意向量给出的上界（差一个常数倍），要看的是它随距离下降。",
     "decay.aria": "相对距离；用方向键沿曲线移动",
     "decay.bases": "比较底数 10⁴、5·10⁵、10⁶ 的上界",
     "decay.base": "底数 {b}",
@@ -169,7 +174,8 @@ export const zh: Record<keyof typeof en, string> = {
     "bias.deberta": "DeBERTa 不加数，而是与训练出来的向量做内积。图上画的是桶，也就是某个距离用到表里的哪一行。",
 
     "yours.title": "你的模型",
-    "yours.lead": "把 config.json 或 GGUF 的开头拖进来或粘贴进来，看它对位置是怎么规定的，输出与 gyre 命令一字不差。文件不会离开本页。",
+    "yours.lead":
+        "把 config.json 或 GGUF 的开头拖进来或粘贴进来，看它对位置是怎么规定的，输出与 gyre 命令一字不差。文件不会离开本页。",
     "yours.config": "config.json",
     "yours.placeholder": "在这里粘贴 config.json，或拖入文件",
     "yours.gguf": "已读取 {name} 的开头（GGUF）",
@@ -191,7 +197,8 @@ export const zh: Record<keyof typeof en, string> = {
     "yours.apply.none": "这个模型没有可以用旋钮表示的旋转。",
 
     "model.title": "真实的模型",
-    "model.lead": "一个一百万参数的解码器，只在 256 字节长的 C 头文件片段上训练过，现在就在本页里读你的文本。数值与 gyre eval 相同。",
+    "model.lead":
+        "一个一百万参数的解码器，只在 256 字节长的 C 头文件片段上训练过，现在就在本页里读你的文本。数值与 gyre eval 相同。",
     "model.text": "文本",
     "model.window": "窗口（词元）",
     "model.methods": "方法",

@@ -3,7 +3,7 @@ import { h, say } from "./dom";
 import { fixed, short } from "./numbers";
 import { frequencies, setup, unseenPairs } from "./scene";
 import { get, set, type State } from "./state";
-import { t, type Key } from "./text";
+import { type Key, t } from "./text";
 
 interface Step {
     title: Key;
@@ -17,12 +17,42 @@ interface Step {
 const shape: Partial<State> = { dim: 32, base: 10000, trained: 256, factor: 0, window: 512 };
 
 const steps: Step[] = [
-    { title: "tour.1.title", text: "tour.1.text", views: ["clock", "map"], state: { method: "none", target: 256, pair: 5, m: 200, n: 180 } },
-    { title: "tour.2.title", text: "tour.2.text", views: ["clock", "map"], state: { method: "none", target: 512, pair: 9, m: 480, n: 180 } },
-    { title: "tour.3.title", text: "tour.3.text", views: ["clock", "waves"], state: { method: "linear", target: 512, pair: 0, m: 480, n: 479 } },
-    { title: "tour.4.title", text: "tour.4.text", views: ["waves", "map"], state: { method: "ntk", target: 512, pair: 9, m: 480, n: 180 } },
-    { title: "tour.5.title", text: "tour.5.text", views: ["waves", "map"], state: { method: "by-parts", target: 512, pair: 5, m: 480, n: 180 } },
-    { title: "tour.6.title", text: "tour.6.text", views: ["model", "waves"], state: { method: "yarn", target: 512, pair: 5, m: 480, n: 180 } },
+    {
+        title: "tour.1.title",
+        text: "tour.1.text",
+        views: ["clock", "map"],
+        state: { method: "none", target: 256, pair: 5, m: 200, n: 180 },
+    },
+    {
+        title: "tour.2.title",
+        text: "tour.2.text",
+        views: ["clock", "map"],
+        state: { method: "none", target: 512, pair: 9, m: 480, n: 180 },
+    },
+    {
+        title: "tour.3.title",
+        text: "tour.3.text",
+        views: ["clock", "waves"],
+        state: { method: "linear", target: 512, pair: 0, m: 480, n: 479 },
+    },
+    {
+        title: "tour.4.title",
+        text: "tour.4.text",
+        views: ["waves", "map"],
+        state: { method: "ntk", target: 512, pair: 9, m: 480, n: 180 },
+    },
+    {
+        title: "tour.5.title",
+        text: "tour.5.text",
+        views: ["waves", "map"],
+        state: { method: "by-parts", target: 512, pair: 5, m: 480, n: 180 },
+    },
+    {
+        title: "tour.6.title",
+        text: "tour.6.text",
+        views: ["model", "waves"],
+        state: { method: "yarn", target: 512, pair: 5, m: 480, n: 180 },
+    },
 ];
 
 export const STEPS = steps.length;
@@ -71,16 +101,31 @@ export function tour(): Tour {
     const title = h("h2", { id: "tour-title", tabindex: -1 });
     const text = h("p", { class: "tour-text" });
     const previous = h("button", { type: "button", click: () => goTo(get().step - 1) }, t("tour.previous"));
-    const next = h("button", { type: "button", class: "primary", id: "tour-next", click: () => goTo(get().step < STEPS ? get().step + 1 : 0) });
+    const next = h("button", {
+        type: "button",
+        class: "primary",
+        id: "tour-next",
+        click: () => goTo(get().step < STEPS ? get().step + 1 : 0),
+    });
     const leave = h("button", { type: "button", class: "link", click: () => goTo(0) }, t("tour.leave"));
     const dots = steps.map((_, i) =>
-        h("button", { type: "button", class: "dot-button", "aria-label": t("tour.go", { k: i + 1 }), click: () => goTo(i + 1) }, i + 1),
+        h("button", {
+            type: "button",
+            class: "dot-button",
+            "aria-label": t("tour.go", { k: i + 1 }),
+            click: () => goTo(i + 1),
+        }, i + 1)
     );
     const element = h(
         "section",
         { class: "tour", "aria-labelledby": "tour-title" },
         h("div", { class: "tour-words" }, number, title, text),
-        h("div", { class: "tour-steps" }, h("div", { class: "dots" }, ...dots), h("div", { class: "buttons" }, previous, next, leave)),
+        h(
+            "div",
+            { class: "tour-steps" },
+            h("div", { class: "dots" }, ...dots),
+            h("div", { class: "buttons" }, previous, next, leave),
+        ),
     );
     element.addEventListener("keydown", (event) => {
         if (event.key === "ArrowRight" && get().step < STEPS) goTo(get().step + 1);
@@ -101,7 +146,10 @@ export function tour(): Tour {
             say(text, t(now.text, numbers(step)));
             say(next, step < STEPS ? t("tour.next") : t("tour.end"));
             previous.disabled = step === 1;
-            dots.forEach((dot, i) => (i + 1 === step ? dot.setAttribute("aria-current", "step") : dot.removeAttribute("aria-current")));
+            dots.forEach((
+                dot,
+                i,
+            ) => (i + 1 === step ? dot.setAttribute("aria-current", "step") : dot.removeAttribute("aria-current")));
             if (focus) title.focus({ preventScroll: true });
         },
     };

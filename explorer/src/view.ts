@@ -1,6 +1,6 @@
 /* view.ts: the frame that every view shares: a heading, what one sees, the figure, its numbers in words and in a table. */
 import { h, say } from "./dom";
-import { t, type Key } from "./text";
+import { type Key, t } from "./text";
 
 export interface View {
     id: string;
@@ -40,7 +40,9 @@ function sheetTable(sheet: Sheet, caption: string): HTMLElement {
 }
 
 function csvLink(sheet: Sheet, name: string): HTMLElement {
-    const quote = (cell: Cell): string => (/[",\n]/.test(String(cell)) ? `"${String(cell).replace(/"/g, '""')}"` : String(cell));
+    const quote = (
+        cell: Cell,
+    ): string => (/[",\n]/.test(String(cell)) ? `"${String(cell).replace(/"/g, '""')}"` : String(cell));
     return h(
         "button",
         {
@@ -87,9 +89,14 @@ export function frame(id: string, title: Key, lead: Key, sheet: (() => Sheet) | 
 }
 
 /** out = a group of buttons of which one is pressed. */
-export function choice<T extends string>(label: string, options: [T, string][], current: () => T, pick: (value: T) => void) {
+export function choice<T extends string>(
+    label: string,
+    options: [T, string][],
+    current: () => T,
+    pick: (value: T) => void,
+) {
     const buttons = options.map(([value, text]) =>
-        h("button", { type: "button", click: () => pick(value), "data-value": value }, text),
+        h("button", { type: "button", click: () => pick(value), "data-value": value }, text)
     );
     const update = (): void =>
         options.forEach(([value], i) => buttons[i]!.setAttribute("aria-pressed", String(value === current())));
@@ -99,7 +106,11 @@ export function choice<T extends string>(label: string, options: [T, string][], 
 
 /** out = a labelled list. */
 export function picker(label: string, id: string, options: [string, string][], change: (value: string) => void) {
-    const list: HTMLSelectElement = h("select", { id, change: () => change(list.value) }, ...options.map(([value, text]) => h("option", { value }, text)));
+    const list: HTMLSelectElement = h(
+        "select",
+        { id, change: () => change(list.value) },
+        ...options.map(([value, text]) => h("option", { value }, text)),
+    );
     const element = h("label", { class: "field" }, h("span", {}, label), list);
     return { element, list };
 }

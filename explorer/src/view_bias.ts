@@ -6,7 +6,7 @@ import { count, fixed, short, ticks } from "./numbers";
 import { drawChart, type Line } from "./plot";
 import { theCore } from "./scene";
 import { get, set } from "./state";
-import { sentences, t, type Key } from "./text";
+import { type Key, sentences, t } from "./text";
 import { frame, onArrows, picker, type Sheet, type View } from "./view";
 
 const KINDS: [BiasKind, string, Key][] = [
@@ -37,15 +37,19 @@ const showsBuckets = (): boolean => get().bias === "deberta";
 /* out = what the last query adds for keys at distances 0, 1, ... */
 function curve(of: Bias, head: number): Float64Array {
     const last = of.n - 1;
-    return Float64Array.from({ length: of.n }, (_, d) =>
-        showsBuckets() ? of.bucket![last * of.n + (last - d)]! : of.map[(head * of.n + last) * of.n + (last - d)]!,
+    return Float64Array.from(
+        { length: of.n },
+        (_, d) =>
+            showsBuckets() ? of.bucket![last * of.n + (last - d)]! : of.map[(head * of.n + last) * of.n + (last - d)]!,
     );
 }
 
 function drawMap(canvas: HTMLCanvasElement, pixels: HTMLCanvasElement, of: Bias, cell: { m: number; n: number }): void {
     const { head } = get();
     const side = of.n;
-    const values = showsBuckets() ? Float64Array.from(of.bucket!) : Float64Array.from(of.map.subarray(head * side * side, (head + 1) * side * side));
+    const values = showsBuckets()
+        ? Float64Array.from(of.bucket!)
+        : Float64Array.from(of.map.subarray(head * side * side, (head + 1) * side * side));
     let low = Infinity;
     let high = -Infinity;
     for (const v of values) {
@@ -76,20 +80,53 @@ function sheet(): Sheet {
     const heads = showsBuckets() ? [0] : Array.from({ length: of.heads }, (_, k) => k);
     const columns = heads.map((head) => curve(of, head));
     return {
-        head: [t("col.distance"), ...heads.map((head) => (showsBuckets() ? t("col.bucket") : t("col.head", { h: head })))],
-        rows: Array.from({ length: of.n }, (_, d) => [d, ...columns.map((c) => (showsBuckets() ? c[d]! : fixed(c[d]!, 4)))]),
+        head: [
+            t("col.distance"),
+            ...heads.map((head) => (showsBuckets() ? t("col.bucket") : t("col.head", { h: head }))),
+        ],
+        rows: Array.from(
+            { length: of.n },
+            (_, d) => [d, ...columns.map((c) => (showsBuckets() ? c[d]! : fixed(c[d]!, 4)))],
+        ),
     };
 }
 
 export function biasView(): View {
-    const kinds = picker(t("bias.kind"), "bias-kind", KINDS.map(([kind, name]) => [kind, name]), (value) => set({ bias: value as BiasKind }));
-    const heads = picker(t("bias.heads"), "bias-heads", ["1", "4", "8", "12", "16"].map((n) => [n, n]), (value) => set({ heads: Number(value) }));
-    const spans = picker(t("bias.span"), "bias-span", ["32", "64", "128", "256", "512"].map((n) => [n, n]), (value) => set({ span: Number(value) }));
-    const head: HTMLInputElement = h("input", { id: "bias-head", type: "range", min: 0, step: 1, input: () => set({ head: Number(head.value) }) });
+    const kinds = picker(
+        t("bias.kind"),
+        "bias-kind",
+        KINDS.map(([kind, name]) => [kind, name]),
+        (value) => set({ bias: value as BiasKind }),
+    );
+    const heads = picker(
+        t("bias.heads"),
+        "bias-heads",
+        ["1", "4", "8", "12", "16"].map((n) => [n, n]),
+        (value) => set({ heads: Number(value) }),
+    );
+    const spans = picker(
+        t("bias.span"),
+        "bias-span",
+        ["32", "64", "128", "256", "512"].map((n) => [n, n]),
+        (value) => set({ span: Number(value) }),
+    );
+    const head: HTMLInputElement = h("input", {
+        id: "bias-head",
+        type: "range",
+        min: 0,
+        step: 1,
+        input: () => set({ head: Number(head.value) }),
+    });
     const headValue = h("output", { for: "bias-head", class: "number" });
     const headKnob = h("label", { class: "field" }, h("span", {}, t("bias.head")), head, headValue);
     const chart = s("svg", { id: "bias-chart", class: "chart", role: "img" });
-    const map = h("canvas", { class: "bias-map", role: "slider", tabindex: 0, "aria-label": t("bias.map"), "aria-valuemin": 0 });
+    const map = h("canvas", {
+        class: "bias-map",
+        role: "slider",
+        tabindex: 0,
+        "aria-label": t("bias.map"),
+        "aria-valuemin": 0,
+    });
     const pixels = h("canvas");
     const about = h("p", { class: "about" });
     const view = frame(
@@ -99,7 +136,12 @@ export function biasView(): View {
         sheet,
         h("div", { class: "fields" }, kinds.element, heads.element, headKnob, spans.element),
         about,
-        h("div", { class: "bias-grid" }, chart, h("figure", {}, h("div", { class: "square" }, map), h("figcaption", {}, t("bias.axes")))),
+        h(
+            "div",
+            { class: "bias-grid" },
+            chart,
+            h("figure", {}, h("div", { class: "square" }, map), h("figcaption", {}, t("bias.axes"))),
+        ),
     );
     const cell = { m: 96, n: 64 };
     const clamp = (x: number): number => Math.min(get().span - 1, Math.max(0, Math.floor(x)));
@@ -131,13 +173,24 @@ export function biasView(): View {
         const all = Array.from({ length: showsBuckets() ? 1 : of.heads }, (_, k) => ({ k, y: curve(of, k) }));
         const lines: Line[] = all.filter(({ k }) => k !== chosen).map(({ y }) => ({ x, y, class: "ghost thin" }));
         const main = all[showsBuckets() ? 0 : chosen]!;
-        lines.push({ x, y: main.y, class: "main", label: showsBuckets() ? t("col.bucket") : t("col.head", { h: chosen }) });
+        lines.push({
+            x,
+            y: main.y,
+            class: "main",
+            label: showsBuckets() ? t("col.bucket") : t("col.head", { h: chosen }),
+        });
         const values = all.flatMap(({ y }) => Array.from(y)).filter(Number.isFinite);
         const low = Math.min(0, ...values);
         const high = Math.max(low + 1e-6, ...values, low < 0 ? 0 : -Infinity);
         drawChart(chart, {
             x: { label: t("axis.distance"), min: 0, max: of.n - 1, ticks: ticks(0, of.n - 1, 6), format: count },
-            y: { label: showsBuckets() ? t("col.bucket") : t("axis.bias"), min: low, max: high, ticks: ticks(low, high, 6), format: (v) => short(v) },
+            y: {
+                label: showsBuckets() ? t("col.bucket") : t("axis.bias"),
+                min: low,
+                max: high,
+                ticks: ticks(low, high, 6),
+                format: (v) => short(v),
+            },
             lines,
             cursor: Math.max(0, cell.m - cell.n),
             right: 64,
@@ -145,8 +198,18 @@ export function biasView(): View {
         drawMap(map, pixels, of, cell);
         const at = cell.m * of.n + cell.n;
         const value = of.map[chosen * of.n * of.n + at]!;
-        const words = { m: cell.m, n: cell.n, d: cell.m - cell.n, h: chosen, value: fixed(value, 3), row: of.bucket ? of.bucket[at]! : "" };
-        const text = sentences(Number.isNaN(value) ? "" : t("bias.readout", words), of.bucket ? t("bias.bucket", words) : "");
+        const words = {
+            m: cell.m,
+            n: cell.n,
+            d: cell.m - cell.n,
+            h: chosen,
+            value: fixed(value, 3),
+            row: of.bucket ? of.bucket[at]! : "",
+        };
+        const text = sentences(
+            Number.isNaN(value) ? "" : t("bias.readout", words),
+            of.bucket ? t("bias.bucket", words) : "",
+        );
         chart.setAttribute("aria-label", t("bias.chart"));
         map.setAttribute("aria-valuemax", String(of.n - 1));
         map.setAttribute("aria-valuenow", String(cell.n));

@@ -1,7 +1,7 @@
 /* view_clock.ts: pairs of channels as the hands of clocks, at the positions of a query and a key. */
 import type { Setup } from "./core";
 import { colours, type Palette } from "./colour";
-import { h, onPointer, pointerAt, reducedMotion, say, surface } from "./dom";
+import { h, onPointer, pointerAt, reducedMotion, say, setHeight, sizeOf, surface } from "./dom";
 import { count, fixed, short } from "./numbers";
 import { anglesAt, frequencies, isUnseen, ramp, setup, unseenFrom } from "./scene";
 import { get, set } from "./state";
@@ -219,7 +219,9 @@ export function clockView(): View {
         const { x, y } = pointerAt(event, small);
         let best = 0;
         layout.dials.forEach((dial, i) => {
-            if (Math.hypot(dial.x - x, dial.y - y) < Math.hypot(layout.dials[best]!.x - x, layout.dials[best]!.y - y)) best = i;
+            if (Math.hypot(dial.x - x, dial.y - y) < Math.hypot(layout.dials[best]!.x - x, layout.dials[best]!.y - y)) {
+                best = i;
+            }
         });
         set({ pair: best });
     });
@@ -241,8 +243,9 @@ export function clockView(): View {
         const big = surface(large);
         const r = Math.min(big.width, big.height) / 2 - 3;
         face(big.context, { x: big.width / 2, y: big.height / 2, r }, pair, of, ink, true);
-        layout = grid(small.clientWidth, Math.max(170, small.clientWidth * 0.4), dim / 2);
-        small.style.height = `${layout.height}px`;
+        const { width } = sizeOf(small);
+        layout = grid(width, Math.max(170, width * 0.4), dim / 2);
+        setHeight(small, layout.height);
         const { context } = surface(small);
         layout.dials.forEach((dial, i) => {
             if (i === pair) {
@@ -259,10 +262,20 @@ export function clockView(): View {
             ...fact(t("col.pair"), `${pair} / ${dim / 2 - 1}`),
             ...fact(t("clock.wavelength"), t("unit.tokens", { n: short(frequencies(setup()).wavelengths[pair]!) })),
             ...fact(t("clock.trained"), t("unit.turns", { n: short(turns) })),
-            ...fact(t("clock.relative", { d: count(m - n) }), degrees(of.query[pair]! - of.key[pair]! + (of.query[pair]! < of.key[pair]! ? 2 * Math.PI : 0))),
+            ...fact(
+                t("clock.relative", { d: count(m - n) }),
+                degrees(of.query[pair]! - of.key[pair]! + (of.query[pair]! < of.key[pair]! ? 2 * Math.PI : 0)),
+            ),
             ...fact(t("clock.state"), text, unseen ? "unseen" : ""),
         );
-        const at = t("clock.aria", { pair, m: count(m), angle: degrees(of.query[pair]!), n: count(n), other: degrees(of.key[pair]!), state: text });
+        const at = t("clock.aria", {
+            pair,
+            m: count(m),
+            angle: degrees(of.query[pair]!),
+            n: count(n),
+            other: degrees(of.key[pair]!),
+            state: text,
+        });
         large.setAttribute("aria-label", at);
         small.setAttribute("aria-valuemax", String(dim / 2 - 1));
         small.setAttribute("aria-valuenow", String(pair));

@@ -40,13 +40,27 @@ function curves(of: Setup): Curves {
 function sheet(): Sheet {
     const now = curves(setup());
     const none = curves(setup("none"));
-    const rows = now.x.map((d, k) => [d, fixed(now.mean[k]!, 4), fixed(now.bound[k]!, 4), fixed(none.mean[k]!, 4), fixed(none.bound[k]!, 4)]);
+    const rows = now.x.map((
+        d,
+        k,
+    ) => [d, fixed(now.mean[k]!, 4), fixed(now.bound[k]!, 4), fixed(none.mean[k]!, 4), fixed(none.bound[k]!, 4)]);
     return { head: [t("col.distance"), t("col.mean"), t("col.bound"), t("col.mean.none"), t("col.bound.none")], rows };
 }
 
 export function decayView(): View {
-    const chart = s("svg", { id: "decay-chart", class: "chart", role: "slider", tabindex: 0, "aria-label": t("decay.aria"), "aria-valuemin": 1 });
-    const box: HTMLInputElement = h("input", { type: "checkbox", id: "decay-bases", change: () => set({ bases: box.checked }) });
+    const chart = s("svg", {
+        id: "decay-chart",
+        class: "chart",
+        role: "slider",
+        tabindex: 0,
+        "aria-label": t("decay.aria"),
+        "aria-valuemin": 1,
+    });
+    const box: HTMLInputElement = h("input", {
+        type: "checkbox",
+        id: "decay-bases",
+        change: () => set({ bases: box.checked }),
+    });
     const other = h("label", { class: "check", for: "decay-bases" }, box, t("decay.bases"));
     const view = frame("decay", "decay.title", "decay.lead", sheet, other, chart);
     let scales: Scales | null = null;
@@ -56,13 +70,13 @@ export function decayView(): View {
         box.checked = get().bases;
         const now = curves(setup());
         const lines: Line[] = [];
-        if (get().bases)
+        if (get().bases) {
             BASES.filter((b) => b !== base).forEach((b) => {
                 const of = curves({ ...setup(), base: b });
                 const k = BASES.indexOf(b);
                 lines.push({ x: of.x, y: of.bound, class: `c${k}`, label: t("decay.base", { b: short(b) }) });
             });
-        else if (method !== "none") {
+        } else if (method !== "none") {
             const none = curves(setup("none"));
             lines.push({ x: none.x, y: none.mean, class: "ghost thin" });
             lines.push({ x: none.x, y: none.bound, class: "ghost", label: methodName("none") });
@@ -76,14 +90,27 @@ export function decayView(): View {
         const every = Math.ceil(octaves.length / 7);
         const low = Math.min(-0.1, ...lines.flatMap((line) => Array.from(line.y)));
         scales = drawChart(chart, {
-            x: { label: t("axis.distance"), min: 1, max: target, log: true, ticks: octaves.filter((_, k) => k % every === 0), format: tokens },
+            x: {
+                label: t("axis.distance"),
+                min: 1,
+                max: target,
+                log: true,
+                ticks: octaves.filter((_, k) => k % every === 0),
+                format: tokens,
+            },
             y: { label: t("axis.product"), min: low, max: 1, ticks: ticks(low, 1, 6), format: (v) => fixed(v, 1) },
             lines,
-            marks: target > trained ? [{ axis: "x", at: trained, label: t("mark.trained", { n: tokens(trained) }), class: "trained" }] : [],
+            marks: target > trained
+                ? [{ axis: "x", at: trained, label: t("mark.trained", { n: tokens(trained) }), class: "trained" }]
+                : [],
             cursor: now.x[at],
             right: 84,
         });
-        const text = t("decay.readout", { d: count(now.x[at]!), mean: fixed(now.mean[at]!, 3), bound: fixed(now.bound[at]!, 3) });
+        const text = t("decay.readout", {
+            d: count(now.x[at]!),
+            mean: fixed(now.mean[at]!, 3),
+            bound: fixed(now.bound[at]!, 3),
+        });
         chart.setAttribute("aria-valuemax", String(target - 1));
         chart.setAttribute("aria-valuenow", String(now.x[at]));
         chart.setAttribute("aria-valuetext", text);

@@ -76,7 +76,11 @@ function rotation(): Project {
         const x = (along - 0.5) * LONG;
         const turned = x * Math.cos(yaw) - sin * Math.sin(yaw);
         const depth = x * Math.sin(yaw) + sin * Math.cos(yaw);
-        return [turned, -cos * Math.cos(pitch) + depth * Math.sin(pitch), depth * Math.cos(pitch) + cos * Math.sin(pitch)];
+        return [
+            turned,
+            -cos * Math.cos(pitch) + depth * Math.sin(pitch),
+            depth * Math.cos(pitch) + cos * Math.sin(pitch),
+        ];
     };
 }
 
@@ -186,13 +190,14 @@ function drawPlane(canvas: HTMLCanvasElement, of: Curve, plane: Plane, ink: Pale
         pen.stroke();
     }
     pen.globalAlpha = 1;
-    if (of.dots)
+    if (of.dots) {
         for (let k = 0; k < of.cos.length; k++) {
             pen.fillStyle = of.unseen[k] ? ink.unseen : ink.accent;
             pen.beginPath();
             pen.arc(...place(k), 1.9, 0, 2 * Math.PI);
             pen.fill();
         }
+    }
     if (of.here < 0 || of.here >= of.cos.length) return;
     pen.fillStyle = ink.ink;
     pen.beginPath();
@@ -204,7 +209,10 @@ function sheet(): Sheet {
     const of = curve();
     return {
         head: [get().axis === "pair" ? t("col.pair") : t("col.position"), "cos", "sin", t("col.unseen.now")],
-        rows: Array.from(of.cos, (cos, k) => [of.at[k]!, fixed(cos, 4), fixed(of.sin[k]!, 4), of.unseen[k] ? t("yes") : t("no")]),
+        rows: Array.from(
+            of.cos,
+            (cos, k) => [of.at[k]!, fixed(cos, 4), fixed(of.sin[k]!, 4), of.unseen[k] ? t("yes") : t("no")],
+        ),
     };
 }
 
@@ -217,11 +225,18 @@ export function helixView(): View {
         "aria-valuemin": -180,
         "aria-valuemax": 180,
     });
-    const axis = choice(t("helix.axis"), [
-        ["position", t("helix.position")],
-        ["pair", t("helix.pair")],
-    ], () => get().axis, (value) => set({ axis: value }));
-    const planes: [Plane, HTMLCanvasElement][] = (["front", "top", "side"] as const).map((plane) => [plane, h("canvas", { role: "img" })]);
+    const axis = choice(
+        t("helix.axis"),
+        [
+            ["position", t("helix.position")],
+            ["pair", t("helix.pair")],
+        ],
+        () => get().axis,
+        (value) => set({ axis: value }),
+    );
+    const planes: [Plane, HTMLCanvasElement][] = (["front", "top", "side"] as const).map((
+        plane,
+    ) => [plane, h("canvas", { role: "img" })]);
     const names = { front: t("helix.front"), top: t("helix.top"), side: t("helix.side") };
     const row = h(
         "div",

@@ -1,9 +1,20 @@
 /* view_map.ts: the angle of every pair at every position, and the same under each method side by side. */
 import { angleColour, colours, hatch, paintAngles } from "./colour";
-import { h, onPointer, pointerAt, say, surface } from "./dom";
+import { h, onPointer, pointerAt, say, sizeOf, surface } from "./dom";
 import { methodName } from "./knobs";
 import { count, fixed, short, tokens, tokenTicks } from "./numbers";
-import { anglesAt, FAMILY, frequencies, isUnseen, keyOf, setup, theCore, unseenFrom, unseenPairs, unseenStretches } from "./scene";
+import {
+    anglesAt,
+    FAMILY,
+    frequencies,
+    isUnseen,
+    keyOf,
+    setup,
+    theCore,
+    unseenFrom,
+    unseenPairs,
+    unseenStretches,
+} from "./scene";
 import { get, set } from "./state";
 import { t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
@@ -55,11 +66,12 @@ function stretch(pen: CanvasRenderingContext2D, pixels: HTMLCanvasElement, acros
 function hatchUnseen(pen: CanvasRenderingContext2D, of: Setup, box: Box): void {
     const row = (box.height * 2) / of.headDim;
     pen.fillStyle = hatch(pen, colours().unseen);
-    for (let i = 0; i < of.headDim / 2; i++)
+    for (let i = 0; i < of.headDim / 2; i++) {
         for (const [from, to] of unseenStretches(of, i)) {
             const x = (box.width * from) / of.target;
             pen.fillRect(box.x + x, box.y + i * row, (box.width * to) / of.target - x, row + 0.5);
         }
+    }
 }
 
 function wheelLegend(): HTMLCanvasElement {
@@ -91,7 +103,12 @@ function sheet(): Sheet {
     const from = unseenFrom(of);
     const { wavelengths } = frequencies(of);
     return {
-        head: [t("col.pair"), t("col.wavelength"), ...at.map((m) => t("col.angle.at", { m: count(m) })), t("col.unseen")],
+        head: [
+            t("col.pair"),
+            t("col.wavelength"),
+            ...at.map((m) => t("col.angle.at", { m: count(m) })),
+            t("col.unseen"),
+        ],
         rows: Array.from(from, (first, i) => [
             i,
             short(wavelengths[i]!),
@@ -128,8 +145,9 @@ const scratch = { pixels: h("canvas"), across: h("canvas") };
 
 function drawThumb(thumb: Thumb): void {
     const of = setup(thumb.method);
-    const key = `${keyOf(of)} ${thumb.canvas.clientWidth}`;
-    if (thumb.drawn === key || !thumb.canvas.clientWidth) return;
+    const place = sizeOf(thumb.canvas);
+    const key = `${keyOf(of)} ${place.width}`;
+    if (thumb.drawn === key || !place.width) return;
     thumb.drawn = key;
     paint(scratch.pixels, of, 1024);
     const { context, width, height } = surface(thumb.canvas);
@@ -143,7 +161,13 @@ function drawThumb(thumb: Thumb): void {
 export function mapView(): View {
     const pixels = h("canvas"); /* pairs x positions, one pixel each */
     const across = h("canvas"); /* the same, as wide as on the screen */
-    const over = h("canvas", { class: "map-over", role: "slider", tabindex: 0, "aria-label": t("map.aria"), "aria-valuemin": 0 });
+    const over = h("canvas", {
+        class: "map-over",
+        role: "slider",
+        tabindex: 0,
+        "aria-label": t("map.aria"),
+        "aria-valuemin": 0,
+    });
     const small = thumbs();
     const wheel = wheelLegend();
     const legend = h(
@@ -152,11 +176,18 @@ export function mapView(): View {
         h("li", {}, wheel, t("map.wheel")),
         h("li", {}, h("i", { class: "swatch hatched" }), t("legend.unseen")),
     );
-    const family = h("div", { class: "thumbs", role: "group", "aria-label": t("map.family") }, ...small.map((one) => one.element));
+    const family = h(
+        "div",
+        { class: "thumbs", role: "group", "aria-label": t("map.family") },
+        ...small.map((one) => one.element),
+    );
     const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, over), legend, family);
     let painted = "";
     let resting = 0;
-    const place = (): { width: number; height: number } => ({ width: over.clientWidth - LEFT - 8, height: over.clientHeight - TOP - BOTTOM });
+    const place = (): { width: number; height: number } => ({
+        width: sizeOf(over).width - LEFT - 8,
+        height: sizeOf(over).height - TOP - BOTTOM,
+    });
 
     onPointer(over, (event) => {
         const { x, y } = pointerAt(event, over);
@@ -170,7 +201,10 @@ export function mapView(): View {
         const { target, dim, m, pair } = get();
         const step = Math.max(1, Math.round(target / 256));
         const next = end ? (end < 0 ? 0 : target - 1) : m + dx * step;
-        set({ m: Math.min(target - 1, Math.max(0, next)), pair: Math.min(dim / 2 - 1, Math.max(0, pair + Math.sign(dy))) });
+        set({
+            m: Math.min(target - 1, Math.max(0, next)),
+            pair: Math.min(dim / 2 - 1, Math.max(0, pair + Math.sign(dy))),
+        });
     });
 
     function drawOver(of: Setup): void {
@@ -262,7 +296,12 @@ export function mapView(): View {
         const { m, pair, target } = get();
         const angle = anglesAt(of, m)[pair]!;
         const first = unseenFrom(of)[pair]!;
-        const text = t(isUnseen(of, pair, m) ? "map.unseen" : "map.seen", { m: count(m), pair, angle: fixed(angle, 2), from: count(first) });
+        const text = t(isUnseen(of, pair, m) ? "map.unseen" : "map.seen", {
+            m: count(m),
+            pair,
+            angle: fixed(angle, 2),
+            from: count(first),
+        });
         over.setAttribute("aria-valuemax", String(target - 1));
         over.setAttribute("aria-valuenow", String(m));
         over.setAttribute("aria-valuetext", text);

@@ -18,7 +18,10 @@ function sheet(): Sheet {
         head: [t("col.bytes"), ...losses.map((loss) => methodName(loss.method))],
         rows: Array.from({ length: BUCKETS }, (_, k) => {
             const size = session.window / BUCKETS;
-            return [`${Math.round(k * size)}–${Math.round((k + 1) * size)}`, ...losses.map((loss) => fixed(loss.byPosition[k]!, 4))];
+            return [
+                `${Math.round(k * size)}–${Math.round((k + 1) * size)}`,
+                ...losses.map((loss) => fixed(loss.byPosition[k]!, 4)),
+            ];
         }),
     };
 }
@@ -26,7 +29,10 @@ function sheet(): Sheet {
 /* What the model read around the key, or around the question. */
 function excerpt(one: HiddenKey, at: number): Node[] {
     const text = (from: number, to: number): string =>
-        new TextDecoder().decode(one.window.slice(Math.max(0, from), Math.min(one.window.length, to))).replace(/\s+/g, " ");
+        new TextDecoder().decode(one.window.slice(Math.max(0, from), Math.min(one.window.length, to))).replace(
+            /\s+/g,
+            " ",
+        );
     const digits = one.key.length;
     return [
         document.createTextNode(`… ${text(at - 60, at)}`),
@@ -45,24 +51,47 @@ function answers(): Node {
             h("th", { scope: "row" }, methodName(one.method)),
             h("td", { class: "digits" }, one.answer),
             h("td", { class: one.found ? "found" : "lost" }, one.found ? t("model.found") : t("model.lost")),
-        ),
+        )
     );
     const first = session.keys[0]!;
     const size = first.window.length;
     const bar = s(
         "svg",
-        { class: "where", viewBox: "0 0 1000 46", preserveAspectRatio: "none", role: "img", "aria-label": t("model.key.where", { at: count(first.keyAt), asked: count(first.askedAt), size: count(size) }) },
+        {
+            class: "where",
+            viewBox: "0 0 1000 46",
+            preserveAspectRatio: "none",
+            role: "img",
+            "aria-label": t("model.key.where", {
+                at: count(first.keyAt),
+                asked: count(first.askedAt),
+                size: count(size),
+            }),
+        },
         s("rect", { x: 0, y: 16, width: 1000, height: 10, class: "read" }),
         s("rect", { x: 0, y: 16, width: Math.min(1000, (1000 * TRAINED) / size), height: 10, class: "seen" }),
         s("rect", { x: (1000 * first.keyAt) / size - 3, y: 8, width: 7, height: 26, class: "key" }),
         s("rect", { x: (1000 * first.askedAt) / size - 3, y: 8, width: 7, height: 26, class: "asked" }),
     );
-    const words = t("model.key.text", { key: first.key, at: count(first.keyAt), asked: count(first.askedAt), d: count(first.askedAt - first.keyAt) });
+    const words = t("model.key.text", {
+        key: first.key,
+        at: count(first.keyAt),
+        asked: count(first.askedAt),
+        d: count(first.askedAt - first.keyAt),
+    });
     const table = h(
         "table",
         { class: "answers" },
         h("caption", { class: "hidden" }, t("model.key.title")),
-        h("thead", {}, h("tr", {}, ...[t("col.method"), t("col.answer"), t("col.found")].map((text) => h("th", { scope: "col" }, text)))),
+        h(
+            "thead",
+            {},
+            h(
+                "tr",
+                {},
+                ...[t("col.method"), t("col.answer"), t("col.found")].map((text) => h("th", { scope: "col" }, text)),
+            ),
+        ),
         h("tbody", {}, ...rows),
     );
     return h(
@@ -70,7 +99,12 @@ function answers(): Node {
         {},
         bar,
         h("p", { class: "quiet" }, words),
-        h("div", { class: "key-grid" }, table, h("p", { class: "excerpts" }, ...excerpt(first, first.keyAt), " … ", ...excerpt(first, first.askedAt))),
+        h(
+            "div",
+            { class: "key-grid" },
+            table,
+            h("p", { class: "excerpts" }, ...excerpt(first, first.keyAt), " … ", ...excerpt(first, first.askedAt)),
+        ),
     );
 }
 
@@ -89,45 +123,79 @@ function perplexities(): Node {
         "table",
         { class: "perplexities" },
         h("caption", {}, t("model.perplexity", { n: tokens(session.window) })),
-        h("thead", {}, h("tr", {}, ...[t("col.method"), t("col.perplexity"), t("col.bits")].map((text) => h("th", { scope: "col" }, text)))),
+        h(
+            "thead",
+            {},
+            h(
+                "tr",
+                {},
+                ...[t("col.method"), t("col.perplexity"), t("col.bits")].map((text) => h("th", { scope: "col" }, text)),
+            ),
+        ),
         h("tbody", {}, ...rows),
     );
 }
 
 export function modelView(): View {
-    const area = h("textarea", { id: "model-text", rows: 17, spellcheck: "false", input: () => {
-        session.text = area.value;
-        later();
-    } });
+    const area = h("textarea", {
+        id: "model-text",
+        rows: 17,
+        spellcheck: "false",
+        input: () => {
+            session.text = area.value;
+            later();
+        },
+    });
     area.value = session.text;
     const size = h("output", { for: "model-text", class: "quiet" });
-    const window_ = picker(t("model.window"), "model-window", ["256", "512", "1024", "2048"].map((n) => [n, tokens(Number(n))]), (value) => {
-        set({ window: Number(value) });
-        later();
-    });
-    const boxes = METHODS.map((method) => {
-        const box = h("input", { type: "checkbox", id: `model-${method}`, checked: session.methods.includes(method), change: () => {
-            session.methods = METHODS.filter((_, k) => boxes[k]!.checked);
+    const window_ = picker(
+        t("model.window"),
+        "model-window",
+        ["256", "512", "1024", "2048"].map((n) => [n, tokens(Number(n))]),
+        (value) => {
+            set({ window: Number(value) });
             later();
-        } });
+        },
+    );
+    const boxes = METHODS.map((method) => {
+        const box = h("input", {
+            type: "checkbox",
+            id: `model-${method}`,
+            checked: session.methods.includes(method),
+            change: () => {
+                session.methods = METHODS.filter((_, k) => boxes[k]!.checked);
+                later();
+            },
+        });
         return box;
     });
     const which = h(
         "fieldset",
         { class: "checks" },
         h("legend", {}, t("model.methods")),
-        ...METHODS.map((method, k) => h("label", { class: "check", for: `model-${method}` }, boxes[k]!, methodName(method))),
+        ...METHODS.map((method, k) =>
+            h("label", { class: "check", for: `model-${method}` }, boxes[k]!, methodName(method))
+        ),
     );
-    const start = h("button", { type: "button", class: "primary", id: "model-run", click: () => (session.busy ? void stop() : void measure(get().window)) });
+    const start = h("button", {
+        type: "button",
+        class: "primary",
+        id: "model-run",
+        click: () => (session.busy ? void stop() : void measure(get().window)),
+    });
     const bar = h("progress", { max: 1, "aria-label": t("model.progress") });
     const alert = h("p", { class: "alert", role: "alert" });
     const chart = s("svg", { id: "model-chart", class: "chart", role: "img", "aria-label": t("model.chart") });
     const table = h("div");
-    const another = h("button", { type: "button", id: "model-hide", click: () => {
-        const seed = session.keys.length ? get().seed + 1 : get().seed;
-        set({ seed });
-        void hide(get().window, seed);
-    } });
+    const another = h("button", {
+        type: "button",
+        id: "model-hide",
+        click: () => {
+            const seed = session.keys.length ? get().seed + 1 : get().seed;
+            set({ seed });
+            void hide(get().window, seed);
+        },
+    });
     const found = h("div", { "aria-live": "polite" });
     const view = frame(
         "model",
@@ -137,9 +205,26 @@ export function modelView(): View {
         h(
             "div",
             { class: "model-grid" },
-            h("div", { class: "model-in" }, h("label", { for: "model-text" }, t("model.text")), area, size, window_.element, which, h("div", { class: "buttons" }, start, bar), alert),
+            h(
+                "div",
+                { class: "model-in" },
+                h("label", { for: "model-text" }, t("model.text")),
+                area,
+                size,
+                window_.element,
+                which,
+                h("div", { class: "buttons" }, start, bar),
+                alert,
+            ),
             h("div", { class: "model-out" }, chart, table),
-            h("div", { class: "model-key" }, h("h3", {}, t("model.key.title")), h("p", { class: "lead" }, t("model.key.lead")), another, found),
+            h(
+                "div",
+                { class: "model-key" },
+                h("h3", {}, t("model.key.title")),
+                h("p", { class: "lead" }, t("model.key.lead")),
+                another,
+                found,
+            ),
         ),
     );
     let timer = 0;
@@ -162,7 +247,13 @@ export function modelView(): View {
         const high = Math.max(4, ...values) * 1.04;
         const wide = Math.max(TRAINED, session.window);
         drawChart(chart, {
-            x: { label: t("axis.window"), min: 0, max: wide, ticks: ticks(0, wide / 256, 8).map((k) => k * 256), format: count },
+            x: {
+                label: t("axis.window"),
+                min: 0,
+                max: wide,
+                ticks: ticks(0, wide / 256, 8).map((k) => k * 256),
+                format: count,
+            },
             y: { label: t("axis.loss"), min: 0, max: high, ticks: ticks(0, high, 6), format: (v) => short(v) },
             lines,
             bands: wide > TRAINED ? [{ from: TRAINED, to: wide, class: "beyond" }] : [],
@@ -186,7 +277,16 @@ export function modelView(): View {
             found.replaceChildren(answers());
         }
         const best = [...session.losses.values()].sort((a, b) => a.perplexity - b.perplexity)[0];
-        if (best && !session.busy) view.readout(t("model.readout", { method: methodName(best.method), p: fixed(best.perplexity, 2), n: count(session.window), k: short(session.window / TRAINED) }));
+        if (best && !session.busy) {
+            view.readout(
+                t("model.readout", {
+                    method: methodName(best.method),
+                    p: fixed(best.perplexity, 2),
+                    n: count(session.window),
+                    k: short(session.window / TRAINED),
+                }),
+            );
+        }
         view.refresh();
     }
     watch(draw);

@@ -1,7 +1,7 @@
 /* view_waves.ts: the wavelength of each pair against the trained and the target length, and the ramp of the method. */
 import { h, onPointer, pointerAt, s } from "./dom";
 import { count, fixed, power, powerTicks, short, ticks, tokens } from "./numbers";
-import { drawChart, type Band, type Line, type Mark, type Scales } from "./plot";
+import { type Band, drawChart, type Line, type Mark, type Scales } from "./plot";
 import { frequencies, ramp, setup } from "./scene";
 import { get, set } from "./state";
 import { sentences, t } from "./text";
@@ -25,7 +25,14 @@ function sheet(): Sheet {
     const of = frequencies(setup());
     const parts = ramp(setup());
     return {
-        head: [t("col.pair"), t("col.wavelength.trained"), t("col.wavelength.now"), t("col.turns.trained"), t("col.kept"), t("col.invfreq")],
+        head: [
+            t("col.pair"),
+            t("col.wavelength.trained"),
+            t("col.wavelength.now"),
+            t("col.turns.trained"),
+            t("col.kept"),
+            t("col.invfreq"),
+        ],
         rows: Array.from(of.wavelengths, (wavelength, i) => [
             i,
             short(of.trainedWavelengths[i]!, 5),
@@ -38,7 +45,14 @@ function sheet(): Sheet {
 }
 
 export function wavesView(): View {
-    const chart = s("svg", { id: "waves-chart", class: "chart", role: "slider", tabindex: 0, "aria-label": t("waves.aria"), "aria-valuemin": 0 });
+    const chart = s("svg", {
+        id: "waves-chart",
+        class: "chart",
+        role: "slider",
+        tabindex: 0,
+        "aria-label": t("waves.aria"),
+        "aria-valuemin": 0,
+    });
     const slope = s("svg", { id: "ramp-chart", class: "chart low", role: "img" });
     const view = frame("waves", "waves.title", "waves.lead", sheet, h("div", {}, chart, slope));
     let scales: Scales | null = null;
@@ -62,11 +76,25 @@ export function wavesView(): View {
         const x = { label: t("axis.pair"), min: -0.5, max: pairs - 0.5, ticks: ticks(0, pairs - 1, 8), format: String };
         const lines: Line[] = [{ x: i, y: of.wavelengths, class: "main dots", dots: true }];
         if (method !== "none") lines.unshift({ x: i, y: of.trainedWavelengths, class: "ghost dots", dots: true });
-        const marks: Mark[] = [{ axis: "y", at: trained, label: t("mark.trained", { n: tokens(trained) }), class: "trained" }];
-        if (target !== trained) marks.push({ axis: "y", at: target, label: t("mark.target", { n: tokens(target) }), class: "target" });
+        const marks: Mark[] = [{
+            axis: "y",
+            at: trained,
+            label: t("mark.trained", { n: tokens(trained) }),
+            class: "trained",
+        }];
+        if (target !== trained) {
+            marks.push({ axis: "y", at: target, label: t("mark.target", { n: tokens(target) }), class: "target" });
+        }
         scales = drawChart(chart, {
             x,
-            y: { label: t("axis.wavelength"), min: 4, max: high, log: true, ticks: powerTicks(4, high, 7), format: power },
+            y: {
+                label: t("axis.wavelength"),
+                min: 4,
+                max: high,
+                log: true,
+                ticks: powerTicks(4, high, 7),
+                format: power,
+            },
             lines,
             marks,
             bands: bands(parts.kept),
@@ -95,7 +123,9 @@ export function wavesView(): View {
         chart.setAttribute("aria-valuenow", String(pair));
         chart.setAttribute("aria-valuetext", text);
         const factor = of.attentionFactor;
-        const temperature = factor === 1 ? "" : t("waves.temperature", { f: short(factor, 4), s: short(factor * factor, 4) });
+        const temperature = factor === 1
+            ? ""
+            : t("waves.temperature", { f: short(factor, 4), s: short(factor * factor, 4) });
         view.readout(sentences(text, t("waves.parts", parts.parts), temperature));
         view.refresh();
     }

@@ -1,5 +1,5 @@
 /* view_yours.ts: a config.json or the head of a GGUF, explained, compared and extended as the command prints it. */
-import { runCommand, type Profile } from "./core";
+import { type Profile, runCommand } from "./core";
 import { h, say } from "./dom";
 import { examples } from "./examples";
 import { count, tokens, typed } from "./numbers";
@@ -54,13 +54,18 @@ export function yoursView(): View {
             set({ config: area.value });
         },
     });
-    const upload: HTMLInputElement = h("input", { type: "file", id: "config-file", accept: ".json,.gguf", change: () => upload.files?.[0] && take(upload.files[0]) });
+    const upload: HTMLInputElement = h("input", {
+        type: "file",
+        id: "config-file",
+        accept: ".json,.gguf",
+        change: () => upload.files?.[0] && take(upload.files[0]),
+    });
     const samples = h(
         "div",
         { class: "samples", role: "group", "aria-label": t("yours.examples") },
         h("span", { class: "quiet" }, t("yours.examples")),
         ...examples.map(([name, text]) =>
-            h("button", { type: "button", class: "link", click: () => show(text) }, name),
+            h("button", { type: "button", class: "link", click: () => show(text) }, name)
         ),
     );
     const drop = h(
@@ -71,19 +76,30 @@ export function yoursView(): View {
         h("label", { class: "file", for: "config-file" }, t("yours.file"), upload),
         samples,
     );
-    const tasks = choice<Task>(t("yours.task"), [
-        ["explain", t("yours.explain")],
-        ["diff", t("yours.diff")],
-        ["extend", t("yours.extend")],
-    ], () => get().task, (task) => set({ task }));
+    const tasks = choice<Task>(
+        t("yours.task"),
+        [
+            ["explain", t("yours.explain")],
+            ["diff", t("yours.diff")],
+            ["extend", t("yours.extend")],
+        ],
+        () => get().task,
+        (task) => set({ task }),
+    );
     const listed = PROFILES.map((name): [string, string] => [name, name]);
     const as = picker(t("yours.as"), "yours-as", listed, (value) => ((programs = true), set({ as: value as Profile })));
     const other = picker(t("yours.with"), "yours-with", listed, (value) => set({ with: value as Profile }));
-    const to = h("input", { id: "yours-to", type: "text", inputmode: "numeric", size: 7, change: () => {
-        const value = typed(to.value);
-        if (Number.isFinite(value) && value >= 1) set({ to: Math.round(value) });
-        to.value = tokens(reach());
-    } });
+    const to = h("input", {
+        id: "yours-to",
+        type: "text",
+        inputmode: "numeric",
+        size: 7,
+        change: () => {
+            const value = typed(to.value);
+            if (Number.isFinite(value) && value >= 1) set({ to: Math.round(value) });
+            to.value = tokens(reach());
+        },
+    });
     const toField = h("label", { class: "field" }, h("span", {}, t("yours.to")), to);
     const line = h("code", { class: "command" });
     const out = h("pre", { class: "terminal", tabindex: 0, role: "region", "aria-label": t("yours.output") });
@@ -125,20 +141,35 @@ export function yoursView(): View {
     async function adopt(): Promise<void> {
         const given = file();
         if (!given) return;
-        const { status, out: text, err } = await runCommand(["explain", given.name, "--json"], new Map([[given.name, given.bytes]]));
+        const { status, out: text, err } = await runCommand(
+            ["explain", given.name, "--json"],
+            new Map([[given.name, given.bytes]]),
+        );
         if (status !== 0) return say(note, err.trim());
-        const read = JSON.parse(text) as { rotary_dim?: number; base?: number; trained_length?: number; encoding?: string };
+        const read = JSON.parse(text) as {
+            rotary_dim?: number;
+            base?: number;
+            trained_length?: number;
+            encoding?: string;
+        };
         if (!read.rotary_dim || !read.base || !read.trained_length) return say(note, t("yours.apply.none"));
-        set({ dim: read.rotary_dim, base: read.base, trained: read.trained_length, target: 4 * read.trained_length, factor: 0 });
+        set({
+            dim: read.rotary_dim,
+            base: read.base,
+            trained: read.trained_length,
+            target: 4 * read.trained_length,
+            factor: 0,
+        });
         say(note, t("yours.applied", { d: read.rotary_dim, b: read.base, n: count(read.trained_length) }));
         document.getElementById("map")?.scrollIntoView();
     }
 
-    for (const name of ["dragover", "dragenter"])
+    for (const name of ["dragover", "dragenter"]) {
         drop.addEventListener(name, (event) => {
             event.preventDefault();
             drop.classList.add("over");
         });
+    }
     drop.addEventListener("dragleave", () => drop.classList.remove("over"));
     drop.addEventListener("drop", (event) => {
         event.preventDefault();
@@ -170,7 +201,9 @@ export function yoursView(): View {
         other.element.hidden = state.task !== "diff";
         toField.hidden = state.task !== "extend";
         if (document.activeElement !== to) to.value = tokens(reach());
-        if (area.value !== state.config && !(document.activeElement === area && !state.config)) area.value = state.config;
+        if (area.value !== state.config && !(document.activeElement === area && !state.config)) {
+            area.value = state.config;
+        }
         const given = file();
         result.hidden = !given;
         if (!given) {

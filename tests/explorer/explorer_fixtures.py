@@ -92,7 +92,9 @@ def show(page: Page, view: str) -> None:
 
 def settle(page: Page) -> None:
     """Waits for two frames: the state changes in one, the views are drawn in the next."""
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 30))))")
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 30))))"
+    )
 
 
 def table(page: Page, view: str) -> list[list[str]]:

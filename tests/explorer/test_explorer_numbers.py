@@ -88,7 +88,9 @@ def test_unseen_angles_come_and_go(open_page):
 
 
 def terminal(page) -> str:
-    page.wait_for_function("() => document.querySelector('.terminal').textContent.length > 20 && !document.querySelector('#yours').ariaBusy")
+    page.wait_for_function(
+        "() => document.querySelector('.terminal').textContent.length > 20 && !document.querySelector('#yours').ariaBusy"
+    )
     settle(page)
     page.wait_for_timeout(200)
     return page.locator(".terminal").evaluate("node => node.textContent")
@@ -112,7 +114,8 @@ def test_a_dropped_config_explains_as_the_command_prints(open_page, gyre, tmp_pa
         """text => {
             const given = new DataTransfer();
             given.items.add(new File([text], 'config.json', { type: 'application/json' }));
-            document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { dataTransfer: given, bubbles: true, cancelable: true }));
+            const drop = new DragEvent('drop', { dataTransfer: given, bubbles: true, cancelable: true });
+            document.querySelector('.drop').dispatchEvent(drop);
         }""",
         text,
     )
@@ -178,8 +181,19 @@ def test_losses_are_those_of_eval(open_page, gyre, tmp_path, window):
     text = (ROOT / "include/gyre/gyre_cache.h").read_text()[:2000]
     (tmp_path / "text.h").write_text(text)
     told = as_json(
-        gyre("eval", "models/rope", "--text", str(tmp_path / "text.h"), "--contexts", str(window), "--methods",
-             ",".join(METHODS), "--by-position", "16", "--json")
+        gyre(
+            "eval",
+            "models/rope",
+            "--text",
+            str(tmp_path / "text.h"),
+            "--contexts",
+            str(window),
+            "--methods",
+            ",".join(METHODS),
+            "--by-position",
+            "16",
+            "--json",
+        )
     )["results"]
     page = open_page(f"window={window}")
     page.fill("#model-text", text)

@@ -171,13 +171,38 @@ def test_keyboard_reaches_and_turns_everything(open_page):
     reached = []
     for _ in range(140):
         page.keyboard.press("Tab")
-        reached.append(page.evaluate("() => document.activeElement.id || document.activeElement.className.baseVal || document.activeElement.className"))
-    for wanted in ("knob-method", "knob-trained", "knob-pair", "knob-dim", "clock-m", "clock-small", "map-over", "waves-chart",
-                   "helix-space", "decay-chart", "bias-kind", "bias-map", "config", "model-text", "model-run", "model-hide"):
+        reached.append(
+            page.evaluate(
+                "() => { const { id, className } = document.activeElement; return id || className.baseVal || className; }"
+            )
+        )
+    for wanted in (
+        "knob-method",
+        "knob-trained",
+        "knob-pair",
+        "knob-dim",
+        "clock-m",
+        "clock-small",
+        "map-over",
+        "waves-chart",
+        "helix-space",
+        "decay-chart",
+        "bias-kind",
+        "bias-map",
+        "config",
+        "model-text",
+        "model-run",
+        "model-hide",
+    ):
         assert wanted in reached, wanted
-    for selector, key, value in ((".map-over", "ArrowRight", "aria-valuenow"), (".clock-small", "ArrowRight", "aria-valuenow"),
-                                 (".helix-space", "ArrowLeft", "aria-valuenow"), ("#waves-chart", "ArrowLeft", "aria-valuenow"),
-                                 ("#decay-chart", "ArrowRight", "aria-valuenow"), (".bias-map", "ArrowRight", "aria-valuenow")):
+    for selector, key, value in (
+        (".map-over", "ArrowRight", "aria-valuenow"),
+        (".clock-small", "ArrowRight", "aria-valuenow"),
+        (".helix-space", "ArrowLeft", "aria-valuenow"),
+        ("#waves-chart", "ArrowLeft", "aria-valuenow"),
+        ("#decay-chart", "ArrowRight", "aria-valuenow"),
+        (".bias-map", "ArrowRight", "aria-valuenow"),
+    ):
         figure = page.locator(selector)
         figure.scroll_into_view_if_needed()
         settle(page)

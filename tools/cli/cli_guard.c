@@ -18,7 +18,7 @@ static int reads_count, writes_count;
 void cli_guard_read(const char *path) {
     if (!path || !*path) return;
     const char **more = realloc(reads, ((size_t)reads_count + 1) * sizeof *more);
-    if (!more) cli_usage_error("%s: out of memory (names of files)", path);
+    if (!more) exit(cli_fail("%s: out of memory (names of files)", path));
     reads = more;
     reads[reads_count++] = path;
 }

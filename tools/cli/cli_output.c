@@ -1,6 +1,7 @@
 /* cli_output.c: the file of --output. */
 #include "tools/cli/cli_output.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_json.h"
 #include "tools/cli/plain_stream.h"
 #include "util/atomic_file.h"
 #include <errno.h>
@@ -71,6 +72,7 @@ int cli_output_open_raw(cli_output *output, const char *path) {
 }
 
 int cli_output_close(cli_output *output, int status) {
+    status = cli_json_check(status);
     const char *path = output->path;
     gyre_atomic_file *file = path ? &files[--files_open] : NULL;
     int code = !file ? flush(output->file) : output->raw ? 0 : plain_stream_close(output->file);

@@ -201,6 +201,7 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     options->threads = -1;
     int next = argc;
     const error_t failed = argp_parse(&whole, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &next, &p);
+    if (failed == ENOMEM) exit(cli_fail("options: out of memory (%s)", argv[0]));
     if (failed) cli_usage_error("options: %s", strerror(failed));
     if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
     threads_from_environment(options);

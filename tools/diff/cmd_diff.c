@@ -99,6 +99,7 @@ static int read_operands(const diff_options *o, diff_operand operand[2]) {
         read_operand(&operand[s], o->reading.length);
     }
     label_operands(operand);
+    if (cli_json_check(0)) return CLI_FAILED; /* a config that memory cut short looks like one that is refused */
     for (int s = 0; s < 2; s++)
         if (operand[s].status && !is_refusal(operand, s)) return cli_fail_error(&operand[s].err);
     return 0;

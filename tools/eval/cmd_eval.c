@@ -90,7 +90,7 @@ int cmd_eval(int argc, char **argv) {
     evaluation *e = calloc(1, sizeof *e);
     if (!e) return cli_fail("eval: out of memory (gyre eval)");
     char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) cli_usage_error("arguments: out of memory for %d", argc);
+    if (!words) exit(cli_fail("arguments: out of memory (gyre)"));
     const int count = run_card_argv(argc, argv, words);
     eval_options_read(argc, argv, &e->options);
     const int status = run(e, count, words);

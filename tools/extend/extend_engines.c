@@ -1,4 +1,5 @@
 /* extend_engines.c: what to write for transformers, vLLM and llama.cpp, each read back as that engine reads it. */
+#include "tools/cli/cli_json.h"
 #include "tools/cli/cli_parse.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/common/model_path.h"
@@ -32,7 +33,7 @@ static gyre_status load_written(const extension *e, const gyre_config *config, j
     if (status) return status;
     snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
     status = gyre_reading_write(e->path, config, e->to, path, &refusal);
-    if (!status) *after = json_load_file(path, 0, NULL);
+    if (!status) *after = cli_json_load(path);
     unlink(path);
     rmdir(folder);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
@@ -282,7 +283,7 @@ static gyre_status advise(const advice_source *s, const extend_method *r, extend
 static gyre_status load_configs(advice_source *s, const gyre_config *config, gyre_error *err) {
     gyre_reading *known = NULL;
     if (extend_is_gguf(s->e)) return GYRE_OK;
-    s->before = json_load_file(s->e->reading->path, 0, NULL);
+    s->before = cli_json_load(s->e->reading->path);
     gyre_status status = GYRE_OK;
     if (s->is_none)
         s->after = json_incref(s->before);

@@ -24,7 +24,7 @@ static void set_list(method_options *o, const char *list) {
 static void set_one(method_options *o, const char *text) {
     gyre_error err = {0, ""};
     if (!o->list) o->list = calloc(1, sizeof *o->list);
-    if (!o->list) cli_usage_error("methods: out of memory for 1");
+    if (!o->list) exit(cli_fail("methods: out of memory (options)"));
     if (method_parse(text, o->list, &err)) cli_usage_error("%s", err.text);
     o->count = 1;
 }

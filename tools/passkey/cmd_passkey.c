@@ -48,7 +48,7 @@ static int measure_and_print(passkey *p, const cli_output *output) {
 int cmd_passkey(int argc, char **argv) {
     passkey p = {.journal = {.lock = {.file = -1}}};
     char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) cli_usage_error("arguments: out of memory for %d", argc);
+    if (!words) exit(cli_fail("arguments: out of memory (gyre)"));
     const int count = run_card_argv(argc, argv, words);
     passkey_options_read(argc, argv, &p.options);
     int status = open_input(&p, count, words);
