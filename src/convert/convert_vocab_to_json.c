@@ -1,6 +1,7 @@
 /* convert_vocab_to_json.c: tokens as tokenizer.json and tokenizer_config.json, as transformers reads them. */
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab.h"
+#include "files/json_write.h"
 
 #include "tokenizer/tokenizer_byte_level.h"
 #include "util/error.h"
@@ -219,7 +220,8 @@ static json_t *tokenizer_config_json(const gyre_convert_vocab *p, int64_t length
 gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,
                                        gyre_error *err) {
     json_t *root = tokenizer_json(vocab), *other = tokenizer_config_json(vocab, length);
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL, *text2 = other ? json_dumps(other, JSON_INDENT(2)) : NULL;
+    char *text = root ? gyre_json_text(root, JSON_INDENT(1)) : NULL,
+         *text2 = other ? gyre_json_text(other, JSON_INDENT(2)) : NULL;
     json_decref(root);
     json_decref(other);
     if (text && text2) {

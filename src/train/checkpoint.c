@@ -1,6 +1,7 @@
 /* checkpoint.c: a run on disk: the model's folder, with optimizer.safetensors (both moments) and training.json (options
  * and step) in it. */
 #include "files/file_read.h"
+#include "files/json_write.h"
 #include "files/replace_folder.h"
 #include "files/tensors/safetensors.h"
 #include "train/trainer.h"
@@ -38,7 +39,7 @@ static json_t *options_json(const gyre_trainer *t) {
 static gyre_status write_options(const gyre_trainer *t, const gyre_folder_replacement *folder, gyre_error *err) {
     json_t *json = options_json(t);
     if (json && t->command) json_object_set_new(json, "command", json_string(t->command));
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = json ? gyre_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(json);
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (checkpoint)");
     const gyre_status status = gyre_folder_write(folder, "training.json", text, err);
