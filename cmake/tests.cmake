@@ -109,3 +109,10 @@ foreach(test IN LISTS tests)
     get_filename_component(folder ${folder} DIRECTORY)
     set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "${part};${folder}")
 endforeach()
+
+# What the tests of the explorer compare with (tests/explorer/README.md); ci/explorer builds it.
+if(GYRE_COMMAND)
+    add_executable(native_numbers EXCLUDE_FROM_ALL tests/explorer/native_numbers.c)
+    target_link_libraries(native_numbers PRIVATE gyre_flags gyre_inside)
+    add_dependencies(native_numbers gyre_command)
+endif()
