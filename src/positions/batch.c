@@ -70,8 +70,8 @@ static gyre_status count_spans(const gyre_batch_config *config, int64_t d, int64
 
 /* *tokens = new tokens of document d, which all that tells them agrees on. */
 static gyre_status count_document(const gyre_batch_config *config, int64_t d, int64_t *tokens, gyre_error *err) {
-    int64_t counts[3];
-    const char *names[3];
+    int64_t counts[3] = {0, 0, 0};
+    const char *names[3] = {"lengths", NULL, NULL};
     int n = 0;
     if (config->lengths) counts[n] = config->lengths[d], names[n++] = "lengths";
     if (config->mask) counts[n] = marked(config, d), names[n++] = "mask";

@@ -53,8 +53,8 @@ int64_t gyre_next_slot(gyre_position_sink *sink) {
 
 static void put(gyre_position_sink *sink, int64_t time, int64_t row, int64_t column) {
     const int64_t slot = gyre_next_slot(sink), of[3] = {time, row, column};
-    for (int64_t a = 0; a < sink->axes; a++)
-        sink->at[a * sink->axis_stride + slot] = of[a + (sink->axes == 2)];
+    for (int64_t a = 0; a < sink->axes && a < 3; a++)
+        sink->at[a * sink->axis_stride + slot] = of[sink->axes == 2 ? (a + 1) % 3 : a];
 }
 
 int64_t gyre_put_text(gyre_position_sink *sink, int64_t first, int64_t tokens) {

@@ -256,7 +256,8 @@ gyre_status gyre_shards_get(const gyre_shards *s, int64_t rank, gyre_shard_info 
 
 double gyre_shards_imbalance(const gyre_shards *shards) {
     double most = 0, sum = 0;
-    for (int64_t r = 0; shards && r < shards->ranks; r++) {
+    if (!shards) return 1;
+    for (int64_t r = 0; r < shards->ranks; r++) {
         const double pairs = (double)shards->pairs[r];
         most = pairs > most ? pairs : most;
         sum += pairs;
