@@ -56,7 +56,7 @@ typedef struct gyre_attention_args {
     uint64_t seed;          /* of dropout.  The draw depends on seed, sequence, query head, and on query and key counted
                              * from 0 in their sequence, padding included.  Forward and gradient agree for any threads */
     gyre_view out;          /* F32, F16 or BF16 [batch, query, query heads, channels of v] */
-    gyre_view lse;          /* F32 [batch, query, query heads, 1]: log-sum-exp of each row; data NULL = not wanted */
+    gyre_view lse;          /* F32 or F64 [batch, query, query heads, 1]: log-sum-exp of each row; data NULL = not wanted */
     gyre_view weights;      /* F32 [batch, n, query heads, key]: softmax of queries weights_first .. + n - 1, for pictures;
                              * without dropout; data NULL = not wanted.  Packed: [1, n, query heads, keys of the longest
                              * sequence], queries counted in the call, keys in their sequence, 0 past its last */
@@ -80,6 +80,27 @@ typedef struct gyre_attention_args {
      * computed as a call of its own (query heads of one key head together where only keys differ), and dk and dv are F32
      * where query heads that share a key differ.  gyre_rotate: see there. */
     int64_t q_pos_head_stride, k_pos_head_stride;
+
+    /* A part: some queries of a sequence with some of its keys, for keys that are split over calls or machines
+     * (docs/sharding.md). */
+
+    /* The rows so far: F64 [batch, query, query heads, 2 + channels of v], last stride 1: the largest score, the sum of
+     * exp(score - largest), and the sum of values times exp(score - largest) (after dropout).  Read, and written with the keys
+     * of this call added; all zeros: no key yet.  out and lse, where wanted, are of all keys so far: give them, and
+     * sink_logits, to the last call alone.  With state, out.data may be NULL, and then all of out is ignored.
+     * ORDER_FAST: the keys of the call are summed by themselves and added, in double.  ORDER_FIXED: the sum goes on where it
+     * stands, so calls whose keys follow each other have the bits of one call with all of them.  Each call but the last has a
+     * multiple of 128 keys, and with ALiBi and KERPLE each query sees a key at its own position, without a mask.  Not with
+     * weights (EINVAL).  data NULL = one call has all keys.  The gradient ignores it. */
+    gyre_view state;
+    /* Place of each token in the sequence that the call has a part of.  data NULL: base, base + 1, ..., in each sequence.
+     * Visibility by order and the draw of dropout then go by them, and sinks by order are the keys of index 0 .. sinks - 1.
+     * Both or none; NULL = the call has the sequence, as q_end and k_first say. */
+    const gyre_positions *q_index, *k_index;
+    /* The context length in use, [batch or sequences], instead of q_pos.context_length; 0 = by rope.length_policy.  For
+     * LENGTH_POLICY_PREFIX: highest position of the whole sequence + 1.  NULL = as q_pos.context_length says. */
+    const int64_t *context_lengths;
+    int accumulate; /* gradient: 1 = dq, dk and dv, which are F32, are added to; lse is F64 and, like out, of all keys */
 } gyre_attention_args;
 
 /* out = bytes of scratch that gyre_attention (gradient 0) or gyre_attention_gradient (gradient 1) needs; 0 = invalid
@@ -107,12 +128,30 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
                                                     const gyre_exec *exec, gyre_error *err);
 
+/* Rows whose keys were split over several calls, added up. */
+typedef struct gyre_attention_merge_args {
+    size_t size; /* set by GYRE_INIT */
+    /* [parts]: the state that each wrote, begun with zeros.  They are added in this order, so pass them in the order of their
+     * keys, not in that of their arrival: then the bits repeat. */
+    const gyre_cview *states;
+    int64_t parts;          /* at least 1 */
+    gyre_cview sink_logits; /* as in gyre_attention_args, in which no part had them; data NULL = none */
+    gyre_view out, lse;     /* as in gyre_attention_args; data NULL = not wanted */
+} gyre_attention_merge_args;
+/* out, lse = rows over the keys of all parts, summed in double.  No output overlaps an input or the other output (EINVAL).
+ * Errors: EINVAL, ESHAPE, EDTYPE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_merge(const gyre_attention_merge_args *args, const gyre_exec *exec,
+                                                          gyre_error *err);
+
 /* -- for trainers: the gradient of attention -- */
 
 /* dqkv[0..2] = gradients to raw q, k and v (overwritten; shaped as they are, each F32 or of the input's type), given dout
  * (F32, F16 or BF16) and the out and lse that gyre_attention wrote.  gradients: tables inside attention and sink_logits,
  * added in a fixed order; NULL = none wanted.  Weights are recomputed tile by tile.  dqkv may not overlap the inputs (dout,
  * out and lse included) or each other (EINVAL).  args->weights is ignored.
+ * A part (accumulate): out and lse are those of the whole row, and the gradients of all parts of a row or of a key, added
+ * up, are those of one call.  Each part adds to table gradients what its pairs give.  sink_logits goes to one part of each
+ * query.
  * Errors: as gyre_attention; EINVAL (no lse); EDTYPE (dk or dv not F32 where queries of a sequence differ in their context
  * length, LENGTH_POLICY_CAUSAL, or query heads of a key head in their positions). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
