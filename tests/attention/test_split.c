@@ -63,11 +63,11 @@ static const split_case cases[] = {
     {.name = "deberta", .config = SCORING(GYRE_KIND_DEBERTA, .max_distance = 20), .both_ways = 1},
     {.name = "transformer-xl", .config = SCORING(GYRE_KIND_TRANSFORMER_XL, .max_distance = 25), .sink_logits = 1},
 };
-enum { CASES = sizeof cases / sizeof *cases, LAYOUTS = 4, FORMS = 2 };
+enum { CASES = sizeof cases / sizeof *cases, LAYOUTS = 4, FORMS = 3 };
 
 static const gyre_shard_layout layouts[LAYOUTS] = {GYRE_SHARD_CONTIGUOUS, GYRE_SHARD_ZIGZAG, GYRE_SHARD_STRIPED,
                                                    GYRE_SHARD_ZIGZAG_PER_DOCUMENT};
-static const gyre_batch_form forms[FORMS] = {GYRE_BATCH_PACKED, GYRE_BATCH_PADDED_RIGHT};
+static const gyre_batch_form forms[FORMS] = {GYRE_BATCH_PACKED, GYRE_BATCH_PADDED_RIGHT, GYRE_BATCH_PADDED_LEFT};
 static const char *const layout_names[LAYOUTS] = {"contiguous", "zigzag", "striped", "zigzag per document"};
 /* One document that a rank has no token of, where ranks are many. */
 static const int64_t lengths[] = {37, 10, 50};

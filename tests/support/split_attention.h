@@ -221,6 +221,8 @@ static inline void run_whole(whole *w, gyre_order order, shared_gradients *g) {
     args.k_starts = w->info.k_starts;
     args.k_first = w->info.k_first;
     args.k_end = w->info.k_end;
+    /* Without indices, dropout counts the padding before a document. */
+    if (w->c->dropout > 0 && w->info.k_first) args.q_index = args.k_index = &w->info.order;
     attend(&args, NULL);
     if (!g) return;
     const gyre_cview dout = field_cview(w->c, &w->data, F_DOUT);
