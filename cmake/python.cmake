@@ -35,3 +35,6 @@ else()
 endif()
 install(TARGETS gyre_python LIBRARY DESTINATION gyre COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS gyre_command RUNTIME DESTINATION gyre/bin COMPONENT python EXCLUDE_FROM_ALL)
+# Where the command looks, as seen from its folder.  Without those that only `gyre lab` reads: they are 16 MB.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/ DESTINATION gyre/share/gyre/models COMPONENT python EXCLUDE_FROM_ALL
+        PATTERN "rope-tuned-*" EXCLUDE)

@@ -5,7 +5,7 @@
 
 Needs torch; torch.compile needs a C++ compiler.  Peers: the formula of transformers (apply_rotary_pos_emb, cos and sin
 computed before) in eager torch and under torch.compile; the complex product of Meta's Llama (freqs_cis computed before);
-scaled_dot_product_attention with a dense bias.
+scaled_dot_product_attention with a dense bias.  A copy of query and key by torch shows what memory allows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
+sys.path = [folder for folder in sys.path if os.path.realpath(folder) != os.path.dirname(os.path.realpath(__file__))]
 
-import gyre
+import torch  # noqa: E402
+
+import gyre  # noqa: E402  the installed package, not its sources beside this file
 
 HEADS, KV_HEADS, DIM, BASE = 32, 8, 128, 5e5
 
@@ -78,7 +80,7 @@ def rotations(tokens: int, dtype: torch.dtype, turns: int, compiled: Any) -> Non
     cos, sin = (x[None].to(dtype) for x in half.cos_sin(positions))
     name = f"rotate {tokens} tokens {str(dtype).removeprefix('torch.')}"
     with torch.no_grad():
-        peers = {"transformers": lambda: transformers_formula(q, k, cos, sin)}
+        peers = {"transformers": lambda: transformers_formula(q, k, cos, sin), "copy": lambda: (q.clone(), k.clone())}
         if compiled:
             peers["compiled"] = lambda: compiled(q, k, cos, sin)
         compare(name, lambda: half.rotate_pair(q, k, 0), peers, turns)

@@ -57,7 +57,7 @@ static int print_help(void) {
 
 static int run(const subcommand *command, int argc, char **argv) {
     argv[0] = (char *)command->title;
-    return cli_exit_status(command->run(argc, argv));
+    return cli_exit_status(cli_stdout_close(cli_json_check(command->run(argc, argv))));
 }
 
 static int help(int argc, char **argv) {
@@ -77,6 +77,7 @@ static int is_one_of(const char *word, const char *const *names, int count) {
 int main(int argc, char **argv) {
     static const char *const helps[] = {"help", "--help", "-h"}, *const versions[] = {"version", "--version", "-V"};
     cli_install_signal_handlers();
+    cli_json_watch_memory();
     if (argc < 2) return print_help();
     if (is_one_of(argv[1], helps, 3)) return help(argc - 1, argv + 1);
     if (is_one_of(argv[1], versions, 3)) {

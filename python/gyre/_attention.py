@@ -15,8 +15,33 @@ from gyre._errors import Error
 A = TypeVar("A")
 
 
-def _options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a call as the extension takes them."""
+_OPTIONS = (
+    "layout",
+    "positions",
+    "key_positions",
+    "causal",
+    "window",
+    "sinks",
+    "scale",
+    "softcap",
+    "tables",
+    "mask",
+    "sink_logits",
+    "dropout",
+    "seed",
+    "query_starts",
+    "key_starts",
+    "key_first",
+    "key_end",
+    "query_end",
+    "order",
+    "length",
+)
+
+
+def _options(call: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a call, as the extension takes them."""
+    options = {name: call[name] for name in _OPTIONS if name in call}
     causal = options.pop("causal")
     if causal is True or causal is False:
         causal = "position" if causal else "none"
@@ -104,30 +129,7 @@ def attention(
     Raises:
         gyre.Error: it names the argument, what it is and what would be right.
     """
-    options = _options(
-        {
-            "layout": layout,
-            "positions": positions,
-            "key_positions": key_positions,
-            "causal": causal,
-            "window": window,
-            "sinks": sinks,
-            "scale": scale,
-            "softcap": softcap,
-            "tables": tables,
-            "mask": mask,
-            "sink_logits": sink_logits,
-            "dropout": dropout,
-            "seed": seed,
-            "query_starts": query_starts,
-            "key_starts": key_starts,
-            "key_first": key_first,
-            "key_end": key_end,
-            "query_end": query_end,
-            "order": order,
-            "length": length,
-        }
-    )
+    options = _options(locals())
     return _gyre.attention(q, k, v, encoding=encoding, out=out, lse=lse, **options)
 
 
@@ -168,29 +170,7 @@ def attention_gradient(
 
     Returns (dq, dk, dv, {table: float32 gradient}), the dict also with "sink_logits" where those were given.
     """
-    options = _options(
-        {
-            "layout": layout,
-            "positions": positions,
-            "key_positions": key_positions,
-            "causal": causal,
-            "window": window,
-            "sinks": sinks,
-            "scale": scale,
-            "softcap": softcap,
-            "tables": tables,
-            "mask": mask,
-            "sink_logits": sink_logits,
-            "dropout": dropout,
-            "seed": seed,
-            "query_starts": query_starts,
-            "key_starts": key_starts,
-            "key_first": key_first,
-            "key_end": key_end,
-            "query_end": query_end,
-            "length": length,
-        }
-    )
+    options = _options(locals())
     return _gyre.attention_gradient(dout, q, k, v, out, lse, encoding=encoding, float32=float32, **options)
 
 
@@ -273,22 +253,7 @@ class Cache(_gyre.Cache):
 
         Append the tokens of the queries first.  positions None = the last of sequences[0], for every row.
         """
-        options = _options(
-            {
-                "layout": layout,
-                "positions": positions,
-                "causal": causal,
-                "window": window,
-                "sinks": sinks,
-                "scale": scale,
-                "softcap": softcap,
-                "tables": tables,
-                "mask": mask,
-                "sink_logits": sink_logits,
-                "order": order,
-                "length": length,
-            }
-        )
+        options = _options(locals())
         return self._attention(q, sequences, out=out, lse=lse, **options)
 
     def tokens(self, sequence: int = 0) -> int:

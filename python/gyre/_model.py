@@ -87,6 +87,11 @@ class Tokenizer(_gyre.Tokenizer):
         """The text of ids; bytes that are no UTF-8 become U+FFFD.  special: special tokens as their text."""
         return self._decode(ids, 2 * special).decode("utf-8", "replace")
 
+    @property
+    def notes(self) -> str:
+        """What the file asks for and Gyre does otherwise, such as a normalizer; "" = nothing."""
+        return self._notes()
+
 
 class Context(_gyre.Context):
     """One sequence that a model reads: Model.context."""
@@ -103,13 +108,23 @@ class Context(_gyre.Context):
         return self._tokens()
 
 
+def _found(path: str) -> str:
+    """path, or the folder of the model of that name that comes with the package: "rope" and "models/rope" are the same."""
+    models = Path(__file__).parent / "share/gyre/models"
+    bundled = models / path.removeprefix("models/").rstrip("/")
+    if os.path.exists(path):
+        return path
+    if bundled.parent == models and (bundled / "config.json").is_file():
+        return str(bundled)
+    names = "" if "/" in path else ", ".join(sorted(one.parent.name for one in models.glob("*/config.json")))
+    raise FileError("EIO", f"path: there is no {path}" + (f"; the package has {names}" if names else ""), "path")
+
+
 class Model:
     """A model's files: what its positions are, and how well it predicts a text."""
 
     def __init__(self, path: str | os.PathLike[str], profile: str | None = None) -> None:
-        if not os.path.exists(path):
-            raise FileError("EIO", f"path: there is no {os.fsdecode(path)}", "path")
-        self.path = os.fsdecode(path)
+        self.path = _found(os.fsdecode(path))
         self.profile = profile
 
     def __repr__(self) -> str:
@@ -212,5 +227,8 @@ class Model:
 
 
 def open(path: str | os.PathLike[str], *, profile: str | None = None) -> Model:
-    """The model in a folder or a GGUF.  profile: the program as which its positions are read."""
+    """The model in a folder or a GGUF, or one that comes with the package: "rope", "alibi", "learned", "sinusoidal", "nope".
+
+    profile: the program as which its positions are read.
+    """
     return Model(path, profile)

@@ -269,9 +269,15 @@ static PyObject *tokenizer_decode(PyObject *self, PyObject *args) {
     return object;
 }
 
+static PyObject *tokenizer_notes(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyUnicode_FromString(gyre_tokenizer_get_info(((tokenizer_object *)self)->tokenizer).notes);
+}
+
 static PyMethodDef tokenizer_methods[] = {{"_open", tokenizer_open, METH_O | METH_CLASS, "the tokenizer of a model"},
                                           {"_encode", tokenizer_encode, METH_VARARGS, "ids of a text"},
                                           {"_decode", tokenizer_decode, METH_VARARGS, "bytes of ids"},
+                                          {"_notes", tokenizer_notes, METH_NOARGS, "what Gyre does otherwise"},
                                           {NULL, NULL, 0, NULL}};
 static PyType_Slot tokenizer_slots[] = {{Py_tp_dealloc, (void *)tokenizer_dealloc},
                                         {Py_tp_methods, tokenizer_methods},

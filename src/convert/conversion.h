@@ -25,6 +25,7 @@ typedef struct gyre_convert_tensor {
 typedef struct gyre_conversion {
     gyre_convert_source source;
     const gyre_convert_options *options;
+    const struct gyre_kernels *kernels;
     const char *target;
     gyre_layout from, to;        /* of pairs, in the source and in the result; equal = nothing moves */
     gyre_layout declared_layout; /* of pairs, as the source's files say */

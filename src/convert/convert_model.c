@@ -7,6 +7,7 @@
 #include "files/replace_folder.h"
 #include "files/target_path.h"
 #include "files/tensors/safetensors_stream.h"
+#include "kernels/kernels.h"
 #include "model/architecture/architecture_families.h"
 #include "reading/gguf/gguf_source.h"
 #include "util/atomic_file.h"
@@ -223,7 +224,7 @@ static gyre_status convert(gyre_conversion *c, gyre_error *err) {
 static gyre_status convert_model(const char *path, const char *target, const gyre_convert_options *options,
                                  gyre_error *err) {
     if (!path || !target) return gyre_fail(err, GYRE_EINVAL, "convert: no path");
-    gyre_conversion c = {.options = options, .target = target};
+    gyre_conversion c = {.options = options, .target = target, .kernels = gyre_kernels_select()};
     gyre_status status = check_options(path, target, c.options, err);
     if (status == GYRE_OK) status = gyre_convert_source_open(&c.source, path, err);
     if (status == GYRE_OK) status = convert(&c, err);

@@ -211,6 +211,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 gyre_status gyre_convert_make_plan(gyre_conversion *c, gyre_error *err) {
+    if (c->source.count == 0) return gyre_fail(err, GYRE_EFORMAT, "weights: no tensors (%s)", c->source.path);
     gyre_status status = c->names ? check_complete(c, err) : GYRE_OK;
     for (int64_t i = 0; i < c->source.count && status == GYRE_OK; i++)
         status = add_tensor(c, &c->source.tensors[i], err);

@@ -23,8 +23,8 @@ typedef struct rows {
     float *f32_row;             /* [width] */
 } rows;
 
-static rows rows_of(const gyre_convert_tensor *t) {
-    rows r = {.tensor = t, .source = t->source ? t->source : &t->generated, .kernels = gyre_kernels_select()};
+static rows rows_of(const gyre_kernels *kernels, const gyre_convert_tensor *t) {
+    rows r = {.tensor = t, .source = t->source ? t->source : &t->generated, .kernels = kernels};
     const gyre_file_tensor *s = r.source;
     r.width = s->rank > 0 ? s->shape[s->rank - 1] : 1;
     if (s->rank == 1 && t->head_rows > 0) r.width = 1;
@@ -135,7 +135,7 @@ static gyre_status convert_blocks(gyre_conversion *c, const rows *r, gyre_conver
 
 gyre_status gyre_convert_rows(gyre_conversion *c, const gyre_convert_tensor *tensor, gyre_convert_write_fn *put, void *sink,
                               gyre_error *err) {
-    rows r = rows_of(tensor);
+    rows r = rows_of(c->kernels, tensor);
     if (r.count == 0) return GYRE_OK;
     r.f32_row = malloc((size_t)r.width * sizeof *r.f32_row);
     const gyre_status status = convert_blocks(c, &r, put, sink, err);

@@ -250,7 +250,7 @@ static gyre_status load(const char *folder, const char *name, json_t **out, gyre
     json_error_t error;
     *out = NULL;
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX || stat(path, &info) != 0) return GYRE_OK;
-    const gyre_status status = gyre_file_read(path, &text, &bytes, err);
+    const gyre_status status = gyre_document_read(path, &text, &bytes, err);
     if (status != GYRE_OK) return status;
     *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     free(text);

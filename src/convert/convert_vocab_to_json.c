@@ -1,6 +1,7 @@
 /* convert_vocab_to_json.c: tokens as tokenizer.json and tokenizer_config.json, as transformers reads them. */
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab.h"
+#include "files/json_write.h"
 
 #include "tokenizer/tokenizer_byte_level.h"
 #include "util/error.h"
@@ -161,9 +162,12 @@ static json_t *decoder(const gyre_convert_vocab *p) {
     if (p->byte_level) return byte_level(1);
     json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String",
                               GYRE_SPACE_SYMBOL, "content", " ", "type", "ByteFallback", "type", "Fuse");
-    if (steps && p->space_prefix)
-        (void)json_array_append_new(
-            steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
+    json_t *strip =
+        p->space_prefix ? json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0) : NULL;
+    if (p->space_prefix && json_array_append_new(steps, strip) != 0) {
+        json_decref(steps);
+        return NULL;
+    }
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
 }
 
@@ -219,7 +223,8 @@ static json_t *tokenizer_config_json(const gyre_convert_vocab *p, int64_t length
 gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,
                                        gyre_error *err) {
     json_t *root = tokenizer_json(vocab), *other = tokenizer_config_json(vocab, length);
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL, *text2 = other ? json_dumps(other, JSON_INDENT(2)) : NULL;
+    char *text = root ? gyre_json_text(root, JSON_INDENT(1)) : NULL,
+         *text2 = other ? gyre_json_text(other, JSON_INDENT(2)) : NULL;
     json_decref(root);
     json_decref(other);
     if (text && text2) {

@@ -123,8 +123,9 @@ static inline void copy_elements(const char *in, int64_t in_step, char *out, int
 
 void gyre_copy_row(const void *in, int64_t in_stride, void *out, int64_t out_stride, gyre_dtype dtype, int64_t n) {
     const size_t size = gyre_dtype_size(dtype);
-    const int64_t in_step = in_stride * (int64_t)size, out_step = out_stride * (int64_t)size;
     if (n <= 0 || in == out) return;
+    /* The stride of an axis of one element may be any number. */
+    const int64_t in_step = n > 1 ? in_stride * (int64_t)size : 0, out_step = n > 1 ? out_stride * (int64_t)size : 0;
     if (in_stride == 1 && out_stride == 1)
         memcpy(out, in, (size_t)n * size);
     else if (size == 2)

@@ -52,6 +52,30 @@ gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_err
     return status;
 }
 
+gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre_error *err) {
+    /* O_NONBLOCK makes opening a pipe return instead of wait. */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    FILE *stream = NULL;
+    gyre_status status = GYRE_OK;
+    if (descriptor < 0 || fstat(descriptor, &info) != 0)
+        status = gyre_fail_errno(err, path, errno);
+    else if (!S_ISREG(info.st_mode))
+        status = S_ISDIR(info.st_mode) ? gyre_fail_errno(err, path, EISDIR)
+                                       : gyre_fail(err, GYRE_EIO, "%s: not a regular file", path);
+    else if (info.st_size > (off_t)GYRE_DOCUMENT_MIB << 20)
+        status = gyre_fail(err, GYRE_EFORMAT, "%s: longer than %d MiB", path, GYRE_DOCUMENT_MIB);
+    else if (!(stream = fdopen(descriptor, "rb")))
+        status = gyre_fail_errno(err, path, errno);
+    else
+        status = read_stream(stream, path, (size_t)info.st_size, out, bytes, err);
+    if (stream)
+        fclose(stream);
+    else if (descriptor >= 0)
+        close(descriptor);
+    return status;
+}
+
 /* -- mapping -- */
 static gyre_status map_descriptor(gyre_mapping *out, int descriptor, const char *path, gyre_error *err) {
     struct stat info;

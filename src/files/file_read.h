@@ -6,8 +6,14 @@
 /* *out = the file's contents, followed by a NUL; the caller frees it.  *bytes = the size without the NUL. */
 gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err);
 
-/* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one, as
- * with any mapping. */
+/* The same for a file of a model's folder, whose size is the work of strangers: a regular file (a pipe would be waited for)
+ * of at most GYRE_DOCUMENT_MIB MiB, several times the largest tokenizer.json that is known; parsed JSON takes some twenty
+ * times the size of its text.  EFORMAT: longer.  EIO: not a regular file. */
+enum { GYRE_DOCUMENT_MIB = 64 };
+gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre_error *err);
+
+/* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one by
+ * SIGBUS, as with any mapping; the gyre command turns that into an error. */
 typedef struct gyre_mapping {
     const unsigned char *bytes;
     size_t size;

@@ -16,6 +16,9 @@ void gyre_json_put_integer(gyre_json_writer *w, const char *key, int64_t value);
 void gyre_json_put_number(gyre_json_writer *w, const char *key, double value);
 void gyre_json_put_string(gyre_json_writer *w, const char *key, const char *value);
 
+/* out = json_dumps(value, flags), which the caller frees; NULL without memory.  (json_dumps drops what did not fit when its
+ * own buffer cannot grow.) */
+char *gyre_json_text(const json_t *value, size_t flags);
 /* out = the object as text, which the caller frees; NULL without memory.  Numbers have the fewest digits that read back
  * as the same numbers: 1e-5, not 1.0000000000000001e-5. */
 char *gyre_json_dump(const json_t *root);

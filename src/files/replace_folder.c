@@ -222,7 +222,7 @@ static gyre_status write_file(const char *path, const char *bytes, size_t size, 
 static gyre_status copy_file(const char *from, const char *to, gyre_error *err) {
     char *bytes;
     size_t size;
-    gyre_status status = gyre_file_read(from, &bytes, &size, err);
+    gyre_status status = gyre_document_read(from, &bytes, &size, err);
     if (status != GYRE_OK) return status;
     status = write_file(to, bytes, size, err);
     free(bytes);

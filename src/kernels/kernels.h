@@ -21,6 +21,14 @@ typedef struct gyre_rotate_job {
     int exceeds_cache; /* 1: the data of the whole call does not fit a cache.  A hint for speed; changes no bit */
 } gyre_rotate_job;
 
+/* The same for several tokens, each with its own angles: rows[t] = [2][pairs], cos, then sin.  in, out, cosine and sine of
+ * `one` are those of the first token; strides are in elements. */
+typedef struct gyre_rotate_tokens_job {
+    gyre_rotate_job one;
+    const void *const *rows; /* [tokens] */
+    int64_t tokens, in_token_stride, out_token_stride;
+} gyre_rotate_tokens_job;
+
 typedef struct gyre_rotate_rows_job {
     int64_t rows, pairs, stride;
     float *x;

@@ -355,6 +355,28 @@ static void rotate_bf16(const gyre_rotate_job *t) {
     rotate_heads((elem_type){load_bf16, store_bf16, 2}, 1, t);
 }
 
+/* -- several tokens -- */
+/* Inlined, so that the job of a token stays in registers. */
+TIER_INLINE void rotate_tokens(elem_type type, int is_bf16, const gyre_rotate_tokens_job *job) {
+    gyre_rotate_job t = job->one;
+    for (int64_t k = 0; k < job->tokens; k++) {
+        t.in = (const char *)job->one.in + k * job->in_token_stride * type.size;
+        t.out = (char *)job->one.out + k * job->out_token_stride * type.size;
+        t.cosine = job->rows[k];
+        t.sine = (const float *)job->rows[k] + t.pairs;
+        rotate_heads(type, is_bf16, &t);
+    }
+}
+static void rotate_tokens_f32(const gyre_rotate_tokens_job *job) {
+    rotate_tokens((elem_type){load_f32, store_f32, 4}, 0, job);
+}
+static void rotate_tokens_f16(const gyre_rotate_tokens_job *job) {
+    rotate_tokens((elem_type){load_f16, store_f16, 2}, 0, job);
+}
+static void rotate_tokens_bf16(const gyre_rotate_tokens_job *job) {
+    rotate_tokens((elem_type){load_bf16, store_bf16, 2}, 1, job);
+}
+
 TIER_INLINE void rotate_rows_as(const gyre_rotate_rows_job *job, int half) {
     const elem_type type = {load_f32, store_f32, 4};
     gyre_rotate_job t = {
@@ -596,6 +618,17 @@ static void rotate_f64(const gyre_rotate_job *t) {
         rotate_f64_from_half(t);
     } else {
         rotate_f64_to_half(t);
+    }
+}
+
+static void rotate_tokens_f64(const gyre_rotate_tokens_job *job) {
+    gyre_rotate_job t = job->one;
+    for (int64_t k = 0; k < job->tokens; k++) {
+        t.in = (const double *)job->one.in + k * job->in_token_stride;
+        t.out = (double *)job->one.out + k * job->out_token_stride;
+        t.cosine = job->rows[k];
+        t.sine = (const double *)job->rows[k] + t.pairs;
+        rotate_f64(&t);
     }
 }
 

@@ -11,15 +11,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_CONFIG_MIB = 64, MAX_CONFIG_BYTES = MAX_CONFIG_MIB << 20 }; /* real ones have a few thousand bytes */
+/* Real ones have a few thousand bytes and some hundred keys; the names of 21841 classes, twice, are the most that is known.
+ * gyre extend reads a config some fifty times. */
+enum { MAX_CONFIG_MIB = 64, MAX_CONFIG_BYTES = MAX_CONFIG_MIB << 20, MAX_CONFIG_KEYS = 50000 };
 
 gyre_status gyre_config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
     struct stat info;
     const int is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     const size_t length = strlen(path);
     const char *slash = is_folder && length > 0 && path[length - 1] != '/' ? "/" : "";
-    if (snprintf(out, PATH_MAX, "%s%s%s", path, slash, is_folder ? GYRE_CONFIG_FILE : "") < PATH_MAX) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "%.100s...: the path is too long", path);
+    if (snprintf(out, PATH_MAX, "%s%s%s", path, slash, is_folder ? GYRE_CONFIG_FILE : "") >= PATH_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "%.100s...: the path is too long", path);
+    /* Who names a pipe waits for it; a pipe in a folder is a trap. */
+    if (is_folder && stat(out, &info) == 0 && !S_ISREG(info.st_mode))
+        return gyre_fail(err, GYRE_EIO, "config.json: not a regular file (%.400s)", out);
+    return GYRE_OK;
 }
 
 /* out = the encoding whose byte order mark an editor put before the text, or NULL.  No JSON reader takes one. */
@@ -37,6 +43,16 @@ static gyre_status fail_parse(const json_error_t *error, const char *path, gyre_
     return GYRE_EFORMAT;
 }
 
+/* out = the keys of all objects in the value. */
+static size_t count_keys(json_t *value) {
+    size_t keys = json_object_size(value), i;
+    const char *key;
+    json_t *inside;
+    json_object_foreach(value, key, inside) keys += count_keys(inside);
+    json_array_foreach(value, i, inside) keys += count_keys(inside);
+    return keys;
+}
+
 gyre_status gyre_config_document_parse(gyre_config_document *out, const char *text, size_t bytes, const char *path,
                                        gyre_error *err) {
     json_error_t error;
@@ -52,6 +68,10 @@ gyre_status gyre_config_document_parse(gyre_config_document *out, const char *te
     if (!json_is_object(root)) {
         json_decref(root);
         return gyre_fail(err, GYRE_EFORMAT, "config.json: not an object (%s)", path);
+    }
+    if (count_keys(root) > MAX_CONFIG_KEYS) {
+        json_decref(root);
+        return gyre_fail(err, GYRE_EFORMAT, "config.json: more than %d keys (%s)", MAX_CONFIG_KEYS, path);
     }
     *out = (gyre_config_document){path, text, bytes, root, NULL};
     return GYRE_OK;

@@ -2,6 +2,7 @@
 #include "reading/config_edit.h"
 
 #include "files/json_locate.h"
+#include "files/json_write.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -195,7 +196,7 @@ static void append_value(text_buffer *p, const json_t *value) {
     char *text = NULL;
     for (size_t digits = 1; digits <= 17; digits++) {
         free(text);
-        text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        text = gyre_json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         json_t *back = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
         const int same = json_equal(value, back);
         json_decref(back);

@@ -20,7 +20,10 @@ enum {
     GYRE_MROPE_ERNIE = 4096,              /* mrope_section assigns pairs as only ernie4_5_vl_moe does */
     GYRE_LLAMA4_SCALING_BETA = 8192,      /* llama_4_scaling_beta in the rotation's object: ministral3, mistral4 */
     GYRE_ATTN_TEMPERATURE_TUNING = 16384, /* attn_temperature_tuning in layers that do not rotate: llama4 */
-    GYRE_XDROPE = 32768                   /* the two channels of a pair may rotate along different axes: hunyuan_vl */
+    GYRE_XDROPE = 32768,                  /* the two channels of a pair may rotate along different axes: hunyuan_vl */
+    GYRE_HF_PLAIN_ROPE = 65536,           /* base 10000 and no scalings in transformers, whatever the file says: gptj */
+    GYRE_VLLM_PLAIN_ROPE = 131072,        /* ... in vLLM: chatglm */
+    GYRE_HF_4_UNSCALED = 262144           /* no scalings in transformers 4: nemotron */
 };
 
 typedef struct gyre_family gyre_family;

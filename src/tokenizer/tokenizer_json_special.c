@@ -18,7 +18,7 @@ static json_t *load_sibling_json(const char *folder, const char *name) {
     size_t bytes;
     json_error_t why;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) return NULL;
-    if (gyre_file_read(path, &text, &bytes, NULL) != GYRE_OK) return NULL;
+    if (gyre_document_read(path, &text, &bytes, NULL) != GYRE_OK) return NULL;
     json_t *root = gyre_json_load(text, bytes, &why);
     free(text);
     return root;

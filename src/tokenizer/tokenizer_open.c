@@ -25,7 +25,7 @@ static gyre_status open_gguf(gyre_tokenizer **out, const char *path, gyre_error 
 static gyre_status open_json(gyre_tokenizer **out, const char *path, const char *folder, gyre_error *err) {
     char *text;
     size_t bytes;
-    gyre_status status = gyre_file_read(path, &text, &bytes, err);
+    gyre_status status = gyre_document_read(path, &text, &bytes, err);
     if (status != GYRE_OK) return status;
     status = gyre_tokenizer_from_json(out, text, bytes, path, folder, err);
     free(text);
@@ -38,7 +38,7 @@ static gyre_status open_byte_tokenizer(gyre_tokenizer **out, const char *folder,
     size_t bytes;
     json_error_t why;
     snprintf(path, sizeof path, "%s/config.json", folder);
-    if (gyre_file_read(path, &text, &bytes, err) != GYRE_OK)
+    if (gyre_document_read(path, &text, &bytes, err) != GYRE_OK)
         return gyre_fail(err, GYRE_EIO, "%s: holds neither a tokenizer.json nor a config.json", folder);
     json_t *config = gyre_json_load(text, bytes, &why);
     const json_t *vocab = json_object_get(config, "vocab_size");

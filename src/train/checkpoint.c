@@ -1,6 +1,7 @@
 /* checkpoint.c: a run on disk: the model's folder, with optimizer.safetensors (both moments) and training.json (options
  * and step) in it. */
 #include "files/file_read.h"
+#include "files/json_write.h"
 #include "files/replace_folder.h"
 #include "files/tensors/safetensors.h"
 #include "train/trainer.h"
@@ -31,14 +32,17 @@ static json_t *options_json(const gyre_trainer *t) {
                              (json_int_t)o->batch, "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate,
                              "final_share", o->final_fraction, "weight_decay", o->weight_decay, "clip", o->clip, "mix",
                              o->retrieval_fraction, "seed", seed, "text", "fnv1a64", hash, "bytes", (json_int_t)text.count);
-    if (json && o->task != GYRE_TASK_TEXT) json_object_set_new(json, "task", json_string(task_names[o->task]));
-    return json;
+    int failed = !json;
+    if (o->task != GYRE_TASK_TEXT) failed |= json_object_set_new(json, "task", json_string(task_names[o->task]));
+    if (t->command) failed |= json_object_set_new(json, "command", json_string(t->command));
+    if (!failed) return json;
+    json_decref(json);
+    return NULL;
 }
 
 static gyre_status write_options(const gyre_trainer *t, const gyre_folder_replacement *folder, gyre_error *err) {
     json_t *json = options_json(t);
-    if (json && t->command) json_object_set_new(json, "command", json_string(t->command));
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = json ? gyre_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(json);
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (checkpoint)");
     const gyre_status status = gyre_folder_write(folder, "training.json", text, err);
@@ -121,6 +125,10 @@ static gyre_status parse_options(json_t *json, const char *path, gyre_train_opti
     if (*end || end == seed || at < 0 || at > steps)
         return gyre_fail(err, GYRE_EFORMAT, "training.json: step %lld of %lld, seed \"%s\" (%s)", (long long)at,
                          (long long)steps, seed, path);
+    const json_int_t most = (json_int_t)1 << 40; /* tokens, as gyre train takes them: products stay within int64 */
+    if (context < 1 || batch < 1 || context > most || batch > most / context || steps > most / (batch * context) + 1)
+        return gyre_fail(err, GYRE_EFORMAT, "training.json: %lld steps of %lld sequences of %lld tokens (%s)",
+                         (long long)steps, (long long)batch, (long long)context, path);
     if (strcmp(ours, hash) != 0 || bytes != expected.count)
         return gyre_fail(err, GYRE_EINVAL, "text: hash %s, but the run was trained on %s; give it the same --text (%s)",
                          ours, hash, path);
@@ -135,7 +143,7 @@ static gyre_status read_options(const char *folder, gyre_train_options *o, saved
     size_t size = 0;
     if (snprintf(path, sizeof path, "%s/training.json", folder) >= (int)sizeof path)
         return gyre_fail(err, GYRE_EIO, "path: too long (%s)", folder);
-    gyre_status status = gyre_file_read(path, &bytes, &size, err);
+    gyre_status status = gyre_document_read(path, &bytes, &size, err);
     if (status) return status;
     json_error_t why;
     json_t *json = json_loadb(bytes, size, 0, &why);

@@ -1,15 +1,19 @@
 /* atomic_file.c: a temporary beside the target, renamed over it. */
-#define _XOPEN_SOURCE 700 /* realpath; NOLINT(bugprone-reserved-identifier): POSIX names this macro */
+#define _DEFAULT_SOURCE /* realpath, flock; NOLINT(bugprone-reserved-identifier): glibc names this macro */
 #include "util/atomic_file.h"
 
 #include "util/file_write.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if !defined(__wasi__)
+#include <sys/file.h>
+#endif
 
 /* -- names -- */
 static long process_number(void) {
@@ -39,7 +43,65 @@ static int resolve(gyre_atomic_file *file, const char *path, int exists) {
     return length < (int)sizeof file->target ? 0 : ENAMETOOLONG;
 }
 
+/* -- locks -- */
+/* out = 1 if the file is this program's alone now.  A file system without locks gives it to everyone. */
+static int try_lock(int fd) {
+#if defined(__wasi__) /* which has no processes */
+    (void)fd;
+    return 1;
+#else
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+#endif
+}
+
+/* out = 1 for the name of a temporary of a target: its name, ".PID-N.tmp". */
+static int is_temporary_name(const char *name, const char *target, size_t length) {
+    if (strncmp(name, target, length) != 0 || name[length] != '.') return 0;
+    const char *pid = name + length + 1, *number = pid + strspn(pid, "0123456789");
+    if (number == pid || *number != '-') return 0;
+    const char *end = number + 1 + strspn(number + 1, "0123456789");
+    return end > number + 1 && strcmp(end, ".tmp") == 0;
+}
+
+static void remove_if_unlocked(const char *path) {
+#if !defined(__wasi__)
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat info;
+    if (fd < 0) return;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0) (void)unlink(path);
+    close(fd);
+#else
+    (void)path;
+#endif
+}
+
+/* Removes what killed writers of this target left. */
+static void remove_abandoned(const char *target) {
+    char folder[PATH_MAX], path[GYRE_TEMPORARY_PATH_BYTES];
+    const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
+    const int length = slash ? (int)(slash - target) + 1 : 0;
+    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? target : ".");
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        if (is_temporary_name(entry->d_name, name, strlen(name)) &&
+            snprintf(path, sizeof path, "%.*s%s", length, target, entry->d_name) < (int)sizeof path)
+            remove_if_unlocked(path);
+    if (entries) closedir(entries);
+}
+
 /* -- opening -- */
+/* Locks the new file.  out = 0 if another process removed it meanwhile, as one of a killed writer. */
+static int lock_temporary(gyre_atomic_file *file) {
+    struct stat by_name, by_fd;
+    if (!try_lock(file->fd) || stat(file->temporary, &by_name) != 0 || fstat(file->fd, &by_fd) != 0 ||
+        by_name.st_ino != by_fd.st_ino)
+        return 0;
+#if !defined(__wasi__) /* which has no dup */
+    file->lock = dup(file->fd);
+#endif
+    return 1;
+}
+
 /* Mode 0666 leaves it to the umask who may read a new file.  A name that exists belongs to another writer, or to a killed
  * process of this number: the next one is tried. */
 static int create_temporary(gyre_atomic_file *file) {
@@ -49,9 +111,12 @@ static int create_temporary(gyre_atomic_file *file) {
         if (access(file->temporary, F_OK) == 0) continue;
         file->has_temporary = 1;
         file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file->fd >= 0) return 0;
+        if (file->fd >= 0 && lock_temporary(file)) return 0;
+        const int code = file->fd >= 0 ? EEXIST : errno;
+        if (file->fd >= 0) close(file->fd);
+        file->fd = -1;
         file->has_temporary = 0;
-        if (errno != EEXIST) return errno;
+        if (code != EEXIST) return code;
     }
     return EEXIST;
 }
@@ -69,6 +134,7 @@ int gyre_atomic_open(gyre_atomic_file *file, const char *path) {
     struct stat old;
     const int exists = stat(path, &old) == 0;
     file->fd = -1;
+    file->lock = -1;
     file->stream = NULL;
     file->has_temporary = 0;
     if (exists && S_ISDIR(old.st_mode)) return EISDIR;
@@ -77,6 +143,7 @@ int gyre_atomic_open(gyre_atomic_file *file, const char *path) {
         return file->fd < 0 ? errno : 0;
     }
     int code = resolve(file, path, exists);
+    if (!code) remove_abandoned(file->target);
     if (!code) code = create_temporary(file);
     if (!code && exists) copy_mode(file, &old);
     return code;
@@ -109,9 +176,12 @@ int gyre_atomic_close(gyre_atomic_file *file) {
     return code ? code : closing;
 }
 
+/* The name goes before the lock, so that nobody finds an unlocked temporary of a living writer. */
 static void remove_temporary(gyre_atomic_file *file) {
     if (file->has_temporary) unlink(file->temporary);
     file->has_temporary = 0;
+    if (file->lock >= 0) close(file->lock);
+    file->lock = -1;
 }
 
 int gyre_atomic_commit(gyre_atomic_file *file) {

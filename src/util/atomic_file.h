@@ -5,6 +5,8 @@
  *   close:   flushed, synced, closed; the temporary may be read back here
  *   commit:  renamed over the target; the folder is synced
  *
+ * A temporary is locked while its writer lives.  open removes those of the same target whose writer was killed.
+ *
  * A symbolic link is followed: the file that it points to is replaced.  A target that exists and is not a regular file
  * (/dev/stdout, a pipe) is written directly, without a temporary.
  *
@@ -20,6 +22,7 @@ enum { GYRE_TEMPORARY_PATH_BYTES = PATH_MAX + 48 };
 
 typedef struct gyre_atomic_file {
     int fd;       /* for writing; -1 once closed */
+    int lock;     /* keeps the temporary locked until it has the target's name; -1 = none */
     FILE *stream; /* on fd, made by gyre_atomic_stream; else NULL */
     /* 1 while `temporary` may exist.  Set before the file is created and cleared after it is gone, so that a signal handler
      * can unlink it at any moment.  An int serves as sig_atomic_t, which WASI lacks. */

@@ -346,6 +346,54 @@ static void rotates(void **state) {
     }
 }
 
+/* Several tokens at once are the tokens one by one, bit for bit, and nothing between them is written. */
+static void rotates_tokens(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    enum { TOKENS = 3, HEADS_OF_TOKEN = 2, PAIRS = 40, GAP = 5, BETWEEN = 2 * PAIRS + GAP };
+    void (*const several[ROTATION_TYPES])(const gyre_rotate_tokens_job *) = {
+        kernels->rotate_tokens_f32, kernels->rotate_tokens_f16, kernels->rotate_tokens_bf16, kernels->rotate_tokens_f64};
+    static double angles[TOKENS][2 * PAIRS], in[TOKENS * HEADS_OF_TOKEN * BETWEEN], want[TOKENS * HEADS_OF_TOKEN * BETWEEN],
+        got[TOKENS * HEADS_OF_TOKEN * BETWEEN];
+    test_random random = {4};
+    for (int i = 0; i < ROTATION_TYPES; i++)
+        for (int64_t pairs = 7; pairs <= PAIRS; pairs += 11)
+            for (int way = 0; way < ROTATION_VARIANTS; way++) {
+                const gyre_dtype dtype = rotation_types[i].dtype, table = dtype == GYRE_DTYPE_F64 ? dtype : GYRE_DTYPE_F32;
+                const rotation_case k = rotation_variant(dtype, way, pairs);
+                const size_t size = gyre_dtype_size(dtype), angle = gyre_dtype_size(table);
+                for (size_t j = 0; j < sizeof in / sizeof *in; j++)
+                    test_put(in, dtype, j, test_uniform(&random));
+                const void *rows[TOKENS];
+                memset(want, 0x5A, sizeof want);
+                memset(got, 0x5A, sizeof got);
+                gyre_rotate_job one = {in,
+                                       want,
+                                       HEADS_OF_TOKEN,
+                                       pairs,
+                                       (int64_t)TOKENS * BETWEEN,
+                                       (int64_t)TOKENS * BETWEEN,
+                                       k.from_half,
+                                       k.to_half,
+                                       k.negate_sine,
+                                       NULL,
+                                       NULL,
+                                       0};
+                for (size_t t = 0; t < TOKENS; t++) {
+                    for (size_t j = 0; j < 2 * (size_t)pairs; j++)
+                        test_put(angles[t], table, j, test_uniform(&random));
+                    one.in = (char *)in + t * BETWEEN * size;
+                    one.out = (char *)want + t * BETWEEN * size;
+                    one.cosine = rows[t] = angles[t];
+                    one.sine = (char *)angles[t] + (size_t)pairs * angle;
+                    rotation_of(kernels, dtype)(&one);
+                }
+                one.in = in;
+                one.out = got;
+                several[i](&(gyre_rotate_tokens_job){one, rows, TOKENS, BETWEEN, BETWEEN});
+                assert_memory_equal(got, want, sizeof got);
+            }
+}
+
 static void nonfinite_pairs_do_not_spread(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     for (int i = 0; i < ROTATION_TYPES; i++) {
@@ -547,6 +595,7 @@ int main(void) {
         FOR_TIERS(nonfinite_pairs_do_not_spread),
         FOR_TIERS(rounds_to_nearest_even),
         FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16),
+        FOR_TIERS(rotates_tokens),
         FOR_TIERS(rotation_reads_inside_its_operands),
         FOR_TIERS(scales_rows),
         FOR_TIERS(subtracts_alibi_bias),

@@ -147,6 +147,61 @@ static void check_position_views(sample *s) {
     assert_memory_equal((char *)y + row, s->dense, row);
 }
 
+/* Copies [batch][tokens][heads][channels] to [batch][heads][tokens][channels], or back. */
+static void swap_heads(const double *from, double *to, size_t size, int back) {
+    const size_t row = CHANNELS * size;
+    for (int b = 0; b < BATCH; b++)
+        for (int t = 0; t < TOKENS; t++)
+            for (int h = 0; h < HEADS; h++) {
+                const size_t tokens_first = (size_t)((b * TOKENS + t) * HEADS + h),
+                             heads_first = (size_t)((b * HEADS + h) * TOKENS + t);
+                memcpy((char *)to + (back ? tokens_first : heads_first) * row,
+                       (const char *)from + (back ? heads_first : tokens_first) * row, row);
+            }
+}
+
+/* Tokens of a head side by side, as [batch, heads, tokens, channels] is, at positions that the table has and one that it may
+ * not have.  They are compared with the tokens of a dense batch, one by one.  At position 0 nothing is rotated. */
+static void check_heads_apart(sample *s, int64_t last) {
+    static double x[ALL], y[ALL], got[ALL], want[ALL];
+    const size_t size = gyre_dtype_size(s->dtype);
+    int64_t at[BATCH][TOKENS];
+    for (int i = 0; i < BATCH * TOKENS; i++)
+        at[i / TOKENS][i % TOKENS] = i == BATCH * TOKENS - 1 ? last : (i * 7) % 1000;
+    const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+    for (int b = 0; b < BATCH; b++)
+        for (int t = 0; t < TOKENS; t++) {
+            const size_t offset = (size_t)((b * TOKENS + t) * HEADS * CHANNELS) * size;
+            const gyre_cview in = gyre_cdense((const char *)s->x + offset, s->dtype, 1, 1, HEADS, CHANNELS);
+            const gyre_view out = gyre_dense((char *)want + offset, s->dtype, 1, 1, HEADS, CHANNELS);
+            const gyre_positions one = {&at[b][t], GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+            assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &one, &in, &out, NULL, NULL));
+        }
+    for (int threads = 1; threads <= 3; threads++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            gyre_pool *pool;
+            assert_ok(gyre_pool_create(&pool, threads, NULL));
+            const gyre_exec exec = gyre_pool_exec(pool);
+            swap_heads(s->x, x, size, 0);
+            memset(y, 0, sizeof y);
+            gyre_view out = gyre_dense(in_place ? x : y, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
+            out.stride[1] = CHANNELS;
+            out.stride[2] = (int64_t)TOKENS * CHANNELS;
+            gyre_cview in = gyre_const(out);
+            in.data = x;
+            assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, &exec, NULL));
+            swap_heads(out.data, got, size, 1);
+            assert_memory_equal(got, want, ALL * size);
+            gyre_pool_free(pool);
+        }
+}
+static void check_heads_in_table(sample *s) {
+    check_heads_apart(s, 999);
+}
+static void check_heads_past_table(sample *s) {
+    check_heads_apart(s, 10000000);
+}
+
 static void error_bound_holds_in_batches(void **state) {
     (void)state;
     for_all_samples(check_batches);
@@ -172,11 +227,21 @@ static void positions_of_any_type_and_stride(void **state) {
     for_all_samples(check_position_views);
 }
 
+static void heads_that_lie_apart_match_tokens(void **state) {
+    (void)state;
+    for_all_samples(check_heads_in_table);
+    for_all_samples(check_heads_past_table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(error_bound_holds_in_batches), cmocka_unit_test(in_place_matches_out_of_place),
-        cmocka_unit_test(strided_matches_dense),        cmocka_unit_test(parts_match_the_whole),
-        cmocka_unit_test(threads_change_nothing),       cmocka_unit_test(positions_of_any_type_and_stride),
+        cmocka_unit_test(error_bound_holds_in_batches),
+        cmocka_unit_test(in_place_matches_out_of_place),
+        cmocka_unit_test(strided_matches_dense),
+        cmocka_unit_test(parts_match_the_whole),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(positions_of_any_type_and_stride),
+        cmocka_unit_test(heads_that_lie_apart_match_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

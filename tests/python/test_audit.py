@@ -18,7 +18,7 @@ import pytest
 import torch
 import transformers
 from torch import nn
-from torch_models import FAMILIES, config_of, model_of
+from torch_models import FAMILIES, class_of, config_of, model_of
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 
@@ -40,7 +40,7 @@ def test_a_right_model_is_right(name: str, dtype: torch.dtype, tmp_path: Path) -
     """Each family, made and saved and loaded, in float32 and in bfloat16, whose buffers stay float32."""
     made = model_of(name)
     made.save_pretrained(tmp_path)
-    loader = transformers.AutoModel if name == "modernbert" else transformers.AutoModelForCausalLM
+    loader = class_of(name)
     for model in (made, loader.from_pretrained(tmp_path, dtype=dtype)):
         report = gt.audit(model)
         assert report.ok and not report.findings and not report.skipped, str(report)

@@ -1,7 +1,7 @@
 """What the gyre command computes for Python: diff, extend, perplexity, and Ctrl-C."""
 
-import _thread
 import json
+import signal
 import threading
 from pathlib import Path
 
@@ -66,13 +66,22 @@ def test_a_failing_command_is_an_error(bundled_model) -> None:
         gyre.open(bundled_model).perplexity(str(bundled_model / "config.json"), progress=False)
 
 
-def test_ctrl_c_ends_a_measurement_and_keeps_its_figures(bundled_model, tmp_path) -> None:
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a program of the foreground: a shell has programs of the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_a_measurement_and_keeps_its_figures(bundled_model, tmp_path, ctrl_c) -> None:
     long = tmp_path / "text"
     long.write_text(TEXT * 400)
     timers = []
 
     def interrupt(result) -> None:
-        timers.append(threading.Timer(0.2, _thread.interrupt_main))
+        main = threading.main_thread().ident
+        timers.append(threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)))
         timers[-1].start()
 
     with pytest.raises(KeyboardInterrupt) as caught:

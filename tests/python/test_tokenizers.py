@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import subprocess
 import unicodedata
 
 import pytest
@@ -13,11 +12,9 @@ if "GYRE_JUDGES" not in os.environ:
     pytest.skip("ci/judges runs it", allow_module_level=True)
 
 tokenizers = pytest.importorskip("tokenizers")
+gyre = pytest.importorskip("gyre")
 
 from judges import tokenizer_files as files  # noqa: E402
-from judges.gyre_command import JUDGE, Refused, judge  # noqa: E402
-
-SPECIAL = 2  # GYRE_TOKENIZE_SPECIAL
 
 TEXTS = [
     "", "a", "Hello, world!", " leading", "trailing ", "  two  spaces  ", "\n", "\r\n\r\n", "\t\tx", "   \n  \n x",
@@ -51,20 +48,14 @@ def random_texts(count):
 ALL = TEXTS + random_texts(400)
 
 
-def encode(path, texts, flags=SPECIAL):
-    data = b"".join(b"%d\n" % len(t.encode()) + t.encode() for t in texts)
-    lines = judge("ids", path, flags, input=data).decode().split("\n")[:-1]
-    return [[int(number) for number in line.split()] for line in lines]
+def encode(path, texts):
+    tokenizer = gyre.Tokenizer.open(path)
+    return [tokenizer.encode(text, begin=False, special=True) for text in texts]
 
 
-def decode(path, ids, flags=SPECIAL):
-    data = "".join(f"{len(row)} {' '.join(map(str, row))}\n" for row in ids).encode()
-    out, raw = [], judge("text", path, flags, input=data)
-    while raw:
-        size, raw = raw.split(b"\n", 1)
-        out.append(raw[: int(size)])
-        raw = raw[int(size) :]
-    return out
+def decode(path, ids):
+    tokenizer = gyre.Tokenizer.open(path)
+    return [tokenizer.decode(row, special=True) for row in ids]
 
 
 def changed_by_normalizer(name, text):
@@ -109,7 +100,7 @@ def test_texts(name, tmp_path):
     tokenizer.save(str(path))
     ids = encode(path, ALL)
     for text, row, back in zip(ALL, ids, decode(path, ids)):
-        assert back == text.encode(), f"{text!r} came back as {back!r}"
+        assert back == text, f"{text!r} came back as {back!r}"
         if not differs_by_design(name, text):
             theirs = tokenizer.decode(row, skip_special_tokens=False)
             want = what_decoders_add(name, text) if text else ""
@@ -122,14 +113,8 @@ def test_refused_by_name(name, tmp_path):
     make, word = files.REFUSED[name]
     path = tmp_path / "tokenizer.json"
     make().save(str(path))
-    with pytest.raises(Refused, match=word):
-        judge("ids", path, SPECIAL, input=b"1\na")
-
-
-def test_judge_is_built():
-    """Without it the other tests would not run at all."""
-    assert os.access(JUDGE, os.X_OK), f"{JUDGE}: ci/judges builds it"
-    assert subprocess.run([JUDGE], check=False).returncode == 2
+    with pytest.raises(gyre.Error, match=word):
+        encode(path, ["a"])
 
 
 # -- classes of transformers, with a small vocabulary --
@@ -148,7 +133,7 @@ def test_class_of_transformers(name, tmp_path):
     tokenizer = getattr(transformers, name)(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]])
     tokenizer.save_pretrained(tmp_path)
     path = tmp_path / "tokenizer.json"
-    notes = judge("notes", path, 0).decode()
+    notes = gyre.Tokenizer.open(path).notes
     skipped = 0
     for text, got in zip(ALL, encode(path, ALL)):
         by_note = ("NFC" in notes and unicodedata.normalize("NFC", text) != text) or (

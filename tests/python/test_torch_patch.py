@@ -10,7 +10,7 @@ import gyre
 import gyre.torch as gt
 import pytest
 import torch
-from torch_models import FAMILIES, NOT_PATCHED, config_of, model_of
+from torch_models import AXES, FAMILIES, NOT_PATCHED, WITH_TABLES, config_of, model_of
 
 IDS = torch.arange(38).reshape(2, 19) * 37 % 128
 
@@ -28,12 +28,12 @@ def test_logits_are_equal_to_rounding(name: str) -> None:
     before = logits(model)
     turned: list[int] = []
     with gt.patch(model) as patched:
-        assert patched.modules and patched.functions
-        rotary = model.get_submodule(next(iter(patched.modules)))
-        rotary.register_forward_hook(lambda *_: turned.append(1))
+        assert patched.functions and bool(patched.hooks) == (name in WITH_TABLES)
+        for path in patched.modules:
+            model.get_submodule(path).register_forward_hook(lambda *_: turned.append(1))
         after = logits(model)
         assert [n for n, _ in model.named_modules()] == names
-    assert turned, "the patched module was not called"
+    assert turned or name in WITH_TABLES, "the patched module was not called"
     torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
     assert torch.equal(logits(model), before), "unpatched, the model is as it was"
 
@@ -59,6 +59,37 @@ def test_a_wrong_position_would_show(name: str) -> None:
         uneven = torch.stack([torch.arange(19), torch.arange(19) + 7])
         shifted = logits(model, position_ids=uneven)
     torch.testing.assert_close(shifted, logits(model, position_ids=uneven), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_positions_of_three_axes(name: str) -> None:
+    model = model_of(name)
+    at = torch.stack([torch.arange(19), torch.arange(19) // 4, torch.arange(19) % 4])[:, None].expand(3, 2, 19).clone()
+    at[:, 1] += 3
+    before = logits(model, position_ids=at)
+    assert (before - logits(model)).abs().max() > 1e-3
+    with gt.patch(model):
+        torch.testing.assert_close(logits(model, position_ids=at), before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WITH_TABLES)
+def test_layers_with_tables(name: str) -> None:
+    model, other = model_of(name), model_of(name)
+    uneven = torch.stack([torch.arange(19) * 3, torch.arange(19) + 7])
+    before, long = logits(model, position_ids=uneven), logits(model, torch.arange(300)[None] * 37 % 128)
+    options: dict[str, Any] = {"max_new_tokens": 8, "do_sample": False, "eos_token_id": None}
+    text = model.generate(IDS, **options)
+    with gt.patch(model):
+        torch.testing.assert_close(logits(model, position_ids=uneven), before, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(logits(model, torch.arange(300)[None] * 37 % 128), long, rtol=1e-4, atol=1e-5)
+        assert torch.equal(model.generate(IDS, **options), text)
+        for _, module in model.named_modules():
+            if hasattr(module, "embed_positions"):
+                module.embed_positions.zero_()  # Gyre does not look at it
+        torch.testing.assert_close(logits(model, position_ids=uneven), before, rtol=1e-4, atol=1e-5)
+        assert torch.equal(logits(other, position_ids=uneven), before), "other models of the file are served as before"
+    with pytest.raises(gyre.Error, match="tables are not what its config means"):
+        gt.patch(model)
 
 
 def test_gradients_are_equal() -> None:

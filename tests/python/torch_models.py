@@ -91,17 +91,35 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "codegen": ("CodeGenConfig", {"rotary_dim": 8}),
     "llama4": ("Llama4TextConfig", {"head_dim": 16, "intermediate_size_mlp": 64, "num_local_experts": 2}),
     "modernbert": ("ModernBertConfig", _BOTH),
+    "deepseek-v2": ("DeepseekV2Config", _DEEPSEEK),
 }
-NOT_PATCHED = ("gpt-j", "codegen", "llama4")  # no rotary module with apply_rotary_pos_emb
+FAMILIES |= {
+    name: (config, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": section}, **more})
+    for name, config, section, more in (
+        ("qwen2-vl", "Qwen2VLTextConfig", [2, 3, 3], {}),
+        ("qwen2.5-vl", "Qwen2_5_VLTextConfig", [2, 3, 3], {}),
+        ("qwen3-vl", "Qwen3VLTextConfig", [4, 2, 2], {"head_dim": 16}),
+    )
+}
+AXES = ("qwen2-vl", "qwen2.5-vl", "qwen3-vl")  # positions of three axes; decoders without a head
+NOT_PATCHED = {"gpt2": ("GPT2Config", {})}  # does not rotate
+WITH_TABLES = ("gpt-j", "codegen")  # no rotary module, but a table in each layer
 
 
 def config_of(name: str, **changes: Any) -> Any:
-    kind, more = FAMILIES[name]
+    kind, more = {**FAMILIES, **NOT_PATCHED}[name]
     return getattr(transformers, kind)(**{**_SIZES, **more, **changes})
+
+
+def class_of(name: str) -> Any:
+    """The class of transformers that makes and loads models of a family."""
+    if name in AXES:
+        return getattr(transformers, FAMILIES[name][0].replace("TextConfig", "TextModel"))
+    return transformers.AutoModel if name == "modernbert" else transformers.AutoModelForCausalLM
 
 
 def model_of(name: str, **changes: Any) -> torch.nn.Module:
     torch.manual_seed(0)
-    auto = transformers.AutoModel if name == "modernbert" else transformers.AutoModelForCausalLM
-    model: torch.nn.Module = auto.from_config(config_of(name, **changes)).eval()
+    config, kind = config_of(name, **changes), class_of(name)
+    model: torch.nn.Module = (kind(config) if name in AXES else kind.from_config(config)).eval()
     return model

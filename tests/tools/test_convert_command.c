@@ -38,6 +38,9 @@ static void test_wrong_use(void **state) {
     assert_fails("convert Qwen/Qwen2.5-7B -o @x", 1, "nothing is downloaded");
     assert_fails("convert @rope/config.json -o @x", 1, "the file is JSON text; a model is named by its folder");
     assert_fails("convert @rope @alibi -o @x", CLI_USAGE, "one model at a time");
+    write_model("without", GYRE_KIND_ROPE);
+    write_file("without/model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
+    assert_fails("convert @without -o @x", 1, "no tensors");
     assert_fails("convert @rope -o @x --layout sideways", CLI_USAGE, "--layout");
     assert_fails("convert @rope -o @x --dtype q8", CLI_USAGE, "--dtype q8");
     assert_fails("convert @rope -o @x --to onnx", CLI_USAGE, "--to");

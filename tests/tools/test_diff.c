@@ -498,7 +498,7 @@ static void test_failures(void **state) {
     /* A pipe read twice is empty the second time, which is no refusal. */
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
     assert_fails("diff @pipe --with vllm", 1, "no regular file");
-    assert_fails("diff @plain.json --with vllm -o @plain.json", USAGE, "own file");
+    assert_fails("diff @plain.json --with vllm -o @plain.json", USAGE, "read by this run");
     assert_fails("diff @plain.json --with hf-9", USAGE, "--with: \"hf-9\" is not one of hf-5");
     assert_fails("diff @plain.json --with hf-4.43 --length 0", USAGE, "--length: 0 is below 1");
     assert_fails("diff @kinds.json @plain.json --layer-type none", USAGE,

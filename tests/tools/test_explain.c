@@ -460,7 +460,7 @@ static void test_failures(void **state) {
     (void)state;
     assert_fails("explain", 2, "MODEL: missing");
     assert_fails("explain @llama3.json @t5.json", 2, "one model at a time");
-    assert_fails("explain @llama3.json -o @llama3.json", 2, "own file");
+    assert_fails("explain @llama3.json -o @llama3.json", 2, "read by this run");
     assert_fails("explain @llama3.json --as hf-3", 2, "--as: \"hf-3\" is not one of hf-5");
     assert_fails("explain @llama3.json --length 0", 2, "--length: 0 is below 1");
     assert_fails("explain @llama3.json --length 4294967296", 2, "--length");

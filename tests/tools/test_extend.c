@@ -516,11 +516,11 @@ static void wrong_use(void **state) {
     assert_fails("extend @llama2 --to 16k --methods longrope", 1, "no lists");
     assert_fails("extend @nowhere --to 16k", 1, "nowhere");
     assert_fails("extend @old --to 16k", 1, "old");
-    assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 1, "own file");
+    assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 2, "read by this run");
     assert_fails("extend @llama2 --to 16k --method yarn --write @missing/out", 1, "missing");
     assert_fails("extend @llama2 --to 16k --method rerope --write @old", 1, "far positions");
     assert_fails("extend @llama2 --to 16k --methods wavelets", 2, "self-extend, longrope"); /* all that there are */
-    assert_fails("extend @llama2 --to 16k -o @llama2", 2, "own file");
+    assert_fails("extend @llama2 --to 16k -o @llama2", 2, "read by this run");
     read_whole(in_folder("old"), text, sizeof text);
     assert_string_equal(text, "old");
 }

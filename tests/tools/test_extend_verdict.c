@@ -30,6 +30,9 @@ static int make_models(void **state) {
                        "\"num_hidden_layers\": 2, \"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0}");
     put_config("gptj", "{\"model_type\": \"gptj\", \"n_embd\": 4096, \"n_head\": 16, \"n_layer\": 2, \"n_positions\": 2048, "
                        "\"rotary_dim\": 64}");
+    put_config("chatglm",
+               "{\"model_type\": \"chatglm\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_layers\": "
+               "2, \"kv_channels\": 128, \"seq_length\": 8192, \"rope_ratio\": 50}");
     put_config("qwen1", "{\"model_type\": \"qwen\", \"hidden_size\": 2048, \"num_attention_heads\": 16, "
                         "\"num_hidden_layers\": 2, \"seq_length\": 8192, \"max_position_embeddings\": 8192, "
                         "\"kv_channels\": 128, \"rotary_emb_base\": 10000}");
@@ -180,7 +183,12 @@ static void classes_without_scaling(void **state) {
     (void)state;
     json_t *v = verdict_of("extend @gptj --to 8k --json");
     assert_string_equal(test_string(v, "method"), "none");
-    assert_non_null(strstr(test_string(v, "reason"), "code of a gptj has no scaling"));
+    assert_non_null(strstr(test_string(v, "reason"), "from the config of a gptj"));
+    assert_null(strstr(test_string(v, "reason"), "rope_ratio"));
+    json_decref(v);
+    v = verdict_of("extend @chatglm --to 32k --json");
+    assert_string_equal(test_string(v, "method"), "none");
+    assert_non_null(strstr(test_string(v, "reason"), "a larger rope_ratio"));
     json_decref(v);
     v = verdict_of("extend @qwen1 --to 32k --json");
     assert_string_equal(test_string(engine_of(v, "transformers"), "says"), "no");

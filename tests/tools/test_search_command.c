@@ -301,10 +301,10 @@ static void journal_of_another_search_is_refused(void **state) {
     assert_fails(SEARCH " --journal @other --seed 2", 1, "another search: seed is 1 there and 2 here");
     assert_fails("search @rope --text @text --to 96 --windows 4 --held-out 6 --budget 60 --journal @other", 1,
                  "another search: to is 64 there and 96 here");
-    const size_t before = size_of("text");
-    assert_fails(SEARCH " --journal @text", 1, "--journal: it is there and no journal of a search");
-    assert_int_equal(size_of("text"), before);
-    assert_fails(SEARCH " --journal @rope/config.json", CLI_USAGE, "the model's own file");
+    const size_t before = size_of("short");
+    assert_fails(SEARCH " --journal @short", 1, "--journal: it is there and no journal of a search");
+    assert_int_equal(size_of("short"), before);
+    assert_fails(SEARCH " --journal @rope/config.json", CLI_USAGE, "this run reads");
     assert_fails(SEARCH " --journal @nowhere/journal", 1, "journal: cannot be written");
 }
 
@@ -362,8 +362,8 @@ static void refusals(void **state) {
     assert_fails("search @rope --ids @high --to 64", 1, "256");
     assert_fails("search @nothing --text @text --to 64", 1, "config.json");
     assert_fails(SEARCH " --write @nowhere/found.json", 1, "nowhere");
-    assert_fails(SEARCH " --write @rope/config.json", CLI_USAGE, "own");
-    assert_fails(SEARCH " --write @rope", CLI_USAGE, "own");
+    assert_fails(SEARCH " --write @rope/config.json", CLI_USAGE, "this run reads");
+    assert_fails(SEARCH " --write @rope", CLI_USAGE, "this run reads");
 }
 
 int main(void) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/gyre-util-XXXXXX";
@@ -90,6 +91,37 @@ static void two_writers(void **state) {
     assert_int_equal(empty_folder(), 1);
 }
 
+/* What a killed writer left is removed by the next one; what a living writer has, and files of other names, are not. */
+static void killed_writers(void **state) {
+    (void)state;
+    static const char *const others[] = {"a.1-0.tmp.txt", "a.x-0.tmp", "ab.1-0.tmp", "a.1-.tmp", "a.1.tmp"};
+    gyre_atomic_file living;
+    const pid_t child = fork();
+    if (child == 0) {
+        gyre_atomic_file file;
+        if (gyre_atomic_open(&file, in_folder("a"))) _exit(1);
+        (void)gyre_write_all(file.fd, "half", 4);
+        _exit(0); /* as by a kill: nothing is discarded */
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    char left[GYRE_TEMPORARY_PATH_BYTES];
+    snprintf(left, sizeof left, "%s.%ld-0.tmp", in_folder("a"), (long)child);
+    assert_int_equal(access(left, F_OK), 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(gyre_file_write(in_folder(others[i]), "", 0), 0);
+    assert_int_equal(gyre_atomic_open(&living, in_folder("a")), 0);
+    assert_int_equal(access(left, F_OK), -1);
+    /* Between close and commit it is still its writer's. */
+    assert_int_equal(gyre_atomic_close(&living), 0);
+    assert_int_equal(gyre_atomic_write(in_folder("a"), "other", 5), 0);
+    assert_int_equal(access(living.temporary, F_OK), 0);
+    assert_int_equal(gyre_atomic_commit(&living), 0);
+    assert_contents(in_folder("a"), "");
+    assert_int_equal(empty_folder(), 1 + sizeof others / sizeof *others);
+}
+
 static void mode_and_links(void **state) {
     (void)state;
     struct stat info;
@@ -166,9 +198,15 @@ static void checkpoint_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_or_not_at_all), cmocka_unit_test(two_writers),      cmocka_unit_test(mode_and_links),
-        cmocka_unit_test(not_regular),         cmocka_unit_test(too_long),         cmocka_unit_test(nearest),
-        cmocka_unit_test(error_text),          cmocka_unit_test(checkpoint_names),
+        cmocka_unit_test(whole_or_not_at_all),
+        cmocka_unit_test(two_writers),
+        cmocka_unit_test(killed_writers),
+        cmocka_unit_test(mode_and_links),
+        cmocka_unit_test(not_regular),
+        cmocka_unit_test(too_long),
+        cmocka_unit_test(nearest),
+        cmocka_unit_test(error_text),
+        cmocka_unit_test(checkpoint_names),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

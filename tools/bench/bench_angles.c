@@ -34,8 +34,8 @@ static int print(const bench_options *o, const char *path, int64_t threads, doub
                                        "positions", POSITIONS, "pairs", PAIRS, "threads", (json_int_t)threads, "ns",
                                        1e9 * seconds, "mpairs_per_s", 1e-6 * pairs / seconds, "gbps", 1e-9 * bytes / seconds,
                                        "write_gbps", 1e-9 * bytes / writing));
-    printf("%-6s %7lld %12.1f %16.0f %8.1f %12.1f\n", path, (long long)threads, 1e3 * seconds, 1e-6 * pairs / seconds,
-           1e-9 * bytes / seconds, 1e-9 * bytes / writing);
+    fprintf(cli_stdout(), "%-6s %7lld %12.1f %16.0f %8.1f %12.1f\n", path, (long long)threads, 1e3 * seconds,
+            1e-6 * pairs / seconds, 1e-9 * bytes / seconds, 1e-9 * bytes / writing);
     return bench_flush();
 }
 
@@ -78,8 +78,8 @@ int bench_angles(const bench_options *o) {
     shared_views.cosine = gyre_dense(cosine, GYRE_DTYPE_F32, 1, POSITIONS, 1, PAIRS);
     shared_views.sine = gyre_dense(sine, GYRE_DTYPE_F32, 1, POSITIONS, 1, PAIRS);
     if (!status && !o->common.json)
-        printf("cos and sin of %d positions x %d frequencies, in float\n\n%-6s %7s %12s %16s %8s %12s\n", POSITIONS, PAIRS,
-               "path", "threads", "ms", "M pairs a second", "GB/s", "memset GB/s");
+        fprintf(cli_stdout(), "cos and sin of %d positions x %d frequencies, in float\n\n%-6s %7s %12s %16s %8s %12s\n",
+                POSITIONS, PAIRS, "path", "threads", "ms", "M pairs a second", "GB/s", "memset GB/s");
     if (!status) status = bench_for_threads(o, run);
     free(cosine);
     free(sine);

@@ -357,14 +357,16 @@ static int print_json(const attn_case *c, const attn_result *r) {
 }
 
 static void print_head(const bench_machine *m) {
-    printf("Causal attention, head dim %d, %d query heads, %d key heads; one call at a time%s.\n", ATTN_HEAD_DIM, ATTN_HEADS,
-           ATTN_KV_HEADS, m->execs_count > 1 ? ", on one thread and on two" : "");
-    printf("GFLOP/s: of the pairs that are seen; of peak: of fused multiply-adds in registers; of roof: least time of flops "
-           "and\n"
-           "bytes over the time; of read: rate of keys and values over that of reading them in a loop; ratio: to the call\n"
-           "without (decoding with q8: to f16; fixed: to the fast order; gradient: both over the forward)\n\n");
-    printf("%-26s %7s %10s %8s %8s %7s %7s %7s %7s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak", "of roof",
-           "GB/s", "of read", "ratio", "speedup", "goal");
+    fprintf(cli_stdout(), "Causal attention, head dim %d, %d query heads, %d key heads; one call at a time%s.\n",
+            ATTN_HEAD_DIM, ATTN_HEADS, ATTN_KV_HEADS, m->execs_count > 1 ? ", on one thread and on two" : "");
+    fprintf(
+        cli_stdout(),
+        "GFLOP/s: of the pairs that are seen; of peak: of fused multiply-adds in registers; of roof: least time of flops "
+        "and\n"
+        "bytes over the time; of read: rate of keys and values over that of reading them in a loop; ratio: to the call\n"
+        "without (decoding with q8: to f16; fixed: to the fast order; gradient: both over the forward)\n\n");
+    fprintf(cli_stdout(), "%-26s %7s %10s %8s %8s %7s %7s %7s %7s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak",
+            "of roof", "GB/s", "of read", "ratio", "speedup", "goal");
 }
 
 static int print_row(const attn_case *c, const attn_result *r) {
@@ -376,10 +378,11 @@ static int print_row(const attn_case *c, const attn_result *r) {
         snprintf(goal, sizeof goal, "%s %s %.2f%s", metric_names[g.of], g.of == METRIC_RATIO ? "<=" : ">=", g.value,
                  met ? "" : ", missed");
     }
-    printf("%-26s %7lld %10.3f %8s %8s %7s %7s %7s %7s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns,
-           bench_number(r->gflops, 1, text[0]), bench_number(r->of_peak, 2, text[1]),
-           bench_number(r->of_roofline, 2, text[2]), bench_number(r->gbps, 1, text[3]), bench_number(r->of_read, 2, text[4]),
-           bench_number(r->ratio, 3, text[5]), bench_number(r->speedup, 2, text[6]), goal);
+    fprintf(cli_stdout(), "%-26s %7lld %10.3f %8s %8s %7s %7s %7s %7s %7s  %s\n", c->name, (long long)r->threads,
+            1e-6 * r->ns, bench_number(r->gflops, 1, text[0]), bench_number(r->of_peak, 2, text[1]),
+            bench_number(r->of_roofline, 2, text[2]), bench_number(r->gbps, 1, text[3]),
+            bench_number(r->of_read, 2, text[4]), bench_number(r->ratio, 3, text[5]), bench_number(r->speedup, 2, text[6]),
+            goal);
     return bench_flush();
 }
 
@@ -393,10 +396,11 @@ static int print_memory(const bench_options *o, const attn_memory *m) {
             m->peak < 0 ? json_null() : json_integer((json_int_t)m->peak), "goal_bytes", (json_int_t)MEMORY_LIMIT));
     char peak[48] = "";
     if (m->peak >= 0) snprintf(peak, sizeof peak, ", resident memory grew by %.2f MiB", (double)m->peak / 1048576);
-    printf("prefill of %lld tokens, f32, %lld query heads, %lld key heads, %lld thread%s: scratch %.2f MiB%s%s\n",
-           (long long)m->tokens, (long long)m->heads, (long long)m->key_heads, (long long)m->threads,
-           m->threads == 1 ? "" : "s", (double)m->scratch / 1048576, peak,
-           m->scratch > MEMORY_LIMIT || m->peak > MEMORY_LIMIT ? ", above 64 MiB" : "");
+    fprintf(cli_stdout(),
+            "prefill of %lld tokens, f32, %lld query heads, %lld key heads, %lld thread%s: scratch %.2f MiB%s%s\n",
+            (long long)m->tokens, (long long)m->heads, (long long)m->key_heads, (long long)m->threads,
+            m->threads == 1 ? "" : "s", (double)m->scratch / 1048576, peak,
+            m->scratch > MEMORY_LIMIT || m->peak > MEMORY_LIMIT ? ", above 64 MiB" : "");
     return bench_flush();
 }
 

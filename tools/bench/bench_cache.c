@@ -238,7 +238,7 @@ static int print_call(const bench_options *o, const char *name, double seconds, 
     if (o->common.json)
         return cli_json_line(json_pack("{s:s, s:s, s:I, s:f}", "bench", "cache", "call", name, "threads",
                                        (json_int_t)threads, "us", seconds * 1e6));
-    printf("  %-15s %10.1f\n", name, seconds * 1e6);
+    fprintf(cli_stdout(), "  %-15s %10.1f\n", name, seconds * 1e6);
     return 0;
 }
 
@@ -251,7 +251,7 @@ static int measure(const bench_options *o, cache_bench *b, int64_t threads) {
             if (s < 0) return cli_fail("%s: failed (gyre bench cache)", CALLS[i].name);
             if (round >= 0) seconds[i][round] = s;
         }
-    if (!o->common.json) printf("%lld threads%9s us\n", (long long)threads, "");
+    if (!o->common.json) fprintf(cli_stdout(), "%lld threads%9s us\n", (long long)threads, "");
     for (int i = 0; i < CALL_COUNT && !status; i++)
         status = print_call(o, CALLS[i].name, bench_median(seconds[i], o->rounds), threads);
     return status;
@@ -277,7 +277,7 @@ static int print_type(const bench_options *o, int type, double error) {
     if (o->common.json)
         return cli_json_line(json_pack("{s:s, s:s, s:f, s:I}", "bench", "cache", "type", dtype_name(dtype), "error", error,
                                        "token_bytes", (json_int_t)(2 * HEADS * row)));
-    printf("  %-15s %10.1e %8zu\n", dtype_name(dtype), error, 2 * HEADS * row);
+    fprintf(cli_stdout(), "  %-15s %10.1e %8zu\n", dtype_name(dtype), error, 2 * HEADS * row);
     return 0;
 }
 
@@ -285,7 +285,7 @@ static int print_type(const bench_options *o, int type, double error) {
 static int measure_types(const bench_options *o) {
     float exact[QUERY_HEADS * HEAD_DIM] = {0}; /* with f32, the first type */
     int out = 0;
-    if (!o->common.json) printf("type%8s rms error to f32, bytes of a token\n", "");
+    if (!o->common.json) fprintf(cli_stdout(), "type%8s rms error to f32, bytes of a token\n", "");
     for (int i = 0; i < TYPE_COUNT && !out; i++) {
         gyre_error err = {0, ""};
         cache_bench b = {.exec = NULL};
@@ -306,8 +306,8 @@ static int measure_types(const bench_options *o) {
 
 int bench_cache(const bench_options *o) {
     if (!o->common.json)
-        printf("%d tokens, %d key heads of %d, rotated, f16, pages of %d; medians of %lld rounds.\n", TOKENS, HEADS,
-               HEAD_DIM, PAGE, (long long)o->rounds);
+        fprintf(cli_stdout(), "%d tokens, %d key heads of %d, rotated, f16, pages of %d; medians of %lld rounds.\n", TOKENS,
+                HEADS, HEAD_DIM, PAGE, (long long)o->rounds);
     const int status = bench_for_threads(o, run);
     return status ? status : measure_types(o);
 }

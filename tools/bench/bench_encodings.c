@@ -141,21 +141,22 @@ static int print_json(const bench_options *o, const bench_scheme *scheme, const 
 }
 
 static void print_head(const bench_options *o, const bench_shape *s) {
-    printf("%s%lld tokens, %lld heads of %lld, %s, %d thread%s, medians of %lld rounds; a float for each pair: %.1f MiB\n",
-           s->tokens == o->encodings.tokens[0] ? "" : "\n", (long long)s->tokens, (long long)s->heads,
-           (long long)s->head_dim, s->gradient ? "gradient" : "forward", o->common.threads,
-           o->common.threads == 1 ? "" : "s", (long long)o->rounds, matrix_bytes(s) / MEBIBYTE);
-    printf("%-24s %-6s %10s %10s %7s %6s %12s %10s\n", "scheme", "mask", "ms", "none ms", "ratio", "goal", "scratch MiB",
-           "peak MiB");
+    fprintf(cli_stdout(),
+            "%s%lld tokens, %lld heads of %lld, %s, %d thread%s, medians of %lld rounds; a float for each pair: %.1f MiB\n",
+            s->tokens == o->encodings.tokens[0] ? "" : "\n", (long long)s->tokens, (long long)s->heads,
+            (long long)s->head_dim, s->gradient ? "gradient" : "forward", o->common.threads,
+            o->common.threads == 1 ? "" : "s", (long long)o->rounds, matrix_bytes(s) / MEBIBYTE);
+    fprintf(cli_stdout(), "%-24s %-6s %10s %10s %7s %6s %12s %10s\n", "scheme", "mask", "ms", "none ms", "ratio", "goal",
+            "scratch MiB", "peak MiB");
 }
 
 static int print_row(const bench_scheme *scheme, const bench_result *r) {
     char goal[16] = "-", peak[32] = "-";
     if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f", r->goal);
     if (r->peak >= 0) snprintf(peak, sizeof peak, "%.2f", (double)r->peak / MEBIBYTE);
-    printf("%-24s %-6s %10.2f %10.2f %7.2f %6s %12.2f %10s%s\n", scheme->name, scheme->causal ? "causal" : "none", r->ms,
-           r->base_ms, r->ratio, goal, (double)r->scratch / MEBIBYTE, peak,
-           r->goal > 0 && r->ratio > r->goal ? "  above the goal" : "");
+    fprintf(cli_stdout(), "%-24s %-6s %10.2f %10.2f %7.2f %6s %12.2f %10s%s\n", scheme->name,
+            scheme->causal ? "causal" : "none", r->ms, r->base_ms, r->ratio, goal, (double)r->scratch / MEBIBYTE, peak,
+            r->goal > 0 && r->ratio > r->goal ? "  above the goal" : "");
     return bench_flush();
 }
 

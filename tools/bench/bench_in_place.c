@@ -110,7 +110,8 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
 
 /* -- results -- */
 void bench_in_place_head(const char *column) {
-    printf(
+    fprintf(
+        cli_stdout(),
         "limit: the same numbers multiplied by a constant in place, in their type; bytes: the same bytes multiplied as if "
         "they were\nfloats.  GB/s read and written together\n\n%-5s %-20s %6s %7s %12s %9s %9s %9s %9s %9s\n",
         "type", column, "tokens", "threads", "ns a call", "GB/s", "limit", "of limit", "bytes", "of bytes");
@@ -124,9 +125,9 @@ int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, 
                                        (json_int_t)row->tokens, "threads", (json_int_t)row->threads, "ns", r->ns, "gbps",
                                        moved / r->ns, "limit_gbps", moved / r->limit_ns, "of_limit", r->of_limit,
                                        "bytes_gbps", moved / r->bytes_ns, "of_bytes", r->of_bytes));
-    printf("%-5s %-20s %6lld %7lld %12.0f %9.1f %9.1f %9.2f %9.1f %9.2f\n", dtype_name(bench_types[row->type]), row->what,
-           (long long)row->tokens, (long long)row->threads, r->ns, moved / r->ns, moved / r->limit_ns, r->of_limit,
-           moved / r->bytes_ns, r->of_bytes);
+    fprintf(cli_stdout(), "%-5s %-20s %6lld %7lld %12.0f %9.1f %9.1f %9.2f %9.1f %9.2f\n",
+            dtype_name(bench_types[row->type]), row->what, (long long)row->tokens, (long long)row->threads, r->ns,
+            moved / r->ns, moved / r->limit_ns, r->of_limit, moved / r->bytes_ns, r->of_bytes);
     return bench_flush();
 }
 

@@ -89,7 +89,7 @@ double bench_random(uint64_t *seed) {
 }
 
 int bench_flush(void) {
-    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+    return fflush(cli_stdout()) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
 }
 
 const char *bench_number(double x, int digits, char out[16]) {

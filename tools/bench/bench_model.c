@@ -208,8 +208,9 @@ static int print_row(const bench_options *o, const model_row *r) {
                                        cli_json_number(r->goal > 0 ? r->goal : NAN)));
     char goal[32] = "";
     if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f%s", r->goal, r->of_limit < r->goal ? ", missed" : "");
-    printf("%-9s %-5s %7lld %10.2f %10.1f %9.1f %9.1f %-8s %-10s %5.2f  %s\n", r->name, r->type, (long long)r->threads,
-           1e-6 * r->ns, per_second, r->rate, r->limit, r->unit, r->fraction_name, r->of_limit, goal);
+    fprintf(cli_stdout(), "%-9s %-5s %7lld %10.2f %10.1f %9.1f %9.1f %-8s %-10s %5.2f  %s\n", r->name, r->type,
+            (long long)r->threads, 1e-6 * r->ns, per_second, r->rate, r->limit, r->unit, r->fraction_name, r->of_limit,
+            goal);
     return bench_flush();
 }
 
@@ -297,16 +298,18 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
 /* -- the benchmark -- */
 static void print_head(const gyre_model *model) {
     const gyre_model_config *c = gyre_model_get_config(model);
-    printf("A llama of %.1fM parameters: %lld layers, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
-           "%lld, tied.\n",
-           1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->model_dim, (long long)c->heads,
-           (long long)c->kv_heads, (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab);
-    printf(
+    fprintf(cli_stdout(),
+            "A llama of %.1fM parameters: %lld layers, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
+            "%lld, tied.\n",
+            1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->model_dim, (long long)c->heads,
+            (long long)c->kv_heads, (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab);
+    fprintf(
+        cli_stdout(),
         "prefill: %d tokens, of fused multiply-adds in registers; decode: one token after %d, of reading as many\n"
         "bytes as the weights have; eval: windows of %d, of reading them and no more.  Ratios: medians of the rounds'.\n\n",
         PREFILL, PROMPT, WINDOW);
-    printf("%-9s %-5s %7s %10s %10s %9s %9s %-8s %-10s %5s  %s\n", "case", "type", "threads", "ms", "tokens/s", "rate",
-           "limit", "in", "share", "", "goal");
+    fprintf(cli_stdout(), "%-9s %-5s %7s %10s %10s %9s %9s %-8s %-10s %5s  %s\n", "case", "type", "threads", "ms",
+            "tokens/s", "rate", "limit", "in", "share", "", "goal");
 }
 
 int bench_model(const bench_options *o) {

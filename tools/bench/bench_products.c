@@ -272,22 +272,24 @@ static int print_json(const product_case *c, const product_result *r) {
 }
 
 static void print_head(void) {
-    printf(
+    fprintf(
+        cli_stdout(),
         "nt: rows of x times weights [out x in]; nn, tn: its gradients for x and for the weights; row: one row of x times\n"
         "128 MiB of weights.  of peak: of fused multiply-adds in registers; of read: rate of the weights over that of\n"
         "reading them in a loop; of saved: speed relative to f32 over the bytes saved.  Ratios: medians of the "
         "rounds'.\n\n");
-    printf("%-20s %7s %10s %8s %8s %7s %7s %8s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak", "GB/s", "of read",
-           "of saved", "speedup", "goal");
+    fprintf(cli_stdout(), "%-20s %7s %10s %8s %8s %7s %7s %8s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak",
+            "GB/s", "of read", "of saved", "speedup", "goal");
 }
 
 static int print_row(const product_case *c, const product_result *r) {
     char text[5][16], goal[48] = "";
     const product_goal g = goal_of(c, r);
     if (g.of) snprintf(goal, sizeof goal, "%s >= %.2f%s", g.of, g.least, g.value >= g.least ? "" : ", missed");
-    printf("%-20s %7lld %10.3f %8.1f %8s %7s %7s %8s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns, r->gflops,
-           bench_number(r->of_peak, 2, text[0]), bench_number(r->gbps, 1, text[1]), bench_number(r->of_read, 2, text[2]),
-           bench_number(r->of_saved, 2, text[3]), bench_number(r->speedup, 2, text[4]), goal);
+    fprintf(cli_stdout(), "%-20s %7lld %10.3f %8.1f %8s %7s %7s %8s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns,
+            r->gflops, bench_number(r->of_peak, 2, text[0]), bench_number(r->gbps, 1, text[1]),
+            bench_number(r->of_read, 2, text[2]), bench_number(r->of_saved, 2, text[3]),
+            bench_number(r->speedup, 2, text[4]), goal);
     return bench_flush();
 }
 

@@ -37,19 +37,20 @@ static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_e
 static int print_train(const bench_options *o, const gyre_exec *exec, int64_t weights, double flops, const double rates[3]) {
     const double trained = rates[0] * flops * 1e-9, limit = rates[1] * 1e-9, of_peak = rates[2] * flops;
     if (o->common.json)
-        return cli_json_write(stdout,
+        return cli_json_write(cli_stdout(),
                               json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "train",
                                         "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context, "batch",
                                         (json_int_t)o->train.batch, "threads", (json_int_t)exec->concurrency, "parameters",
                                         (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token", flops, "gflops",
                                         trained, "peak_gflops", limit, "of_peak", of_peak));
-    printf("train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
-           o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
-           (long long)exec->concurrency, (long long)o->rounds);
-    printf("  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
-           flops * 1e-6, trained);
-    printf("  fused multiply-adds in registers, on all threads: %.1f GFLOP/s\n", limit);
-    printf("  of peak: %.2f\n", of_peak);
+    fprintf(cli_stdout(), "train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
+            o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
+            (long long)exec->concurrency, (long long)o->rounds);
+    fprintf(cli_stdout(),
+            "  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
+            flops * 1e-6, trained);
+    fprintf(cli_stdout(), "  fused multiply-adds in registers, on all threads: %.1f GFLOP/s\n", limit);
+    fprintf(cli_stdout(), "  of peak: %.2f\n", of_peak);
     return 0;
 }
 

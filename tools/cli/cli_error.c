@@ -1,6 +1,7 @@
 /* cli_error.c: messages on stderr. */
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_progress.h"
+#include "tools/cli/plain_stream.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,16 @@ void cli_set_command_name(const char *name) {
     command_name = name;
 }
 
-/* Prints one line even if a file name contains line breaks: control characters become '?'.  UTF-8 is kept. */
+/* Prints one line even if a file name contains line breaks: those become '?', and other controls what plain_text makes of
+ * them. */
 static void print_line(const char *format, va_list arguments, const char *end) {
-    char text[1024];
+    char text[1024], plain[2048];
     vsnprintf(text, sizeof text, format, arguments);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    plain_text(plain, sizeof plain, text);
     cli_progress_erase();
-    fprintf(stderr, "gyre: %s%s\n", text, end);
+    fprintf(stderr, "gyre: %s%s\n", plain, end);
 }
 
 int cli_fail(const char *format, ...) {

@@ -1,11 +1,44 @@
 /* cli_json.c: JSON results. */
 #include "tools/cli/cli_json.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_output.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* -- memory -- */
+/* An object that lost a member, or a file that seems to be malformed, must not pass for a result. */
+static int ran_out, reported;
+
+static void *allocate(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory) ran_out = 1;
+    return memory;
+}
+
+void cli_json_watch_memory(void) {
+    json_set_alloc_funcs(allocate, free);
+}
+
+int cli_json_ran_out(void) {
+    return ran_out;
+}
+
+int cli_json_check(int status) {
+    if (!ran_out || status == CLI_FAILED || reported) return status;
+    reported = 1;
+    return cli_fail("JSON: out of memory (result)");
+}
+
+json_t *cli_json_load(const char *path) {
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (!root && json_error_code(&error) == json_error_cannot_open_file) ran_out = 1;
+    return root;
+}
+
+/* -- writing -- */
 int cli_json_write(FILE *file, json_t *root) {
     int bad = 1;
     if (root) bad = json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF;
@@ -16,7 +49,7 @@ int cli_json_write(FILE *file, json_t *root) {
 
 int cli_json_line(json_t *root) {
     if (!root) return cli_fail("JSON: out of memory (result)");
-    const int bad = json_dumpf(root, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
+    const int bad = json_dumpf(root, cli_stdout(), JSON_COMPACT) || fputc('\n', cli_stdout()) == EOF || fflush(cli_stdout());
     json_decref(root);
     return bad ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
 }

@@ -1,6 +1,7 @@
 /* cli_parse.c: the option parser of every subcommand, on top of argp. */
 #include "tools/cli/cli_parse.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_guard.h"
 #include "tools/cli/cli_values.h"
 #include "util/suggest.h"
 #include <errno.h>
@@ -25,6 +26,7 @@ enum { COMMON_OPTIONS = sizeof common_options / sizeof *common_options };
 /* Shared by the parsers of one command. */
 typedef struct parse_state {
     const struct argp *command, *common;
+    argp_parser_t parser; /* the command's */
     cli_options *options;
 } parse_state;
 
@@ -44,7 +46,7 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
         p->options->json = 1;
         return 0;
     case 'o':
-        if (!*text) cli_usage_error("--output: the name of the file is empty");
+        cli_guard_write("output", text);
         p->options->output = text;
         return 0;
     case 'h':
@@ -129,11 +131,42 @@ static _Noreturn void option_error(const parse_state *p, const char *text) {
     cli_usage_error("--%s: no such option", name);
 }
 
+/* -- what is read and written -- */
+static const struct argp_option *option_of_key(const struct argp_option *options, int key) {
+    for (const struct argp_option *o = options; o && (o->name || o->doc); o++)
+        if (o->name && o->key == key) return o;
+    return NULL;
+}
+
+/* Notes the files that an option or argument names. */
+static void note_files(const parse_state *p, int key, const char *text) {
+    static const char *const written[] = {"output", "report", "figure", "journal", "write"};
+    const struct argp_option *o = key == ARGP_KEY_ARG ? NULL : option_of_key(p->command->options, key);
+    if (key == ARGP_KEY_ARG || (o && strcmp(o->name, "check") == 0)) cli_guard_read(text);
+    if (!o || !o->arg) return;
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (strcmp(o->name, written[i]) == 0) {
+            cli_guard_write(o->name, text);
+            return;
+        }
+    if (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "PATH") == 0) cli_guard_read(text);
+}
+
+/* The command's own parser, with its options as input. */
+static error_t parse_own(int key, char *text, struct argp_state *state) {
+    parse_state *p = state->input;
+    if (text) note_files(p, key, text);
+    state->input = p->options;
+    const error_t error = p->parser(key, text, state);
+    state->input = p;
+    return error;
+}
+
 static error_t parse_children(int key, char *text __attribute__((unused)), struct argp_state *state) {
     parse_state *p = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = p->options;
+        state->child_inputs[0] = p;
         state->child_inputs[1] = p;
         return 0;
     case ARGP_KEY_ERROR:
@@ -156,21 +189,23 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     const struct argp common = {.options = table, .parser = parse_common};
     struct argp_option own[MAX_OPTIONS + 1];
     if (argp->options) add_length_words(argp->options, own);
-    const struct argp command = {.options = argp->options ? own : NULL, .parser = argp->parser};
+    const struct argp command = {.options = argp->options ? own : NULL, .parser = parse_own};
     const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
     const struct argp whole = {.parser = parse_children,
                                .help_filter = filter_help,
                                .args_doc = argp->args_doc,
                                .doc = argp->doc,
                                .children = children};
-    parse_state p = {&command, &common, options};
+    parse_state p = {&command, &common, argp->parser, options};
     cli_set_command_name(argv[0]);
     options->threads = -1;
     int next = argc;
     const error_t failed = argp_parse(&whole, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &next, &p);
+    if (failed == ENOMEM) exit(cli_fail("options: out of memory (%s)", argv[0]));
     if (failed) cli_usage_error("options: %s", strerror(failed));
     if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
     threads_from_environment(options);
+    cli_guard_check();
 }
 
 int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec) {

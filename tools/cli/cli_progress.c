@@ -1,5 +1,6 @@
 /* cli_progress.c: the progress bar, its lines, and short numbers. */
 #include "tools/cli/cli_progress.h"
+#include "tools/cli/plain_stream.h"
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -145,5 +146,5 @@ const char *cli_format_count(double value, char out[16]) {
 
 int cli_use_color(FILE *file) {
     const char *no_color = getenv("NO_COLOR");
-    return isatty(fileno(file)) && !(no_color && *no_color);
+    return isatty(plain_stream_descriptor(file)) && !(no_color && *no_color);
 }

@@ -42,6 +42,16 @@ static void on_signal(int number) {
     (void)raise(number);
 }
 
+/* A page of a mapped file is gone: somebody shortened the file, or its disk failed.  Nothing is left to compute with. */
+static void on_bus_error(int number) {
+    static const char text[] =
+        "gyre: reading: a file became shorter while it was read, or its disk failed; nothing was written (SIGBUS)\n";
+    cli_output_remove_in_handler();
+    if (copy_pending) (void)unlink(pending_copy);
+    cli_progress_erase_in_handler();
+    _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 128 + number : 1);
+}
+
 void cli_install_signal_handlers(void) {
     const int numbers[] = {SIGINT, SIGTERM};
     for (int i = 0; i < 2; i++) {
@@ -52,6 +62,9 @@ void cli_install_signal_handlers(void) {
         /* A shell starts background jobs with SIGINT ignored.  It stays ignored. */
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) (void)sigaction(numbers[i], &action, NULL);
     }
+    struct sigaction bus = {.sa_handler = on_bus_error};
+    (void)sigemptyset(&bus.sa_mask);
+    (void)sigaction(SIGBUS, &bus, NULL);
     /* Writing past the file size limit (ulimit -f) then fails with an error that is reported and cleaned up. */
     (void)signal(SIGXFSZ, SIG_IGN);
 }

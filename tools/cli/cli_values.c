@@ -39,7 +39,7 @@ int64_t cli_integer(const char *option, const char *text, int64_t min, int64_t m
 
 int64_t cli_integers(const char *option, const char *text, int64_t min, int64_t max, int64_t **out) {
     int64_t *values = malloc((strlen(text) / 2 + 1) * sizeof *values), count = 0;
-    if (!values) cli_usage_error("%s: out of memory for the list", option);
+    if (!values) exit(cli_fail("%s: out of memory (options)", option));
     for (const char *end;; text = end + 1) {
         if (!read_integer(text, &values[count], &end) || (*end && *end != ','))
             cli_usage_error("%s: \"%s\" does not begin with a whole number such as 4096, 4k or 1M", option, text);

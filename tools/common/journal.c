@@ -1,6 +1,7 @@
 /* journal.c: reading and extending a journal. */
 #include "tools/common/journal.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,9 @@ json_t *journal_find(const line_journal *j, const char *key) {
 }
 
 gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err) {
-    gyre_status status = line ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
+    /* A line that lacks a member would be taken for a result by --resume. */
+    const int lost = !line || cli_json_check(0);
+    gyre_status status = lost ? gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path) : GYRE_OK;
     if (!status && j->file &&
         (json_dumpf(line, j->file, JSON_COMPACT | j->format.flags) || fputc('\n', j->file) == EOF || fflush(j->file)))
         status = gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);

@@ -1,6 +1,7 @@
 /* model_path.c: a path, a bundled model, or a model in the Hugging Face cache, in this order. */
 #include "tools/common/model_path.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_guard.h"
 #include "tools/common/bundled_models.h"
 #include "tools/common/hub_cache.h"
 #include <stdio.h>
@@ -37,7 +38,7 @@ static const char *keep(const char *name, int hub) {
     return found[found_count++].path;
 }
 
-const char *model_path_find(const char *model) {
+static const char *find(const char *model) {
     gyre_error err = {0, ""};
     if (!model || !*model || access(model, F_OK) == 0 || found_count == MODELS) return model;
     char *path = found[found_count].path;
@@ -47,6 +48,12 @@ const char *model_path_find(const char *model) {
     if (!hub_cache_find(model, path, &err)) return keep(model, 1);
     if (hub_cache_has_organisation(model) && !looks_like_path(model)) exit(cli_fail_error(&err));
     return model;
+}
+
+const char *model_path_find(const char *model) {
+    const char *path = find(model);
+    cli_guard_read(path);
+    return path;
 }
 
 const char *model_path_hub_name(const char *path) {

@@ -10,7 +10,7 @@
 /* out = the file or folder that `model` means: itself, if there is such a file or folder; else the model of that name that
  * comes with gyre; else its snapshot in the Hugging Face cache; else `model`.  Ends the program with CLI_FAILED if the form
  * is ORG/NAME and it is nowhere.  The result is valid to the end of the program; at most eight different models are looked
- * up. */
+ * up.  Notes the model as read (tools/cli/cli_guard.h). */
 const char *model_path_find(const char *model);
 /* out = the name of the hub that was found at `path` by model_path_find, or NULL. */
 const char *model_path_hub_name(const char *path);

@@ -132,16 +132,16 @@ static int print_summary(const convert_options *o, const gyre_reading *after) {
     const int rotates = config->kind == GYRE_KIND_ROPE;
     char amount[16];
     if (!o->common.json) {
-        printf("%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors", after->model_type,
-               cli_format_count((double)bytes_of(o), amount), rotates ? ", pairs " : "",
-               rotates ? layout_name(config->rope.layout) : "");
+        fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors",
+                after->model_type, cli_format_count((double)bytes_of(o), amount), rotates ? ", pairs " : "",
+                rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }
     json_t *root =
         json_pack("{s:s, s:s, s:s, s:I}", "path", o->output, "format", after->format[0] == 'G' ? "GGUF" : "safetensors",
                   "model_type", after->model_type, "bytes", (json_int_t)bytes_of(o));
     if (root && rotates) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
-    return cli_json_write(stdout, root);
+    return cli_json_write(cli_stdout(), root);
 }
 
 /* The amount of work is known only when the model is open. */
@@ -152,7 +152,7 @@ static void advance(void *progress, int64_t step, int64_t all) {
 
 static int is_interrupted(void *progress) {
     (void)progress;
-    return cli_interrupted();
+    return cli_interrupted() || cli_json_ran_out();
 }
 
 int cmd_convert(int argc, char **argv) {
@@ -169,6 +169,7 @@ int cmd_convert(int argc, char **argv) {
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
+    if (status && cli_json_ran_out()) return cli_json_check(0);
     if (status) return cli_fail_error(&err);
     if (gyre_reading_open(&before, o.model, GYRE_PROFILE_DEFAULT, 0, NULL))
         before = NULL; /* a checkpoint of llama2.c has no config to read */

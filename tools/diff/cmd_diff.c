@@ -99,6 +99,7 @@ static int read_operands(const diff_options *o, diff_operand operand[2]) {
         read_operand(&operand[s], o->reading.length);
     }
     label_operands(operand);
+    if (cli_json_check(0)) return CLI_FAILED; /* a config that memory cut short looks like one that is refused */
     for (int s = 0; s < 2; s++)
         if (operand[s].status && !is_refusal(operand, s)) return cli_fail_error(&operand[s].err);
     return 0;
@@ -109,8 +110,6 @@ static int write_result(const diff_options *o, diff_result *result) {
     gyre_error err = {0, ""};
     cli_output output;
     if (diff_compare(result, o->reading.layer_type, &err)) return cli_fail_error(&err);
-    for (int s = 0; s < 2; s++)
-        cli_check_output(o->common.output, result->operand[s].reading ? result->operand[s].reading->path : NULL);
     int status = cli_output_open(&output, o->common.output);
     if (status) return status;
     if (o->common.json) {

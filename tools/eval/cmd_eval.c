@@ -79,7 +79,7 @@ static int run(evaluation *e, int argc, char **argv) {
     gyre_error err = {0, ""};
     cli_output output;
     const eval_options *o = &e->options;
-    if (run_options_check_targets(&o->run, &o->common, o->model.path, &err)) return cli_fail_error(&err);
+    if (run_options_check_targets(&o->run, &err)) return cli_fail_error(&err);
     int status = open_input(e);
     if (!status && make_card(e, argc, argv, &err)) status = cli_fail_error(&err);
     if (!status) status = cli_output_open(&output, o->common.output);
@@ -90,7 +90,7 @@ int cmd_eval(int argc, char **argv) {
     evaluation *e = calloc(1, sizeof *e);
     if (!e) return cli_fail("eval: out of memory (gyre eval)");
     char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) cli_usage_error("arguments: out of memory for %d", argc);
+    if (!words) exit(cli_fail("arguments: out of memory (gyre)"));
     const int count = run_card_argv(argc, argv, words);
     eval_options_read(argc, argv, &e->options);
     const int status = run(e, count, words);

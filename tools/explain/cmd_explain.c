@@ -149,8 +149,6 @@ int cmd_explain(int argc, char **argv) {
     if (!o.model) cli_usage_error("MODEL: missing");
     if (gyre_reading_open(&reading, o.model, o.reading.profile, o.reading.length, &err)) return cli_fail_error(&err);
     reading_check_layer_type(o.reading.layer_type, reading, NULL);
-    cli_check_output(o.common.output, reading->path);
-    cli_check_output(o.common.output, o.model);
     int status = check(&o, argc, argv);
     if (!status) status = cli_output_open(&output, o.common.output);
     if (!status) {

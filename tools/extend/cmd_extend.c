@@ -165,7 +165,9 @@ static int open_model(const extend_options *o, extension *e) {
 static int list_methods(const extend_options *o, const extension *e, extend_method **methods, int64_t *count) {
     gyre_error err = {0, ""};
     const char *list = o->methods ? o->methods : e->to <= e->trained ? "none" : extend_methods_for(e);
-    if (extend_methods_parse(list, methods, count, &err)) cli_usage_error("%s", err.text);
+    const gyre_status status = extend_methods_parse(list, methods, count, &err);
+    if (status == GYRE_ENOMEM) return cli_fail_error(&err);
+    if (status) cli_usage_error("%s", err.text);
     int has_none = !o->cost.model.texts_count;
     for (int64_t i = 0; i < *count; i++)
         has_none |= method_is_none(&(*methods)[i].method);
@@ -270,7 +272,6 @@ int cmd_extend(int argc, char **argv) {
     int status = open_model(&options, &e);
     if (!status) {
         cli_output output;
-        cli_check_output(options.common.output, e.reading->path);
         status = cli_output_open(&output, options.common.output);
         if (!status) status = cli_output_close(&output, extend(&options, &e, output.file));
     }

@@ -1,4 +1,5 @@
 /* extend_changes.c: the keys that differ between a model and a changed copy. */
+#include "tools/cli/cli_json.h"
 #include "tools/extend/extend.h"
 
 #include <stdio.h>
@@ -101,7 +102,7 @@ int extend_changes(const extension *e, const char *after, extend_key_change chan
     comparison c = {changes, 0};
     const char *before = e->reading->path;
     if (strcmp(e->reading->format, "GGUF") == 0) return compare_readings(e->reading, after, changes);
-    json_t *a = json_load_file(before, 0, NULL), *b = json_load_file(after, 0, NULL);
+    json_t *a = cli_json_load(before), *b = cli_json_load(after);
     compare_values(&c, "", a, b);
     json_decref(a);
     json_decref(b);

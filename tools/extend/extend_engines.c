@@ -1,4 +1,5 @@
 /* extend_engines.c: what to write for transformers, vLLM and llama.cpp, each read back as that engine reads it. */
+#include "tools/cli/cli_json.h"
 #include "tools/cli/cli_parse.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/common/model_path.h"
@@ -32,7 +33,7 @@ static gyre_status load_written(const extension *e, const gyre_config *config, j
     if (status) return status;
     snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
     status = gyre_reading_write(e->path, config, e->to, path, &refusal);
-    if (!status) *after = json_load_file(path, 0, NULL);
+    if (!status) *after = cli_json_load(path);
     unlink(path);
     rmdir(folder);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
@@ -69,23 +70,25 @@ static gyre_status check_config(const advice_source *s, const json_t *patch, gyr
 static gyre_status choose_form(const advice_source *s, int old, gyre_profile profile, json_t **keys, extend_support *support,
                                char why[200], gyre_error *err) {
     const double base = gyre_encoding_get_config(s->want.encoding)->rope.base;
-    json_t *patch = extend_patch_between(s->before, s->after);
-    const int plain = patch && !s->is_none && extend_patch_is_plain(patch);
-    json_t *forms[2] = {patch, NULL};
-    if (plain) {
-        forms[1] = patch;
-        forms[0] = (old ? extend_patch_as_rope_scaling : extend_patch_as_rope_parameters)(s->before, s->after, base);
-    }
+    json_t *forms[3] = {NULL, NULL, extend_patch_between(s->before, s->after)};
+    const int plain = forms[2] && !s->is_none && extend_patch_is_plain(forms[2]);
     gyre_status status = GYRE_OK;
-    *keys = NULL;
-    for (int i = 0; i < 2 && forms[i] && !status; i++) {
-        status = check_config(s, forms[i], profile, support, why, err);
-        if (!status && *support != EXTEND_SUPPORT_SAME && i == 0 && forms[1]) continue;
-        *keys = json_incref(forms[i]);
-        break;
+    if (plain && old) {
+        forms[0] = extend_patch_as_rope_scaling(s->before, s->after, base);
+        forms[1] = extend_patch_as_three_keys(s->before, s->after, base);
+    } else if (plain) {
+        forms[0] = extend_patch_as_rope_parameters(s->before, s->after, base);
     }
-    json_decref(forms[0]);
-    json_decref(forms[1]);
+    *keys = NULL;
+    *support = EXTEND_SUPPORT_NONE;
+    for (int i = 0; i < 3 && !status && *support != EXTEND_SUPPORT_SAME; i++) {
+        if (!forms[i]) continue;
+        status = check_config(s, forms[i], profile, support, why, err);
+        json_decref(*keys);
+        *keys = json_incref(forms[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        json_decref(forms[i]);
     return status;
 }
 
@@ -280,7 +283,7 @@ static gyre_status advise(const advice_source *s, const extend_method *r, extend
 static gyre_status load_configs(advice_source *s, const gyre_config *config, gyre_error *err) {
     gyre_reading *known = NULL;
     if (extend_is_gguf(s->e)) return GYRE_OK;
-    s->before = json_load_file(s->e->reading->path, 0, NULL);
+    s->before = cli_json_load(s->e->reading->path);
     gyre_status status = GYRE_OK;
     if (s->is_none)
         s->after = json_incref(s->before);

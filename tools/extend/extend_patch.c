@@ -128,29 +128,6 @@ json_t *extend_patch_as_rope_parameters(const json_t *before, const json_t *afte
     return patch;
 }
 
-/* Phi-3's configuration takes exactly three keys and finds the original length beside them.  The factor is the ratio of the
- * lengths. */
-static json_t *three_fields(json_t *patch, const json_t *before, json_t *dict) {
-    static const char original[] = "original_max_position_embeddings";
-    json_t *three = json_object(), *length = json_object_get(dict, original);
-    json_object_set(three, "type", json_object_get(dict, "rope_type"));
-    json_object_set(three, "short_factor", json_object_get(dict, "short_factor"));
-    json_object_set(three, "long_factor", json_object_get(dict, "long_factor"));
-    if (length && !json_equal(length, json_object_get(before, original))) json_object_set(patch, original, length);
-    json_decref(dict);
-    return three;
-}
-
-/* out = 1 for the classes whose configuration transformers 4 checks for three keys. */
-static int takes_three_fields(const json_t *config, const json_t *dict) {
-    static const char *const types[] = {"phi3", "phi3_v", "phi4", "phi4mm", "phi4_multimodal"};
-    const char *model = json_string_value(json_object_get(config, "model_type"));
-    if (!model || !json_is_array(json_object_get(dict, "long_factor"))) return 0;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(model, types[i]) == 0) return 1;
-    return 0;
-}
-
 json_t *extend_patch_as_rope_scaling(const json_t *before, const json_t *after, double base) {
     json_t *patch = other_changes(before, after), *dict = copy_scaling(after);
     json_t *own = base_in(after, base);
@@ -159,7 +136,6 @@ json_t *extend_patch_as_rope_scaling(const json_t *before, const json_t *after, 
     json_decref(own);
     json_object_del(dict, theta);
     json_object_del(dict, partial);
-    if (takes_three_fields(after, dict)) dict = three_fields(patch, before, dict);
     const char *type = json_string_value(json_object_get(dict, "rope_type"));
     remove_key(patch, before, new_form);
     if (type && strcmp(type, "default") == 0)
@@ -167,5 +143,22 @@ json_t *extend_patch_as_rope_scaling(const json_t *before, const json_t *after, 
     else
         json_object_set(patch, old_form, dict);
     json_decref(dict);
+    return patch;
+}
+
+json_t *extend_patch_as_three_keys(const json_t *before, const json_t *after, double base) {
+    static const char original[] = "original_max_position_embeddings";
+    json_t *patch = extend_patch_as_rope_scaling(before, after, base), *dict = json_object_get(patch, old_form);
+    json_t *length = json_object_get(dict, original), *three = json_object();
+    if (!json_is_array(json_object_get(dict, "long_factor"))) {
+        json_decref(three);
+        json_decref(patch);
+        return NULL;
+    }
+    json_object_set(three, "type", json_object_get(dict, "rope_type"));
+    json_object_set(three, "short_factor", json_object_get(dict, "short_factor"));
+    json_object_set(three, "long_factor", json_object_get(dict, "long_factor"));
+    if (length && !json_equal(length, json_object_get(before, original))) json_object_set(patch, original, length);
+    json_object_set_new(patch, old_form, three);
     return patch;
 }

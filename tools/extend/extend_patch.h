@@ -20,5 +20,8 @@ int extend_patch_is_plain(const json_t *patch);
  * (transformers 4).  before, after: whole configs; base: for a config that leaves it to its class. */
 json_t *extend_patch_as_rope_parameters(const json_t *before, const json_t *after, double base);
 json_t *extend_patch_as_rope_scaling(const json_t *before, const json_t *after, double base);
+/* The latter for the configuration of Phi-3, which takes exactly three keys and finds the original length beside them; the
+ * factor is the ratio of the lengths.  NULL also where the scaling has no lists. */
+json_t *extend_patch_as_three_keys(const json_t *before, const json_t *after, double base);
 
 #endif

@@ -1,6 +1,7 @@
 /* extend_support.c: what a method needs in the model's config, and which programs understand it.  Writes that config and
  * reads it as each program does. */
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_json.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/extend/extend.h"
 #include "tools/options/reading_options.h"
@@ -98,7 +99,7 @@ static void describe_gguf(const gyre_config *c, char text[EXTEND_CONFIG_TEXT]) {
 static void describe_config(const extension *e, const char *after, char text[EXTEND_CONFIG_TEXT]) {
     extend_key_change changes[EXTEND_MAX_KEY_CHANGES];
     const int count = extend_changes(e, after, changes);
-    json_t *root = json_load_file(after, 0, NULL);
+    json_t *root = cli_json_load(after);
     *text = '\0';
     describe_dict(dict_in(root, e->group->name), text);
     for (int i = 0; i < count; i++) {

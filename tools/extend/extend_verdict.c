@@ -182,21 +182,24 @@ static int64_t stretch_untuned(const rule *r, char *reason, size_t size) {
     return row;
 }
 
-/* The model as it is, for classes whose code has no scaling.  out = -1 for others, or if a program takes a method. */
+static int has_rope_ratio(const gyre_layer_reading *group) {
+    for (int64_t i = 0; i < group->fields_count; i++)
+        if (group->fields[i].key && strcmp(group->fields[i].key, "rope_ratio") == 0) return 1;
+    return 0;
+}
+
+/* The model as it is, where no program takes any of the methods from its config.  out = -1 if one takes one. */
 static int64_t give_up(const rule *r, char *reason, size_t size) {
-    static const char *const types[] = {"gptj", "codegen", "roformer", "chatglm"};
     const int64_t none = find_row(r->methods, r->count, "none");
-    int known = 0;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        known |= strcmp(r->e->reading->model_type, types[i]) == 0;
-    if (none < 0 || !known || extend_is_gguf(r->e)) return -1;
+    if (none < 0 || r->count == 1) return -1;
     for (int64_t i = 0; i < r->count; i++)
         for (int k = 0; k < EXTEND_READERS && i != none; k++)
-            if (r->rows[i].support[k] == EXTEND_SUPPORT_SAME) return -1;
-    snprintf(
-        reason, size,
-        "transformers' code of a %s has no scaling, so no config is written for any method. What remains is %sfine-tuning",
-        r->e->reading->model_type, strcmp(r->e->reading->model_type, "chatglm") == 0 ? "a larger rope_ratio, or " : "");
+            if (r->rows[i].support[k] != EXTEND_SUPPORT_NONE) return -1;
+    snprintf(reason, size,
+             "neither transformers nor vLLM nor llama.cpp reads any of these methods from the %s of a %s. What remains is "
+             "%sfine-tuning",
+             extend_is_gguf(r->e) ? "file" : "config", r->e->reading->model_type,
+             has_rope_ratio(r->e->group) ? "a larger rope_ratio, or " : "");
     return none;
 }
 

@@ -64,16 +64,20 @@ static int write_text(generation *g, const cli_output *output) {
     return 0;
 }
 
+static int open_output(const generation *g, cli_output *output) {
+    const char *path = g->options.common.output;
+    return g->options.common.json ? cli_output_open(output, path) : cli_output_open_raw(output, path);
+}
+
 int cmd_generate(int argc, char **argv) {
     generation g = {.stop = GENERATE_STOP_TOKENS};
     gyre_error err = {0, ""};
     generate_options_read(argc, argv, &g.options);
-    cli_check_output(g.options.common.output, g.options.model.path);
     int status = cli_pool_open(&g.options.common, &g.pool, &g.exec);
     if (!status && generate_open(&g, argc, argv, &err)) status = cli_fail_error(&err);
     if (!status) {
         cli_output output;
-        status = cli_output_open(&output, g.options.common.output);
+        status = open_output(&g, &output);
         if (!status) status = cli_output_close(&output, write_text(&g, &output));
     }
     generate_close(&g);

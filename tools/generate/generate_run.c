@@ -122,7 +122,8 @@ static gyre_status print_text(generation *g, int at_end, gyre_error *err) {
     const size_t written = fwrite(g->text + g->printed, 1, bytes, g->text_output);
     g->printed = whole;
     if (written == bytes && fflush(g->text_output) == 0) return GYRE_OK;
-    return gyre_fail(err, GYRE_EIO, "standard output: %s (writing the text)", strerror(errno));
+    const char *path = g->options.common.output;
+    return gyre_fail(err, GYRE_EIO, "%s: %s (writing the text)", path ? path : "standard output", strerror(errno));
 }
 
 /* Without --json, keeps only the text that is not printed yet, so that memory stays bounded for a text without end. */

@@ -167,7 +167,7 @@ static gyre_status measure_row(lab *l, const lab_measurement *subject, lab_row *
     const gyre_status status = lab_measure(l, subject, row, err);
     if (status) return status;
     cli_progress_mark(&l->progress);
-    return l->common.json ? GYRE_OK : lab_print_rows(l, stdout, err);
+    return l->common.json ? GYRE_OK : lab_print_rows(l, cli_stdout(), err);
 }
 
 /* *rope = the RoPE model, which the methods are measured on; the caller frees it. */
@@ -245,14 +245,14 @@ static gyre_status work(lab *l, gyre_error *err) {
 static int show(lab *l) {
     gyre_error err = {0};
     if (l->common.json) {
-        if (lab_print_json(l, stdout)) return CLI_FAILED;
-    } else if (lab_print_rows(l, stdout, &err)) {
+        if (lab_print_json(l, cli_stdout())) return CLI_FAILED;
+    } else if (lab_print_rows(l, cli_stdout(), &err)) {
         return cli_fail_error(&err);
-    } else if (lab_print_end(l, stdout)) {
+    } else if (lab_print_end(l, cli_stdout())) {
         return CLI_FAILED;
     }
     if (lab_write_report(l, &err)) return cli_fail_error(&err);
-    if (!l->common.json) printf("report: %s\n", l->run.report);
+    if (!l->common.json) fprintf(cli_stdout(), "report: %s\n", l->run.report);
     return 0;
 }
 

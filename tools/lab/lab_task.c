@@ -241,9 +241,9 @@ int lab_task_run(lab *l) {
     l->seconds = cli_seconds() - started;
     int exit_status = 0;
     if (!status) {
-        exit_status = l->common.json ? task_print_json(t, stdout) : task_print(t, stdout);
+        exit_status = l->common.json ? task_print_json(t, cli_stdout()) : task_print(t, cli_stdout());
         status = task_write_report(t, &err);
-        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->run.report);
+        if (!status && !exit_status && !l->common.json) fprintf(cli_stdout(), "report: %s\n", l->run.report);
     }
     journal_close(&l->memo);
     free(t);

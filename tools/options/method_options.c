@@ -18,13 +18,15 @@ void method_options_free(method_options *o) {
 static void set_list(method_options *o, const char *list) {
     gyre_error err = {0, ""};
     free(o->list);
-    if (methods_parse(list, &o->list, &o->count, &err)) cli_usage_error("%s", err.text);
+    const gyre_status status = methods_parse(list, &o->list, &o->count, &err);
+    if (status == GYRE_ENOMEM) exit(cli_fail_error(&err));
+    if (status) cli_usage_error("%s", err.text);
 }
 
 static void set_one(method_options *o, const char *text) {
     gyre_error err = {0, ""};
     if (!o->list) o->list = calloc(1, sizeof *o->list);
-    if (!o->list) cli_usage_error("methods: out of memory for 1");
+    if (!o->list) exit(cli_fail("methods: out of memory (options)"));
     if (method_parse(text, o->list, &err)) cli_usage_error("%s", err.text);
     o->count = 1;
 }

@@ -7,7 +7,7 @@
 void model_options_init(model_options *o, int argc) {
     *o = (model_options){.profile = GYRE_PROFILE_DEFAULT};
     o->texts = calloc((size_t)argc + 1, sizeof *o->texts);
-    if (!o->texts) cli_usage_error("--text: out of memory for %d arguments", argc);
+    if (!o->texts) exit(cli_fail("--text: out of memory (options)"));
 }
 
 void model_options_free(model_options *o) {

@@ -32,11 +32,7 @@ void run_options_check(const run_options *o, const cli_options *common) {
         cli_usage_error("--json-lines: come one by one on standard output; not with --output");
 }
 
-gyre_status run_options_check_targets(const run_options *o, const cli_options *common, const char *model, gyre_error *err) {
-    cli_check_output(common->output, model);
-    cli_check_target("--report", o->report, model);
-    cli_check_target("--figure", o->figure, model);
-    cli_check_target("--journal", o->journal, model);
+gyre_status run_options_check_targets(const run_options *o, gyre_error *err) {
     const gyre_status status = o->report ? report_target_check(o->report, err) : GYRE_OK;
     return !status && o->figure ? report_target_check(o->figure, err) : status;
 }

@@ -34,8 +34,7 @@ typedef struct run_options {
 error_t run_option(run_options *o, int key, char *text);
 /* Called after parsing.  Usage error for options that contradict each other. */
 void run_options_check(const run_options *o, const cli_options *common);
-/* Called before the work.  Usage error if a file to write is one of the model's own.  Errors: those of
- * report_target_check. */
-gyre_status run_options_check_targets(const run_options *o, const cli_options *common, const char *model, gyre_error *err);
+/* Called before the work: whether the report and the figure can be written.  Errors: those of report_target_check. */
+gyre_status run_options_check_targets(const run_options *o, gyre_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 static int open_input(passkey *p, int argc, char **argv) {
     const passkey_options *o = &p->options;
     gyre_error err = {0, ""};
-    gyre_status status = run_options_check_targets(&o->run, &o->common, o->model.path, &err);
+    gyre_status status = run_options_check_targets(&o->run, &err);
     if (!status) status = model_input_open(&p->input, &o->model, 0, &err);
     if (!status) status = model_input_tokenizer(&p->input, &err);
     method_options_labels(&o->method, p->methods_text);
@@ -48,7 +48,7 @@ static int measure_and_print(passkey *p, const cli_output *output) {
 int cmd_passkey(int argc, char **argv) {
     passkey p = {.journal = {.lock = {.file = -1}}};
     char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) cli_usage_error("arguments: out of memory for %d", argc);
+    if (!words) exit(cli_fail("arguments: out of memory (gyre)"));
     const int count = run_card_argv(argc, argv, words);
     passkey_options_read(argc, argv, &p.options);
     int status = open_input(&p, count, words);

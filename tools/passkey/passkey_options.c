@@ -71,7 +71,7 @@ static void set_depths(passkey_options *o, const char *text) {
     cli_check_rising("--depths", list, values);
     free(o->depths);
     o->depths = calloc((size_t)count, sizeof *o->depths);
-    if (!o->depths) cli_usage_error("--depths: out of memory for %lld", (long long)count);
+    if (!o->depths) exit(cli_fail("--depths: out of memory (options)"));
     for (int64_t i = 0; i < count; i++)
         o->depths[i] = !spread ? (double)list[i] / 100 : count == 1 ? 0.5 : (double)i / (double)(count - 1);
     o->depths_count = count;

@@ -142,7 +142,6 @@ static int run(search_work *w, int argc, char **argv) {
     if (!status && run_card_make(&w->card, &w->input, "search", argc, argv, &err)) status = cli_fail_error(&err);
     if (status) return status;
     cli_output output;
-    cli_check_output(o->common.output, o->model.path);
     status = cli_output_open(&output, o->common.output);
     if (!status)
         status =

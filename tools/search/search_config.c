@@ -45,10 +45,8 @@ int search_check_target(const search_options *o) {
     const char *write = o->stretch.write;
     stretch_target target;
     gyre_error err = {0, ""};
-    cli_check_target("--journal", o->run.journal, o->model.path);
     if (!write) return 0;
     if (stretch_target_find(write, GYRE_CONFIG_FILE, &target, &err)) return cli_fail_error(&err);
-    cli_check_target("--write", target.path, o->model.path);
     /* Of a folder that is not there yet, its own folder must be writable. */
     const char *path = *target.folder ? target.folder : target.path;
     return file_target_check("--write", path, &err) ? cli_fail_error(&err) : 0;

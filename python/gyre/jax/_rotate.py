@@ -50,7 +50,7 @@ def _call_back(x: Any, positions: Any, encoding: str, layout: str, role: str, di
         at = numpy.asarray(positions)
         at = at[0] if at.ndim == 2 and len(at) == 1 and made.config["rope.axes"] == 1 else at
         rotated: Any = made.rotate(
-            numpy.asarray(x), at, layout=layout, role=role, direction=direction, length=length or None
+            numpy.asarray(x), at, layout=layout, role=role, direction=direction, length=length
         )
         return rotated
 

@@ -32,7 +32,8 @@ _REST = (
     "Tensor? key_starts, Tensor? key_first, Tensor? key_end, Tensor? query_end, SymInt? first, SymInt? key_first_position, "
     "SymInt length, SymInt seed, str encoding, str options)"
 )
-_WHOLE = ("positions", "key_positions", "length", "seed")  # whole numbers of a call, which may change from call to call
+_WHOLE = ("positions", "key_positions", "length", "seed")  # whole numbers of a call, which change from call to call
+_SINKS = 1 + _NAMES.index("sink_logits")  # their place in _REST
 
 
 def _tables(tables: Sequence[Tensor], names: Sequence[str]) -> Any:
@@ -49,14 +50,14 @@ def _gradients(found: Mapping[str, Tensor], tables: Sequence[Tensor], names: Seq
     return [g.reshape(table.shape).to(table.dtype) for g, table in zip(each, tables, strict=True)]
 
 
-def _call(
-    encoding: str, tables: Sequence[Tensor], given: Sequence[Tensor | None], whole: Sequence[int | None], options: str
-) -> dict[str, Any]:
-    rest = dict(options_of(options))
-    names = rest.pop("tables", [])
-    call: dict[str, Any] = {name: x.detach() for name, x in zip(_NAMES, given, strict=True) if x is not None}
-    call.update({name: x for name, x in zip(_WHOLE, whole, strict=True) if x is not None})
-    call.update(rest, tables=_tables(tables, names))
+def _call(rest: Sequence[Any]) -> dict[str, Any]:
+    """What the core takes, from the end of the arguments of an operator (_REST)."""
+    tables, *given, encoding, text = rest
+    options = dict(options_of(text))
+    names = options.pop("tables", [])
+    call = {name: x for name, x in zip(_NAMES + _WHOLE, given, strict=True) if x is not None}
+    call.update({name: x.detach() for name, x in call.items() if isinstance(x, Tensor)})
+    call.update(options, tables=_tables(tables, names))
     call["encoding"] = encoding_of(encoding) if encoding else None
     return call
 
@@ -91,32 +92,10 @@ def _shapes(q: Tensor, v: Tensor, options: str) -> tuple[list[int], list[int]]:
 @torch.library.custom_op(
     "gyre::attention", mutates_args=(), schema="(Tensor q, Tensor k, Tensor v, " + _REST + " -> (Tensor, Tensor)"
 )
-def _attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    tables: Sequence[Tensor],
-    positions: Tensor | None,
-    key_positions: Tensor | None,
-    mask: Tensor | None,
-    sink_logits: Tensor | None,
-    query_starts: Tensor | None,
-    key_starts: Tensor | None,
-    key_first: Tensor | None,
-    key_end: Tensor | None,
-    query_end: Tensor | None,
-    first: int | None,
-    key_first_position: int | None,
-    length: int,
-    seed: int,
-    encoding: str,
-    options: str,
-) -> tuple[Tensor, Tensor]:
-    given = (positions, key_positions, mask, sink_logits, query_starts, key_starts, key_first, key_end, query_end)
-    whole = (first, key_first_position, length, seed)
+def _attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     q, k, v = q.detach(), k.detach(), v.detach()
-    out = q.new_empty(_shapes(q, v, options)[0])
-    _, lse = core.attention(q, k, v, out=out, lse=True, **_call(encoding, tables, given, whole, options))
+    out = q.new_empty(_shapes(q, v, rest[-1])[0])
+    _, lse = core.attention(q, k, v, out=out, lse=True, **_call(rest))
     return out, lse.contiguous()
 
 
@@ -132,47 +111,24 @@ def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     schema="(Tensor dout, Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, " + _REST + " -> Tensor[]",
 )
 def _attention_gradient(
-    dout: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    tables: Sequence[Tensor],
-    positions: Tensor | None,
-    key_positions: Tensor | None,
-    mask: Tensor | None,
-    sink_logits: Tensor | None,
-    query_starts: Tensor | None,
-    key_starts: Tensor | None,
-    key_first: Tensor | None,
-    key_end: Tensor | None,
-    query_end: Tensor | None,
-    first: int | None,
-    key_first_position: int | None,
-    length: int,
-    seed: int,
-    encoding: str,
-    options: str,
+    dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> list[Tensor]:
     """Gradients to q, k, v, to each table, and to the sink logits where they were given."""
-    given = (positions, key_positions, mask, sink_logits, query_starts, key_starts, key_first, key_end, query_end)
-    q, k, v, dout = q.detach(), k.detach(), v.detach(), dout.detach()
-    call = _call(encoding, tables, given, (first, key_first_position, length, seed), options)
+    tables, sink_logits = rest[0], rest[_SINKS]
+    call = _call(rest)
     call.pop("order", None)
-    dq, dk, dv, more = core.attention_gradient(dout, q, k, v, out.detach(), lse.detach(), **call)
-    all_of_them = [dq.contiguous(), dk.contiguous(), dv.contiguous()]
-    all_of_them += _gradients(more, tables, options_of(options).get("tables", []))
+    each = [x.detach() for x in (dout, q, k, v, out, lse)]
+    dq, dk, dv, more = core.attention_gradient(*each, **call)
+    found = [dq.contiguous(), dk.contiguous(), dv.contiguous()]
+    found += _gradients(more, tables, options_of(rest[-1]).get("tables", []))
     if sink_logits is not None:
-        all_of_them.append(more["sink_logits"].reshape(sink_logits.shape).to(sink_logits.dtype))
-    return all_of_them
+        found.append(more["sink_logits"].reshape(sink_logits.shape).to(sink_logits.dtype))
+    return found
 
 
 @_attention_gradient.register_fake
-def _(
-    dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, tables: Sequence[Tensor], *rest: Any
-) -> list[Tensor]:
-    like = [q, k, v, *tables, *([rest[3]] if rest[3] is not None else [])]
+def _(dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> list[Tensor]:
+    like = [q, k, v, *rest[0], *([rest[_SINKS]] if rest[_SINKS] is not None else [])]
     return [x.new_empty(x.shape) for x in like]
 
 
@@ -189,8 +145,8 @@ def _backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Any, ...]:
     tables, given = rest[: ctx.tables], rest[ctx.tables :]
     dq, dk, dv, *more = _attention_gradient(dout, out, lse, q, k, v, tables, *given, *ctx.rest)
     to_given: list[Tensor | None] = [None] * len(given)
-    if given[3] is not None:
-        to_given[3] = more[ctx.tables]
+    if given[_SINKS - 1] is not None:
+        to_given[_SINKS - 1] = more[ctx.tables]
     return dq, dk, dv, more[: ctx.tables], *to_given, *[None] * len(ctx.rest)
 
 
@@ -285,18 +241,11 @@ def _bias(
     return found.contiguous()
 
 
-def _bias_shape(queries: Tensor, keys: Tensor, encoding: str) -> list[int]:
-    heads = encoding_of(encoding).config["heads"]
-    batch = list(queries.shape[:-1]) or list(keys.shape[:-1])
-    return [*batch, heads, queries.shape[-1], keys.shape[-1]]
-
-
 @_bias.register_fake
-def _(
-    queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, length: int
-) -> Tensor:
-    dtype = torch.float64 if double else torch.float32
-    return queries.new_empty(_bias_shape(queries, keys, encoding), dtype=dtype)
+def _(queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, *_: Any) -> Tensor:
+    batch = list(queries.shape[:-1]) or list(keys.shape[:-1])
+    shape = [*batch, encoding_of(encoding).config["heads"], queries.shape[-1], keys.shape[-1]]
+    return queries.new_empty(shape, dtype=torch.float64 if double else torch.float32)
 
 
 @torch.library.custom_op(
@@ -316,9 +265,7 @@ def _bias_gradient(
 
 
 @_bias_gradient.register_fake
-def _(
-    dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, length: int
-) -> list[Tensor]:
+def _(dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], *rest: Any) -> list[Tensor]:
     return [table.new_empty(table.shape) for table in tables]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType, TracebackType
 from typing import Any, Self
@@ -18,7 +20,12 @@ from gyre.torch._module import RotaryEmbedding, groups_of
 from gyre.torch._rotate import _rotate, _rotate_pair
 from gyre.torch._specs import encoding_of, spec_of
 
-_NAMES = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave")
+_NAMES = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave", "apply_rotary_emb")
+_COMPLEX = "apply_rotary_emb"  # takes one complex tensor in place of cos and sin
+_EXAMPLE = torch.tensor([[0, 1, 5, 2, 40]])  # positions of the check
+
+# Positions of the attention layer that is running, where layers keep tables and get no cos and sin (GPT-J, CodeGen).
+_running = threading.local()
 
 
 class Positions:
@@ -30,6 +37,10 @@ class Positions:
     def spec_for(self, channels: int) -> str:
         """Of the whole head, or of its rotated channels alone, which some models cut out before."""
         return self.part_spec if channels == self.dim else self.spec
+
+    def to(self, *_: Any) -> Self:
+        """Itself: it has no device."""
+        return self
 
 
 def _part(encoding: Encoding) -> Encoding:
@@ -51,34 +62,55 @@ class _PatchedRotary(RotaryEmbedding):
         self._dims = {name: int(encoding_of(spec).config["rope.dim"]) for name, spec in self._specs.items()}
         self._wholes = {name: spec_of(whole(encoding_of(spec))) for name, spec in self._specs.items()}
         self._kept = (original,)  # in a tuple: not a submodule, so that parameters, buffers and names are as before
+        name = next(iter(self._specs))
+        self._complex = isinstance(original(torch.zeros(1), self.example(name), *([name] if name else [])), Tensor)
+
+    def example(self, name: str) -> Tensor:
+        """Positions to compare by; on each axis others."""
+        axes = self._axes[name]
+        return torch.stack([_EXAMPLE + 3 * axis for axis in range(axes)]) if axes > 1 else _EXAMPLE
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         name = self._chosen(layer_type)
         positions = position_ids
-        if positions.shape[0] == 1:
-            positions = positions[0]  # one row for every sequence of the batch
+        if positions.shape[-2] == 1:
+            positions = positions[..., 0, :]  # one row for every sequence of the batch
         length = self._length(name, positions)
         found = Positions(positions, self._wholes[name], self._parts[name], self._dims[name], length)
-        return found, found
+        return found if self._complex else (found, found)
+
+
+def _rotated(found: Positions, tensors: tuple[Tensor, ...], layout: str) -> Any:
+    spec = found.spec_for(tensors[0].shape[-1])
+    if len(tensors) == 1:
+        return _rotate(tensors[0], found.positions, 0, spec, layout, "query", "forward", found.length)
+    return _rotate_pair(tensors[0], tensors[1], found.positions, 0, spec, layout, "forward", found.length)
+
+
+def _layout_of_complex(function: Any) -> str:
+    """The layout of the tensors that a function of complex numbers takes: other shapes do not fit together."""
+    try:
+        function(torch.zeros(1, 2, 5, 4), torch.zeros(1, 1, 5, 4), torch.ones(1, 5, 2, dtype=torch.complex64))
+    except RuntimeError:
+        return "bshd"
+    return "bhsd"
 
 
 def _fused(original: Any) -> Any:
     """apply_rotary_pos_emb for pairs of a patched module; others go to the function of transformers."""
+    of_complex = _layout_of_complex(original) if original.__name__ == _COMPLEX else None
 
     @functools.wraps(original)
     def apply(*args: Any, **kwargs: Any) -> Any:
         at = next((i for i, x in enumerate(args) if isinstance(x, Positions)), None)
         found = args[at] if at is not None else kwargs.get("cos")
         if not isinstance(found, Positions):
-            return original(*args, **kwargs)
+            running = getattr(_running, "positions", None)
+            return original(*args, **kwargs) if running is None else _rotated(running, args[:1], "bshd")
         tensors = args[:at] if at is not None else args
         rest = args[at + 2 :] if at is not None else ()
         axis = kwargs.get("unsqueeze_dim", next((x for x in rest if isinstance(x, int)), 1))
-        layout = "bhsd" if axis == 1 else "bshd"
-        spec = found.spec_for(tensors[0].shape[-1])
-        if len(tensors) == 1:
-            return _rotate(tensors[0], found.positions, 0, spec, layout, "query", "forward", found.length)
-        return _rotate_pair(tensors[0], tensors[1], found.positions, 0, spec, layout, "forward", found.length)
+        return _rotated(found, tensors, of_complex or ("bhsd" if axis == 1 else "bshd"))
 
     apply.gyre_original = original  # type: ignore[attr-defined]
     apply.gyre_users = 0  # type: ignore[attr-defined]
@@ -92,6 +124,7 @@ class Patch:
     model: nn.Module
     modules: dict[str, nn.Module] = field(default_factory=dict)
     functions: list[tuple[ModuleType, str]] = field(default_factory=list)
+    hooks: list[Any] = field(default_factory=list)
 
     def remove(self) -> None:
         """The model as it was before.  Once is enough; more does nothing."""
@@ -103,7 +136,9 @@ class Patch:
             function.gyre_users -= 1
             if function.gyre_users == 0:
                 setattr(module, name, function.gyre_original)
-        self.modules, self.functions = {}, []
+        for hook in self.hooks:
+            hook.remove()
+        self.modules, self.functions, self.hooks = {}, [], []
         if getattr(self.model, "_gyre_patch", None) is self:
             del self.model._gyre_patch
 
@@ -118,7 +153,8 @@ def _rotaries(model: nn.Module) -> dict[str, nn.Module]:
     """The rotary modules of transformers that take position_ids, by path."""
     found = {}
     for path, module in model.named_modules():
-        if "RotaryEmbedding" not in type(module).__name__ or isinstance(module, RotaryEmbedding):
+        name = type(module).__name__
+        if "RotaryEmbedding" not in name or "Vision" in name or isinstance(module, RotaryEmbedding):
             continue
         if "position_ids" in inspect.signature(module.forward).parameters:
             found[path] = module
@@ -156,6 +192,9 @@ def _functions(model: nn.Module) -> list[tuple[ModuleType, str]]:
 
 def _arguments(function: Any, q: Tensor, k: Tensor, pair: Any) -> tuple[Any, ...]:
     names = list(inspect.signature(function).parameters)
+    if function.__name__ == _COMPLEX:
+        each = (q, k) if _layout_of_complex(function) == "bhsd" else (q.transpose(1, 2), k.transpose(1, 2))
+        return (*each, pair)
     return (q, k, *pair) if "k" in names[:2] or "key" in names[:2] else (q, *pair)
 
 
@@ -164,7 +203,7 @@ def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: l
     tried, worst = 0, 0.0
     for name, encoding in patched.encodings.items():
         config = encoding.config
-        at = torch.tensor([[0, 1, 5, 2, 40]])
+        at = patched.example(name)
         more = (name,) if name else ()
         pair, found = original(torch.zeros(1), at, *more), patched(torch.zeros(1), at, *more)
         for file, function_name in functions:
@@ -188,6 +227,61 @@ def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: l
         raise Error("EUNSUPPORTED", text, "model")
 
 
+# -- layers with tables of their own: GPT-J, CodeGen --
+
+
+def _with_tables(model: nn.Module) -> list[nn.Module]:
+    """Attention layers that look cos and sin of position_ids up in embed_positions."""
+    layers = [module for module in model.modules() if isinstance(getattr(module, "embed_positions", None), Tensor)]
+    return [layer for layer in layers if "position_ids" in inspect.signature(layer.forward).parameters]
+
+
+def _hook(layer: nn.Module, encoding: Encoding) -> list[Any]:
+    """Has a layer leave its positions to apply_rotary_pos_emb while it runs."""
+    part, all_of_it = spec_of(_part(encoding)), spec_of(whole(encoding))
+    dim = int(encoding.config["rope.dim"])
+
+    def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
+        at = kwargs.get("position_ids")
+        if at is not None:
+            _running.positions = Positions(at[0] if at.shape[0] == 1 else at, all_of_it, part, dim, 0)
+
+    def end(*_: Any) -> None:
+        _running.positions = None
+
+    return [
+        layer.register_forward_pre_hook(begin, with_kwargs=True),
+        layer.register_forward_hook(end, always_call=True),
+    ]
+
+
+def _check_tables(layer: nn.Module, encoding: Encoding, original: Callable[..., Tensor]) -> None:
+    """Raises where a layer's tables are not those of the encoding."""
+    buffer = layer.get_buffer("embed_positions")
+    table = buffer.reshape(-1, buffer.shape[-1])
+    x = torch.randn(1, 5, 2, int(encoding.config["rope.dim"]))
+    sine, cosine = table[_EXAMPLE].float().chunk(2, -1)
+    off = float((original(x, sine, cosine) - _part(encoding).rotate(x, _EXAMPLE, layout="bshd")).abs().max())
+    if off > 1e-4:
+        text = f"model: its tables are not what its config means, by up to {off:.2g} (gyre.torch.audit tells more)"
+        raise Error("EUNSUPPORTED", text, "model")
+
+
+def _patch_tables(model: nn.Module, layers: list[nn.Module], profile: str, check: bool) -> list[Any]:
+    """Hooks on the layers."""
+    groups = groups_of(model.config, profile)
+    encoding = next(iter(groups.values()), None)
+    if encoding is None or len(groups) > 1:
+        raise Error("EUNSUPPORTED", f"model: {type(model).__name__} has layers that differ", "model")
+    if check:
+        function = sys.modules[type(layers[0]).__module__].apply_rotary_pos_emb
+        _check_tables(layers[0], encoding, getattr(function, "gyre_original", function))
+    return [hook for layer in layers for hook in _hook(layer, encoding)]
+
+
+# -- patch --
+
+
 def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Patch:
     """Has a model of transformers rotate queries and keys with Gyre: one pass over memory, angles exact at any position.
 
@@ -207,19 +301,15 @@ def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Pat
     """
     if getattr(model, "_gyre_patch", None) is not None:
         raise Error("EINVAL", "model: is patched already", "model")
-    rotaries, functions = _rotaries(model), _functions(model)
-    if not rotaries or not functions:
+    rotaries, layers, functions = _rotaries(model), _with_tables(model), _functions(model)
+    if not (rotaries or layers) or not functions:
         raise Error("EUNSUPPORTED", f"model: {type(model).__name__} has no rotary module with apply_rotary_pos_emb", "model")
     replaced: dict[str, _PatchedRotary] = {}
     for path, module in rotaries.items():
-        encodings = _encodings(model, path, module, profile)
-        several = encodings.values() if isinstance(encodings, dict) else [encodings]
-        if any(encoding.config["rope.axes"] > 1 for encoding in several):
-            raise Error("EUNSUPPORTED", f"model: {path} has positions of several axes, which patch does not serve", "model")
-        replaced[path] = _PatchedRotary(encodings, module)
+        replaced[path] = _PatchedRotary(_encodings(model, path, module, profile), module)
         if check:
             _check(path, module, replaced[path], functions)
-    done = Patch(model, dict(rotaries), functions)
+    done = Patch(model, dict(rotaries), functions, _patch_tables(model, layers, profile, check) if layers else [])
     for file, name in functions:
         function = getattr(file, name)
         if not hasattr(function, "gyre_original"):

@@ -37,16 +37,7 @@ def _rotate(
 
 
 @_rotate.register_fake
-def _(
-    x: Tensor,
-    positions: Tensor | None,
-    first: int,
-    encoding: str,
-    layout: str,
-    role: str,
-    direction: str,
-    length: int,
-) -> Tensor:
+def _(x: Tensor, *rest: Any) -> Tensor:
     return torch.empty_like(x, requires_grad=False)
 
 
@@ -88,9 +79,7 @@ def _rotate_pair(
 
 
 @_rotate_pair.register_fake
-def _(
-    q: Tensor, k: Tensor, positions: Tensor | None, first: int, encoding: str, layout: str, direction: str, length: int
-) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, k: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(q, requires_grad=False), torch.empty_like(k, requires_grad=False)
 
 

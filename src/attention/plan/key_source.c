@@ -2,15 +2,20 @@
 #include "attention/plan/key_source.h"
 #include "core/view.h"
 
+/* The stride of an axis of one element may be any number, which code that looks one row ahead would multiply. */
+static int64_t stride_of(const gyre_cview *view, int axis) {
+    return view->shape[axis] > 1 ? view->stride[axis] : 1;
+}
+
 static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run) {
     const gyre_attention_args *args = source->run_ctx;
     *run = (gyre_key_run){.k = gyre_cview_at(&args->k, batch, first, head, 0),
                           .v = gyre_cview_at(&args->v, batch, first, head, 0),
                           .count = args->k.shape[1] - first,
-                          .k_row_stride = args->k.stride[1],
-                          .v_row_stride = args->v.stride[1],
-                          .k_step = args->k.stride[3],
-                          .v_step = args->v.stride[3]};
+                          .k_row_stride = stride_of(&args->k, 1),
+                          .v_row_stride = stride_of(&args->v, 1),
+                          .k_step = stride_of(&args->k, 3),
+                          .v_step = stride_of(&args->v, 3)};
 }
 
 static int heads_adjacent(const gyre_cview *view) {

@@ -270,32 +270,49 @@ static const void *table_row_of(const rotate_call *r, int64_t b, int64_t t) {
     return r->in->dtype == GYRE_DTYPE_F64 ? (const void *)gyre_angle_table_row_f64(e, m) : gyre_angle_table_row(e, m);
 }
 
-/* Rotates `heads` heads, from head h on, of the tokens of a block that have a row of the table. */
-static void rotate_by_rows(const rotate_call *r, int64_t b, int64_t first, int64_t count, const void *const *rows, int64_t h,
-                           int64_t heads) {
-    const int64_t size = (int64_t)gyre_dtype_size(r->in->dtype);
-    const size_t sine = (size_t)r->job.pairs * (r->in->dtype == GYRE_DTYPE_F64 ? sizeof(double) : sizeof(float));
-    const char *in =
-        (const char *)r->job.in + (b * r->in->stride[0] + first * r->in->stride[1] + h * r->in->stride[2]) * size;
-    char *out = (char *)r->job.out + (b * r->out->stride[0] + first * r->out->stride[1] + h * r->out->stride[2]) * size;
-    const rotate_kernel kernel = kernel_of(r->angles.encoding->kernels, r->in->dtype);
-    gyre_rotate_job job = r->job;
-    job.heads = heads;
-    for (int64_t t = 0; t < count; t++) {
-        if (!rows[t]) continue;
-        job.in = in + t * r->in->stride[1] * size;
-        job.out = out + t * r->out->stride[1] * size;
-        job.cosine = rows[t];
-        job.sine = (const char *)rows[t] + sine;
-        kernel(&job);
-    }
+typedef void (*rotate_tokens_kernel)(const gyre_rotate_tokens_job *job);
+
+static rotate_tokens_kernel tokens_kernel_of(const gyre_kernels *kernels, gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_F16    ? kernels->rotate_tokens_f16
+           : dtype == GYRE_DTYPE_BF16 ? kernels->rotate_tokens_bf16
+           : dtype == GYRE_DTYPE_F64  ? kernels->rotate_tokens_f64
+                                      : kernels->rotate_tokens_f32;
 }
 
-/* Rotates the tokens of a block whose angles are in the table; done[t] = 1 for those.  Memory is walked in its own order:
- * where the tokens of a head lie closer together than its heads, head by head. */
+/* Some heads of adjacent tokens that all have a row of the table. */
+typedef struct row_block {
+    int64_t b, first, tokens, head, heads;
+    const void *const *rows; /* [tokens] */
+} row_block;
+
+static int64_t offset_of(const int64_t *stride, const row_block *k) {
+    return k->b * stride[0] + k->first * stride[1] + k->head * stride[2];
+}
+
+static void rotate_row_block(const rotate_call *r, const row_block *k) {
+    const int64_t size = (int64_t)gyre_dtype_size(r->in->dtype);
+    gyre_rotate_tokens_job job = {.one = r->job,
+                                  .rows = k->rows,
+                                  .tokens = k->tokens,
+                                  .in_token_stride = r->in->stride[1],
+                                  .out_token_stride = r->out->stride[1]};
+    job.one.in = (const char *)r->job.in + offset_of(r->in->stride, k) * size;
+    job.one.out = (char *)r->job.out + offset_of(r->out->stride, k) * size;
+    job.one.heads = k->heads;
+    tokens_kernel_of(r->angles.encoding->kernels, r->in->dtype)(&job);
+}
+
+/* Rotates adjacent tokens that have a row of the table, in the order of memory. */
+static void rotate_run(const rotate_call *r, row_block k) {
+    const int64_t heads = r->in->shape[2];
+    k.heads = r->head_by_head ? 1 : heads;
+    for (k.head = 0; k.head < heads; k.head += k.heads)
+        rotate_row_block(r, &k);
+}
+
+/* Rotates the tokens of a block whose angles are in the table; done[t] = 1 for those. */
 static void rotate_from_table(const rotate_call *r, int64_t b, int64_t first, int64_t count, unsigned char *done) {
     const void *rows[TOKEN_BLOCK];
-    const int64_t heads = r->in->shape[2], at_once = r->head_by_head ? 1 : heads;
     for (int64_t t = 0; t < count; t++) {
         rows[t] = table_row_of(r, b, first + t);
         done[t] = rows[t] != NULL;
@@ -304,8 +321,11 @@ static void rotate_from_table(const rotate_call *r, int64_t b, int64_t first, in
         copy_channels(r, &k, 0, r->first);
         copy_channels(r, &k, r->first + r->dim, r->in->shape[3] - r->first - r->dim);
     }
-    for (int64_t h = 0; h < heads; h += at_once)
-        rotate_by_rows(r, b, first, count, rows, h, at_once);
+    for (int64_t t = 0, end; t < count; t = end) {
+        for (end = t + 1; end < count && done[end] == done[t];)
+            end++;
+        if (done[t]) rotate_run(r, (row_block){.b = b, .first = first + t, .tokens = end - t, .rows = rows + t});
+    }
 }
 
 static void rotate_token_block(void *arg, int64_t block) {
@@ -330,6 +350,39 @@ static void rotate_token_block(void *arg, int64_t block) {
     if (count_general > 0) rotate_chunks(r, tokens, count_general);
     for (int64_t t = 0; r->permutes_separately && r->angles.direction == GYRE_DIRECTION_FORWARD && t < count_general; t++)
         permute_token(r, &tokens[t]);
+}
+
+/* -- tokens of one head after the other -- */
+/* A block of one head: neighbouring blocks lie beside each other in memory, which the processor then reads ahead. */
+static void rotate_head_block(void *arg, int64_t block) {
+    const rotate_call *all = arg;
+    const int64_t size = (int64_t)gyre_dtype_size(all->in->dtype), heads = all->in->shape[2];
+    const int64_t row = block / all->blocks, h = row % heads;
+    gyre_cview in = *all->in;
+    gyre_view out = *all->out;
+    rotate_call r = *all;
+    in.data = (const char *)in.data + h * in.stride[2] * size;
+    out.data = (char *)out.data + h * out.stride[2] * size;
+    in.shape[2] = out.shape[2] = 1;
+    r.job.in = (const char *)r.job.in + h * in.stride[2] * size;
+    r.job.out = (char *)r.job.out + h * out.stride[2] * size;
+    r.in = &in;
+    r.out = &out;
+    r.job.heads = 1;
+    rotate_token_block(&r, row / heads * all->blocks + block % all->blocks);
+}
+
+/* Whether each head is gone through by itself: the heads of a token lie further apart than the tokens of a head, and every
+ * angle is in the table, because others would be computed again for each head. */
+static int goes_by_heads(const rotate_call *r) {
+    const int64_t end = gyre_angle_table_length(r->angles.encoding);
+    if (!r->uses_table || !r->head_by_head || r->in->shape[1] < 2 * TOKEN_BLOCK) return 0;
+    for (int64_t b = 0; b < r->in->shape[0]; b++)
+        for (int64_t t = 0; t < r->in->shape[1]; t++) {
+            const int64_t m = gyre_position_at(r->positions, b, t, 0);
+            if (m < 0 || m >= end) return 0;
+        }
+    return 1;
 }
 
 /* ERANGE if the magnitude of xPos times the other factors leaves the range.  Its extremes are the first and the last
@@ -368,10 +421,10 @@ static void choose_layouts(rotate_call *r, gyre_layout layout) {
 static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
     r->in_place = gyre_same_memory(r->in, r->out);
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
-    r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
     r->uses_table = can_use_table(r);
     r->head_by_head =
         llabs(r->in->stride[2]) + llabs(r->out->stride[2]) > llabs(r->in->stride[1]) + llabs(r->out->stride[1]);
+    r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
     if (r->dim > 0)
         r->job =
             (gyre_rotate_job){.in = gyre_cview_at(r->in, 0, 0, 0, r->first),
@@ -385,10 +438,13 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
                               .negate_sine = r->angles.direction != GYRE_DIRECTION_FORWARD,
                               .exceeds_cache = r->elements >= MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
     const gyre_status status = check_magnitudes(r, err);
-    if (status == GYRE_OK)
-        gyre_parallel(r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec,
-                      rotate_token_block, r, r->blocks * r->in->shape[0]);
-    return status;
+    if (status != GYRE_OK) return status;
+    const gyre_exec *threads = r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec;
+    if (goes_by_heads(r))
+        gyre_parallel(threads, rotate_head_block, r, r->blocks * r->in->shape[0] * r->in->shape[2]);
+    else
+        gyre_parallel(threads, rotate_token_block, r, r->blocks * r->in->shape[0]);
+    return GYRE_OK;
 }
 
 /* Fast path for decoding: one token whose angles are in the table.  The general path would add a fifth to its time.

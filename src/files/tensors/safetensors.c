@@ -115,7 +115,9 @@ static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape,
     t->count = 1;
     for (size_t i = 0; i < 4; i++)
         t->shape[i] = 1;
-    /* In an empty tensor the other sizes may be anything: their product is not computed. */
+    /* In an empty tensor the product of the other sizes is not computed.  Each must be one that an axis can have, because
+     * bytes of a row are computed from it. */
+    const json_int_t most = (json_int_t)1 << 48;
     int empty = 0;
     for (size_t i = 0; i < rank; i++) {
         const json_t *size = json_array_get(shape, i);
@@ -130,6 +132,9 @@ static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape,
         if (size > INT64_MAX / t->count) return failed(file, e, GYRE_EFORMAT, err, "its shape overflows");
         t->count *= size;
     }
+    for (size_t i = 0; i < rank && empty; i++)
+        if (json_integer_value(json_array_get(shape, i)) > most)
+            return failed(file, e, GYRE_EFORMAT, err, "its shape overflows");
     return GYRE_OK;
 }
 

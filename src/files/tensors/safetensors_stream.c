@@ -1,5 +1,6 @@
 /* safetensors_stream.c: writes the header, then passes bytes through. */
 #include "files/tensors/safetensors_stream.h"
+#include "files/json_write.h"
 
 #include "files/little_endian.h"
 #include "util/atomic_file.h"
@@ -56,7 +57,7 @@ static gyre_status print_header(const gyre_safetensors_spec *tensors, int64_t co
         failed = status == GYRE_OK && json_object_set_new(header, tensors[i].name, describe(&tensors[i], *data)) != 0;
         *data += bytes_of(&tensors[i]);
     }
-    *out = failed || status != GYRE_OK ? NULL : json_dumps(header, JSON_COMPACT);
+    *out = failed || status != GYRE_OK ? NULL : gyre_json_text(header, JSON_COMPACT);
     json_decref(header);
     if (status == GYRE_OK && !*out) status = gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
     return status;

@@ -47,7 +47,7 @@ void gyre_rope_find_type(gyre_rope_source *source);
 int gyre_rope_becomes_nested(const gyre_family *family);
 /* out = 1 for classes whose code has a constant base and no scaling, in the profile's program: GPT-J, CodeGen and RoFormer
  * in transformers; ChatGLM, which multiplies the constant by rope_ratio, also in vLLM. */
-int gyre_rope_has_fixed_base(const gyre_rope_source *source);
+int gyre_rope_is_plain(const gyre_rope_source *source);
 /* out = the base.  sliding: for layers with a window, to which the family may give another base. */
 double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found);
 /* out = the fraction of the head that rotates. */

@@ -416,10 +416,9 @@ static void check_three_fields(const gyre_rope_source *source, gyre_scaling scal
                     source->family->model_type);
 }
 
-/* Nemotron's class took no scalings before transformers 5.  Those with a fixed base never took any. */
 static int ignores_scaling(const gyre_rope_source *source) {
-    if (gyre_rope_has_fixed_base(source)) return 1;
-    return strcmp(source->family->model_type, "nemotron") == 0 && gyre_profile_is_hf_4(version(source));
+    if (gyre_rope_is_plain(source)) return 1;
+    return (source->family->traits & GYRE_HF_4_UNSCALED) && gyre_profile_is_hf_4(version(source));
 }
 
 /* Qwen2-VL's classes of early versions of 5 computed their frequencies once, without a length. */
@@ -456,7 +455,7 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layer_group *group) {
     check_three_fields(source, types[i].scaling);
     if (types[i].scaling != GYRE_SCALING_NONE && ignores_scaling(source)) {
         gyre_scope_warn(&source->dict, source->type_key, "%s: %s has no scalings for a %s", source->type,
-                        gyre_rope_has_fixed_base(source) ? "transformers" : "transformers 4", source->family->model_type);
+                        gyre_rope_is_plain(source) ? "transformers" : "transformers 4", source->family->model_type);
         i = 0;
     }
     gyre_rope_note_scaling(source, group, types[i].scaling);

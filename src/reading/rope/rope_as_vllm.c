@@ -399,7 +399,7 @@ void gyre_rope_as_vllm(const gyre_rope_source *source, gyre_layer_group *group) 
     read_rope_dim(e);
     temperature(e);
     if (uses_dual_chunk(e)) return;
-    if (gyre_rope_has_fixed_base(source) && strcmp(type, "default") != 0) {
+    if (gyre_rope_is_plain(source) && strcmp(type, "default") != 0) {
         gyre_scope_warn(dict_of(e), source->type_key, "%s: vLLM has no scalings for a %s", type, source->family->model_type);
         gyre_engine_set_scaling(e, GYRE_SCALING_NONE, "vLLM builds the rotation from rope_ratio alone");
         return;

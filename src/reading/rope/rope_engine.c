@@ -1,5 +1,6 @@
 /* rope_engine.c: shared by the readers for vLLM and llama.cpp. */
 #include "reading/rope/rope_engine.h"
+#include "files/json_write.h"
 
 #include "reading/config_fields.h"
 
@@ -102,7 +103,7 @@ const char *gyre_engine_ignored_keys(const gyre_rope_engine *e, const char *cons
         const json_t *value = gyre_scope_value(&e->source->dict, *keys);
         if (!value) continue;
         const gyre_place place = gyre_scope_place(&e->source->dict, *keys);
-        char *value_text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(10));
+        char *value_text = gyre_json_text(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(10));
         if (!text) *first = place;
         text = gyre_build_format(e->build,
                                  text ? "%s, %s (line %" PRId64 ": %.40s)" : "%s does not read %s (line %" PRId64 ": %.40s)",

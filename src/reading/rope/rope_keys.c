@@ -75,26 +75,38 @@ int gyre_rope_is_layer_type(const char *name) {
     return 0;
 }
 
-static int is_listed_type(const gyre_scope *root, const char *name) {
+/* out = the names in layer_types, as keys: both that list and a dict may be as long as a stranger likes.  NULL if memory
+ * runs out. */
+static json_t *listed_types(const gyre_scope *root) {
     const json_t *list = gyre_scope_value(root, "layer_types"), *type;
+    json_t *names = json_object();
     size_t i;
-    json_array_foreach((json_t *)list, i,
-                       type) if (json_is_string(type) && strcmp(json_string_value(type), name) == 0) return 1;
-    return 0;
+    json_array_foreach((json_t *)list, i, type) {
+        if (!json_is_string(type) || !names || json_object_set_new(names, json_string_value(type), json_true()) == 0)
+            continue;
+        json_decref(names);
+        names = NULL;
+    }
+    return names;
 }
 
 /* transformers takes a dict as one per layer type if all of its keys are layer types.  A dict that also has other keys
  * is read as flat, and its entries for layer types are silently ignored. */
 static int is_nested(const gyre_scope *root, const gyre_scope *dict) {
     const char *key, *object_key = NULL;
-    json_t *value;
+    json_t *value, *listed = listed_types(root);
     int types = 0, keys = 0;
+    if (!listed) {
+        gyre_build_fail(root->source->build, GYRE_ENOMEM, NULL, "layer_types: no memory");
+        return 0;
+    }
     json_object_foreach((json_t *)dict->object, key, value) {
         keys++;
-        const int is_type = gyre_rope_is_layer_type(key) || is_listed_type(root, key);
+        const int is_type = gyre_rope_is_layer_type(key) || json_object_get(listed, key);
         types += is_type && (json_is_object(value) || json_is_null(value));
         if (json_is_object(value)) object_key = key;
     }
+    json_decref(listed);
     if (keys > 0 && types == keys) return 1;
     if (object_key)
         gyre_scope_fail(dict, GYRE_EFORMAT, object_key,
@@ -363,13 +375,11 @@ static double read_file_base(const gyre_rope_source *source, int sliding, gyre_r
     return own > 0.0 ? own : 10000.0;
 }
 
-int gyre_rope_has_fixed_base(const gyre_rope_source *source) {
-    static const char *const types[] = {"chatglm", "gptj", "codegen", "roformer"};
+int gyre_rope_is_plain(const gyre_rope_source *source) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
-    const int count = gyre_profile_is_hf(profile) ? 4 : profile == GYRE_PROFILE_VLLM ? 1 : 0;
-    for (int i = 0; i < count; i++)
-        if (strcmp(source->family->model_type, types[i]) == 0) return 1;
-    return 0;
+    const unsigned traits = source->family->traits;
+    return (gyre_profile_is_hf(profile) && (traits & GYRE_HF_PLAIN_ROPE)) ||
+           (profile == GYRE_PROFILE_VLLM && (traits & GYRE_VLLM_PLAIN_ROPE));
 }
 
 static double fixed_base(const gyre_rope_source *source, gyre_rope_provenance *found) {
@@ -389,7 +399,7 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
     double base;
     /* The base of a class is only a default. */
     const int is_default = source->from_class && !source->nested && gyre_scope_value(&source->root, key);
-    if (gyre_rope_has_fixed_base(source)) {
+    if (gyre_rope_is_plain(source)) {
         base = fixed_base(source, found);
     } else if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
         *found = gyre_rope_provenance_of(source, &source->dict, key);

@@ -1,12 +1,14 @@
-"""The gyre command of this build, for tests in Python."""
+"""The gyre command of the installed package, for tests in Python."""
 
 import json
 import os
 import subprocess
 from pathlib import Path
 
+import gyre as package
+
 ROOT = Path(__file__).resolve().parents[3]
-GYRE = Path(os.environ.get("GYRE", ROOT / "build/release/gyre"))
+GYRE = Path(os.environ.get("GYRE_COMMAND") or Path(package.__file__).parent / "bin/gyre")
 CONFIGS = sorted((ROOT / "tests/configs").glob("*.json"))
 
 
@@ -30,14 +32,3 @@ def explain(path, profile, length):
 def field(group, name):
     """The value of a group's field as text, or None."""
     return next((entry["value"] for entry in group["fields"] if entry["name"] == name), None)
-
-
-JUDGE = Path(os.environ.get("GYRE_JUDGE", ROOT / "build/judges/gyre_judge"))
-
-
-def judge(*arguments, **options):
-    """Bytes that `gyre_judge ARGUMENTS` (gyre_judge.c) writes; raises Refused with its message if it fails."""
-    done = subprocess.run([JUDGE, *map(str, arguments)], capture_output=True, check=False, **options)
-    if done.returncode != 0:
-        raise Refused(done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}")
-    return done.stdout

@@ -45,14 +45,15 @@ def parse(path):
     if kind not in CONFIG_MAPPING:
         own = " (its code comes with the model)" if "auto_map" in text else ""
         raise CannotBuild(f"model_type {kind} is not among its classes{own}")
-    for part in (text, text.get("text_config", {})):
-        for key in EXPERTS:
-            if isinstance(part.get(key), int):
-                part[key] = min(part[key], 8)
     try:
-        return CONFIG_MAPPING[kind].from_dict(text)
+        config = CONFIG_MAPPING[kind].from_dict(text)
     except Exception as error:
         raise CannotBuild(f"its config class raises {type(error).__name__}: {error}") from error
+    for part in (config, config.get_text_config()):
+        for key in EXPERTS:  # of the file, or the default of the class
+            if isinstance(getattr(part, key, None), int):
+                setattr(part, key, min(getattr(part, key), 8))
+    return config
 
 
 def without_initial_weights():

@@ -1,0 +1,89 @@
+/* fail_calls.c: preloaded into a program, makes the n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
+ * file that gets the number of such calls at the end.  Kinds: memory, open, read, write, sync, rename, map, thread. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+
+static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread"};
+enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, KINDS };
+static int wanted = -2; /* -2: the environment was not read; -1: none */
+static long fail_at;
+static atomic_long calls;
+
+static void read_environment(void) {
+    const char *text = getenv("GYRE_FAIL"), *colon = text ? strchr(text, ':') : NULL;
+    wanted = -1;
+    for (int i = 0; i < KINDS && colon; i++)
+        if (strlen(kinds[i]) == (size_t)(colon - text) && strncmp(kinds[i], text, (size_t)(colon - text)) == 0) wanted = i;
+    fail_at = colon ? strtol(colon + 1, NULL, 10) : 0;
+}
+
+static int fails(int kind, int code) {
+    if (wanted == -2) read_environment();
+    if (kind != wanted || atomic_fetch_add(&calls, 1) + 1 != fail_at) return 0;
+    errno = code;
+    return 1;
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+void *malloc(size_t bytes) {
+    return fails(MEMORY, ENOMEM) ? NULL : __libc_malloc(bytes);
+}
+void *calloc(size_t count, size_t bytes) {
+    return fails(MEMORY, ENOMEM) ? NULL : __libc_calloc(count, bytes);
+}
+void *realloc(void *memory, size_t bytes) {
+    return fails(MEMORY, ENOMEM) ? NULL : __libc_realloc(memory, bytes);
+}
+int open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(rest, int) : 0;
+    va_end(rest);
+    return fails(OPEN, EMFILE) ? -1 : REAL(open)(path, flags, mode);
+}
+FILE *fopen(const char *path, const char *mode) {
+    return fails(OPEN, EMFILE) ? NULL : REAL(fopen)(path, mode);
+}
+ssize_t read(int fd, void *out, size_t bytes) {
+    return fails(READ, EIO) ? -1 : REAL(read)(fd, out, bytes);
+}
+ssize_t write(int fd, const void *in, size_t bytes) {
+    return fails(WRITE, ENOSPC) ? -1 : REAL(write)(fd, in, bytes);
+}
+int fsync(int fd) {
+    return fails(SYNC, EIO) ? -1 : REAL(fsync)(fd);
+}
+int rename(const char *from, const char *to) {
+    return fails(RENAME, EIO) ? -1 : REAL(rename)(from, to);
+}
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+    return fails(MAP, ENOMEM) ? MAP_FAILED : REAL(mmap)(at, bytes, protection, flags, fd, offset);
+}
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *context) {
+    return fails(THREAD, EAGAIN) ? EAGAIN : REAL(pthread_create)(thread, how, run, context);
+}
+
+__attribute__((destructor)) static void report(void) {
+    const char *path = getenv("GYRE_FAIL_COUNT");
+    char text[32];
+    const int fd = path ? REAL(open)(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
+    if (fd < 0) return;
+    const int length = snprintf(text, sizeof text, "%ld\n", atomic_load(&calls));
+    if (REAL(write)(fd, text, (size_t)length) < 0) perror(path);
+    close(fd);
+}

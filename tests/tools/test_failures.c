@@ -1,0 +1,186 @@
+/* test_failures.c: the n-th call of malloc, open, read, write, fsync, rename, mmap or pthread_create fails, in every
+ * command: it ends with status 1 and a message, or with the result of a run where nothing failed.  A result that is there
+ * is whole. */
+#include "run_command.h"
+
+static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread"};
+enum { KINDS = sizeof kinds / sizeof *kinds, RESULTS = 3, MAX_BYTES = 1 << 20 };
+/* Runs of one command and kind; GYRE_FAIL_RUNS=1000000 takes every call. */
+enum { RUNS = 25 };
+
+typedef struct job {
+    const char *line;
+    const char *results[RESULTS]; /* files that it writes */
+} job;
+
+static const job jobs[] = {
+    {"explain @llama.json --json", {NULL}},
+    {"explain @rope", {NULL}},
+    {"diff @llama.json --with vllm --json", {NULL}},
+    {"extend @llama.json --to 16k --methods linear,yarn", {NULL}},
+    {"extend @llama.json --to 16k --method yarn --write @result", {"result"}},
+    {"convert @rope -o @result --json", {"result/config.json", "result/model.safetensors"}},
+    {"convert @rope -o @result.gguf", {"result.gguf"}},
+    {"train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --json",
+     {"result/config.json", "result/model.safetensors", "result/training.json"}},
+    {"eval @rope --text @text --contexts 16 --windows 2 --json --journal @result", {"result"}},
+    {"eval @rope --text @text --contexts 16 --windows 2 -o @result", {"result"}},
+    {"passkey @rope --lengths 320 --trials 1 --json", {NULL}},
+    {"generate @rope --prompt abc --tokens 3 --temperature 0", {NULL}},
+    {"show shift", {NULL}},
+};
+enum { JOBS = sizeof jobs / sizeof *jobs };
+
+typedef struct ended {
+    int exit, signal;
+    char *out;
+    char err[2048];
+    char *files[RESULTS];
+    size_t bytes[RESULTS];
+} ended;
+
+static char *read_all(const char *name, size_t *bytes) {
+    FILE *file = fopen(in_folder(name), "rb");
+    if (!file) return NULL;
+    char *text = malloc(MAX_BYTES);
+    assert_non_null(text);
+    *bytes = fread(text, 1, MAX_BYTES - 1, file);
+    text[*bytes] = 0;
+    fclose(file);
+    return text;
+}
+
+static void free_ended(ended *e) {
+    free(e->out);
+    for (int i = 0; i < RESULTS; i++)
+        free(e->files[i]);
+}
+
+/* Speeds and dates differ from run to run: digits after "seconds" and "per_second" are not compared. */
+static void blank_times(char *text) {
+    static const char *const keys[] = {"seconds\"", "per_second\"", "\"date\""};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        for (char *at = text; (at = strstr(at, keys[k]));)
+            for (at += strlen(keys[k]); *at && *at != ',' && *at != '\n' && *at != '}'; at++)
+                *at = ' ';
+}
+
+static void collect(const job *j, ended *e) {
+    size_t bytes;
+    e->out = read_all(".out", &bytes);
+    blank_times(e->out);
+    for (int i = 0; i < RESULTS && j->results[i]; i++) {
+        e->files[i] = read_all(j->results[i], &e->bytes[i]);
+        if (e->files[i]) blank_times(e->files[i]);
+    }
+}
+
+static ended run_job(const job *j, const char *fail) {
+    ended e = {0};
+    outcome o;
+    static const char *const left[] = {"result", "result.gguf", "result.lock"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        remove_tree(in_folder(left[i]));
+    setenv("LD_PRELOAD", GYRE_FAIL_CALLS, 1);
+    setenv("GYRE_FAIL", fail, 1);
+    const pid_t child = start(j->line, in_folder(".out"));
+    unsetenv("LD_PRELOAD");
+    unsetenv("GYRE_FAIL");
+    finish(child, &o);
+    e.exit = o.exit;
+    e.signal = o.signal;
+    snprintf(e.err, sizeof e.err, "%.2000s", o.err);
+    collect(j, &e);
+    return e;
+}
+
+static int failures; /* all are listed */
+
+static int same_files(const ended *a, const ended *b, int may_lack) {
+    for (int i = 0; i < RESULTS; i++) {
+        if (!a->files[i] && (may_lack || !b->files[i])) continue;
+        if (!a->files[i] || !b->files[i] || a->bytes[i] != b->bytes[i] || memcmp(a->files[i], b->files[i], a->bytes[i]) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* A journal grows line by line: what is there must be a beginning of the whole. */
+static int is_beginning(const ended *a, const ended *b) {
+    return a->files[0] && b->files[0] && a->bytes[0] <= b->bytes[0] && memcmp(a->files[0], b->files[0], a->bytes[0]) == 0;
+}
+
+/* What a failed training left is a checkpoint from which the same end is reached. */
+static int resumes(const job *j, const ended *whole) {
+    if (strncmp(j->line, "train", 5) != 0 || access(in_folder("result/training.json"), F_OK) != 0) return 0;
+    if (run("train --resume --text @text -o @result --json")->exit) return 0;
+    ended e = {0};
+    collect(j, &e);
+    const int same = same_files(&e, whole, 0);
+    free_ended(&e);
+    return same;
+}
+
+static void check(const job *j, const char *fail, const ended *e, const ended *whole) {
+    const int journal = strstr(j->line, "--journal") != NULL;
+    const int good = e->exit == whole->exit && strcmp(e->out, whole->out) == 0 && same_files(e, whole, 0);
+    const int told = e->exit == 1 && strstr(e->err, "gyre: ");
+    if (good || (told && (same_files(e, whole, 1) || (journal && is_beginning(e, whole)) || resumes(j, whole)))) return;
+    failures++;
+    print_error("%s: gyre %s: exit %d, signal %d, files %s: %s\n", fail, j->line, e->exit, e->signal,
+                same_files(e, whole, 1) ? "whole" : "other", e->err);
+}
+
+static long count_calls(const job *j, const char *kind) {
+    char fail[40], text[32] = "";
+    snprintf(fail, sizeof fail, "%s:0", kind);
+    setenv("GYRE_FAIL_COUNT", in_folder("calls"), 1);
+    ended e = run_job(j, fail);
+    unsetenv("GYRE_FAIL_COUNT");
+    if (e.exit) fail_msg("gyre %s: %s", j->line, e.err);
+    free_ended(&e);
+    read_whole(in_folder("calls"), text, sizeof text);
+    return strtol(text, NULL, 10);
+}
+
+static void check_kind(const job *j, const char *kind, const ended *whole) {
+    const char *runs_text = getenv("GYRE_FAIL_RUNS");
+    const long runs = runs_text ? strtol(runs_text, NULL, 10) : RUNS, calls = count_calls(j, kind);
+    const long step = calls > runs ? calls / runs : 1;
+    char fail[40];
+    for (long n = 1; n <= calls; n += step) {
+        snprintf(fail, sizeof fail, "%s:%ld", kind, n);
+        ended e = run_job(j, fail);
+        check(j, fail, &e, whole);
+        free_ended(&e);
+    }
+}
+
+static void every_command(void **state) {
+    (void)state;
+    for (int i = 0; i < JOBS; i++) {
+        ended whole = run_job(&jobs[i], "none:0");
+        if (whole.exit) fail_msg("gyre %s: %s", jobs[i].line, whole.err);
+        for (int k = 0; k < KINDS; k++)
+            check_kind(&jobs[i], kinds[k], &whole);
+        free_ended(&whole);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static int make_files(void **state) {
+    static const char llama[] =
+        "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 4, "
+        "\"max_position_embeddings\": 8192, \"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\", "
+        "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}}";
+    setenv("GYRE_THREADS", "2", 1);
+    setenv("LC_ALL", "C", 1); /* a locale that cannot be loaded changes a dot of explain */
+    if (make_folder(state)) return -1;
+    write_file("llama.json", llama, sizeof llama - 1);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command)};
+    return cmocka_run_group_tests(tests, make_files, remove_folder);
+}

@@ -1,0 +1,146 @@
+/* test_guard.c: no command writes over a file that it reads, or over a file of the model's folder. */
+#include "run_command.h"
+
+static char kept[1 << 20], now[1 << 20];
+
+static size_t read_bytes(const char *name, char *out) {
+    FILE *file = fopen(in_folder(name), "rb");
+    assert_non_null(file);
+    const size_t count = fread(out, 1, sizeof kept, file);
+    fclose(file);
+    return count;
+}
+
+/* Fails unless the command refuses with a usage error and the file has its old bytes. */
+static void assert_kept(const char *line, const char *name, const char *says) {
+    const size_t before = read_bytes(name, kept);
+    assert_true(before > 0);
+    assert_fails(line, 2, says);
+    const size_t after = read_bytes(name, now);
+    if (before != after || memcmp(kept, now, before) != 0) fail_msg("gyre %s: %s was changed", line, name);
+}
+
+static void files_of_the_model(void **state) {
+    (void)state;
+    static const char *const commands[] = {"extend @rope --to 1k --method yarn --write",
+                                           "extend @rope --to 1k -o",
+                                           "extend @rope/config.json --to 1k -o",
+                                           "explain @rope -o",
+                                           "explain @rope/config.json -o",
+                                           "diff @rope @alibi -o",
+                                           "diff @alibi @rope -o",
+                                           "eval @rope --text @text --context 16 -o",
+                                           "eval @rope --text @text --context 16 --report",
+                                           "eval @rope --text @text --context 16 --journal",
+                                           "passkey @rope --lengths 16 --figure",
+                                           "search @rope --text @text --to 64 --write",
+                                           "generate @rope --prompt a -o"};
+    static const char *const files[] = {"rope/config.json", "rope/model.safetensors"};
+    char line[256];
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        for (size_t k = 0; k < 2; k++) {
+            snprintf(line, sizeof line, "%s @%s", commands[i], files[k]);
+            assert_kept(line, files[k], "this run");
+        }
+}
+
+/* The same file by another name: a link, a hard link, a spelling with dots; any file of the folder, not only those that
+ * Gyre knows. */
+static void other_names(void **state) {
+    (void)state;
+    write_file("rope/modeling.py", "pass", 4);
+    assert_int_equal(symlink("rope/model.safetensors", in_folder("link")), 0);
+    assert_int_equal(link(in_folder("rope/model.safetensors"), in_folder("hard")), 0);
+    assert_kept("explain @rope -o @link", "rope/model.safetensors", "--output");
+    assert_kept("explain @rope -o @hard", "rope/model.safetensors", "--output");
+    assert_kept("explain @rope -o @texts/../rope/model.safetensors", "rope/model.safetensors", "--output");
+    assert_kept("explain @rope -o @rope/modeling.py", "rope/modeling.py", "--output");
+    assert_kept("extend @rope --to 1k --method yarn --write @rope", "rope/config.json", "--write");
+    assert_int_equal(symlink("rope", in_folder("folder-link")), 0);
+    assert_kept("explain @folder-link -o @rope/model.safetensors", "rope/model.safetensors", "--output");
+    assert_int_equal(unlink(in_folder("hard")), 0);
+    assert_int_equal(unlink(in_folder("rope/modeling.py")), 0);
+}
+
+static void texts_and_tokenizers(void **state) {
+    (void)state;
+    write_file("tokens.json", "{}", 2);
+    assert_kept("eval @rope --text @text --context 16 -o @text", "text", "--output");
+    assert_kept("eval @rope --text @text --context 16 --report @text", "text", "--report");
+    assert_kept("eval @rope --text @texts --context 16 -o @texts/a", "texts/a", "--output");
+    assert_kept("eval @rope --ids @ids --context 16 -o @ids", "ids", "--output");
+    assert_kept("eval @rope --text @text --tokenizer @tokens.json --context 16 -o @tokens.json", "tokens.json", "--output");
+    assert_kept("lab --text @text --report @text", "text", "--report");
+    assert_kept("generate @rope --prompt-file @text -o @text", "text", "--output");
+    assert_kept("explain @rope --check @text -o @text", "text", "--output");
+}
+
+/* Two results in one file. */
+static void one_file_twice(void **state) {
+    (void)state;
+    assert_fails("eval @rope --text @text --context 16 -o @both --report @both", 2, "too");
+    assert_fails("eval @rope --text @text --context 16 --journal @both --report @texts/../both -o @both", 2, "too");
+    assert_int_equal(access(in_folder("both"), F_OK), -1);
+}
+
+/* What may be replaced: an earlier result, a file beside the model's folder, a journal in it. */
+static void what_is_allowed(void **state) {
+    (void)state;
+    write_file("old", "an earlier result", 17);
+    assert_int_equal(run("explain @rope -o @old")->exit, 0);
+    assert_int_equal(run("explain @rope -o @rope/new.txt")->exit, 0);
+    assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal")->exit, 0);
+    assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal --resume")->exit, 0);
+    assert_int_equal(run("extend @rope --to 1k --method yarn --write @old")->exit, 0);
+}
+
+/* out = how many names in the folder begin so. */
+static int count_names(const char *begin) {
+    int count = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += strncmp(entry->d_name, begin, strlen(begin)) == 0;
+    closedir(dir);
+    return count;
+}
+
+static void wait_for_name(const char *begin) {
+    for (int i = 0; i < 10000 && count_names(begin) == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    assert_int_equal(count_names(begin), 1);
+}
+
+/* Weights that somebody cuts while they are mapped: one error, and no half-written result. */
+static void file_cut_while_read(void **state) {
+    (void)state;
+    static outcome o;
+    write_model("cut", GYRE_KIND_ALIBI);
+    const pid_t child = start("generate @cut --prompt abc --tokens 200000 -o @result", in_folder(".out"));
+    wait_for_name("result."); /* the temporary: the model is open */
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    assert_int_equal(truncate(in_folder("cut/model.safetensors"), 0), 0);
+    finish(child, &o);
+    if (o.exit != 1 || !strstr(o.err, "became shorter")) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_int_equal(count_names("result"), 0);
+}
+
+/* What a killed run left is gone after the next one. */
+static void killed_run(void **state) {
+    (void)state;
+    static outcome o;
+    const pid_t child = start("generate @alibi --prompt abc --tokens 200000 -o @killed", in_folder(".out"));
+    wait_for_name("killed.");
+    assert_int_equal(kill(child, SIGKILL), 0);
+    finish(child, &o);
+    assert_int_equal(count_names("killed."), 1);
+    assert_int_equal(run("explain @rope -o @killed")->exit, 0);
+    assert_int_equal(count_names("killed"), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_of_the_model), cmocka_unit_test(other_names),     cmocka_unit_test(texts_and_tokenizers),
+        cmocka_unit_test(one_file_twice),     cmocka_unit_test(what_is_allowed), cmocka_unit_test(file_cut_while_read),
+        cmocka_unit_test(killed_run)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,141 @@
+/* test_plain_stream.c: what a file says cannot command a terminal. */
+#include "run_command.h"
+#include "tools/cli/plain_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+static char found[4096];
+
+/* out = what reaches the file of `bytes` written in pieces of `step`. */
+static const char *filtered(const char *bytes, size_t count, size_t step) {
+    const int fd = open(in_folder("plain"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    FILE *stream = plain_stream_open(fd);
+    assert_non_null(stream);
+    assert_int_equal(plain_stream_descriptor(stream), fd);
+    for (size_t at = 0; at < count; at += step) {
+        const size_t n = count - at < step ? count - at : step;
+        assert_int_equal(fwrite(bytes + at, 1, n, stream), n);
+        assert_int_equal(fflush(stream), 0);
+    }
+    assert_int_equal(plain_stream_close(stream), 0);
+    found[pread(fd, found, sizeof found - 1, 0)] = 0;
+    close(fd);
+    return found;
+}
+
+/* However the text is cut, the bytes are the same. */
+static void check(const char *text, const char *want) {
+    char copy[256];
+    const size_t count = strlen(text);
+    for (size_t step = 1; step <= count; step++) {
+        memset(found, 0, sizeof found);
+        if (strcmp(filtered(text, count, step), want) != 0)
+            fail_msg("\"%s\" in pieces of %zu, not \"%s\"", found, step, want);
+    }
+    if (strchr(text, '\033')) return;
+    plain_text(copy, sizeof copy, text);
+    assert_string_equal(copy, want);
+}
+
+static void characters(void **state) {
+    (void)state;
+    check("plain\ttext\n", "plain\ttext\n");
+    check("\xc3\xa9 \xe6\x97\x8b\xe8\xbd\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe6\x97\x8b\xe8\xbd\xac \xf0\x9f\x98\x80");
+    check("\033[1mbold\033[0m", "\033[1mbold\033[0m");
+    check("\033]0;title\007", "\\u001b]0;title\\u0007");
+    check("\033[8mhidden", "\\u001b[8mhidden");
+    check("\033[32", "\\u001b[32");
+    check("a\rb\x7f", "a\\u000db\\u007f");
+    check("\xc2\x9b"
+          "31m",
+          "\\u009b31m");
+    check("a\xe2\x80\xae"
+          "b\xe2\x81\xa6\xef\xbb\xbf",
+          "a\\u202eb\\u2066\\ufeff");
+    check("\xff\xe6\x97", "\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+static void long_texts(void **state) {
+    (void)state;
+    static char text[3000], want[3000];
+    memset(text, 'x', sizeof text - 1);
+    memcpy(want, text, sizeof text);
+    assert_string_equal(filtered(text, sizeof text - 1, 7), want);
+    plain_text(found, 10, text);
+    assert_int_equal(strlen(found), 9);
+}
+
+/* A full disk is told once, and its first error is kept. */
+static void errors(void **state) {
+    (void)state;
+    const int fd = open("/dev/full", O_WRONLY);
+    FILE *stream = plain_stream_open(fd);
+    fputs("text", stream);
+    assert_int_not_equal(fflush(stream), 0);
+    fputs("more", stream);
+    assert_int_equal(plain_stream_close(stream), ENOSPC);
+    close(fd);
+}
+
+static const char *const hostile =
+    "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_attention_heads\":2,\"num_hidden_layers\":2,"
+    "\"max_position_embeddings\":4096,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2.0,"
+    "\"\\u001b]0;pwned\\u0007\\u009b31m\\u202e\":1},\"layer_types\":[\"\\u001b]0;pwned\\u0007\",\"\\u009b\\u202e\"]}";
+
+static int is_plain(const char *text) {
+    return !strpbrk(text, "\033\007\r") && !strstr(text, "\xc2\x9b") && !strstr(text, "\xe2\x80\xae");
+}
+
+static void commands(void **state) {
+    (void)state;
+    static const char *const lines[] = {"explain @evil.json",
+                                        "explain @evil.json --json",
+                                        "extend @evil.json --to 16k",
+                                        "extend @evil.json --to 16k --json",
+                                        "diff @evil.json @rope",
+                                        "diff @evil.json @rope --json",
+                                        "extend @evil.json --to 16k --method linear --write @out.json"};
+    write_file("evil.json", hostile, strlen(hostile));
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const outcome *o = run(lines[i]);
+        if (!is_plain(o->out) || !is_plain(o->err)) fail_msg("gyre %s: control characters", lines[i]);
+    }
+    /* A file whose name holds them. */
+    write_file("a\033]0;x\007\xc2\x9b.json", hostile, strlen(hostile));
+    const outcome *o = run("explain @a\033]0;x\007\xc2\x9b.json");
+    assert_true(is_plain(o->out) && is_plain(o->err));
+}
+
+/* Every command that prints says so when its output takes nothing. */
+static void full_output(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "explain @rope",
+        "explain @rope --json",
+        "diff @rope @rope",
+        "extend @rope --to 1k",
+        "extend @rope --to 1k --json",
+        "show shift",
+        "convert @rope -o @converted --json",
+        "convert @rope -o @converted",
+        "generate @rope --prompt a --tokens 2",
+        "eval @rope --text @text --context 16 --json-lines",
+        "train --text @text -o @trained --tokens 1k --context 16 --batch 1 --layers 1 --width 16 "
+        "--json",
+        "help",
+        "version"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        static outcome o;
+        finish(start(lines[i], "/dev/full"), &o);
+        if (o.exit != 1 || !strstr(o.err, "No space left on device"))
+            fail_msg("gyre %s >/dev/full: exit %d: %s", lines[i], o.exit, o.err);
+    }
+    assert_fails("generate @rope --prompt a --tokens 2 -o /dev/full", 1, "/dev/full: No space");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(characters), cmocka_unit_test(long_texts), cmocka_unit_test(errors),
+                                       cmocka_unit_test(commands), cmocka_unit_test(full_output)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

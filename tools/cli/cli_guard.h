@@ -1,0 +1,14 @@
+/* cli_guard.h: no file that a command writes is one that it reads, nor a file of the model's folder.  Files are compared by
+ * device and inode, so links and other spellings of a name count too. */
+#ifndef GYRE_TOOLS_CLI_GUARD_H
+#define GYRE_TOOLS_CLI_GUARD_H
+
+/* Notes a file or folder that this run reads.  NULL does nothing.  path is borrowed until cli_guard_check. */
+void cli_guard_read(const char *path);
+/* Notes the value of an option that names a file or folder to write. */
+void cli_guard_write(const char *option, const char *path);
+/* Usage error if a file to write is read by this run, stands in a folder that it reads, or is another file to write; or if a
+ * folder to replace holds a file that is read.  Forgets what was noted. */
+void cli_guard_check(void);
+
+#endif
