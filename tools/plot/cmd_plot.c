@@ -1,4 +1,6 @@
 /* cmd_plot.c: gyre plot: figures of position encodings, and the numbers in them. */
+#include "tools/cli/cli_guard.h"
+#include "tools/common/model_path.h"
 #include "tools/plot/plot.h"
 #include "tools/subcommands.h"
 #include <errno.h>
@@ -111,6 +113,11 @@ static error_t parse_argument(plot_options *o, char *text) {
         cli_usage_error("%s: more than %d files", text, PLOT_FILES);
     else
         o->files[o->files_count++] = text;
+    /* The parser's guard keeps what is read from being written over; a model's name is looked up for it. */
+    if (o->files_count && access(text, F_OK) == 0)
+        cli_guard_read(text);
+    else if (o->files_count)
+        (void)model_path_find(text);
     return 0;
 }
 
