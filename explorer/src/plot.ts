@@ -114,6 +114,16 @@ function lastPoint(line: Line, x: Scales["x"], y: Scales["y"], high: number): nu
     return null;
 }
 
+/* out = every tick, or every second and so on, so that no two labels touch. */
+function thin(axis: Axis, x: (v: number) => number): number[] {
+    const { ticks, format } = axis;
+    if (ticks.length < 2) return ticks;
+    const widest = Math.max(...ticks.map((at) => format(at).length)) * 7 + 8;
+    const apart = Math.abs(x(ticks[1]!) - x(ticks[0]!));
+    const every = Math.max(1, Math.ceil(widest / apart));
+    return ticks.filter((_, k) => k % every === 0);
+}
+
 /** Draws the chart into the SVG, which has a size on the screen. */
 export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
     const place = sizeOf(svg);
@@ -146,7 +156,7 @@ export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
         parts.push(s("line", { x1: left, x2: right, y1: y(at), y2: y(at), class: "grid" }));
         parts.push(s("text", { x: left - 6, y: y(at) + 4, class: "tick end" }, chart.y.format(at)));
     }
-    for (const at of chart.x.ticks) {
+    for (const at of thin(chart.x, x)) {
         parts.push(s("line", { x1: x(at), x2: x(at), y1: bottom, y2: bottom + 4, class: "axis" }));
         parts.push(s("text", { x: x(at), y: bottom + 16, class: "tick middle" }, chart.x.format(at)));
     }

@@ -115,7 +115,7 @@ export const zh: Record<keyof typeof en, string> = {
     "map.sampled": "（每 {k} 个画一个）",
     "map.wheel": "角度：正上方为 0，顺时针；明暗是余弦，橙到蓝是正弦",
     "map.family": "各种方法并排看，点一个选用",
-    "map.thumb": "{pairs} 对中 {n} 对没见过",
+    "map.thumb": "{n}/{pairs} 没见过",
     "map.thumb.none": "角度全都见过",
     "map.seen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度，这个角度训练时见过。",
     "map.unseen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度，训练时没见过这个角度。最早从位置 {from} 起没见过。",

@@ -32,7 +32,7 @@ function excerpt(one: HiddenKey, at: number): Node[] {
         new TextDecoder().decode(one.window.slice(Math.max(0, from), Math.min(one.window.length, to))).replace(
             /\s+/g,
             " ",
-        );
+        ).replace(/\ufffd/g, "¦");
     const digits = one.key.length;
     return [
         document.createTextNode(`… ${text(at - 60, at)}`),
