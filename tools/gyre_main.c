@@ -24,6 +24,7 @@ static const subcommand subcommands[] = {
     {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search},
     {"show", "gyre show", "properties of position encodings, on numbers: shift, repeats, bounds", cmd_show},
     {"explore", "gyre explore", "a page with this library in it: pictures to turn, a model to read with", cmd_explore},
+    {"plot", "gyre plot", "figures: angles, wavelengths, decay, biases, results; as SVG, PNG or PDF", cmd_plot},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
