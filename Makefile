@@ -3,7 +3,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 
-.PHONY: all build deps configure demo test bench explorer check docs format install clean
+.PHONY: all build deps configure demo test bench docs explorer check format install clean
 all: build
 
 deps:
@@ -36,7 +36,8 @@ explorer:
 check:
 	.ci/run
 
-# The documents as a web site, build/site.  Not --quiet, which hides warnings from --strict too.  The explorer is in it if `make explorer` built it before.
+# The documents as a web site, build/site.  Not --quiet, which hides warnings from --strict too.  The explorer is in it if
+# `make explorer` built it before.
 docs: build/docs-venv/done
 	@export NO_MKDOCS_2_WARNING=1; for site in mkdocs.yml mkdocs.zh.yml; do \
 	    build/docs-venv/bin/mkdocs build --strict -f site/$$site >build/docs.log 2>&1 || { cat build/docs.log >&2; exit 1; }; \
