@@ -3,7 +3,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 
-.PHONY: all build deps configure demo test bench check dist format install clean
+.PHONY: all build deps configure demo test bench docs explorer check dist format install clean
 all: build
 
 deps:
@@ -28,11 +28,29 @@ test: configure
 bench: build
 	$(BUILD)/gyre bench train
 
+# One HTML file, build/explorer/explorer.html, which gyre explore opens and install installs.
+explorer:
+	@scripts/install-deps --explorer
+	@scripts/build-explorer
+
 check:
 	.ci/run
 
 dist:
 	scripts/source-archive
+
+# The documents as a web site, build/site.  Not --quiet, which hides warnings from --strict too.  The explorer is in it if
+# `make explorer` built it before.
+docs: build/docs-venv/done
+	@export NO_MKDOCS_2_WARNING=1; for site in mkdocs.yml mkdocs.zh.yml; do \
+	    build/docs-venv/bin/mkdocs build --strict -f site/$$site >build/docs.log 2>&1 || { cat build/docs.log >&2; exit 1; }; \
+	done
+	@echo build/site/index.html
+
+build/docs-venv/done: site/requirements.txt
+	@python3 -m venv build/docs-venv
+	@build/docs-venv/bin/pip install --quiet --disable-pip-version-check -r site/requirements.txt
+	@touch $@
 
 format:
 	ci/format --fix

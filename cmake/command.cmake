@@ -17,5 +17,7 @@ set_target_properties(gyre_command PROPERTIES
     LINKER_LANGUAGE C OUTPUT_NAME gyre RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# The page of gyre explore, where make explorer built it.
+install(FILES ${PROJECT_SOURCE_DIR}/build/explorer/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/gyre OPTIONAL)
 install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gyre/models)
 include(cmake/manual.cmake)

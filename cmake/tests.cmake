@@ -109,3 +109,21 @@ foreach(test IN LISTS tests)
     get_filename_component(folder ${folder} DIRECTORY)
     set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "${part};${folder}")
 endforeach()
+
+# What the tests of the explorer compare with (tests/explorer/README.md); ci/explorer builds it.
+if(GYRE_COMMAND)
+    add_executable(native_numbers EXCLUDE_FROM_ALL tests/explorer/native_numbers.c)
+    target_link_libraries(native_numbers PRIVATE gyre_flags gyre_inside)
+    add_dependencies(native_numbers gyre_command)
+endif()
+
+# The ring over MPI, on more ranks than processors if need be.
+if(GYRE_MPI)
+    add_executable(ring_over_mpi tests/mpi/ring_over_mpi.c $<TARGET_OBJECTS:gyre_mpi_objects>)
+    target_link_libraries(ring_over_mpi PRIVATE gyre_flags gyre_inside MPI::MPI_C)
+    foreach(ranks IN ITEMS 1 2 3 4)
+        add_test(NAME ring_over_mpi_${ranks}
+                 COMMAND ${PROJECT_SOURCE_DIR}/tests/mpi/run_ranks ${MPIEXEC_EXECUTABLE} ${ranks} $<TARGET_FILE:ring_over_mpi>)
+        set_tests_properties(ring_over_mpi_${ranks} PROPERTIES TIMEOUT 600 LABELS "core;mpi")
+    endforeach()
+endif()

@@ -25,6 +25,8 @@ static const subcommand subcommands[] = {
     {"convert", "gyre convert", "write a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert},
     {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search},
     {"show", "gyre show", "properties of position encodings, on numbers: shift, repeats, bounds", cmd_show},
+    {"plot", "gyre plot", "figures: angles, wavelengths, decay, biases, results; as SVG, PNG or PDF", cmd_plot},
+    {"explore", "gyre explore", "a page with this library in it: pictures to turn, a model to read with", cmd_explore},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 

@@ -34,6 +34,23 @@ static void read_tokens(gyre_context *context, const int32_t *ids, int64_t count
     /* [end] */
 }
 
+/* What the last query looks at. */
+static void watch(const gyre_model *model, gyre_context *context, const int32_t *ids, int64_t max_tokens) {
+    const int64_t heads = gyre_model_get_config(model)->heads;
+    float *weights = calloc((size_t)(max_tokens * heads * max_tokens), sizeof *weights);
+    expect(weights != NULL);
+
+    /* [gyre_context_watch] */
+    check(gyre_context_watch(context, 0, weights, &err)); /* the first layer */
+    check(gyre_context_forward(context, ids, 5, 0, NULL, &err));
+    const float *last = weights + 4 * heads * max_tokens; /* query 4, head 0: a weight for each of 5 keys */
+    expect(fabs(last[0] + last[1] + last[2] + last[3] + last[4] - 1) < 1e-5);
+    check(gyre_context_watch(context, 0, NULL, &err));
+    /* [end] */
+    free(weights);
+    gyre_context_reset(context);
+}
+
 static void generate(gyre_context *context, const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count) {
     static float logits[VOCAB];
     int32_t drawn[8];
@@ -112,6 +129,7 @@ int main(int argc, char **argv) {
 
     gyre_context *context = begin(model, 64);
     read_tokens(context, ids, count);
+    watch(model, context, ids, 64);
     generate(context, tokenizer, ids, count);
     gyre_context_reset(context);
     stream(context);

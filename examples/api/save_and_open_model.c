@@ -27,6 +27,20 @@ static void ask(const gyre_model *model) {
     /* [end] */
 }
 
+static void ask_for_table(void) {
+    /* [gyre_model_get_input_table] */
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    config.model_dim = 32, config.layers = 1;
+    config.position.kind = GYRE_KIND_LEARNED;
+    config.position.input.positions = 100;
+    gyre_model *learned = NULL;
+    check(gyre_model_create(&learned, &config, 1, &err));
+    const gyre_cview table = gyre_model_get_input_table(learned);
+    expect(table.shape[2] == 100 && table.shape[3] == 32); /* a row for each position */
+    /* [end] */
+    gyre_model_free(learned);
+}
+
 static void open_saved(const char *folder, int64_t parameters) {
     /* [gyre_model_open gyre_model_free] */
     gyre_model *model = NULL;
@@ -72,6 +86,7 @@ int main(int argc, char **argv) {
     snprintf(folder, sizeof folder, "%s/small-llama", argv[1]);
     gyre_model *made = create(), *opened = NULL, *again = NULL;
     ask(made);
+    ask_for_table();
 
     /* [gyre_model_save] */
     check(gyre_model_save(made, folder, GYRE_DTYPE_BF16, &err)); /* config.json and model.safetensors */

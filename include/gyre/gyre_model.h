@@ -107,6 +107,9 @@ typedef struct gyre_model_source {
     int64_t weight_bytes;               /* of all matrices as stored: what one token reads */
     const char *stored;                 /* the type of most weights of its layers: "F32", "BF16", "Q4_K" */
 } gyre_model_source;
+/* out = the table of positions added at the input, [1, 1, positions, dim], of any type; data NULL = the model has none.
+ * Valid as long as the model. */
+GYRE_API gyre_cview gyre_model_get_input_table(const gyre_model *model);
 /* out = its source; strings valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
 /* *out = FNV-1a, 64 bits, of its weight files in order of their names, which are read whole; 0 for a model made here.
@@ -151,9 +154,16 @@ GYRE_API void gyre_context_reset(gyre_context *context);
  * new token sees the first `sinks` and the last window - sinks, itself included, at positions 0 .. window - 1; tokens are
  * then read one by one.  sinks + 2 <= window <= max_tokens; max_tokens of several windows saves moving the cache at every
  * token. 0, 0: no window.  A read that fails after the window has moved forgets all.
- * Errors: EINVAL (also a context that has read); EUNSUPPORTED (positions added at the input). */
+ * Errors: EINVAL (also a context that has read); EUNSUPPORTED (positions added at the input, watched weights). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t window,
                                                          gyre_error *err);
+/* From now on every read also writes the attention weights of one layer, for pictures: weights[t][h][n] = softmax of query
+ * t at key n in head h, t and n counted from the first token; entries of keys after the query are 0 or not written.
+ * weights: [max_tokens][heads][max_tokens] floats of the caller, until the context is freed or watches no more; NULL =
+ * watch no more.
+ * Errors: EINVAL (no such layer), EUNSUPPORTED (a window of gyre_context_stream is set). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weights,
+                                                        gyre_error *err);
 /* out = bytes of keys, values, activations and scratch.  Half of a cache is address space that is never written. */
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 

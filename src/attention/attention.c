@@ -42,7 +42,8 @@ void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gy
     const gyre_attention_args *args = request->args;
     gyre_segments segments;
     if (!request->gradient) gyre_weights_clear(args, exec);
-    if (request->gradient && (args->k_first || args->k_end)) gyre_gradient_clear_padding(request->gradient);
+    if (request->gradient && !args->accumulate && (args->k_first || args->k_end))
+        gyre_gradient_clear_padding(request->gradient);
     gyre_segments_begin(&segments, args, request->source);
     if (!segments.split) { /* the largest segment is the call */
         run_segment(request, &run->plan, scratch, exec);
@@ -56,6 +57,14 @@ void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gy
 }
 
 /* -- the calls -- */
+
+gyre_status gyre_attention_args_read(gyre_attention_args *args, const gyre_attention_args *given, gyre_error *err) {
+    const gyre_status status = gyre_sized_read(args, sizeof *args, given, "gyre_attention_args", err);
+    if (status || !args->state.data || args->out.data) return status;
+    const int64_t *q = args->q.shape;
+    args->out = (gyre_view){.shape = {q[0], q[1], q[2], args->v.shape[3]}};
+    return GYRE_OK;
+}
 
 static gyre_status run(const gyre_attention_request *request, void *scratch, size_t bytes, const gyre_exec *exec,
                        gyre_error *err) {
@@ -72,8 +81,8 @@ size_t gyre_attention_scratch(const gyre_attention_args *given, int gradient, co
     static const gyre_gradient_views no_views = {NULL, NULL, NULL};
     gyre_attention_args args;
     gyre_attention_run run;
-    if (gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", NULL)) return 0;
-    if (gradient) args.weights.data = NULL; /* not looked at */
+    if (gyre_attention_args_read(&args, given, NULL)) return 0;
+    if (gradient) args.weights.data = args.state.data = NULL; /* not looked at */
     const gyre_attention_request request = {"gyre_attention_scratch", &args, NULL, gradient ? &no_views : NULL};
     if (gyre_attention_check_shapes(&request, NULL) || gyre_attention_run_plan(&run, &request, exec, NULL)) return 0;
     return gyre_attention_run_bytes(&run);
@@ -82,7 +91,7 @@ size_t gyre_attention_scratch(const gyre_attention_args *given, int gradient, co
 gyre_status gyre_attention(const gyre_attention_args *given, void *scratch, size_t bytes, const gyre_exec *exec,
                            gyre_error *err) {
     gyre_attention_args args;
-    const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", err);
+    const gyre_status status = gyre_attention_args_read(&args, given, err);
     if (status) return status;
     const gyre_attention_request request = {"gyre_attention", &args, NULL, NULL};
     return run(&request, scratch, bytes, exec, err);
@@ -95,7 +104,7 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *given, const gyre
     gyre_attention_args args;
     const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", err);
     if (status) return status;
-    args.weights.data = NULL; /* not looked at */
+    args.weights.data = args.state.data = NULL; /* not looked at */
     const gyre_attention_request request = {"gyre_attention_gradient", &args, NULL, &views};
     return run(&request, scratch, bytes, exec, err);
 }

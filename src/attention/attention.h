@@ -11,6 +11,9 @@ typedef struct gyre_attention_run {
     gyre_attention_plan plan;
 } gyre_attention_run;
 
+/* *args = the caller's, whatever the version of their struct, with a shape for an `out` that is left open.
+ * Errors: EINVAL (gyre_sized_read). */
+gyre_status gyre_attention_args_read(gyre_attention_args *args, const gyre_attention_args *given, gyre_error *err);
 /* *run = the run of a checked call, which must outlive it.  Its only error is ENOMEM: the bytes do not fit a size_t. */
 gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_attention_request *request, const gyre_exec *exec,
                                     gyre_error *err);

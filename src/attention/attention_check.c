@@ -115,7 +115,8 @@ static gyre_status check_types(const request *call, gyre_error *err) {
     const gyre_attention_args *args = call->args;
     gyre_status status = check_float(call, err, "q", args->q.dtype);
     if (!status) status = check_float(call, err, "out", args->out.dtype);
-    if (!status && args->lse.data) status = check_f32(call, err, "lse", args->lse.dtype);
+    if (!status && args->lse.data && args->lse.dtype != GYRE_DTYPE_F64)
+        status = args->lse.dtype == GYRE_DTYPE_F32 ? GYRE_OK : fail_dtype(call, err, "lse", args->lse.dtype, "F32 or F64");
     if (!status && !call->source) status = check_float(call, err, "k", args->k.dtype);
     if (!status && !call->source) status = check_float(call, err, "v", args->v.dtype);
     return status;
@@ -331,6 +332,37 @@ static gyre_status check_slopes(const request *call, gyre_error *err) {
     return status ? status : check_input(call, err, "slopes", &args->slopes);
 }
 
+/* -- a part of a sequence -- */
+
+static gyre_status check_state(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const int64_t *q = args->q.shape, shape[4] = {q[0], q[1], q[2], 2 + args->v.shape[3]};
+    if (!args->state.data) return GYRE_OK;
+    if (args->state.dtype != GYRE_DTYPE_F64) return fail_dtype(call, err, "state", args->state.dtype, "F64");
+    gyre_status status = check_shape(call, err, "state", args->state.shape, shape);
+    if (!status) status = check_output(call, err, "state", &args->state);
+    if (status) return status;
+    if (args->state.stride[3] != 1)
+        return gyre_fail(err, GYRE_EINVAL, "state: the last stride is %" PRId64 ", not 1 (%s)", args->state.stride[3],
+                         call->name);
+    if (args->weights.data)
+        return gyre_fail(err, GYRE_EINVAL, "weights: cannot be told while state has keys of other calls (%s)", call->name);
+    return GYRE_OK;
+}
+
+static gyre_status check_lengths(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const int64_t sequences = args->context_lengths ? gyre_sequence_count(args) : 0;
+    if (!args->q_index != !args->k_index)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but %s is not (%s)", args->q_index ? "k_index" : "q_index",
+                         args->q_index ? "q_index" : "k_index", call->name);
+    for (int64_t s = 0; s < sequences; s++)
+        if (args->context_lengths[s] < 0)
+            return gyre_fail(err, GYRE_EINVAL, "context_lengths[%" PRId64 "]: %" PRId64 " is below 0 (%s)", s,
+                             args->context_lengths[s], call->name);
+    return GYRE_OK;
+}
+
 /* The limit of the slopes of an encoding. */
 static gyre_status check_slope_values(const request *call, gyre_error *err) {
     const gyre_cview *slopes = &call->args->slopes;
@@ -361,7 +393,14 @@ static gyre_status check_gradient_views(const request *call, gyre_error *err) {
         status = check_shape(call, err, names[i], g->dqkv[i].shape, like[i]->shape);
         if (!status) status = check_output(call, err, names[i], &g->dqkv[i]);
     }
-    return status;
+    if (status || !call->args->accumulate) return status;
+    for (int i = 0; i < 3; i++)
+        if (g->dqkv[i].dtype != GYRE_DTYPE_F32)
+            return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but it is added to (%s)", names[i],
+                             dtype_name(g->dqkv[i].dtype), call->name);
+    if (call->args->lse.data && call->args->lse.dtype != GYRE_DTYPE_F64)
+        return gyre_fail(err, GYRE_EDTYPE, "lse: element type F32 is not F64, which accumulate needs (%s)", call->name);
+    return GYRE_OK;
 }
 
 static gyre_status check_sink_gradient(const request *call, gyre_error *err) {
@@ -450,6 +489,8 @@ static gyre_status check_segment(const request *call, gyre_error *err, const gyr
     const int64_t *q = args->q.shape, *k = args->k.shape;
     gyre_status status = check_positions(call, err, "q_pos", args->encoding, &args->q_pos, q);
     if (!status) status = check_positions(call, err, "k_pos", args->encoding, &args->k_pos, k);
+    if (!status && segment->indexed) status = check_positions(call, err, "q_index", NULL, &segment->q_index, q);
+    if (!status && segment->indexed) status = check_positions(call, err, "k_index", NULL, &segment->k_index, k);
     if (!status && args->encoding && args->encoding->xpos_log2_decay) {
         if (args->order != GYRE_ORDER_FIXED) /* where queries are relative to positions near them */
             status = check_xpos_range(call, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));
@@ -486,6 +527,7 @@ gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre
     if (!status) status = check_mask(call, err);
     if (!status) status = check_sink_logits(call, err);
     if (!status) status = check_slopes(call, err);
+    if (!status) status = check_lengths(call, err);
     return status ? status : check_weights(call, err);
 }
 
@@ -511,7 +553,7 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
     const named_view inputs[] = {
         {"q", args->q},       {"k", call->source ? none : args->k}, {"v", call->source ? none : args->v},
         {"mask", args->mask}, {"sink_logits", args->sink_logits},   {"slopes", args->slopes}};
-    named_view views[12];
+    named_view views[13];
     int count = 0;
     if (g)
         for (int i = 0; i < 3; i++)
@@ -519,9 +561,11 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
     views[count++] = (named_view){"out", gyre_const(args->out)};
     views[count++] = (named_view){"lse", gyre_const(args->lse)};
     views[count++] = g ? (named_view){"dout", *g->dout} : (named_view){"weights", gyre_const(args->weights)};
+    const int written = g ? 3 : 4;
+    if (!g) views[count++] = (named_view){"state", gyre_const(args->state)};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         views[count++] = inputs[i];
-    return check_apart(call, err, views, 3, count);
+    return check_apart(call, err, views, written, count);
 }
 
 static gyre_status check_memory(const request *call, gyre_error *err) {
@@ -529,7 +573,8 @@ static gyre_status check_memory(const request *call, gyre_error *err) {
     gyre_status status = check_input(call, err, "q", &args->q);
     if (!status && !call->source) status = check_input(call, err, "k", &args->k);
     if (!status && !call->source) status = check_input(call, err, "v", &args->v);
-    if (!status) status = check_output(call, err, "out", &args->out);
+    if (!status && (args->out.data || !args->state.data)) status = check_output(call, err, "out", &args->out);
+    if (!status) status = check_state(call, err);
     if (!status && args->lse.data) status = check_output(call, err, "lse", &args->lse);
     return status ? status : gyre_attention_check_overlap(call, err);
 }

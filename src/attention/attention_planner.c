@@ -47,6 +47,7 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim * terms));
     plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
     plan->fixed_order = args->order == GYRE_ORDER_FIXED && !plan->gradient;
+    plan->continues = plan->fixed_order && args->state.data;
     measure_window(plan, args);
     gyre_attention_rotation_measure(plan);
     gyre_tables_measure(plan);
@@ -68,7 +69,8 @@ static int64_t max_query_tiles(const gyre_attention_plan *plan, int64_t rows) {
  * smaller tiles, and there is room for partials and decoding for any number of queries. */
 static void schedule_forward(gyre_attention_plan *plan, int64_t concurrency) {
     const int64_t tiles = (plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE;
-    plan->split_keys = plan->queries <= MAX_DECODE_QUERIES && (!plan->fixed_order || gyre_decode_supported(plan));
+    plan->split_keys =
+        plan->queries <= MAX_DECODE_QUERIES && !plan->continues && (!plan->fixed_order || gyre_decode_supported(plan));
     plan->heads_at_once = plan->uses_tables ? 1 : plan->group; /* table buffers hold one head */
     plan->job_query_tiles =
         gyre_min_i64(max_query_tiles(plan, SHORT_QUERY_TILE), plan->heads_at_once * gyre_max_i64(1, tiles));

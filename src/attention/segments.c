@@ -14,8 +14,8 @@ int gyre_length_is_dynamic(const gyre_attention_args *args) {
 
 int gyre_split_by_sequence(const gyre_attention_args *args) {
     const int moved = args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER;
-    return args->q_starts || args->k_first || args->k_end || moved || args->q_pos_head_stride != 0 ||
-           args->k_pos_head_stride != 0 || gyre_length_is_dynamic(args);
+    return args->q_starts || args->k_first || args->k_end || args->context_lengths || moved ||
+           args->q_pos_head_stride != 0 || args->k_pos_head_stride != 0 || gyre_length_is_dynamic(args);
 }
 
 int64_t gyre_sequence_count(const gyre_attention_args *args) {
@@ -132,8 +132,8 @@ static int64_t count_of_length(const gyre_segments *segments, const sequence *s,
     const int64_t query = segments->query, count = s->queries - query;
     gyre_positions positions = query_positions(segments);
     narrow_positions(&positions, s->batch, s->q_first + query, query);
-    *length = args->q_pos.context_length;
-    if (!segments->dynamic || count == 0) return count;
+    *length = args->context_lengths ? args->context_lengths[segments->sequence] : args->q_pos.context_length;
+    if (!segments->dynamic || count == 0 || *length > 0) return count;
     if (encoding->config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) {
         *length = max_position(&positions, 0, 0, count) + 1;
         return count;
@@ -160,10 +160,19 @@ static void take_heads(const gyre_segments *segments, gyre_segment *out) {
     narrow_heads(&args->v, key_first, key_heads);
     narrow_out_heads(&args->out, first, heads);
     narrow_out_heads(&args->lse, first, heads);
+    narrow_out_heads(&args->state, first, heads);
     narrow_out_heads(&args->weights, first, heads);
     args->q_pos = query_positions(segments);
     args->k_pos.data = advance(args->k_pos.data, args->k_pos.dtype, key_first * args->k_pos_head_stride);
     args->q_pos_head_stride = args->k_pos_head_stride = 0;
+}
+
+/* Copies the indices that the caller gives, if it does. */
+static void take_indices(gyre_segment *out) {
+    out->indexed = out->args.q_index != NULL;
+    if (!out->indexed) return;
+    out->q_index = *out->args.q_index;
+    out->k_index = *out->args.k_index;
 }
 
 static void make_segment(const gyre_segments *segments, const sequence *s, int64_t count, int64_t length,
@@ -175,10 +184,15 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     out->key_first = s->first;
     out->query_order = query + s->first_order;
     out->packed_key_first = s->k_first;
-    out->accumulate_dkv = query > 0;
+    out->accumulate_dkv = query > 0 || args->accumulate;
+    take_indices(out);
+    if (out->indexed) {
+        narrow_positions(&out->q_index, s->batch, at, query);
+        narrow_positions(&out->k_index, s->batch, s->k_first + s->first, s->first);
+    }
     out->source.batch_first += s->batch;
     out->source.key_first += s->k_first + s->first;
-    args->q_starts = args->k_starts = args->k_first = args->k_end = args->q_end = NULL;
+    args->q_starts = args->k_starts = args->k_first = args->k_end = args->q_end = args->context_lengths = NULL;
     args->sequences = 0;
     take_heads(segments, out);
     args->slopes.data = advance(args->slopes.data, args->slopes.dtype, segments->sequence * args->slopes.stride[0]);
@@ -186,6 +200,7 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     narrow(&args->q, s->batch, at, count);
     narrow_out(&args->out, s->batch, at, count);
     if (args->lse.data) narrow_out(&args->lse, s->batch, at, count);
+    if (args->state.data) narrow_out(&args->state, s->batch, at, count);
     narrow(&args->k, s->batch, s->k_first + s->first, keys);
     narrow(&args->v, s->batch, s->k_first + s->first, keys);
     if (args->mask.data) {
@@ -210,6 +225,8 @@ static void whole_call(const gyre_segments *segments, gyre_segment *out) {
     const gyre_attention_args *args = segments->args;
     *out = (gyre_segment){.args = *args, .source = segments->source};
     out->query_order = args->k.shape[1] - args->q.shape[1];
+    out->accumulate_dkv = args->accumulate;
+    take_indices(out);
 }
 
 /* Moves on by `count` of `queries` queries: to the next query, head or sequence. */
@@ -251,7 +268,7 @@ void gyre_segments_largest(const gyre_attention_args *args, const gyre_key_sourc
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =
         args->q.shape[0] > 0 ? 1 : 0;
     all->mask.shape[0] = all->weights.shape[0] = all->q.shape[0];
-    all->q_starts = all->k_starts = all->k_first = all->k_end = all->q_end = NULL;
+    all->q_starts = all->k_starts = all->k_first = all->k_end = all->q_end = all->context_lengths = NULL;
     all->sequences = 0;
     take_heads(&segments, out);
 }

@@ -3,7 +3,8 @@
  * A segment has one context length, and one number of queries and of keys for all its batch rows:
  *
  *     packed batch (q_starts)                  one segment for each sequence
- *     padding (k_first, k_end, q_end)          one for each batch row
+ *     padding (k_first, k_end, q_end),         one for each batch row
+ *     context_lengths
  *     context length of each query             one for each run of queries with one length; the keys of the sequence are
  *     (GYRE_LENGTH_POLICY_CAUSAL)              rotated again for each
  *     positions of each head                   one for each query head; for each key head where queries share theirs

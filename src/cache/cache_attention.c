@@ -74,6 +74,8 @@ static gyre_status check_options(const call *c, gyre_error *err) {
                          "%s_pos_head_stride: a cache keeps one position for each token, which all heads share (%s)",
                          args->k_pos_head_stride != 0 ? "k" : "q", call_name);
     if (args->dropout != 0) return gyre_fail(err, GYRE_EINVAL, "dropout: %g is not 0 (%s)", args->dropout, call_name);
+    if (c->cache->rotated && args->context_lengths)
+        return gyre_fail(err, GYRE_EINVAL, "context_lengths: are set, but keys are stored rotated (%s)", call_name);
     const int64_t length = args->q_pos.context_length;
     if (c->cache->rotated && length != 0 && !gyre_cache_same_length(c->cache, length))
         return gyre_fail(err, GYRE_EINVAL,
@@ -91,7 +93,9 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status) status = check_batch_extent(c, "out", args->out.shape[0], err);
     if (!status && args->lse.data) status = check_batch_extent(c, "lse", args->lse.shape[0], err);
     if (!status && args->slopes.data) status = check_batch_extent(c, "slopes", args->slopes.shape[0], err);
-    if (!status) status = gyre_output_check(&args->out, "out", call_name, err);
+    if (!status && args->state.data) status = check_batch_extent(c, "state", args->state.shape[0], err);
+    if (!status && args->state.data) status = gyre_output_check(&args->state, "state", call_name, err);
+    if (!status && (args->out.data || !args->state.data)) status = gyre_output_check(&args->out, "out", call_name, err);
     if (!status && args->lse.data) status = gyre_output_check(&args->lse, "lse", call_name, err);
     if (!status) status = check_sequences(c, err);
     if (!status) status = check_masks(c, err);
@@ -105,8 +109,10 @@ static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequen
                          gyre_error *err) {
     *c = (call){.cache = cache, .sequences = sequences};
     if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", call_name);
-    const gyre_status status = gyre_sized_read(&c->args, sizeof c->args, given, "gyre_attention_args", err);
-    return status ? status : check_batch(c, err);
+    const gyre_status status = gyre_attention_args_read(&c->args, given, err);
+    if (status) return status;
+    if (c->args.state.data && !c->args.out.data) c->args.out.shape[3] = cache->v.channels;
+    return check_batch(c, err);
 }
 
 /* -- one row -- */
@@ -126,6 +132,13 @@ static int64_t tokens_of(const call *c, int64_t b) {
     return c->sequences ? gyre_cache_tokens(c->cache, c->sequences[b]) : c->longest;
 }
 
+static gyre_positions positions_of_row(const gyre_positions *positions, int64_t b) {
+    gyre_positions row = *positions;
+    const int64_t elements = b * row.stride_batch;
+    if (row.data) row.data = (const char *)row.data + elements * (int64_t)gyre_dtype_size(row.dtype);
+    return row;
+}
+
 /* out = the arguments of batch row b, whose keys have `positions`. */
 static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *positions) {
     const gyre_cache *cache = c->cache;
@@ -136,18 +149,17 @@ static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *pos
     row.v = gyre_cdense(NULL, cache->v.dtype, 1, tokens, cache->config.heads, cache->v.channels);
     row.k_pos = (gyre_positions){positions, GYRE_DTYPE_I64, 0, 0, 0, cache->axes, cache->axes > 1};
     if (cache->rotated) row.q_pos.context_length = cache->config.context_length;
-    if (row.q_pos.data) {
-        const int64_t size = (int64_t)gyre_dtype_size(row.q_pos.dtype);
-        row.q_pos.data = (const char *)row.q_pos.data + b * row.q_pos.stride_batch * size;
-    }
+    row.q_pos = positions_of_row(&row.q_pos, b);
     if (row.k_first) row.k_first += b;
     if (row.k_end) row.k_end += b;
     if (row.q_end) row.q_end += b;
+    if (row.context_lengths) row.context_lengths += b;
     narrow(&row.q, b);
     narrow(&row.mask, b);
     narrow(&row.slopes, b);
     narrow_out(&row.out, b);
     narrow_out(&row.lse, b);
+    narrow_out(&row.state, b);
     narrow_out(&row.weights, b);
     if (row.mask.data) row.mask.shape[3] = tokens;
     if (row.weights.data) row.weights.shape[3] = tokens;
@@ -182,6 +194,7 @@ static void clear_missing_keys(const call *c, int64_t b) {
 /* A batch row as a call of its own. */
 typedef struct row_call {
     gyre_attention_args args;
+    gyre_positions q_index, k_index; /* what those of args point to */
     gyre_key_source source;
     gyre_attention_request request;
 } row_call;
@@ -189,6 +202,8 @@ typedef struct row_call {
 /* positions: memory for those of its keys; NULL for scratch and for calls that write nothing. */
 static void make_row(const call *c, int64_t b, int64_t *positions, row_call *row) {
     row->args = row_args(c, b, positions);
+    if (row->args.q_index) row->q_index = positions_of_row(row->args.q_index, b), row->args.q_index = &row->q_index;
+    if (row->args.k_index) row->k_index = positions_of_row(row->args.k_index, b), row->args.k_index = &row->k_index;
     row->source = gyre_cache_source(c->cache, c->sequences ? c->sequences[b] : 0);
     row->request = (gyre_attention_request){call_name, &row->args, &row->source, NULL};
 }

@@ -162,9 +162,12 @@ static json_t *decoder(const gyre_convert_vocab *p) {
     if (p->byte_level) return byte_level(1);
     json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String",
                               GYRE_SPACE_SYMBOL, "content", " ", "type", "ByteFallback", "type", "Fuse");
-    if (steps && p->space_prefix)
-        (void)json_array_append_new(
-            steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
+    json_t *strip =
+        p->space_prefix ? json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0) : NULL;
+    if (p->space_prefix && json_array_append_new(steps, strip) != 0) {
+        json_decref(steps);
+        return NULL;
+    }
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
 }
 

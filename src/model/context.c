@@ -87,6 +87,8 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
                              "window: %lld with %lld sinks is not in sinks + 2 .. %lld, the most tokens "
                              "(gyre_context_stream)",
                              (long long)window, (long long)sinks, (long long)context->max_tokens);
+        if (context->decoder.watched)
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: are watched, by token (gyre_context_stream)");
         if (gyre_encoding_places(encoding) & GYRE_PLACE_INPUT)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
                              "%s: adds positions at the input, where they stay (gyre_context_stream)",
@@ -94,6 +96,20 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
     }
     context->sinks = sinks;
     context->window = window;
+    return GYRE_OK;
+}
+
+gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weights, gyre_error *err) {
+    gyre_decoder *d = &context->decoder;
+    if (layer < 0 || layer >= d->net->arch.layers)
+        return gyre_fail(err, GYRE_EINVAL, "layer: %lld is not in 0 .. %lld (gyre_context_watch)", (long long)layer,
+                         (long long)d->net->arch.layers - 1);
+    if (context->window)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "window: one of %lld tokens moves the keys (gyre_context_watch)",
+                         (long long)context->window);
+    d->watched = weights;
+    d->watched_layer = layer;
+    d->watched_tokens = context->max_tokens;
     return GYRE_OK;
 }
 
@@ -185,7 +201,7 @@ gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, i
         int64_t wanted = from + chunk - (n - rows); /* logits of this chunk */
         wanted = wanted < 0 ? 0 : wanted > chunk ? chunk : wanted;
         if (!status) status = gyre_decoder_embed(d, tokens + from, chunk, err);
-        if (!status) status = gyre_decoder_forward(d, chunk, wanted > 0, err);
+        if (!status) status = gyre_decoder_forward(d, chunk, wanted > 0 || d->watched, err);
         if (status) {
             rollback(context, cached_before, from);
             return status;

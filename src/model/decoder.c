@@ -129,6 +129,16 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
     return status;
 }
 
+/* out = where the weights of these rows go. */
+static gyre_view watched_view(const gyre_decoder *d, int64_t rows) {
+    const int64_t heads = d->net->arch.heads, row = heads * d->watched_tokens;
+    gyre_view view = gyre_dense(d->watched + d->cached * row, GYRE_DTYPE_F32, 1, rows, heads, d->cached + rows);
+    view.stride[0] = rows * row;
+    view.stride[1] = row;
+    view.stride[2] = d->watched_tokens;
+    return view;
+}
+
 /* buffers.attn_out = attention over the cache, after the keys and values of these rows are appended to it. */
 static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted, gyre_error *err) {
     const gyre_network_layer *l = &d->net->layer[layer];
@@ -145,7 +155,8 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
     const gyre_status status = gyre_cache_append(d->cache[layer], 0, &k, &v, &positions, d->exec, err);
     if (status || !wanted) return status;
-    const gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, d->cached + rows);
+    gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, d->cached + rows);
+    if (d->watched && layer == d->watched_layer) args.weights = watched_view(d, rows);
     return gyre_cache_attention(d->cache[layer], &sequence, &args, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes,
                                 d->exec, err);
 }

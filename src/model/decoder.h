@@ -38,6 +38,8 @@ typedef struct gyre_decoder {
     int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
     int64_t qkv_dim;               /* channels of a row of qkv */
     gyre_order order;              /* of attention */
+    float *watched;                /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
+    int64_t watched_layer, watched_tokens;
     gyre_decoder_buffers buffers;
 } gyre_decoder;
 

@@ -165,6 +165,10 @@ const gyre_encoding *gyre_model_get_encoding(const gyre_model *model) {
     return model->encoding;
 }
 
+gyre_cview gyre_model_get_input_table(const gyre_model *model) {
+    return model->network->input;
+}
+
 int64_t gyre_model_parameters(const gyre_model *model) {
     return model->network->parameter_count;
 }

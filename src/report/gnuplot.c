@@ -1,5 +1,5 @@
-/* gnuplot.c: draws figures with the program gnuplot.  A script goes in, SVG comes back, and nothing touches the disk.
- * report_svg.c edits what comes back. */
+/* gnuplot.c: draws figures with the program gnuplot.  A script goes in, a picture comes back, and nothing touches the disk.
+ * report_svg.c edits SVG that comes back. */
 #include "report/report_internal.h"
 
 #include <errno.h>
@@ -18,6 +18,7 @@ extern char **environ;
 typedef struct gnuplot_io {
     const char *script;
     size_t remaining;
+    gyre_report_format format;
     gyre_report_buffer output, error_output; /* standard output and standard error */
 } gnuplot_io;
 
@@ -132,6 +133,22 @@ static void last_error_line(gyre_report_buffer *error_output, char out[200]) {
     gyre_report_buffer_free(&clean);
 }
 
+/* What a whole picture begins with, and what stands near its end. */
+static const struct {
+    const char *name, *begins;
+    size_t begins_size;
+    const char *ends;
+} formats[] = {{"SVG", "<?xml", 5, "</svg>"}, {"PNG", "\x89PNG", 4, "IEND"}, {"PDF", "%PDF", 4, "%%EOF"}};
+enum { FORMATS = sizeof formats / sizeof *formats, END_SIZE = 64 };
+
+static int is_whole(const gyre_report_buffer *output, gyre_report_format format) {
+    const size_t size = formats[format].begins_size, end = strlen(formats[format].ends);
+    if (!output->text || output->length < size || memcmp(output->text, formats[format].begins, size) != 0) return 0;
+    for (size_t at = output->length > END_SIZE ? output->length - END_SIZE : 0; at + end <= output->length; at++)
+        if (memcmp(output->text + at, formats[format].ends, end) == 0) return 1;
+    return 0;
+}
+
 static gyre_status check_result(gnuplot_io *c, int status, int code, gyre_error *err) {
     char error_output[200];
     last_error_line(&c->error_output, error_output);
@@ -142,8 +159,8 @@ static gyre_status check_result(gnuplot_io *c, int status, int code, gyre_error 
     if (!code && WEXITSTATUS(status))
         return gyre_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), error_output);
     if (c->output.failed) return gyre_fail(err, GYRE_ENOMEM, "gnuplot: no memory for its output (figure)");
-    if (!c->output.text || !strstr(c->output.text, "<svg") || !strstr(c->output.text, "</svg>"))
-        return gyre_fail(err, GYRE_EIO, "gnuplot: drew no whole SVG: %s (figure)", error_output);
+    if (!is_whole(&c->output, c->format))
+        return gyre_fail(err, GYRE_EIO, "gnuplot: drew no whole %s: %s (figure)", formats[c->format].name, error_output);
     return GYRE_OK;
 }
 
@@ -163,25 +180,74 @@ static gyre_status run(gnuplot_io *c, gyre_error *err) {
 }
 
 /* -- a figure -- */
-gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
-                                gyre_error *err) {
-    gyre_report_buffer whole = {NULL, 0, 0, script->failed}, svg = {NULL, 0, 0, 0};
-    gyre_report_printf(&whole,
-                       "set encoding utf8\n"
-                       "set terminal svg size %d,%d dynamic noenhanced rounded font 'sans-serif,13' background '#ffffff'\n",
-                       canvas->width, canvas->height);
-    if (script->text) gyre_report_put_bytes(&whole, script->text, script->length);
+static void put_terminal(gyre_report_buffer *script, gyre_report_format format, int width, int height) {
+    gyre_report_put(script, "set encoding utf8\n");
+    /* Sizes of fonts are pixels in SVG, and points of 1/72 inch in the others. */
+    if (format == GYRE_REPORT_FORMAT_SVG)
+        gyre_report_printf(
+            script, "set terminal svg size %d,%d dynamic noenhanced rounded font 'sans-serif,13' background '#ffffff'\n",
+            width, height);
+    else if (format == GYRE_REPORT_FORMAT_PNG) /* at twice the size, for paper and screens of many pixels */
+        gyre_report_printf(script,
+                           "set terminal pngcairo size %d,%d noenhanced rounded font 'sans-serif,13' fontscale 1.5 "
+                           "linewidth 2 pointscale 2 background '#ffffff'\n",
+                           2 * width, 2 * height);
+    else
+        gyre_report_printf(script,
+                           "set terminal pdfcairo size %.4fin,%.4fin noenhanced rounded font 'sans-serif,13' "
+                           "fontscale 0.75 linewidth 0.8 background '#ffffff'\n",
+                           width / 96.0, height / 96.0);
+}
+
+/* Runs gnuplot on terminal and script; c->output is the picture. */
+static gyre_status run_script(gnuplot_io *c, const char *script, size_t length, int width, int height, gyre_error *err) {
+    gyre_report_buffer whole = {NULL, 0, 0, 0};
+    put_terminal(&whole, c->format, width, height);
+    gyre_report_put_bytes(&whole, script, length);
     if (whole.failed) {
         gyre_report_buffer_free(&whole);
         return gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (report)");
     }
-    gnuplot_io c = {whole.text, whole.length, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}};
-    gyre_status status = run(&c, err);
-    if (status == GYRE_OK && c.output.text) {
-        gyre_report_put_svg(&svg, c.output.text, canvas);
-        status = gyre_report_buffer_take(&svg, out, "figure", err);
-    }
+    c->script = whole.text;
+    c->remaining = whole.length;
+    const gyre_status status = run(c, err);
     gyre_report_buffer_free(&whole);
+    return status;
+}
+
+static gyre_status edit_svg(const gnuplot_io *c, const gyre_report_canvas *canvas, char **out, gyre_error *err) {
+    gyre_report_buffer svg = {NULL, 0, 0, 0};
+    gyre_report_put_svg(&svg, c->output.text, canvas);
+    return gyre_report_buffer_take(&svg, out, "figure", err);
+}
+
+gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
+                                gyre_error *err) {
+    gnuplot_io c = {.format = GYRE_REPORT_FORMAT_SVG};
+    gyre_status status = script->failed ? gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (report)")
+                                        : run_script(&c, script->text ? script->text : "", script->length, canvas->width,
+                                                     canvas->height, err);
+    if (!status) status = edit_svg(&c, canvas, out, err);
+    gyre_report_buffer_free(&c.output);
+    gyre_report_buffer_free(&c.error_output);
+    return status;
+}
+
+gyre_status gyre_report_script_draw(const gyre_report_script *s, char **out, size_t *bytes, gyre_error *err) {
+    if (!s || s->size != sizeof *s || !s->text || s->width < 1 || s->height < 1 || (unsigned)s->format >= FORMATS)
+        return gyre_fail(err, GYRE_EINVAL, "script: no text, size or format (figure)");
+    gnuplot_io c = {.format = s->format};
+    char *picture = NULL;
+    gyre_status status = run_script(&c, s->text, strlen(s->text), s->width, s->height, err);
+    const gyre_report_canvas canvas = {.title = s->title, .width = s->width, .height = s->height};
+    if (!status && s->format == GYRE_REPORT_FORMAT_SVG) {
+        status = edit_svg(&c, &canvas, &picture, err);
+        *bytes = status ? 0 : strlen(picture);
+    } else if (!status) {
+        *bytes = c.output.length;
+        status = gyre_report_buffer_take(&c.output, &picture, "figure", err);
+    }
+    if (!status) *out = picture;
     gyre_report_buffer_free(&c.output);
     gyre_report_buffer_free(&c.error_output);
     return status;

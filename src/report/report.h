@@ -207,6 +207,30 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_heatmap_grid_svg(const gyre_rep
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_heatmap_grid_csv(const gyre_report_heatmap_grid *panels, char **out,
                                                                   gyre_error *err);
 
+/* -- figures of another kind -- */
+typedef enum gyre_report_format {
+    GYRE_REPORT_FORMAT_SVG,
+    GYRE_REPORT_FORMAT_PNG,
+    GYRE_REPORT_FORMAT_PDF
+} gyre_report_format;
+/* A whole figure as a script of gnuplot, without the terminal, which follows from the format. */
+typedef struct gyre_report_script {
+    size_t size; /* set by GYRE_REPORT_SCRIPT_INIT */
+    const char *title;
+    const char *text;
+    int width, height; /* pixels of 1/96 inch.  PNG has twice as many each way */
+    gyre_report_format format;
+} gyre_report_script;
+#define GYRE_REPORT_SCRIPT_INIT                                                                                             \
+    { sizeof(gyre_report_script), NULL, NULL, 0, 0, GYRE_REPORT_FORMAT_SVG }
+/* out[0 .. *bytes - 1] = the picture that gnuplot draws, on a white ground; gyre_report_free frees it.  An SVG is one <svg>
+ * element with a viewBox.  Errors: EINVAL (no text, width, height or format), ENOMEM, EIO (gnuplot is missing, lacks the
+ * format, or refuses the script). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_script_draw(const gyre_report_script *script, char **out, size_t *bytes,
+                                                             gyre_error *err);
+/* out = colour `index` of the palette of the charts, as #rrggbb, counted from 1 as in gyre_report_series; static. */
+GYRE_API const char *gyre_report_color(int index);
+
 /* -- the page -- */
 /* One HTML file that needs no network, with light and dark colours, suited to paper and small screens.
  *

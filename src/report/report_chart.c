@@ -6,6 +6,7 @@
 enum {
     MANY_SYMBOLS = 8, /* on a line of more than a few points */
     MANY_SPOTS = 32,  /* points of a line that answer the pointer */
+    MAX_ABOVE = 3,    /* lines on a line that make it wider */
     MAX_WHOLE = 12,   /* range of an x axis that is counted */
     LEGEND_LINE = 20,
     MIN_HEIGHT = 420,
@@ -178,6 +179,37 @@ static void put_dash(gyre_report_buffer *script, const char *dash) {
         gyre_report_put(script, " dashtype solid");
 }
 
+/* out = 1 if both points are drawn at the same place, where one hides the other. */
+static int coincide(const picture *p, double a, double b) {
+    const int linear = p->chart->y.scale == GYRE_REPORT_SCALE_LINEAR;
+    const double high = linear ? p->y.high : log(p->y.high), low = linear ? p->y.low : log(p->y.low);
+    const double off = linear ? a - b : log(a / b);
+    return fabs(off) <= 0.01 * (high - low);
+}
+
+static int is_own(const picture *p, int64_t i) {
+    return gyre_report_series_is_own(p->chart, i, p->panel);
+}
+
+/* out = 1 if series `above` lies on two neighbouring points of series i or more, and hides the line between them. */
+static int hides(const picture *p, int64_t i, int64_t above) {
+    const gyre_report_series *s = &p->chart->series[i], *other = &p->chart->series[above];
+    int run = 0;
+    for (int64_t k = 0; k < s->count && k < other->count && run < 2; k++) {
+        const double a = clipped_y(p->chart, s->y[k]), b = clipped_y(p->chart, other->y[k]);
+        run = other->x[k] == s->x[k] && !isnan(a) && !isnan(b) && coincide(p, a, b) ? run + 1 : 0;
+    }
+    return run >= 2;
+}
+
+/* Lines that lie on each other are drawn from wide to thin, so that all of them show. */
+static double line_width(const picture *p, int64_t i) {
+    int above = 0;
+    for (int64_t k = i + 1; k < p->chart->series_count && above < MAX_ABOVE; k++)
+        above += is_own(p, k) && hides(p, i, k);
+    return 2 + 1.2 * above;
+}
+
 static void put_curve(gyre_report_buffer *script, const picture *p, int64_t i) {
     const gyre_report_chart *c = p->chart;
     const gyre_report_series *s = &c->series[i];
@@ -187,8 +219,8 @@ static void put_curve(gyre_report_buffer *script, const picture *p, int64_t i) {
         gyre_report_printf(script, "points linecolor rgb '%s' linewidth 1.6 pointtype %d pointsize 0.9", style.color,
                            style.shape);
     } else {
-        gyre_report_printf(script, "linespoints linecolor rgb '%s' linewidth 2 pointtype %d pointsize 0.7", style.color,
-                           style.shape);
+        gyre_report_printf(script, "linespoints linecolor rgb '%s' linewidth %g pointtype %d pointsize 0.7", style.color,
+                           line_width(p, i), style.shape);
         put_dash(script, style.dash);
         if (s->count > GYRE_REPORT_FEW_POINTS)
             gyre_report_printf(script, " pointinterval %lld", (long long)(s->count / MANY_SYMBOLS));
@@ -209,10 +241,6 @@ static void put_band(gyre_report_buffer *script, const picture *p, int64_t i) {
                        "$s%lld using 1:3:4 with filledcurves fillstyle transparent solid 0.15 noborder "
                        "linecolor rgb '%s' notitle, ",
                        (long long)i, gyre_report_series_style(p->chart, i).color);
-}
-
-static int is_own(const picture *p, int64_t i) {
-    return gyre_report_series_is_own(p->chart, i, p->panel);
 }
 
 static void put_plot(gyre_report_buffer *script, const picture *p) {
@@ -253,14 +281,6 @@ static void put_value(gyre_report_buffer *out, const char *label, double value) 
     gyre_report_put(out, "\n");
     gyre_report_put_sanitized(out, label);
     gyre_report_printf(out, "%s%s", label && *label ? ": " : "", number);
-}
-
-/* out = 1 if both points are drawn at the same place, where one hides the other. */
-static int coincide(const picture *p, double a, double b) {
-    const int linear = p->chart->y.scale == GYRE_REPORT_SCALE_LINEAR;
-    const double high = linear ? p->y.high : log(p->y.high), low = linear ? p->y.low : log(p->y.low);
-    const double off = linear ? a - b : log(a / b);
-    return fabs(off) <= 0.01 * (high - low);
 }
 
 static void put_hint(const void *ctx, int64_t map, int64_t series, int64_t point, gyre_report_buffer *out) {

@@ -35,6 +35,8 @@ static const char text_rules[] =
     ".scroll{overflow-x:auto;margin:1.25rem 0 1.75rem}\n"
     "table{border-collapse:collapse;font-size:.9rem;line-height:1.35;font-variant-numeric:tabular-nums}\n"
     "caption{text-align:left;font-weight:600;font-size:1rem;padding-bottom:.6rem}\n"
+    /* They wrap at the width of the screen, and stay while the table scrolls. */
+    "caption div,tfoot span{display:block;position:sticky;left:0;max-width:min(100%,calc(100vw - 2.5rem))}\n"
     "caption small{display:block;font-size:.85rem;font-weight:400;color:var(--quiet)}\n"
     "th,td{padding:.34rem .7rem;white-space:nowrap;font-weight:400;text-align:left}\n"
     ".right{text-align:right}\n"

@@ -39,6 +39,10 @@ gyre_report_style gyre_report_style_at(int64_t index, int points) {
                                points ? open_shapes[shape] : shapes[shape]};
 }
 
+const char *gyre_report_color(int index) {
+    return gyre_report_colors[(index - 1) & (GYRE_REPORT_COLORS - 1)];
+}
+
 /* gnuplot colours lines by stroke, areas and text by fill, and symbols by color, which their parts inherit. */
 void gyre_report_put_dark_rules(gyre_report_buffer *out, const char *selector) {
     static const char *const properties[] = {"stroke", "fill", "color"};

@@ -360,11 +360,11 @@ gyre_status gyre_report_table_html(const gyre_report_table *table, char **out, g
     gyre_report_buffer html = {NULL, 0, 0, 0};
     gyre_report_put(&html, "<table>\n");
     if (table->caption || table->colors) {
-        gyre_report_put(&html, "<caption>");
+        gyre_report_put(&html, "<caption><div>");
         gyre_report_put_html(&html, table->caption);
         gyre_report_put(&html, table->colors ? "<small>" : "");
         gyre_report_put_html(&html, table->colors);
-        gyre_report_put(&html, table->colors ? "</small></caption>\n" : "</caption>\n");
+        gyre_report_put(&html, table->colors ? "</small></div></caption>\n" : "</div></caption>\n");
     }
     put_html_column_titles(&html, table);
     gyre_report_put(&html, "<tbody>\n");

@@ -32,13 +32,16 @@ static json_t *options_json(const gyre_trainer *t) {
                              (json_int_t)o->batch, "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate,
                              "final_share", o->final_fraction, "weight_decay", o->weight_decay, "clip", o->clip, "mix",
                              o->retrieval_fraction, "seed", seed, "text", "fnv1a64", hash, "bytes", (json_int_t)text.count);
-    if (json && o->task != GYRE_TASK_TEXT) json_object_set_new(json, "task", json_string(task_names[o->task]));
-    return json;
+    int failed = !json;
+    if (o->task != GYRE_TASK_TEXT) failed |= json_object_set_new(json, "task", json_string(task_names[o->task]));
+    if (t->command) failed |= json_object_set_new(json, "command", json_string(t->command));
+    if (!failed) return json;
+    json_decref(json);
+    return NULL;
 }
 
 static gyre_status write_options(const gyre_trainer *t, const gyre_folder_replacement *folder, gyre_error *err) {
     json_t *json = options_json(t);
-    if (json && t->command) json_object_set_new(json, "command", json_string(t->command));
     char *text = json ? gyre_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(json);
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (checkpoint)");

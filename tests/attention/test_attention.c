@@ -559,7 +559,7 @@ static void refuses_bad_arguments(void **state) {
     FAILS(GYRE_EINVAL, args.v.data = NULL);
     FAILS(GYRE_EINVAL, args.out.data = NULL);
     FAILS(GYRE_EDTYPE, args.q.dtype = GYRE_DTYPE_F64);
-    FAILS(GYRE_EDTYPE, args.lse.dtype = GYRE_DTYPE_F64);
+    FAILS(GYRE_EDTYPE, args.lse.dtype = GYRE_DTYPE_BF16);
     FAILS(GYRE_EDTYPE, args.q_pos.dtype = GYRE_DTYPE_F32);
     FAILS(GYRE_ESHAPE, args.k.shape[0] = 1);
     FAILS(GYRE_ESHAPE, args.k.shape[3] = 4);

@@ -10,6 +10,7 @@
 enum { BATCH = 2, QUERIES = 5, KEYS = 7, HEADS = 4, KEY_HEADS = 2, DIM = 8, FLOATS = 4096 };
 
 static float x[FLOATS], y[FLOATS], z[FLOATS];
+static double w[FLOATS];
 static const int64_t starts[3] = {0, 3, 5}, key_starts[3] = {0, 3, 7};
 
 /* -- a good call, and what makes it wrong -- */
@@ -166,7 +167,12 @@ static void numbers_and_types(int gradient) {
     SAYS(GYRE_EDTYPE, "k: element type Q8 is not", a->k.dtype = GYRE_DTYPE_Q8);
     SAYS(GYRE_EDTYPE, "v: element type I32 is not", a->v.dtype = GYRE_DTYPE_I32);
     SAYS(GYRE_EDTYPE, "out: element type I64 is not", a->out.dtype = GYRE_DTYPE_I64);
-    SAYS(GYRE_EDTYPE, "lse: element type F16 is not F32", a->lse.dtype = GYRE_DTYPE_F16);
+    SAYS(GYRE_EDTYPE, "lse: element type F16 is not F32 or F64", a->lse.dtype = GYRE_DTYPE_F16);
+    SAYS(GYRE_EINVAL, "k_index: is NULL, but q_index is not", a->q_index = &a->q_pos);
+    SAYS(GYRE_EINVAL, "q_index: is NULL, but k_index is not", a->k_index = &a->q_pos);
+    SAYS(GYRE_ERANGE, "k_index: 4294967296 of token 6",
+         (a->q_index = &a->q_pos, a->k_index = &(gyre_positions){far_positions + KEYS, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}));
+    SAYS(GYRE_EINVAL, "context_lengths[1]: -1 is below 0", a->context_lengths = (const int64_t[]){0, -1});
 }
 
 static void shapes(int gradient) {
@@ -280,6 +286,18 @@ static void forward_says_why(void **state) {
     (void)state;
     const int gradient = 0;
     gyre_error err = {0, ""};
+    SAYS(GYRE_EDTYPE, "state: element type F32 is not F64",
+         a->state = gyre_dense(w, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, DIM + 2));
+    SAYS(GYRE_ESHAPE, "state: shape [2, 5, 4, 8] is not [2, 5, 4, 10]",
+         a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, DIM));
+    SAYS(GYRE_EINVAL, "state: the last stride is 2, not 1",
+         (a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, 2 * (DIM + 2)), a->state.shape[3] = DIM + 2,
+          a->state.stride[3] = 2));
+    SAYS(GYRE_EINVAL, "weights: cannot be told while state has keys of other calls",
+         (a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, DIM + 2),
+          a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, KEYS)));
+    SAYS(GYRE_EINVAL, "state: overlaps q",
+         (a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, DIM + 2), a->q.data = w));
     SAYS(GYRE_EINVAL, "lse: overlaps weights",
          a->weights = gyre_dense(y + 1000, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, KEYS));
     SAYS(GYRE_EDTYPE, "weights: element type F16 is not F32",
@@ -296,6 +314,9 @@ static void gradient_says_why(void **state) {
     (void)state;
     const int gradient = 1;
     SAYS(GYRE_EINVAL, "dout: is NULL", c.no_dout = 1);
+    SAYS(GYRE_EDTYPE, "lse: element type F32 is not F64, which accumulate needs", a->accumulate = 1);
+    SAYS(GYRE_EDTYPE, "dqkv[1]: element type F16 is not F32, but it is added to",
+         (a->accumulate = 1, a->k.dtype = c.dqkv[1].dtype = GYRE_DTYPE_F16));
     SAYS(GYRE_EINVAL, "lse: data is NULL, but the gradient needs it", a->lse.data = NULL);
     SAYS(GYRE_EDTYPE, "dout: element type F64", c.dout.dtype = GYRE_DTYPE_F64);
     SAYS(GYRE_ESHAPE, "dout: shape [2, 4, 4, 8] is not [2, 5, 4, 8]", c.dout.shape[1] = 4);

@@ -173,6 +173,55 @@ static void chart_many(void **state) {
     gyre_report_free(svg);
 }
 
+/* Lines that lie on each other are drawn from wide to thin; one that is alone is thin. */
+static void covered_lines(void **state) {
+    (void)state;
+    static const double x[] = {1, 2, 3}, same[] = {1, 2, 1}, alone[] = {3, 4, 5};
+    gyre_report_series series[] = {{"below", 3, x, same, NULL, NULL, 1, 1, NULL},
+                                   {"between", 3, x, same, NULL, NULL, 2, 1, NULL},
+                                   {"above", 3, x, same, NULL, NULL, 3, 1, NULL},
+                                   {"alone", 3, x, alone, NULL, NULL, 4, 1, NULL}};
+    gyre_report_chart chart = chart_of(series, 4);
+    char *svg = draw(&chart);
+    static const char *const colors[] = {"stroke='#0072b2'", "stroke='#d55e00'", "stroke='#009e73'", "stroke='#cc79a7'"};
+    static const double widths[] = {4.4, 3.2, 2, 2};
+    for (int i = 0; i < 4; i++) {
+        static const char mark[] = "stroke-width=\"";
+        const char *line = strstr(svg, colors[i]);
+        assert_non_null(line);
+        while (strncmp(line, mark, strlen(mark)) != 0) /* of the group that the line is in */
+            line--;
+        assert_true(fabs(strtod(line + strlen(mark), NULL) - widths[i]) < 1e-9);
+    }
+    gyre_report_free(svg);
+}
+
+/* A whole script, in each format. */
+static void scripts(void **state) {
+    (void)state;
+    gyre_report_script script = GYRE_REPORT_SCRIPT_INIT;
+    static const char *const begins[] = {"<svg", "\x89PNG", "%PDF"};
+    char *out = NULL;
+    size_t bytes = 0;
+    script.title = "a < b";
+    script.text = "plot [0:1] x title ''\n";
+    script.width = 200;
+    script.height = 100;
+    for (int f = 0; f < 3; f++) {
+        script.format = (gyre_report_format)f;
+        if (gyre_report_script_draw(&script, &out, &bytes, &err)) fail_msg("%s", err.text);
+        assert_true(bytes > 500);
+        assert_memory_equal(out, begins[f], 4);
+        if (f == 0) assert_contains(out, "<title>a &lt; b</title>");
+        gyre_report_free(out);
+    }
+    script.text = "plot nothing_known(x)\n";
+    assert_int_equal(gyre_report_script_draw(&script, &out, &bytes, &err), GYRE_EIO);
+    script.width = 0;
+    assert_int_equal(gyre_report_script_draw(&script, &out, &bytes, &err), GYRE_EINVAL);
+    assert_string_equal(gyre_report_color(1), "#0072b2");
+}
+
 static void chart_errors(void **state) {
     (void)state;
     const double nothing[] = {NAN, INFINITY, -INFINITY, NAN};
@@ -371,8 +420,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chart_scales),  cmocka_unit_test(chart_narrow_log), cmocka_unit_test(chart_clip),
         cmocka_unit_test(chart_gaps),    cmocka_unit_test(chart_markers),    cmocka_unit_test(chart_many),
-        cmocka_unit_test(chart_errors),  cmocka_unit_test(hostile_names),    cmocka_unit_test(panels_drawn),
-        cmocka_unit_test(panels_errors), cmocka_unit_test(gnuplot_fails),    cmocka_unit_test(odd_callers),
+        cmocka_unit_test(covered_lines), cmocka_unit_test(scripts),          cmocka_unit_test(chart_errors),
+        cmocka_unit_test(hostile_names), cmocka_unit_test(panels_drawn),     cmocka_unit_test(panels_errors),
+        cmocka_unit_test(gnuplot_fails), cmocka_unit_test(odd_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -472,6 +473,29 @@ static void test_llama3(void **state) {
     assert_true(kept > 0 && blended > 0 && divided > 0);
 }
 
+/* A method has one colour, whatever its factor, and those that are usually drawn together differ. */
+static void test_colors(void **state) {
+    (void)state;
+    static const char *const usual[] = {"none", "linear", "ntk", "yarn", "dynamic", "by-parts", "llama3"};
+    for (int i = 0; i < 7; i++) {
+        char label[32];
+        assert_in_range(method_color(usual[i]), 1, 8);
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(method_color(usual[i]), method_color(usual[k]));
+        for (int f = 0; f < 3; f++) {
+            snprintf(label, sizeof label, "%s%s", usual[i], f == 0 ? ":16" : f == 1 ? "+logn" : ", causal");
+            assert_int_equal(method_color(label), method_color(usual[i]));
+        }
+    }
+    /* Every name has a place of its own. */
+    for (const char *a = METHOD_NAMES; *a; a += strspn(a + strcspn(a, ","), ", ") + strcspn(a, ","))
+        for (const char *b = METHOD_NAMES; *b; b += strspn(b + strcspn(b, ","), ", ") + strcspn(b, ","))
+            assert_int_equal(method_look(a) == method_look(b), strcmp(a, b) == 0);
+    assert_true(method_look("yarn") >= 0);
+    assert_int_equal(method_color("base 10000"), 0);
+    assert_int_equal(method_color("rope"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_methods_that_need_a_number),
@@ -490,6 +514,7 @@ int main(void) {
         cmocka_unit_test(test_resonance_rounds_what_is_scaled),
         cmocka_unit_test(test_ntk_mixed),
         cmocka_unit_test(test_llama3),
+        cmocka_unit_test(test_colors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -345,6 +345,28 @@ static void fits_temperature(void **state) {
     assert_fails("search @rope --text @text --to 64 --temperature --attention-factor 1.1", CLI_USAGE, "--temperature");
 }
 
+/* The page holds the table and both figures, with their numbers. */
+static void report_page(void **state) {
+    (void)state;
+    static char page[1 << 20];
+    const outcome *o = run(SEARCH " --report @report.html");
+    assert_int_equal(o->exit, 0);
+    read_whole(in_folder("report.html"), page, sizeof page);
+    static const char *const parts[] = {"gyre search: factors for each pair",
+                                        "found is lower by",
+                                        "by-parts",
+                                        "What each method divides the frequencies by",
+                                        "Perplexity of each held-out window",
+                                        "download=\"figure-1.csv\"",
+                                        "download=\"figure-2.csv\""};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(page, parts[i])) fail_msg("the report lacks %s", parts[i]);
+    unlink(in_folder("report.html"));
+    assert_fails(SEARCH " --report @nowhere/report.html", 1, "nowhere");
+    assert_fails(SEARCH " --report @rope/config.json", CLI_USAGE, "name another file");
+    assert_fails("search @rope --text @text --to 64 --temperature --report @report.html", CLI_USAGE, "--report");
+}
+
 static void refusals(void **state) {
     (void)state;
     assert_fails("search", 2, "MODEL: missing");
@@ -377,6 +399,7 @@ int main(void) {
                                        cmocka_unit_test(threads_and_seeds),
                                        cmocka_unit_test(journal_of_another_search_is_refused),
                                        cmocka_unit_test(fits_temperature),
+                                       cmocka_unit_test(report_page),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -21,6 +21,10 @@ void cli_json_watch_memory(void) {
     json_set_alloc_funcs(allocate, free);
 }
 
+int cli_json_ran_out(void) {
+    return ran_out;
+}
+
 int cli_json_check(int status) {
     if (!ran_out || status == CLI_FAILED || reported) return status;
     reported = 1;

@@ -8,6 +8,8 @@
 /* Called once, before any JSON is read or made: from then on cli_json_check knows of every allocation of jansson's that
  * failed, also of those whose callers did not look. */
 void cli_json_watch_memory(void);
+/* out = 1 after such a failure: a name that was read may lack characters, so nothing is to be written from it. */
+int cli_json_ran_out(void);
 /* out = status, or CLI_FAILED with the error printed if JSON ran out of memory and status is not CLI_FAILED. */
 int cli_json_check(int status);
 

@@ -138,11 +138,11 @@ static const struct argp_option *option_of_key(const struct argp_option *options
     return NULL;
 }
 
-/* Notes the files that an option or argument names. */
+/* Notes the files that an option names.  An argument is noted by who knows that it is one: model_path_find for a model. */
 static void note_files(const parse_state *p, int key, const char *text) {
     static const char *const written[] = {"output", "report", "figure", "journal", "write"};
     const struct argp_option *o = key == ARGP_KEY_ARG ? NULL : option_of_key(p->command->options, key);
-    if (key == ARGP_KEY_ARG || (o && strcmp(o->name, "check") == 0)) cli_guard_read(text);
+    if (o && strcmp(o->name, "check") == 0) cli_guard_read(text);
     if (!o || !o->arg) return;
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (strcmp(o->name, written[i]) == 0) {

@@ -3,6 +3,7 @@
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +27,18 @@ gyre_status bundled_model_path(const char *name, char path[BUNDLED_PATH], gyre_e
     int n = snprintf(path, BUNDLED_PATH, "%s/%s/%s", bin, GYRE_MODELS_FROM_BIN, name);
     if (n > 0 && n < BUNDLED_PATH && !is_model(path)) n = snprintf(path, BUNDLED_PATH, "%s/%s", GYRE_MODELS_SOURCE, name);
     if (n < 0 || n >= BUNDLED_PATH) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
+    return GYRE_OK;
+}
+
+gyre_status bundled_explorer_path(char path[BUNDLED_PATH], gyre_error *err) {
+    const char *given = getenv("GYRE_EXPLORER");
+    char bin[BUNDLED_PATH / 2];
+    program_folder(bin, sizeof bin);
+    int n = given && *given ? snprintf(path, BUNDLED_PATH, "%s", given)
+                            : snprintf(path, BUNDLED_PATH, "%s/%s/../explorer.html", bin, GYRE_MODELS_FROM_BIN);
+    if (n > 0 && n < BUNDLED_PATH && !(given && *given) && access(path, R_OK) != 0)
+        n = snprintf(path, BUNDLED_PATH, "%s/../build/explorer/explorer.html", GYRE_MODELS_SOURCE);
+    if (n < 0 || n >= BUNDLED_PATH) return gyre_fail(err, GYRE_EINVAL, "path: too long (explorer.html)");
     return GYRE_OK;
 }
 

@@ -8,6 +8,10 @@ enum { BUNDLED_PATH = 4096 };
 
 /* path = the folder of the bundled model `name`, whether or not it exists.  EINVAL: too long. */
 gyre_status bundled_model_path(const char *name, char path[BUNDLED_PATH], gyre_error *err);
+/* path = the page of gyre explore: of an installed command share/gyre/explorer.html, of a command that was only built
+ * build/explorer/explorer.html of its sources; whether or not it exists.  GYRE_EXPLORER in the environment names another.
+ * EINVAL: too long. */
+gyre_status bundled_explorer_path(char path[BUNDLED_PATH], gyre_error *err);
 /* out = `model`, if there is such a file or folder or no bundled model of that name; else the bundled model's folder.
  * "models/rope" names the same one as "rope", as in the examples.  The result is valid to the end of the program; at most
  * eight different models are looked up. */

@@ -52,7 +52,11 @@ static gyre_status add_wavelengths(const method_figures *f, gyre_report_page *pa
         for (int64_t i = 0; i < f->count; i++) {
             for (int64_t p = 0; p < pairs; p++)
                 y[i * pairs + p] = TURN / f->maps[i].inv_freq[p];
-            series[i] = (gyre_report_series){.name = f->maps[i].label, .count = pairs, .x = x, .y = y + i * pairs};
+            series[i] = (gyre_report_series){.name = f->maps[i].label,
+                                             .count = pairs,
+                                             .x = x,
+                                             .y = y + i * pairs,
+                                             .color = method_color(f->maps[i].label)};
         }
         snprintf(label, sizeof label, "%s for one turn", f->unit);
         const gyre_report_marker lengths[2] = {{(double)f->trained, "trained length", 1},

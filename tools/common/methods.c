@@ -149,6 +149,22 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
     return GYRE_OK;
 }
 
+int method_look(const char *label) {
+    /* Those that are drawn together most often have colours of their own. */
+    static const char *const order[] = {
+        "linear",    "ntk",          "yarn", "dynamic",     "by-parts", "llama3", "none", "by-parts-paper",
+        "ntk-mixed", "dynamic-yarn", "base", "self-extend", "leaky",    "rerope", NULL,   "ntk-past"};
+    const size_t length = strcspn(label, ":+,");
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (order[i] && strlen(order[i]) == length && strncmp(order[i], label, length) == 0) return (int)i;
+    return -1;
+}
+
+int method_color(const char *label) {
+    const int look = method_look(label);
+    return look < 0 ? 0 : look % 8 + 1;
+}
+
 int method_is_none(const method *m) {
     return m->keeps_model_scaling && !m->resonance && !m->logn;
 }

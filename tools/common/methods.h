@@ -65,6 +65,12 @@ gyre_status method_parse(const char *text, method *out, gyre_error *err);
 /* *out = the methods of a comma list; the caller frees them.  *count >= 1.  Errors: EINVAL, ENOMEM. */
 gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_error *err);
 
+/* out = the place of the method that a label begins with ("ntk:4", "yarn, causal") in the palette of figures, from 0; -1 =
+ * no method.  The same in every figure and report.  Places 8 apart share a colour. */
+int method_look(const char *label);
+/* out = its colour for gyre_report_series: 1 .. 8; 0 = no method. */
+int method_color(const char *label);
+
 /* out = 1 for none without a modifier: the model as it is. */
 int method_is_none(const method *m);
 /* out = 1 if frequencies of the config depend on the length in use, so that gyre_length_policy matters. */

@@ -152,7 +152,7 @@ static void advance(void *progress, int64_t step, int64_t all) {
 
 static int is_interrupted(void *progress) {
     (void)progress;
-    return cli_interrupted();
+    return cli_interrupted() || cli_json_ran_out();
 }
 
 int cmd_convert(int argc, char **argv) {
@@ -169,6 +169,7 @@ int cmd_convert(int argc, char **argv) {
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
+    if (status && cli_json_ran_out()) return cli_json_check(0);
     if (status) return cli_fail_error(&err);
     if (gyre_reading_open(&before, o.model, GYRE_PROFILE_DEFAULT, 0, NULL))
         before = NULL; /* a checkpoint of llama2.c has no config to read */

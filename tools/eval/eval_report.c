@@ -51,7 +51,8 @@ static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double
              r->method->label, length_policy_names[r->policy]);
     *x = l->x + i * l->points;
     *y = l->y + i * l->points;
-    l->series[i] = (gyre_report_series){.name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r)};
+    l->series[i] = (gyre_report_series){
+        .name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r), .color = method_color(r->method->label)};
     return &l->series[i];
 }
 

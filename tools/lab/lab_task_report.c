@@ -183,6 +183,7 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
                                         .y = c->y[i],
                                         .low = spread ? c->low[i] : NULL,
                                         .high = spread ? c->high[i] : NULL,
+                                        .color = methods && row->method >= 0 ? method_color(row->name) : 0,
                                         .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
 }
 

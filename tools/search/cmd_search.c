@@ -118,6 +118,7 @@ static int search_and_print(search_work *w, const cli_output *output) {
         if (search_write_result(w, &w->found.rescale, &err)) return cli_fail_error(&err);
         w->report->written = w->target.path;
     }
+    if (o->run.report && search_write_page(w->report, o->run.report, &err)) return cli_fail_error(&err);
     return o->common.json ? search_print_json(w->report, output->file) : search_print_table(w->report, output->file);
 }
 
@@ -136,6 +137,7 @@ static int run(search_work *w, int argc, char **argv) {
     const search_options *o = w->options;
     gyre_error err = {0, ""};
     int status = search_check_target(o);
+    if (!status && run_options_check_targets(&o->run, &err)) status = cli_fail_error(&err);
     if (!status) status = open_model(w);
     if (!status) status = read_texts(w);
     if (!status && !o->temperature) status = plan(w);

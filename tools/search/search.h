@@ -13,7 +13,7 @@
 typedef struct search_options {
     cli_options common; /* first */
     model_options model;
-    run_options run; /* only the journal */
+    run_options run; /* only the journal and the report */
     stretch_options stretch;
     int64_t budget, windows, held_out, stride;
     uint64_t seed;
@@ -55,6 +55,10 @@ gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, 
                                     gyre_error *err);
 /* Fills the rows of the report: the model as it is, the known methods and the candidate found, on the held-out windows. */
 gyre_status search_evaluate_held_out(search_work *w, gyre_error *err);
+
+/* -- search_page.c -- */
+/* Writes --report: the verdict, the table, the factors by pair and the windows one by one, as HTML.  Errors: EIO, ENOMEM. */
+gyre_status search_write_page(const search_report *r, const char *path, gyre_error *err);
 
 /* -- search_temperature.c -- */
 /* --temperature: measures YaRN under a range of attention factors, and prints the one that predicts the text best.  The

@@ -33,6 +33,7 @@ static const struct argp_option option_table[] = {
         "Write each measurement to this file, one per line. A search with such a file continues from it, with the "
         "same result as one that was never stopped. --budget may be larger then",
         4),
+    OPTION_REPORT("Write an HTML report: the verdict, the factors of every method by pair, and the held-out windows", 4),
     OPTION_WRITE("the factors found (rope_scaling: longrope)", 4),
     {"temperature", KEY_TEMPERATURE, NULL, 0,
      "Search no factors: measure YaRN under a range of attention factors, and compare the best one with YaRN's formula, "
@@ -103,6 +104,8 @@ void search_options_read(int argc, char **argv, search_options *o) {
     if (o->stride > o->stretch.to)
         cli_usage_error("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->stretch.to);
     if (o->run.journal && !*o->run.journal) cli_usage_error("--journal: the name of the file is empty");
+    if (o->run.report && !*o->run.report) cli_usage_error("--report: the name of the file is empty");
+    if (o->run.report && o->temperature) cli_usage_error("--report: shows factors, which --temperature does not search for");
     if (o->force && !o->stretch.write) cli_usage_error("--force: nothing is written without --write");
     if (!o->stride) o->stride = o->stretch.to / 2;
 }

@@ -73,21 +73,19 @@ static void print_end(const search_report *r, FILE *file) {
     fprintf(file, "%s\n", card);
 }
 
-int search_print_table(const search_report *r, FILE *file) {
-    enum { COLUMNS = 6 };
-    static const gyre_report_column columns[COLUMNS] = {
+void search_table_make(const search_report *r, search_table *out) {
+    static const gyre_report_column columns[SEARCH_COLUMNS] = {
         {"method", NULL, NULL, 0, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
         {"searched", "perplexity", NULL, 4, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
         {"held out", "perplexity", NULL, 4, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
         {"mean", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
         {"from", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
         {"to", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE}};
-    gyre_report_cell cells[SEARCH_ROWS * COLUMNS];
-    gyre_error err = {0, ""};
+    *out = (search_table){.table = GYRE_REPORT_TABLE_INIT};
     for (int64_t i = 0; i < r->rows_count; i++) {
         const search_row *row = &r->rows[i];
         const int itself = i + 1 == r->rows_count;
-        gyre_report_cell *c = &cells[i * COLUMNS];
+        gyre_report_cell *c = &out->cells[i * SEARCH_COLUMNS];
         c[0] = gyre_report_cell_text(row->label);
         c[1] = gyre_report_cell_number(exp(row->searched));
         c[2] = gyre_report_cell_number(exp(row->mean));
@@ -95,14 +93,19 @@ int search_print_table(const search_report *r, FILE *file) {
         c[4] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.low));
         c[5] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.high));
     }
-    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
-    table.columns = columns;
-    table.columns_count = COLUMNS;
-    table.cells = cells;
-    table.rows = r->rows_count;
-    table.note = "lower by: on the held-out windows; from, to: 95 % of a paired bootstrap over them";
+    out->table.columns = columns;
+    out->table.columns_count = SEARCH_COLUMNS;
+    out->table.cells = out->cells;
+    out->table.rows = r->rows_count;
+    out->table.note = "lower by: on the held-out windows; from, to: 95 % of a paired bootstrap over them";
+}
+
+int search_print_table(const search_report *r, FILE *file) {
+    search_table t;
+    gyre_error err = {0, ""};
+    search_table_make(r, &t);
     print_header(r, file);
-    if (gyre_report_table_print(&table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
+    if (gyre_report_table_print(&t.table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
     print_end(r, file);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* search_print.h: the result of a search as text and as JSON. */
 #ifndef GYRE_TOOLS_SEARCH_PRINT_H
 #define GYRE_TOOLS_SEARCH_PRINT_H
+#include "report/report.h"
 #include "tools/common/run_card.h"
 #include "tools/search/search_evolve.h"
 #include "tools/search/search_gain.h"
@@ -38,6 +39,13 @@ const search_row *search_best_simple(const search_report *r);
 int search_loses(const search_report *r);
 /* Writes which method is the best, and by how much, with the interval. */
 void search_verdict(const search_report *r, char out[SEARCH_VERDICT]);
+enum { SEARCH_COLUMNS = 6 };
+/* The rows of the report as a table; borrows it. */
+typedef struct search_table {
+    gyre_report_table table;
+    gyre_report_cell cells[SEARCH_ROWS * SEARCH_COLUMNS];
+} search_table;
+void search_table_make(const search_report *r, search_table *out);
 int search_print_table(const search_report *r, FILE *file);
 int search_print_json(const search_report *r, FILE *file);
 

@@ -6,6 +6,7 @@
 #include "attention/forward/forward.h"
 #include "attention/forward/attention_weights.h"
 #include "attention/forward/decode.h"
+#include "attention/forward/row_states.h"
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/dropout.h"
 #include "attention/terms/tables.h"
@@ -128,10 +129,20 @@ static void find_row_max(const gyre_attention_plan *plan, const gyre_key_buffers
 
 /* -- a task -- */
 
+/* The row of gyre_attention_args.state. */
+static double *state_of(const gyre_attention_plan *plan, int64_t batch, int64_t query, int64_t head) {
+    return gyre_view_at(&plan->args->state, batch, query, head, 0);
+}
+
 static void begin_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
     for (int64_t r = 0; r < q->count; r++)
         q->row_max[r] = -INFINITY, q->row_sum[r] = 0;
+    for (int64_t r = 0; plan->continues && r < q->count; r++) {
+        gyre_row_state row = {.bias = q->bias[r], .out = q->out_rows + r * plan->value_pad};
+        gyre_row_state_load(state_of(plan, q->batch, q->first + r, q->head), plan->value_dim, &row);
+        q->row_max[r] = row.row_max, q->row_sum[r] = row.row_sum;
+    }
 }
 
 static void read_queries(worker *w, const tile_task *s) {
@@ -211,15 +222,32 @@ static int attend(worker *w, const tile_task *s) {
 static float finish_row(const gyre_attention_plan *plan, const gyre_row_range *row, const gyre_row_state *state) {
     const gyre_view *lse = &plan->args->lse;
     const gyre_row_normalizer sum = gyre_row_finish(plan, row->head, state);
-    if (lse->data) {
-        float *to = gyre_view_at(lse, row->batch, row->first, row->head, 0);
-        *to = plan->fixed_order ? gyre_canonical(sum.lse) : sum.lse;
-    }
+    if (!lse->data) return sum.out_scale;
+    void *to = gyre_view_at(lse, row->batch, row->first, row->head, 0);
+    const double value = plan->fixed_order ? gyre_canonical_f64(sum.lse) : sum.lse;
+    if (lse->dtype == GYRE_DTYPE_F64)
+        *(double *)to = value;
+    else
+        *(float *)to = plan->fixed_order ? gyre_canonical((float)value) : (float)value;
     return sum.out_scale;
 }
 
+/* Adds the keys of this call to the row of the caller's state; *state = the row over all keys so far.  In the fixed order it
+ * went on from there and has them all. */
+static void carry_row(const gyre_attention_plan *plan, const gyre_row_range *row, gyre_row_state *state) {
+    double *to = state_of(plan, row->batch, row->first, row->head);
+    if (plan->continues) {
+        gyre_row_state_store(state, plan->value_dim, to);
+        return;
+    }
+    gyre_row_state_add_row(to, state, plan->value_dim);
+    state->bias = to[GYRE_STATE_LARGEST];
+    gyre_row_state_load(to, plan->value_dim, state);
+}
+
 /* The weighted sum of a row becomes its output. */
-static void finish_out(const gyre_attention_plan *plan, const gyre_row_range *row, const gyre_row_state *state) {
+static void finish_out(const gyre_attention_plan *plan, const gyre_row_range *row, gyre_row_state *state) {
+    if (plan->args->state.data) carry_row(plan, row, state);
     gyre_row_rescale(plan, state->out, finish_row(plan, row, state));
     if (!plan->fixed_order) return;
     float *out = state->out;
@@ -230,11 +258,11 @@ static void finish_out(const gyre_attention_plan *plan, const gyre_row_range *ro
 static void write_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     for (int64_t i = 0; i < q->count; i++) {
         const gyre_row_range row = {q->batch, q->head, q->first + i, 1};
-        const gyre_row_state state = {q->row_max[i], q->row_sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
+        gyre_row_state state = {q->row_max[i], q->row_sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
         finish_out(plan, &row, &state);
     }
     const gyre_row_range rows = {q->batch, q->head, q->first, q->count};
-    gyre_rows_write(plan, &plan->args->out, &rows, q->out_rows, plan->value_pad);
+    if (plan->args->out.data) gyre_rows_write(plan, &plan->args->out, &rows, q->out_rows, plan->value_pad);
 }
 
 static void store_partial(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_partial *to) {
@@ -362,7 +390,7 @@ static void combine_key_splits(void *arg, int64_t job) {
             const gyre_row_range row = {item / plan->key_heads, item % plan->key_heads * plan->group + i / plan->queries,
                                         i % plan->queries, 1};
             finish_out(plan, &row, &state);
-            gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
+            if (plan->args->out.data) gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
         }
     }
 }

@@ -34,7 +34,9 @@ static void differentiate_sink(void *arg, int64_t head) {
     double sum = 0;
     for (int64_t b = 0; b < args->q.shape[0]; b++)
         for (int64_t i = 0; i < call->plan->queries && sink != -INFINITY; i++) {
-            const double weight = exp(sink - (double)*(const float *)gyre_cview_at(&lse, b, i, head, 0));
+            const void *at = gyre_cview_at(&lse, b, i, head, 0);
+            const double weight =
+                exp(sink - (lse.dtype == GYRE_DTYPE_F64 ? *(const double *)at : (double)*(const float *)at));
             if (weight != 0) sum -= weight * delta_of(call, b, i, head);
         }
     const gyre_view *to = &call->gradients->sink_logits;

@@ -64,13 +64,17 @@ static void recompute_lse(const gyre_attention_plan *plan, const gyre_key_buffer
 static void fill_lse(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_row_range *rows,
                      gyre_query_buffers *q) {
     const gyre_view *lse = &plan->args->lse;
+    const int exact = lse->dtype == GYRE_DTYPE_F64; /* of all keys, though this call may have some of them */
     int biased = 0;
     for (int64_t i = 0; i < q->count; i++)
         biased |= q->bias[i] != 0;
-    if (biased) recompute_lse(plan, keys, q);
+    if (biased && !exact) recompute_lse(plan, keys, q);
     for (int64_t i = 0; i < q->count; i++) {
-        const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
-        if (q->bias[i] == 0) q->row_max[i] = ((const float *)lse->data)[at];
+        const void *at = gyre_view_at(lse, rows->batch, rows->first + i, rows->head, 0);
+        if (exact)
+            q->row_max[i] = (float)(*(const double *)at - q->bias[i]);
+        else if (q->bias[i] == 0)
+            q->row_max[i] = *(const float *)at;
         if (q->row_max[i] == -INFINITY) q->row_max[i] = 0; /* no key is visible: any shift keeps the weights at 0 */
     }
 }
@@ -222,6 +226,18 @@ static void tile_pair_backward(const gyre_attention_plan *plan, gyre_key_buffers
     add_dq_dk(plan, keys, q, tile_pair);
 }
 
+/* Writes rows.  before: NULL, or memory for as many rows: they are added to what stands there, which are floats. */
+static void write_rows(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows,
+                       float *restrict from, int64_t pad, float *restrict before) {
+    const gyre_cview left = gyre_const(*view);
+    if (before) {
+        gyre_rows_read(plan, &left, rows, before, pad);
+        for (int64_t i = 0; i < rows->count * pad; i++)
+            from[i] += before[i];
+    }
+    gyre_rows_write(plan, view, rows, from, pad);
+}
+
 /* Writes dq of a tile of queries, after its last key. */
 static void finish_queries(const gyre_attention_call *call, const gyre_row_range *rows, gyre_query_buffers *q) {
     const gyre_attention_plan *plan = call->plan;
@@ -234,7 +250,7 @@ static void finish_queries(const gyre_attention_call *call, const gyre_row_range
         for (int far = 0; far <= plan->rotation.far; far++)
             plan->kernels->scale_row_f32(q->dq_rows[far] + i * plan->head_pad, plan->head_pad, q->scale[i]);
     rotate_back(plan, GYRE_ROLE_QUERY, rows, q->dq_rows);
-    gyre_rows_write(plan, &call->dqkv[0], rows, q->dq_rows[0], plan->head_pad);
+    write_rows(plan, &call->dqkv[0], rows, q->dq_rows[0], plan->head_pad, plan->args->accumulate ? q->key_rows : NULL);
 }
 
 /* -- an item -- */
@@ -310,18 +326,6 @@ static void clear_keys(const gyre_attention_plan *plan, const gyre_key_buffers *
     memset(keys->dv_rows + (size_t)t * value, 0, value * sizeof(float));
 }
 
-/* Writes rows, added to what earlier segments wrote, which are floats. */
-static void write_rows(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows,
-                       float *restrict from, int64_t pad, float *restrict before) {
-    const gyre_cview left = gyre_const(*view);
-    if (plan->segment->accumulate_dkv) {
-        gyre_rows_read(plan, &left, rows, before, pad);
-        for (int64_t i = 0; i < rows->count * pad; i++)
-            from[i] += before[i];
-    }
-    gyre_rows_write(plan, view, rows, from, pad);
-}
-
 static void finish_keys(const gyre_attention_call *call, int64_t item, int64_t t, const gyre_key_buffers *keys,
                         float *work) {
     const gyre_attention_plan *plan = call->plan;
@@ -329,6 +333,7 @@ static void finish_keys(const gyre_attention_call *call, int64_t item, int64_t t
     const gyre_row_range rows = {item / plan->key_heads, item % plan->key_heads, at, keys->tiles[t].count};
     float *const dk[2] = {keys->dk_rows[0] + at * head, plan->rotation.far ? keys->dk_rows[1] + at * head : NULL};
     rotate_back(plan, GYRE_ROLE_KEY, &rows, dk);
+    if (!plan->segment->accumulate_dkv) work = NULL;
     write_rows(plan, &call->dqkv[1], &rows, dk[0], head, work);
     write_rows(plan, &call->dqkv[2], &rows, keys->dv_rows + at * value, value, work);
 }

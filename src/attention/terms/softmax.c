@@ -62,14 +62,18 @@ float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head) {
 }
 
 gyre_row_normalizer gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state) {
-    const double row_max = (double)state->row_max, sink = (double)gyre_sink_logit(plan, head) - state->bias;
+    return gyre_row_normalize(state, (double)gyre_sink_logit(plan, head));
+}
+
+gyre_row_normalizer gyre_row_normalize(const gyre_row_state *state, double sink_logit) {
+    const double row_max = (double)state->row_max, sink = sink_logit - state->bias;
     double most = row_max, sum = state->row_sum;
     if (sink != -INFINITY) { /* written so that a NaN reaches the result */
         most = sink <= row_max ? row_max : sink;
         sum = sum * exp(row_max - most) + exp(sink - most);
     }
-    if (sum == 0) return (gyre_row_normalizer){0, -INFINITY};
-    return (gyre_row_normalizer){(float)(exp(row_max - most) / sum), (float)(state->bias + most + log(sum))};
+    if (sum == 0) return (gyre_row_normalizer){0, (double)-INFINITY};
+    return (gyre_row_normalizer){(float)(exp(row_max - most) / sum), state->bias + most + log(sum)};
 }
 
 void gyre_weighted_sum(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {

@@ -34,8 +34,11 @@ typedef struct gyre_row_state {
     float *out;           /* [value_pad]: the weighted sum of values */
 } gyre_row_state;
 typedef struct gyre_row_normalizer {
-    float out_scale, lse; /* factor of out; log-sum-exp of the row */
+    float out_scale; /* factor of out */
+    double lse;      /* log-sum-exp of the row */
 } gyre_row_normalizer;
+/* out: with a score `sink` that has no key; -infinity = none. */
+gyre_row_normalizer gyre_row_normalize(const gyre_row_state *state, double sink);
 /* out: with the sink logit of the head, if it has one. */
 gyre_row_normalizer gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state);
 
@@ -49,6 +52,10 @@ float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head);
 static inline float gyre_canonical(float x) {
     const float positive = x + 0.0F; /* of a zero; other numbers stay */
     return isnan(positive) ? NAN : positive;
+}
+static inline double gyre_canonical_f64(double x) {
+    const double positive = x + 0.0;
+    return isnan(positive) ? (double)NAN : positive;
 }
 
 /* The product with weights in `a`.  A weight of exactly 0 adds nothing, even for an infinite or NaN b.  finite: b has

@@ -9,7 +9,7 @@
 /* out = the last key that stays visible outside the window for a query with order q; INT64_MIN: none.  By order the sinks
  * are the first keys after the padding, which are the first of the segment. */
 static int64_t last_sink(const gyre_attention_plan *plan, int64_t q) {
-    const int64_t first = plan->by_order ? plan->segment->key_first : 0, most = INT64_MAX - first;
+    const int64_t first = plan->by_order && !plan->segment->indexed ? plan->segment->key_first : 0, most = INT64_MAX - first;
     const int64_t last = first + (plan->sinks < most ? plan->sinks : most) - 1;
     if (plan->sinks == 0 || (plan->window == 0 && plan->window_after == 0)) return INT64_MIN;
     return plan->args->causal && last > q ? q : last;
@@ -48,10 +48,13 @@ void gyre_min_max(const int64_t *positions, int64_t count, int64_t *least, int64
 }
 
 void gyre_order_read(const gyre_attention_plan *plan, gyre_role role, const gyre_row_range *rows, int64_t *order) {
-    const int64_t first = role == GYRE_ROLE_QUERY ? plan->segment->query_order : plan->segment->key_first;
+    const int query = role == GYRE_ROLE_QUERY;
+    const int64_t first = query ? plan->segment->query_order : plan->segment->key_first;
     if (!plan->by_order)
-        gyre_positions_read(role == GYRE_ROLE_QUERY ? &plan->args->q_pos : &plan->args->k_pos, rows->batch, rows->first,
-                            rows->count, order);
+        gyre_positions_read(query ? &plan->args->q_pos : &plan->args->k_pos, rows->batch, rows->first, rows->count, order);
+    else if (plan->segment->indexed)
+        gyre_positions_read(query ? &plan->segment->q_index : &plan->segment->k_index, rows->batch, rows->first, rows->count,
+                            order);
     else
         for (int64_t i = 0; i < rows->count; i++)
             order[i] = first + rows->first + i;

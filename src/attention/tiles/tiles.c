@@ -164,7 +164,8 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_buffers *k
     const gyre_query_token from = {position, q->order[i], q->batch, q->first + i, q->head};
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    const int here = !plan->args->mask.data && has_key_at(plan, keys, position); /* a mask may exclude it */
+    /* A mask may exclude it.  A row that goes on from call to call keeps one reference, whichever keys a call has. */
+    const int here = plan->continues || (!plan->args->mask.data && has_key_at(plan, keys, position));
     int found = here || gyre_nearest_key(plan, keys, &from, GYRE_KEY_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
         found = gyre_nearest_key(plan, keys, &from, GYRE_KEY_BEFORE, &nearest[0]);

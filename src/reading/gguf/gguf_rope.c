@@ -202,6 +202,10 @@ static const double *read_divisors(const gyre_gguf_source *s, const char *name, 
         fail_tensor(s, tensor, name, gyre_build_format(s->build, "not %" PRId64 " floats, one for each pair", pairs));
         return NULL;
     }
+    if (!tensor->data) { /* the head of a file may end before it */
+        fail_tensor(s, tensor, name, "the file ends before its data");
+        return NULL;
+    }
     double *out = gyre_build_alloc_numbers(s->build, pairs);
     if (!out) return NULL;
     const gyre_gguf_value values = {GYRE_GGUF_ARRAY, GYRE_GGUF_F32, (uint64_t)pairs, tensor->data};

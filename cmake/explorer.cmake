@@ -1,0 +1,26 @@
+# explorer.cmake: explorer.wasm, the module that the explorer runs: the libraries, the subcommands that read models, and the
+# numbers of the views, in one reactor.  scripts/build-explorer configures it with jansson and PCRE2 built for WebAssembly.
+file(GLOB explorer_sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/explorer/wasm/*.c ${PROJECT_SOURCE_DIR}/explorer/wasm/platform/*.c)
+file(GLOB explorer_tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/report/*.c)
+foreach(room IN ITEMS cli common options explain diff extend eval show)
+    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${room}/*.c)
+    list(APPEND explorer_tools ${found})
+endforeach()
+gyre_sources(explorer_libraries util core encodings kernels attention cache files reading tokenizer model eval)
+# platform/absent.c has these.
+list(FILTER explorer_tools EXCLUDE REGEX "/(cli_lock|cli_signals|temporary_folder|gnuplot)\\.c$")
+list(FILTER explorer_libraries EXCLUDE REGEX "/replace_folder\\.c$")
+
+add_executable(explorer ${explorer_sources} ${explorer_tools} ${explorer_libraries})
+target_include_directories(explorer PRIVATE
+    explorer/wasm/platform/include include src ${PROJECT_SOURCE_DIR} ${GYRE_WASI_PREFIX}/include)
+# Every browser since 2021 has the 128-bit instructions.
+target_compile_options(explorer PRIVATE -msimd128)
+target_compile_definitions(explorer PRIVATE
+    _WASI_EMULATED_MMAN _WASI_EMULATED_SIGNAL _WASI_EMULATED_GETPID _WASI_EMULATED_PROCESS_CLOCKS PCRE2_STATIC GYRE_GGUF_HEADS)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS
+    "GYRE_MODELS_SOURCE=\"models\";GYRE_MODELS_FROM_BIN=\"none\"")
+target_link_options(explorer PRIVATE -mexec-model=reactor -Wl,--export=_initialize -Wl,--gc-sections -Wl,--strip-all)
+target_link_libraries(explorer PRIVATE gyre_flags ${GYRE_WASI_PREFIX}/lib/libjansson.a ${GYRE_WASI_PREFIX}/lib/libpcre2-8.a
+    wasi-emulated-mman wasi-emulated-signal wasi-emulated-getpid wasi-emulated-process-clocks m)

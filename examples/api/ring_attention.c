@@ -1,0 +1,78 @@
+/* ring_attention.c: one rank's part of attention over a group, here a group of one. */
+#include "example.h"
+
+#include <gyre/gyre_ring.h>
+
+enum { TOKENS = 20, HEADS = 4, KV_HEADS = 2, DIM = 16 };
+
+static float q[TOKENS][HEADS][DIM], k[TOKENS][KV_HEADS][DIM], v[TOKENS][KV_HEADS][DIM];
+static float out[TOKENS][HEADS][DIM], dout[TOKENS][HEADS][DIM];
+static float dq[TOKENS][HEADS][DIM], dk[TOKENS][KV_HEADS][DIM], dv[TOKENS][KV_HEADS][DIM];
+static double lse[TOKENS][HEADS];
+
+/* A group of one sends nothing.  Over MPI: gyre_mpi.h. */
+static gyre_status begin(void *ctx, int channel, const gyre_exchange *exchange) {
+    (void)ctx, (void)channel, (void)exchange;
+    return GYRE_EIO;
+}
+static gyre_status wait_for(void *ctx, int channel) {
+    (void)ctx, (void)channel;
+    return GYRE_EIO;
+}
+
+int main(void) {
+    const int64_t length = TOKENS;
+    gyre_encoding *rope;
+    gyre_batch *batch;
+    gyre_shards *shards;
+    gyre_batch_config config = GYRE_INIT(gyre_batch_config);
+    gyre_shard_config shard_config = GYRE_INIT(gyre_shard_config);
+    gyre_transport transport = GYRE_INIT(gyre_transport);
+    transport.ranks = 1, transport.begin = begin, transport.wait = wait_for;
+    check(gyre_rope_create(&rope, DIM, 10000, GYRE_LAYOUT_HALF, &err));
+    fill(&q[0][0][0], sizeof q / sizeof(float), 1);
+    fill(&k[0][0][0], sizeof k / sizeof(float), 2);
+    fill(&v[0][0][0], sizeof v / sizeof(float), 3);
+    fill(&dout[0][0][0], sizeof dout / sizeof(float), 4);
+    config.documents = 1, config.lengths = &length;
+    shard_config.layout = GYRE_SHARD_ZIGZAG, shard_config.ranks = 1;
+    check(gyre_batch_create(&batch, &config, NULL, &err));
+    check(gyre_shards_create(&shards, batch, &shard_config, NULL, &err));
+
+    /* [gyre_ring_scratch gyre_ring_attention] */
+    gyre_attention_args attention = GYRE_INIT(gyre_attention_args); /* of this rank's tokens; no positions */
+    attention.encoding = rope;
+    attention.causal = GYRE_CAUSAL_BY_POSITION;
+    attention.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    attention.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
+    attention.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
+    attention.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    attention.lse = gyre_dense(lse, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
+    gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
+    ring.transport = &transport;
+    ring.shards = shards;
+    ring.attention = &attention;
+    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
+    void *scratch = scratch_memory(bytes);
+    check(gyre_ring_attention(&ring, scratch, bytes, NULL, &err)); /* every rank makes this call */
+    /* [end] */
+    free(scratch);
+
+    /* [gyre_ring_attention_gradient] */
+    const gyre_cview dout_view = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    const gyre_view dqkv[3] = {gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM),
+                               gyre_dense(dk, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM),
+                               gyre_dense(dv, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM)};
+    const size_t more = gyre_ring_scratch(&ring, 1, NULL);
+    void *room = scratch_memory(more);
+    check(gyre_ring_attention_gradient(&ring, &dout_view, dqkv, NULL, room, more, NULL, &err));
+    /* [end] */
+    free(room);
+    expect(near(dq[0][0][0], 0, 1e-6)); /* the first query has one key: its weight is 1 whatever q is */
+    expect(fabs((double)dk[3][0][0]) > 0);
+
+    gyre_shards_free(shards);
+    gyre_batch_free(batch);
+    gyre_encoding_free(rope);
+    return 0;
+}

@@ -1,0 +1,38 @@
+// assemble.mjs: makes the one HTML file: node explorer/assemble.mjs OUT.html, after the module and the bundles in the folder
+// of OUT.html.  page.html has a place for each part.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+const explorer = dirname(fileURLToPath(import.meta.url));
+const root = dirname(explorer);
+const target = process.argv[2];
+const built = dirname(target);
+const model = ['models/rope/config.json', 'models/rope/model.safetensors'];
+
+const packed = (path) => gzipSync(readFileSync(path), { level: 9 }).toString('base64');
+/** Text that may stand inside a <script>. */
+const inert = (text) => text.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
+const script = (attributes, content) => `<script type="text/plain" ${attributes}>${content}</script>`;
+
+const assets = [
+    '<!-- CONFIG -->', // gyre explore CONFIG puts it here
+    script('id="asset-module"', packed(join(built, 'module/explorer.wasm'))),
+    script('id="asset-worker"', inert(readFileSync(join(built, 'worker.js'), 'utf8'))),
+    ...model.map((path) => script(`data-path="${path}"`, packed(join(root, path)))),
+];
+const style = join(built, 'page.css');
+const parts = {
+    STYLE: existsSync(style) ? `<style>${readFileSync(style, 'utf8')}</style>` : '',
+    ASSETS: assets.join('\n'),
+    SCRIPT: `<script>${inert(readFileSync(join(built, 'page.js'), 'utf8'))}</script>`,
+};
+let page = readFileSync(join(explorer, 'src/page.html'), 'utf8');
+for (const [name, text] of Object.entries(parts)) {
+    const place = `<!-- ${name} -->`;
+    if (page.split(place).length !== 2) throw new Error(`page.html: needs one ${place}`);
+    page = page.replace(place, () => text);
+}
+writeFileSync(target, page);
+console.log(`${target}: ${(page.length / 1e6).toFixed(2)} MB`);

@@ -1,0 +1,112 @@
+/* colour.ts: the colours of canvases, which follow the style sheet, and of angles, which are the same on every ground. */
+
+export interface Palette {
+    ground: string;
+    panel: string;
+    ink: string;
+    quiet: string;
+    line: string;
+    accent: string;
+    unseen: string;
+    trained: string;
+    font: string;
+}
+
+let palette: Palette | null = null;
+
+export function forgetPalette(): void {
+    palette = null;
+}
+
+/** out = the colours that the style sheet gives in this theme. */
+export function colours(): Palette {
+    if (palette) return palette;
+    const style = getComputedStyle(document.documentElement);
+    const of = (name: string): string => style.getPropertyValue(name).trim();
+    palette = {
+        ground: of("--ground"),
+        panel: of("--panel"),
+        ink: of("--ink"),
+        quiet: of("--quiet"),
+        line: of("--line"),
+        accent: of("--accent"),
+        unseen: of("--unseen"),
+        trained: of("--trained"),
+        font: getComputedStyle(document.body).fontFamily,
+    };
+    return palette;
+}
+
+type Rgb = [number, number, number];
+
+/* OKLab to 8-bit sRGB. */
+function fromOklab(lightness: number, a: number, b: number): Rgb {
+    const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+    const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+    const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+    const linear = [
+        4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+        -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+        -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+    ];
+    return linear.map((x) => {
+        const y = x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055;
+        return Math.round(255 * Math.min(1, Math.max(0, y)));
+    }) as Rgb;
+}
+
+const STEPS = 1024;
+const wheel = new Uint32Array(STEPS);
+
+/* Lightness is the cosine and blue to orange the sine, so the wheel reads without red and green, and in grey. */
+function paint(): void {
+    const orange = [0.055, 0.115];
+    for (let i = 0; i < STEPS; i++) {
+        const angle = (i / STEPS) * 2 * Math.PI - Math.PI;
+        const side = Math.sin(angle);
+        const [r, g, b] = fromOklab(0.64 + 0.31 * Math.cos(angle), orange[0]! * side, orange[1]! * side);
+        wheel[i] = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+    }
+}
+paint();
+
+/** out[k] = the pixel of angles[k], radians in -pi .. pi. */
+export function paintAngles(angles: Float32Array, out: Uint32Array): void {
+    const scale = STEPS / (2 * Math.PI);
+    for (let k = 0; k < angles.length; k++) out[k] = wheel[((angles[k]! + Math.PI) * scale) & (STEPS - 1)]!;
+}
+
+/** out = the colour of an angle as CSS. */
+export function angleColour(angle: number): string {
+    const turn = angle / (2 * Math.PI) + 0.5;
+    const pixel = wheel[Math.floor((turn - Math.floor(turn)) * STEPS) & (STEPS - 1)]!;
+    return `rgb(${pixel & 255},${(pixel >> 8) & 255},${(pixel >> 16) & 255})`;
+}
+
+/** out = a pixel between two shades of one hue for x in 0 .. 1: dark blue for 0, cream for 1. */
+export function shade(x: number): number {
+    const y = Math.min(1, Math.max(0, x));
+    const [r, g, b] = fromOklab(0.28 + 0.68 * y, 0.0 - 0.03 * (1 - y), -0.1 + 0.14 * y);
+    return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+/** Fills the path with strokes of the colour at 45 degrees: what training never met, without relying on hue. */
+export function hatch(context: CanvasRenderingContext2D, colour: string): CanvasPattern {
+    const tile = document.createElement("canvas");
+    const ratio = Math.max(1, window.devicePixelRatio || 1);
+    const size = 7;
+    tile.width = tile.height = Math.round(size * ratio);
+    const pen = tile.getContext("2d")!;
+    pen.scale(ratio, ratio);
+    pen.strokeStyle = colour;
+    pen.lineWidth = 1.3;
+    pen.beginPath();
+    for (const shift of [-size, 0, size]) {
+        pen.moveTo(shift - 1, size + 1);
+        pen.lineTo(shift + size + 1, -1);
+    }
+    pen.stroke();
+    const pattern = context.createPattern(tile, "repeat")!;
+    pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+    return pattern;
+}

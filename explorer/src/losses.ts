@@ -1,0 +1,109 @@
+/* losses.ts: what the page's model said about the text: kept when the page is built anew in another language. */
+import { type HiddenKey, type MethodLoss, type Model, openModel } from "./core";
+import sample from "../../include/gyre/gyre.h";
+
+export const METHODS = ["none", "linear", "ntk", "by-parts", "yarn"];
+export const BUCKETS = 16;
+
+export interface Session {
+    text: string;
+    methods: string[];
+    losses: Map<string, MethodLoss>;
+    keys: HiddenKey[];
+    progress: number; // 0 .. 1
+    busy: boolean;
+    error: string;
+    /** Window of the losses, bytes. */
+    window: number;
+}
+
+const SAMPLE_BYTES = 4096;
+
+/* The text begins where the prose of the header has ended: declarations are what the model was trained on. */
+function opening(): string {
+    const from = Math.max(0, sample.indexOf("typedef enum gyre_status"));
+    return sample.slice(from, from + SAMPLE_BYTES);
+}
+
+export const session: Session = {
+    text: opening(),
+    methods: METHODS.slice(),
+    losses: new Map(),
+    keys: [],
+    progress: 0,
+    busy: false,
+    error: "",
+    window: 0,
+};
+
+let model: Promise<Model> | null = null;
+export function theModel(): Promise<Model> {
+    return (model ??= openModel());
+}
+
+let changed: () => void = () => {};
+/** The view that shows the session. */
+export function watch(view: () => void): void {
+    changed = view;
+}
+
+let run = 0;
+
+/** out = bytes of the text as the model reads them. */
+export function bytesOf(text: string): number {
+    return new TextEncoder().encode(text).length;
+}
+
+/* Runs one task of the model, after ending the one before.  current(): the task has not been ended. */
+async function task(work: (open: Model, current: () => boolean) => Promise<void>): Promise<void> {
+    const mine = ++run;
+    const current = (): boolean => mine === run;
+    try {
+        const open = await theModel();
+        if (!current()) return;
+        if (session.busy) open.stop();
+        Object.assign(session, { busy: true, progress: 0, error: "" });
+        changed();
+        await work(open, current);
+    } catch (error) {
+        const text = (error as Error).message;
+        if (current() && text !== "stopped") session.error = text;
+    }
+    if (!current()) return;
+    session.busy = false;
+    changed();
+}
+
+/** Measures the text anew. */
+export function measure(window: number): Promise<void> {
+    return task(async (open, current) => {
+        session.window = Math.min(window, bytesOf(session.text) - 1);
+        session.losses.clear();
+        await open.lossByPosition(
+            session.text,
+            { methods: session.methods, context: session.window, buckets: BUCKETS },
+            (done, all) => {
+                if (!current()) return;
+                session.progress = done / all;
+                changed();
+            },
+            (loss) => {
+                if (!current()) return;
+                session.losses.set(loss.method, loss);
+                changed();
+            },
+        );
+    });
+}
+
+/** Hides a key in the text and asks for it under every method. */
+export function hide(window: number, seed: number): Promise<void> {
+    return task(async (open, current) => {
+        const keys = await open.hideKey(session.text, session.methods, Math.min(window, bytesOf(session.text)), seed);
+        if (current()) session.keys = keys;
+    });
+}
+
+export async function stop(): Promise<void> {
+    if (session.busy) (await theModel()).stop();
+}

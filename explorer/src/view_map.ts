@@ -1,0 +1,316 @@
+/* view_map.ts: the angle of every pair at every position, and the same under each method side by side. */
+import { angleColour, colours, hatch, paintAngles } from "./colour";
+import { h, onPointer, pointerAt, say, sizeOf, surface } from "./dom";
+import { methodName } from "./knobs";
+import { count, fixed, short, tokens, tokenTicks } from "./numbers";
+import {
+    anglesAt,
+    FAMILY,
+    frequencies,
+    isUnseen,
+    keyOf,
+    setup,
+    theCore,
+    unseenFrom,
+    unseenPairs,
+    unseenStretches,
+} from "./scene";
+import { get, set } from "./state";
+import { t } from "./text";
+import { frame, onArrows, type Sheet, type View } from "./view";
+import type { Setup } from "./core";
+
+const LEFT = 74;
+const BOTTOM = 34;
+const TOP = 18;
+const MOST_COLUMNS = 4096;
+
+/* Paints pairs x positions into the canvas, one pixel each; it is stretched when it is shown. */
+function paint(canvas: HTMLCanvasElement, of: Setup, most: number): void {
+    const step = Math.ceil(of.target / most);
+    const columns = Math.ceil(of.target / step);
+    const angles = theCore().angles(of, 0, columns, step);
+    if (canvas.width !== columns || canvas.height !== angles.pairs) {
+        canvas.width = columns;
+        canvas.height = angles.pairs;
+    }
+    const context = canvas.getContext("2d")!;
+    const image = context.createImageData(columns, angles.pairs);
+    paintAngles(angles.angle, new Uint32Array(image.data.buffer));
+    context.putImageData(image, 0, 0);
+}
+
+interface Box {
+    x: number;
+    y: number;
+    width: number;
+    height: number;
+}
+
+/* Draws the pixels into a box: across first, then down.  Positions may blend where they are narrower than a pixel of the
+ * screen, pairs may not.  across: a canvas to work in. */
+function stretch(pen: CanvasRenderingContext2D, pixels: HTMLCanvasElement, across: HTMLCanvasElement, box: Box): void {
+    const wide = Math.max(1, Math.round(box.width * Math.max(1, window.devicePixelRatio || 1)));
+    if (across.width !== wide || across.height !== pixels.height) {
+        across.width = wide;
+        across.height = pixels.height;
+    }
+    const squeeze = across.getContext("2d")!;
+    squeeze.imageSmoothingQuality = "high";
+    squeeze.drawImage(pixels, 0, 0, wide, pixels.height);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(across, box.x, box.y, box.width, box.height);
+}
+
+/* Strokes over the angles that training never had. */
+function hatchUnseen(pen: CanvasRenderingContext2D, of: Setup, box: Box): void {
+    const row = (box.height * 2) / of.headDim;
+    pen.fillStyle = hatch(pen, colours().unseen);
+    for (let i = 0; i < of.headDim / 2; i++) {
+        for (const [from, to] of unseenStretches(of, i)) {
+            const x = (box.width * from) / of.target;
+            pen.fillRect(box.x + x, box.y + i * row, (box.width * to) / of.target - x, row + 0.5);
+        }
+    }
+}
+
+function wheelLegend(): HTMLCanvasElement {
+    return h("canvas", { class: "wheel", "aria-hidden": "true" });
+}
+
+function drawWheel(canvas: HTMLCanvasElement): void {
+    const { context: pen, width } = surface(canvas);
+    const centre = width / 2;
+    for (let k = 0; k < 180; k++) {
+        const angle = (k / 180) * 2 * Math.PI;
+        pen.fillStyle = angleColour(angle);
+        pen.beginPath();
+        pen.moveTo(centre, centre);
+        pen.arc(centre, centre, centre - 1, angle - Math.PI / 2, angle - Math.PI / 2 + 0.045);
+        pen.fill();
+    }
+    pen.fillStyle = colours().panel;
+    pen.beginPath();
+    pen.arc(centre, centre, centre * 0.5, 0, 2 * Math.PI);
+    pen.fill();
+}
+
+function sheet(): Sheet {
+    const of = setup();
+    const step = of.target / 8;
+    const at = Array.from({ length: 8 }, (_, k) => Math.min(of.target - 1, Math.round((k + 1) * step) - 1));
+    const angles = at.map((m) => anglesAt(of, m));
+    const from = unseenFrom(of);
+    const { wavelengths } = frequencies(of);
+    return {
+        head: [
+            t("col.pair"),
+            t("col.wavelength"),
+            ...at.map((m) => t("col.angle.at", { m: count(m) })),
+            t("col.unseen"),
+        ],
+        rows: Array.from(from, (first, i) => [
+            i,
+            short(wavelengths[i]!),
+            ...angles.map((row) => fixed(row[i]!, 3)),
+            Number.isFinite(first) ? first : t("never"),
+        ]),
+    };
+}
+
+interface Thumb {
+    method: string;
+    element: HTMLButtonElement;
+    canvas: HTMLCanvasElement;
+    note: HTMLElement;
+    drawn: string;
+}
+
+function thumbs(): Thumb[] {
+    return FAMILY.map((method) => {
+        const canvas = h("canvas", { "aria-hidden": "true" });
+        const note = h("small");
+        const element = h(
+            "button",
+            { type: "button", class: "thumb", click: () => set({ method }) },
+            h("b", {}, methodName(method)),
+            h("span", { class: "thumb-map" }, canvas),
+            note,
+        );
+        return { method, element, canvas, note, drawn: "" };
+    });
+}
+
+const scratch = { pixels: h("canvas"), across: h("canvas") };
+
+function drawThumb(thumb: Thumb): void {
+    const of = setup(thumb.method);
+    const place = sizeOf(thumb.canvas);
+    const key = `${keyOf(of)} ${place.width}`;
+    if (thumb.drawn === key || !place.width) return;
+    thumb.drawn = key;
+    paint(scratch.pixels, of, 1024);
+    const { context, width, height } = surface(thumb.canvas);
+    const box = { x: 0, y: 0, width, height };
+    stretch(context, scratch.pixels, scratch.across, box);
+    hatchUnseen(context, of, box);
+    const unseen = unseenPairs(of);
+    say(thumb.note, unseen ? t("map.thumb", { n: unseen, pairs: of.headDim / 2 }) : t("map.thumb.none"));
+}
+
+export function mapView(): View {
+    const pixels = h("canvas"); /* pairs x positions, one pixel each */
+    const across = h("canvas"); /* the same, as wide as on the screen */
+    const over = h("canvas", {
+        class: "map-over",
+        role: "slider",
+        tabindex: 0,
+        "aria-label": t("map.aria"),
+        "aria-valuemin": 0,
+    });
+    const small = thumbs();
+    const wheel = wheelLegend();
+    const legend = h(
+        "ul",
+        { class: "legend" },
+        h("li", {}, wheel, t("map.wheel")),
+        h("li", {}, h("i", { class: "swatch hatched" }), t("legend.unseen")),
+    );
+    const family = h(
+        "div",
+        { class: "thumbs", role: "group", "aria-label": t("map.family") },
+        ...small.map((one) => one.element),
+    );
+    const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, over), legend, family);
+    let painted = "";
+    let resting = 0;
+    const place = (): { width: number; height: number } => ({
+        width: sizeOf(over).width - LEFT - 8,
+        height: sizeOf(over).height - TOP - BOTTOM,
+    });
+
+    onPointer(over, (event) => {
+        const { x, y } = pointerAt(event, over);
+        const { width, height } = place();
+        const { target, dim } = get();
+        const m = Math.min(target - 1, Math.max(0, Math.floor(((x - LEFT) / width) * target)));
+        const pair = Math.min(dim / 2 - 1, Math.max(0, Math.floor(((y - TOP) / height) * (dim / 2))));
+        set({ m, pair });
+    });
+    onArrows(over, (dx, dy, end) => {
+        const { target, dim, m, pair } = get();
+        const step = Math.max(1, Math.round(target / 256));
+        const next = end ? (end < 0 ? 0 : target - 1) : m + dx * step;
+        set({
+            m: Math.min(target - 1, Math.max(0, next)),
+            pair: Math.min(dim / 2 - 1, Math.max(0, pair + Math.sign(dy))),
+        });
+    });
+
+    function drawOver(of: Setup): void {
+        const { context: pen, width: full } = surface(over);
+        const ink = colours();
+        const { width, height } = place();
+        const pairs = of.headDim / 2;
+        const row = height / pairs;
+        const box = { x: LEFT, y: TOP, width, height };
+        stretch(pen, pixels, across, box);
+        hatchUnseen(pen, of, box);
+        const x = (position: number): number => LEFT + (position / of.target) * width;
+        const from = unseenFrom(of);
+        /* The border between seen and unseen, as steps. */
+        pen.strokeStyle = ink.unseen;
+        pen.lineWidth = 1.75;
+        pen.beginPath();
+        from.forEach((first, i) => {
+            if (first >= of.target) return;
+            const before = i ? from[i - 1]! : Infinity;
+            pen.moveTo(x(before < of.target ? before : first), TOP + i * row);
+            pen.lineTo(x(first), TOP + i * row);
+            pen.lineTo(x(first), TOP + (i + 1) * row);
+        });
+        pen.stroke();
+        pen.font = `11px ${ink.font}`;
+        pen.textBaseline = "middle";
+        pen.textAlign = "right";
+        const { wavelengths } = frequencies(of);
+        const every = Math.max(1, Math.ceil(pairs / (height / 24)));
+        for (let i = 0; i < pairs; i += every) {
+            pen.fillStyle = ink.ink;
+            pen.fillText(String(i), 20, TOP + (i + 0.5) * row);
+            pen.fillStyle = ink.quiet;
+            pen.fillText(short(wavelengths[i]!, 2), LEFT - 6, TOP + (i + 0.5) * row);
+        }
+        pen.fillStyle = ink.quiet;
+        pen.textAlign = "left";
+        pen.fillText(t("map.rows"), 2, 8);
+        pen.textAlign = "center";
+        for (const at of tokenTicks(of.target, width / 70)) {
+            pen.fillStyle = ink.quiet;
+            pen.fillRect(x(at), TOP + height, 1, 4);
+            pen.fillText(tokens(at), Math.min(x(at), full - 14), TOP + height + 12);
+        }
+        pen.textAlign = "right";
+        const step = Math.ceil(of.target / MOST_COLUMNS);
+        const sampled = step > 1 ? ` ${t("map.sampled", { k: step })}` : "";
+        pen.fillText(t("axis.position") + sampled, LEFT + width, TOP + height + 27);
+        if (of.trained < of.target) {
+            pen.strokeStyle = ink.ground;
+            pen.lineWidth = 3;
+            pen.beginPath();
+            pen.moveTo(x(of.trained), TOP);
+            pen.lineTo(x(of.trained), TOP + height);
+            pen.stroke();
+            pen.strokeStyle = ink.ink;
+            pen.lineWidth = 1.25;
+            pen.setLineDash([5, 3]);
+            pen.stroke();
+            pen.setLineDash([]);
+            pen.fillStyle = ink.ink;
+            pen.textAlign = x(of.trained) > LEFT + width * 0.7 ? "right" : "left";
+            pen.fillText(t("mark.trained", { n: tokens(of.trained) }), x(of.trained), 8);
+        }
+        const { m, pair } = get();
+        pen.strokeStyle = ink.ground;
+        pen.lineWidth = 3;
+        pen.strokeRect(x(m) - 5, TOP + pair * row - 2, 10, row + 4);
+        pen.strokeStyle = ink.ink;
+        pen.lineWidth = 1.5;
+        pen.strokeRect(x(m) - 5, TOP + pair * row - 2, 10, row + 4);
+    }
+
+    function draw(): void {
+        const of = setup();
+        const start = performance.now();
+        if (painted !== keyOf(of)) {
+            paint(pixels, of, MOST_COLUMNS);
+            painted = keyOf(of);
+            performance.measure("explorer:angles", { start, end: performance.now() });
+        }
+        drawOver(of);
+        drawWheel(wheel);
+        for (const thumb of small) thumb.element.setAttribute("aria-pressed", String(get().method === thumb.method));
+        /* The small maps wait until a knob rests: the large one has to follow it within a frame. */
+        clearTimeout(resting);
+        resting = window.setTimeout(() => small.forEach(drawThumb), small[0]!.drawn ? 50 : 0);
+        const { m, pair, target } = get();
+        const angle = anglesAt(of, m)[pair]!;
+        const first = unseenFrom(of)[pair]!;
+        const text = t(isUnseen(of, pair, m) ? "map.unseen" : "map.seen", {
+            m: count(m),
+            pair,
+            angle: fixed(angle, 2),
+            from: count(first),
+        });
+        over.setAttribute("aria-valuemax", String(target - 1));
+        over.setAttribute("aria-valuenow", String(m));
+        over.setAttribute("aria-valuetext", text);
+        view.readout(text);
+        view.refresh();
+    }
+    return {
+        id: "map",
+        element: view.element,
+        draw,
+    };
+}

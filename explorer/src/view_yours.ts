@@ -1,0 +1,223 @@
+/* view_yours.ts: a config.json or the head of a GGUF, explained, compared and extended as the command prints it. */
+import { type Profile, runCommand } from "./core";
+import { h, say } from "./dom";
+import { examples } from "./examples";
+import { count, tokens, typed } from "./numbers";
+import { address, get, LONGEST_CONFIG, set, type State, type Task } from "./state";
+import { t } from "./text";
+import { choice, frame, picker, type View } from "./view";
+
+const PROFILES: Profile[] = ["hf-5", "hf-4.56", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
+/** Of a GGUF the metadata is enough: it stands at the front. */
+const HEAD_BYTES = 48 << 20;
+
+interface Given {
+    name: string;
+    bytes: Uint8Array;
+}
+
+/** A GGUF that was dropped: it is too large for the address. */
+let dropped: Given | null = null;
+let programs = false; // the person chose a program: a GGUF is read by llama.cpp otherwise
+
+function file(): Given | null {
+    if (dropped) return dropped;
+    const { config } = get();
+    return config.trim() ? { name: "config.json", bytes: new TextEncoder().encode(config) } : null;
+}
+
+/* out = the trained length that the config states, times four; a round guess if it states none. */
+function reach(): number {
+    const { to, config } = get();
+    if (to) return to;
+    const stated = /"(?:max_position_embeddings|n_positions|seq_length|max_seq_len)"\s*:\s*(\d+)/.exec(config);
+    return stated ? 4 * Number(stated[1]) : 131072;
+}
+
+/** out = the arguments of the command that the state asks for. */
+export function argumentsOf(state: Readonly<State>, name: string, bytes: boolean): string[] {
+    const as = bytes && !programs ? [] : ["--as", state.as];
+    if (state.task === "explain") return ["explain", name, ...as];
+    if (state.task === "diff") return ["diff", name, ...as, "--with", state.with];
+    return ["extend", name, "--to", String(reach()), ...as];
+}
+
+export function yoursView(): View {
+    const area = h("textarea", {
+        id: "config",
+        rows: 16,
+        spellcheck: "false",
+        autocomplete: "off",
+        placeholder: t("yours.placeholder"),
+        input: () => {
+            dropped = null;
+            set({ config: area.value });
+        },
+    });
+    const upload: HTMLInputElement = h("input", {
+        type: "file",
+        id: "config-file",
+        accept: ".json,.gguf",
+        change: () => upload.files?.[0] && take(upload.files[0]),
+    });
+    const samples = h(
+        "div",
+        { class: "samples", role: "group", "aria-label": t("yours.examples") },
+        h("span", { class: "quiet" }, t("yours.examples")),
+        ...examples.map(([name, text]) =>
+            h("button", { type: "button", class: "link", click: () => show(text) }, name)
+        ),
+    );
+    const drop = h(
+        "div",
+        { class: "drop" },
+        h("label", { for: "config" }, t("yours.config")),
+        area,
+        h("label", { class: "file", for: "config-file" }, t("yours.file"), upload),
+        samples,
+    );
+    const tasks = choice<Task>(
+        t("yours.task"),
+        [
+            ["explain", t("yours.explain")],
+            ["diff", t("yours.diff")],
+            ["extend", t("yours.extend")],
+        ],
+        () => get().task,
+        (task) => set({ task }),
+    );
+    const listed = PROFILES.map((name): [string, string] => [name, name]);
+    const as = picker(t("yours.as"), "yours-as", listed, (value) => ((programs = true), set({ as: value as Profile })));
+    const other = picker(t("yours.with"), "yours-with", listed, (value) => set({ with: value as Profile }));
+    const to = h("input", {
+        id: "yours-to",
+        type: "text",
+        inputmode: "numeric",
+        size: 7,
+        change: () => {
+            const value = typed(to.value);
+            if (Number.isFinite(value) && value >= 1) set({ to: Math.round(value) });
+            to.value = tokens(reach());
+        },
+    });
+    const toField = h("label", { class: "field" }, h("span", {}, t("yours.to")), to);
+    const line = h("code", { class: "command" });
+    const out = h("pre", { class: "terminal", tabindex: 0, role: "region", "aria-label": t("yours.output") });
+    const note = h("span", { class: "quiet", role: "status" });
+    const link = h("button", { type: "button", click: () => void copy() }, t("yours.link"));
+    const apply = h("button", { type: "button", click: () => void adopt() }, t("yours.apply"));
+    const result = h(
+        "div",
+        { class: "result" },
+        h("div", { class: "fields" }, tasks.element, as.element, other.element, toField),
+        line,
+        out,
+        h("div", { class: "buttons" }, apply, link, note),
+    );
+    const view = frame("yours", "yours.title", "yours.lead", null, h("div", { class: "yours-grid" }, drop, result));
+
+    function show(text: string): void {
+        dropped = null;
+        set({ config: text, to: 0 });
+    }
+    async function take(given: File): Promise<void> {
+        const bytes = new Uint8Array(await given.slice(0, HEAD_BYTES).arrayBuffer());
+        const gguf = bytes[0] === 0x47 && bytes[1] === 0x47 && bytes[2] === 0x55 && bytes[3] === 0x46;
+        if (!gguf) return show(new TextDecoder().decode(bytes));
+        dropped = { name: given.name, bytes };
+        set({ config: "" });
+        draw();
+    }
+    async function copy(): Promise<void> {
+        const url = address();
+        try {
+            await navigator.clipboard.writeText(url);
+            say(note, t(get().config.length > LONGEST_CONFIG || dropped ? "yours.copied.short" : "yours.copied"));
+        } catch {
+            say(note, url);
+        }
+    }
+    /* Sets the knobs to what the config says. */
+    async function adopt(): Promise<void> {
+        const given = file();
+        if (!given) return;
+        const { status, out: text, err } = await runCommand(
+            ["explain", given.name, "--json"],
+            new Map([[given.name, given.bytes]]),
+        );
+        if (status !== 0) return say(note, err.trim());
+        const read = JSON.parse(text) as {
+            rotary_dim?: number;
+            base?: number;
+            trained_length?: number;
+            encoding?: string;
+        };
+        if (!read.rotary_dim || !read.base || !read.trained_length) return say(note, t("yours.apply.none"));
+        set({
+            dim: read.rotary_dim,
+            base: read.base,
+            trained: read.trained_length,
+            target: 4 * read.trained_length,
+            factor: 0,
+        });
+        say(note, t("yours.applied", { d: read.rotary_dim, b: read.base, n: count(read.trained_length) }));
+        document.getElementById("map")?.scrollIntoView();
+    }
+
+    for (const name of ["dragover", "dragenter"]) {
+        drop.addEventListener(name, (event) => {
+            event.preventDefault();
+            drop.classList.add("over");
+        });
+    }
+    drop.addEventListener("dragleave", () => drop.classList.remove("over"));
+    drop.addEventListener("drop", (event) => {
+        event.preventDefault();
+        drop.classList.remove("over");
+        const given = event.dataTransfer?.files[0];
+        if (given) void take(given);
+        else {
+            const text = event.dataTransfer?.getData("text/plain");
+            if (text) show(text);
+        }
+    });
+
+    let asked = "";
+    let timer = 0;
+    async function run(given: Given, argv: string[]): Promise<void> {
+        const key = asked;
+        view.element.setAttribute("aria-busy", "true");
+        const { out: text, err } = await runCommand(argv, new Map([[given.name, given.bytes]]));
+        if (key !== asked) return;
+        out.textContent = text + (err ? `${text ? "\n" : ""}${err}` : "");
+        view.element.removeAttribute("aria-busy");
+    }
+
+    function draw(): void {
+        const state = get();
+        tasks.update();
+        as.list.value = state.as;
+        other.list.value = state.with;
+        other.element.hidden = state.task !== "diff";
+        toField.hidden = state.task !== "extend";
+        if (document.activeElement !== to) to.value = tokens(reach());
+        if (area.value !== state.config && !(document.activeElement === area && !state.config)) {
+            area.value = state.config;
+        }
+        const given = file();
+        result.hidden = !given;
+        if (!given) {
+            asked = "";
+            return;
+        }
+        if (dropped) area.placeholder = t("yours.gguf", { name: dropped.name });
+        const argv = argumentsOf(state, given.name, dropped !== null);
+        say(line, `gyre ${argv.join(" ")}`);
+        const key = JSON.stringify(argv) + (dropped ? dropped.name : state.config);
+        if (key === asked) return;
+        asked = key;
+        clearTimeout(timer);
+        timer = window.setTimeout(() => void run(given, argv), 60);
+    }
+    return { id: "yours", element: view.element, draw };
+}

@@ -1,0 +1,283 @@
+/* explorer_numbers.c: one rotation as numbers: frequencies, angles, decay, ramp. */
+#include "explorer/wasm/explorer_numbers.h"
+#include "tools/common/methods.h"
+#include "util/error.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double two_pi = 6.28318530717958647692;
+enum { MAX_HEAD_DIM = 4096 };
+
+gyre_error explorer_failure;
+
+typedef struct rotation {
+    gyre_encoding *encoding;
+    const gyre_config *config;
+    double *inv_freq; /* [pairs] */
+    double attention_factor;
+} rotation;
+
+static rotation used, plain; /* under the method; under "none" */
+static method chosen;
+static int64_t pairs, trained_length;
+static double factor_used;
+static double *unseen, *kept; /* [pairs] */
+static float *angles;         /* grown as needed */
+static size_t angles_bytes;
+
+const char *explorer_error(void) {
+    return explorer_failure.text;
+}
+
+const char *explorer_version(void) {
+    return gyre_version();
+}
+
+void *explorer_alloc(size_t bytes) {
+    return malloc(bytes);
+}
+
+void explorer_free(void *memory) {
+    free(memory);
+}
+
+void *explorer_grow(void **memory, size_t *size, size_t bytes) {
+    if (bytes <= *size) return *memory;
+    free(*memory);
+    *memory = malloc(bytes);
+    *size = *memory ? bytes : 0;
+    if (!*memory) (void)gyre_fail(&explorer_failure, GYRE_ENOMEM, "memory: none for %zu bytes (explorer)", bytes);
+    return *memory;
+}
+
+/* -- setup -- */
+static void rotation_free(rotation *r) {
+    gyre_encoding_free(r->encoding);
+    free(r->inv_freq);
+    *r = (rotation){.encoding = NULL};
+}
+
+/* *out = the rotation of a config at the length in use. */
+static gyre_status rotation_make(const gyre_config *config, int64_t length, rotation *out, gyre_error *err) {
+    *out = (rotation){.encoding = NULL};
+    gyre_status status = gyre_encoding_create(&out->encoding, config, NULL, err);
+    if (status) return status;
+    out->config = gyre_encoding_get_config(out->encoding);
+    out->inv_freq = calloc((size_t)out->config->rope.dim / 2, sizeof *out->inv_freq);
+    status = out->inv_freq ? gyre_encoding_frequencies(out->encoding, length, out->inv_freq, &out->attention_factor)
+                           : gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (explorer)");
+    if (status) rotation_free(out);
+    return status;
+}
+
+/* out = 1 with the integer in *out; JavaScript gives every number as a double. */
+static int whole(const char *name, double value, double least, double most, int64_t *out) {
+    if (value >= least && value <= most && value == floor(value)) {
+        *out = (int64_t)value;
+        return 1;
+    }
+    (void)gyre_fail(&explorer_failure, GYRE_EINVAL, "%s: %g is not a whole number from %g to %g (explorer)", name, value,
+                    least, most);
+    return 0;
+}
+
+/* *out = the method that the text names; a method whose number may be left out gets `factor`, as if written behind it. */
+static gyre_status choose(const char *text, double factor, method *out, gyre_error *err) {
+    const gyre_status status = method_parse(text ? text : "", out, err);
+    if (status || out->factor != 0 || factor == 0 || out->keeps_model_scaling || out->far != GYRE_FAR_AS_NEAR ||
+        out->scaling == GYRE_SCALING_DYNAMIC_YARN)
+        return status;
+    if (!(factor >= 1) || !isfinite(factor))
+        return gyre_fail(err, GYRE_EINVAL, "factor: %g is below 1, the least allowed (explorer)", factor);
+    out->factor = factor;
+    return GYRE_OK;
+}
+
+/* out = the distance between near tokens that turns as much as this one. */
+static double reduced(const struct gyre_rope_config *rope, double distance) {
+    const double window = (double)rope->far_window, group = rope->far_factor;
+    if (rope->far == GYRE_FAR_AS_NEAR || distance < window) return distance;
+    if (rope->far == GYRE_FAR_CLAMPED) return window;
+    if (rope->far == GYRE_FAR_LEAKY) return window + (distance - window) / group;
+    return floor(distance / group) + window - floor(window / group);
+}
+
+/* out = the least whole distance that turns like `limit` or more, where near ones turn like themselves. */
+static double first_reaching(const struct gyre_rope_config *rope, double limit) {
+    const double window = (double)rope->far_window, group = rope->far_factor;
+    if (rope->far == GYRE_FAR_AS_NEAR || ceil(limit) < window) return ceil(limit);
+    if (rope->far == GYRE_FAR_CLAMPED) return limit <= window ? window : (double)INFINITY;
+    if (rope->far == GYRE_FAR_LEAKY) return fmax(window, ceil(window + (limit - window) * group));
+    return fmax(window, group * ceil(limit - window + floor(window / group)));
+}
+
+/* Training showed the angles from 0 up to that of position trained_length, where its next token would have been. */
+static void fill_unseen(void) {
+    for (int64_t i = 0; i < pairs; i++) {
+        const double trained_rate = plain.inv_freq[i], rate = used.inv_freq[i];
+        const double shown = trained_rate * (double)trained_length;
+        unseen[i] = (double)INFINITY;
+        if (shown >= two_pi || rate == 0) continue;
+        unseen[i] = first_reaching(&used.config->rope, shown / rate * (1 - 1e-12)); /* not one late by rounding */
+    }
+}
+
+static void fill_kept(void) {
+    double most = 1;
+    for (int64_t i = 0; i < pairs; i++)
+        if (used.inv_freq[i] > 0) most = fmax(most, plain.inv_freq[i] / used.inv_freq[i]);
+    if (factor_used > 1) most = factor_used; /* a ramp may keep even the slowest pair */
+    for (int64_t i = 0; i < pairs; i++) {
+        const double ratio = used.inv_freq[i] / plain.inv_freq[i];
+        kept[i] = most > 1 + 1e-9 ? fmin(1, fmax(0, (ratio - 1 / most) / (1 - 1 / most))) : 1;
+    }
+}
+
+static gyre_status remake(const gyre_config *base, int64_t target, const method_betas *betas, gyre_error *err) {
+    gyre_config config;
+    gyre_status status = method_config(&chosen, base, trained_length, target, betas, &config, err);
+    if (!status) status = rotation_make(base, target, &plain, err);
+    if (!status) status = rotation_make(&config, target, &used, err);
+    if (status) return status;
+    pairs = used.config->rope.dim / 2;
+    factor_used = method_factor(&chosen, trained_length, target);
+    unseen = calloc((size_t)pairs, sizeof *unseen);
+    kept = calloc((size_t)pairs, sizeof *kept);
+    if (!unseen || !kept) return gyre_fail(err, GYRE_ENOMEM, "setup: out of memory (explorer)");
+    fill_unseen();
+    fill_kept();
+    return GYRE_OK;
+}
+
+static void forget(void) {
+    rotation_free(&used);
+    rotation_free(&plain);
+    free(unseen);
+    free(kept);
+    unseen = kept = NULL;
+    pairs = 0;
+}
+
+int explorer_setup(const char *text, double factor, double base, double head_dim, double trained, double target,
+                   double beta_fast, double beta_slow) {
+    const double longest = 2147483648.0;
+    int64_t dim, length;
+    forget();
+    if (!whole("headDim", head_dim, 2, MAX_HEAD_DIM, &dim) || !whole("trained", trained, 1, longest, &trained_length) ||
+        !whole("target", target, 1, longest, &length))
+        return GYRE_EINVAL;
+    gyre_status status = choose(text, factor, &chosen, &explorer_failure);
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ROPE;
+    config.head_dim = dim;
+    config.trained_length = trained_length;
+    config.rope.base = base;
+    config.rope.table_positions = GYRE_NO_TABLE;
+    const method_betas betas = {beta_fast, beta_slow};
+    if (!status) status = remake(&config, length, &betas, &explorer_failure);
+    if (status) forget();
+    return status;
+}
+
+/* -- numbers -- */
+int explorer_pairs(void) {
+    return (int)pairs;
+}
+
+const double *explorer_inv_freq(int of_training) {
+    return of_training ? plain.inv_freq : used.inv_freq;
+}
+
+double explorer_attention_factor(void) {
+    return used.attention_factor;
+}
+
+double explorer_factor(void) {
+    return factor_used;
+}
+
+const double *explorer_unseen(void) {
+    return unseen;
+}
+
+const double *explorer_kept(void) {
+    return kept;
+}
+
+int explorer_part(int which) {
+    gyre_scaling_parts parts = {0, 0, 0};
+    if (!used.encoding || gyre_encoding_scaling_parts(used.encoding, 0, &parts)) return 0;
+    return (int)(which == 0 ? parts.kept : which == 1 ? parts.blended : parts.divided);
+}
+
+/* A product and a remainder, not gyre_cos_sin and an arc tangent: several times as fast, and a page redraws 60 times a
+ * second. */
+const float *explorer_angles(double from, int count, double step) {
+    if (count < 1 || !isfinite(from) || !isfinite(step) || pairs < 1) {
+        (void)gyre_fail(&explorer_failure, GYRE_EINVAL, "angles: %d positions from %g by %g (explorer)", count, from, step);
+        return NULL;
+    }
+    const size_t bytes = (size_t)pairs * (size_t)count * sizeof *angles;
+    void *memory = angles;
+    angles = explorer_grow(&memory, &angles_bytes, bytes);
+    if (!angles) return NULL;
+    const struct gyre_rope_config *rope = &used.config->rope;
+    for (int64_t i = 0; i < pairs; i++) {
+        float *row = angles + (size_t)i * (size_t)count;
+        const double rate = used.inv_freq[i];
+        for (int c = 0; c < count; c++) {
+            const double angle = rate * reduced(rope, from + (double)c * step);
+            row[c] = (float)(angle - two_pi * nearbyint(angle / two_pi));
+        }
+    }
+    return angles;
+}
+
+void explorer_decay(const double *distances, int n, double *mean, double *bound) {
+    for (int k = 0; k < n; k++) {
+        const double turned = reduced(&used.config->rope, distances[k]);
+        double real = 0, imaginary = 0, sizes = 0;
+        for (int64_t i = 0; i < pairs; i++) {
+            real += cos(used.inv_freq[i] * turned);
+            imaginary += sin(used.inv_freq[i] * turned);
+            sizes += hypot(real, imaginary);
+        }
+        mean[k] = real / (double)pairs;
+        bound[k] = sizes / (double)(pairs * pairs);
+    }
+}
+
+int explorer_rotate(float *vector, double position) {
+    int64_t at;
+    if (!whole("position", position, -2147483648.0, 2147483648.0, &at)) return GYRE_EINVAL;
+    const gyre_shape shape = {1, 1, 1, used.config ? used.config->head_dim : 0};
+    return gyre_rotate_dense(used.encoding, GYRE_ROLE_KEY, vector, GYRE_DTYPE_F32, shape, at, &explorer_failure);
+}
+
+/* -- methods -- */
+static const char *number_of(const method *m) {
+    if (m->keeps_model_scaling || m->scaling == GYRE_SCALING_DYNAMIC_YARN) return "none";
+    if (m->number == METHOD_NUMBER_BASE) return "base";
+    if (m->number == METHOD_NUMBER_PAST) return "past";
+    return m->far == GYRE_FAR_CLAMPED ? "window" : "factor";
+}
+
+const char *explorer_method(int index) {
+    static const char names[] = METHOD_NAMES;
+    static char line[METHOD_LABEL + 32];
+    char name[METHOD_LABEL];
+    const char *at = names;
+    for (; *at && index > 0; index--)
+        at += strcspn(at, ","), at += strspn(at, ", ");
+    if (!*at) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+    method m;
+    char with_number[METHOD_LABEL + 8];
+    snprintf(with_number, sizeof with_number, "%s:4", name);
+    if (method_parse(name, &m, NULL) && method_parse(with_number, &m, NULL)) return NULL;
+    const int follows = m.scaling == GYRE_SCALING_DYNAMIC_NTK || m.scaling == GYRE_SCALING_DYNAMIC_YARN;
+    snprintf(line, sizeof line, "%s %s %d", name, number_of(&m), follows + 2 * (m.far != GYRE_FAR_AS_NEAR));
+    return line;
+}

@@ -1,0 +1,125 @@
+// numbers.test.mjs: the numbers behind the views are those of the native library.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { core, native, nativeNumbers } from './support.mjs';
+
+const page = await core.loadCore();
+const setup = (method, more = {}) => ({ method, factor: 0, base: 10000, headDim: 128, trained: 4096, target: 16384, ...more });
+const near = (a, b, relative, what) =>
+    assert.ok(Math.abs(a - b) <= relative * Math.max(Math.abs(b), 1e-300), `${what}: ${a} is not ${b}`);
+
+const setups = [setup('none'), setup('linear'), setup('linear:8'), setup('ntk:4'), setup('ntk-mixed'), setup('llama3'),
+    setup('dynamic:2'), setup('by-parts'), setup('by-parts-paper'), setup('yarn', { base: 500000, trained: 8192, target: 131072 }),
+    setup('dynamic-yarn'), setup('base:500000'), setup('ntk-past:4'), setup('yarn+resonance'),
+    setup('yarn', { headDim: 32, trained: 256, target: 1024 })];
+
+for (const s of setups)
+    test(`angles, frequencies and a rotation: ${s.method}, ${s.headDim} channels, base ${s.base}`, () => {
+        const from = s.target - 300, count = 300;
+        const here = nativeNumbers(s.method, s.base, s.headDim, s.trained, s.target, from, count);
+        const frequencies = page.frequencies(s), angles = page.angles(s, from, count);
+        near(frequencies.attentionFactor, here.attention_factor, 1e-14, 'attention factor');
+        here.inv_freq.forEach((rate, i) => near(frequencies.invFreq[i], rate, 1e-14, `frequency ${i}`));
+        assert.equal(angles.angle.length, here.cos.length);
+        here.cos.forEach((cosine, i) => {
+            const angle = angles.angle[i]; // a float: half a unit of its last place below pi is 2^-23
+            assert.ok(Math.abs(angle) <= Math.fround(Math.PI));
+            assert.ok(Math.hypot(Math.cos(angle) - cosine, Math.sin(angle) - here.sin[i]) < 2 ** -22, `angle ${i}`);
+        });
+        const rotated = page.rotate(s, Float32Array.from({ length: s.headDim }, (_, i) => i + 1), from);
+        here.rotated.forEach((value, i) => assert.ok(Math.abs(rotated[i] - value) <= 1e-6 * s.headDim, `channel ${i}`));
+    });
+
+test('a method without a number takes the factor', () => {
+    assert.deepEqual(page.frequencies(setup('yarn', { factor: 8 })), page.frequencies(setup('yarn:8')));
+    assert.equal(page.frequencies(setup('linear')).factor, 4);
+    assert.equal(page.frequencies(setup('dynamic')).factor, 1);
+    assert.equal(page.frequencies(setup('linear:2', { factor: 8 })).factor, 2);
+});
+
+test('the first unseen position', () => {
+    const first = (s) => page.angles(s, 0, 1).unseenFrom;
+    const none = first(setup('none')), turns = page.ramp(setup('none')).revolutions;
+    none.forEach((at, i) => assert.equal(at, turns[i] >= 1 ? Infinity : 4096, `pair ${i}`));
+    first(setup('linear')).forEach((at, i) => assert.equal(at, turns[i] >= 1 ? Infinity : 16384, `linear, pair ${i}`));
+    first(setup('linear:2')).forEach((at, i) => assert.equal(at, turns[i] >= 1 ? Infinity : 8192, `linear:2, pair ${i}`));
+    for (const method of ['rerope', 'leaky', 'self-extend'])
+        assert.ok(first(setup(method)).every((at) => at >= 16384), `${method} fits the target`);
+    assert.ok(first(setup('self-extend:2')).some((at) => at < 16384), 'a group that is too small');
+});
+
+test('the angles of far pairs follow their rules', () => {
+    const at = (method, distance) => page.angles(setup(method), distance, 1).angle[40];
+    assert.equal(at('rerope:1000', 5000), at('none', 1000));
+    assert.ok(Math.abs(at('leaky:4', 2048 + 400) - at('none', 2048 + 100)) < 1e-6);
+    assert.equal(at('self-extend:8', 4000), at('none', 500 + 2048 - 256));
+});
+
+test('decay is 1 at distance 0 and falls', () => {
+    const distances = Float64Array.from({ length: 200 }, (_, i) => i * 20), decay = page.decay(setup('none'), distances);
+    assert.equal(decay.mean[0], 1);
+    near(decay.bound[0], 65 / 128, 1e-14, 'mean of 1 .. 64, over 64');
+    const rates = page.frequencies(setup('none')).invFreq;
+    for (const d of [1, 7, 199]) {
+        let real = 0, imaginary = 0, sizes = 0;
+        for (const rate of rates) {
+            real += Math.cos(rate * distances[d]);
+            imaginary += Math.sin(rate * distances[d]);
+            sizes += Math.hypot(real, imaginary);
+        }
+        near(decay.mean[d], real / 64, 1e-12, `mean at ${distances[d]}`);
+        near(decay.bound[d], sizes / 64 / 64, 1e-12, `bound at ${distances[d]}`);
+        assert.ok(decay.bound[d] < decay.bound[0] && decay.mean[d] < 1);
+    }
+});
+
+test('the ramp agrees with the counts of the command', () => {
+    for (const method of ['yarn', 'by-parts', 'llama3', 'linear', 'none']) {
+        const s = setup(method, { headDim: 32, trained: 256, target: 1024 }), ramp = page.ramp(s);
+        const row = JSON.parse(native(['extend', 'models/rope', '--to=1k', `--methods=${method}:4`.replace('none:4', 'none'),
+            '--json']).out);
+        const text = JSON.stringify(row);
+        assert.ok(text.includes(`"kept":${ramp.parts.kept}`), `${method}: ${ramp.parts.kept} kept`);
+        assert.ok(text.includes(`"divided":${ramp.parts.divided}`), `${method}: ${ramp.parts.divided} divided`);
+        assert.equal(ramp.kept.filter((k) => k === 1).length, ramp.parts.kept, method);
+    }
+});
+
+test('biases', () => {
+    const n = 64, cell = (bias, h, m, k) => bias.map[(h * n + m) * n + k];
+    const alibi = page.bias('alibi', { heads: 8 }, n);
+    for (const h of [0, 3, 7]) near(cell(alibi, h, 50, 20), -30 * 2 ** -(h + 1), 1e-7, `ALiBi, head ${h}`);
+    assert.equal(alibi.bucket, null);
+    const log = page.bias('kerple-log', { heads: 2, r1: 2, r2: 0.5 }, n);
+    near(cell(log, 1, 40, 10), -2 * Math.log(1 + 0.5 * 30), 1e-6, 'KERPLE, logarithm');
+    const power = page.bias('kerple-power', { heads: 2, r1: 2, r2: 0.5 }, n);
+    near(cell(power, 0, 40, 15), -2 * 25 ** 0.5, 1e-6, 'KERPLE, power');
+    const table = Float32Array.from({ length: 64 }, (_, i) => i), t5 = page.bias('t5', { heads: 2, table }, n);
+    for (const [m, k] of [[5, 5], [20, 3], [63, 0]])
+        assert.equal(cell(t5, 1, m, k), table[2 * t5.bucket[m * n + k] + 1], `T5, query ${m}, key ${k}`);
+    assert.equal(t5.bucket[20 * n + 15], 5, 'near distances have a bucket each');
+    const deberta = page.bias('deberta', {}, n);
+    assert.ok(deberta.map.every(Number.isNaN) && deberta.bucket[0] >= 0);
+    const fire = page.bias('fire', { seed: 3 }, n), again = page.bias('fire', { seed: 3 }, n);
+    assert.deepEqual(fire.map, again.map);
+    assert.ok(page.bias('sandwich', {}, n).map.every(Number.isFinite) && fire.map.every(Number.isFinite));
+    assert.throws(() => page.bias('alibi', {}, 5000), core.CoreError);
+});
+
+test('wrong setups are refused with the words of the core', () => {
+    const refused = (s, words) => assert.throws(() => page.frequencies(s), (error) =>
+        error instanceof core.CoreError && words.test(error.message));
+    refused(setup('yarm'), /did you mean yarn/);
+    refused(setup('ntk-past'), /needs a number/);
+    refused(setup('none', { headDim: 7 }), /even|dim/);
+    refused(setup('none', { trained: 0.5 }), /trained/);
+    refused(setup('linear', { factor: 0.5 }), /factor/);
+    refused(setup('none', { base: 0.5 }), /base/);
+    assert.equal(page.frequencies(setup('none')).invFreq[0], 1, 'the core goes on');
+});
+
+test('methods are those of the command', () => {
+    const names = page.methods().map((m) => m.name);
+    const help = native(['eval', '--help']).out.replace(/\s+/g, ' ');
+    assert.match(help, new RegExp(`Any of ${names.join(', ')} `));
+});

@@ -1,0 +1,130 @@
+/* test_watch.c: gyre_context_watch against softmax(q . k) of a first layer, computed in double from the weights, however the
+ * tokens are cut; and gyre_model_get_input_table. */
+#include "model/model.h"
+#include "naive_decoder.h"
+#include "support.h"
+
+enum { TOKENS = 40, ROOM = 48, HEAD = NAIVE_HEAD_DIM };
+
+static gyre_model *model_of(gyre_kind kind) {
+    gyre_model_config c = naive_model_config();
+    c.position = (gyre_config)GYRE_INIT(gyre_config);
+    c.position.kind = kind;
+    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = ROOM;
+    return naive_model(&c, 0.15);
+}
+
+/* weights[TOKENS][heads][TOKENS] of the first layer. */
+static void first_layer(const naive *d, const int32_t *tokens, double *weights) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t row = (c->heads + 2 * c->kv_heads) * c->head_dim, group = c->heads / c->kv_heads;
+    double *qkv = calloc((size_t)(TOKENS * row), sizeof *qkv), y[32] = {0};
+    assert_non_null(qkv);
+    const double *w[2] = {d->w + gyre_layer_tensor_offset(&d->m->layout, 0, GYRE_WEIGHT_ATTN_NORM),
+                          d->w + gyre_layer_tensor_offset(&d->m->layout, 0, GYRE_WEIGHT_Q)};
+    for (int64_t t = 0; t < TOKENS; t++) {
+        naive_norm(d, w[0], d->w + tokens[t] * c->model_dim, y);
+        naive_product(w[1], row, c->model_dim, y, qkv + t * row);
+        for (int64_t h = 0; h < c->heads + c->kv_heads; h++)
+            naive_rotate(d, (double)t, qkv + t * row + h * HEAD);
+    }
+    for (int64_t m = 0; m < TOKENS; m++)
+        for (int64_t h = 0; h < c->heads; h++) {
+            double *out = weights + (m * c->heads + h) * TOKENS, sum = 0;
+            for (int64_t n = 0; n <= m; n++)
+                sum += out[n] = exp(
+                    naive_dot(qkv + m * row + h * HEAD, qkv + n * row + (c->heads + h / group) * HEAD, HEAD) / sqrt(HEAD));
+            for (int64_t n = 0; n <= m; n++)
+                out[n] /= sum;
+        }
+    free(qkv);
+}
+
+/* Reads `piece` tokens at a time and compares all weights of all queries. */
+static void check_pieces(const gyre_model *model, const double *want, int64_t layer, int64_t piece, float *got) {
+    const int64_t heads = gyre_model_get_config(model)->heads;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    gyre_context *context = NULL;
+    gyre_error err = {0, ""};
+    int32_t tokens[TOKENS];
+    naive_draw_tokens(tokens, TOKENS);
+    options.max_tokens = ROOM;
+    assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_OK);
+    assert_int_equal(gyre_context_watch(context, layer, got, &err), GYRE_OK);
+    for (int64_t from = 0; from < TOKENS; from += piece)
+        assert_int_equal(
+            gyre_context_forward(context, tokens + from, TOKENS - from < piece ? TOKENS - from : piece, 0, NULL, &err),
+            GYRE_OK);
+    for (int64_t m = 0; m < TOKENS; m++)
+        for (int64_t h = 0; h < heads; h++) {
+            double sum = 0;
+            for (int64_t n = 0; n <= m; n++) {
+                const double value = (double)got[(m * heads + h) * ROOM + n];
+                if (want) test_close(value, want[(m * heads + h) * TOKENS + n], 2e-6, "weight");
+                sum += value;
+            }
+            test_close(sum, 1, 1e-5, "sum of a row");
+        }
+    gyre_context_free(context);
+}
+
+static void weights(void **state) {
+    (void)state;
+    gyre_model *model = model_of(GYRE_KIND_ROPE);
+    const int64_t heads = gyre_model_get_config(model)->heads, layers = gyre_model_get_config(model)->layers;
+    double *w = naive_weights(model), *want = calloc((size_t)(TOKENS * heads * TOKENS), sizeof *want);
+    float *got = calloc((size_t)(ROOM * heads * ROOM), sizeof *got);
+    int32_t tokens[TOKENS];
+    const naive d = {model, gyre_model_get_encoding(model), w, TOKENS, 0, NULL};
+    naive_draw_tokens(tokens, TOKENS);
+    first_layer(&d, tokens, want);
+    const int64_t pieces[] = {TOKENS, 7, 1};
+    for (int i = 0; i < 3; i++) {
+        memset(got, 0, (size_t)(ROOM * heads * ROOM) * sizeof *got);
+        check_pieces(model, want, 0, pieces[i], got);
+        check_pieces(model, NULL, layers - 1, pieces[i], got); /* also where no logits are asked for */
+    }
+    free(got);
+    free(want);
+    free(w);
+    gyre_model_free(model);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    gyre_model *model = model_of(GYRE_KIND_ROPE);
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    gyre_context *context = NULL;
+    gyre_error err = {0, ""};
+    float weight = 0;
+    options.max_tokens = ROOM;
+    assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_OK);
+    assert_int_equal(gyre_context_watch(context, gyre_model_get_config(model)->layers, &weight, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "layer: "));
+    assert_int_equal(gyre_context_watch(context, -1, &weight, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_watch(context, 0, &weight, &err), GYRE_OK);
+    assert_int_equal(gyre_context_stream(context, 2, 8, &err), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_context_watch(context, 0, NULL, &err), GYRE_OK);
+    assert_int_equal(gyre_context_stream(context, 2, 8, &err), GYRE_OK);
+    assert_int_equal(gyre_context_watch(context, 0, &weight, &err), GYRE_EUNSUPPORTED);
+    gyre_context_free(context);
+    gyre_model_free(model);
+}
+
+static void input_table(void **state) {
+    (void)state;
+    gyre_model *rope = model_of(GYRE_KIND_ROPE), *learned = model_of(GYRE_KIND_LEARNED);
+    assert_null(gyre_model_get_input_table(rope).data);
+    const gyre_cview table = gyre_model_get_input_table(learned);
+    int64_t shape[4];
+    assert_int_equal(gyre_encoding_table_shape(gyre_model_get_encoding(learned), GYRE_TABLE_INPUT, shape), GYRE_OK);
+    assert_non_null(table.data);
+    assert_memory_equal(table.shape, shape, sizeof shape);
+    gyre_model_free(rope);
+    gyre_model_free(learned);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(weights), cmocka_unit_test(refusals), cmocka_unit_test(input_table)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

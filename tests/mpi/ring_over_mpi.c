@@ -1,0 +1,112 @@
+/* ring_over_mpi.c: attention and its gradient over ranks of MPI.  Run by mpirun; every rank knows the whole and compares its
+ * own part with it. */
+#include "gyre/gyre_mpi.h"
+#include "split_attention.h"
+
+#include <mpi.h>
+
+static const split_case cases[] = {
+    {.name = "rope", .config = {.kind = GYRE_KIND_ROPE}, .sink_logits = 1, .dropout = 0.1},
+    {.name = "alibi", .config = {.kind = GYRE_KIND_ALIBI}},
+    {.name = "shaw", .config = {.kind = GYRE_KIND_SHAW, .score = {.max_distance = 20}}},
+    {.name = "m-rope by order",
+     .config = {.kind = GYRE_KIND_ROPE, .rope = {.axes = 3, .axis_pairs = {4, 2, 2}}},
+     .images = 1,
+     .causal = GYRE_CAUSAL_BY_ORDER,
+     .window = 60},
+};
+static const int64_t lengths[] = {300, 20, 411};
+static gyre_mpi *mpi;
+
+/* What this rank computed, against the same tokens of the whole. */
+static void expect_same(group *g, int64_t rank, field which) {
+    const gyre_cview all = field_cview(g->w->c, &g->w->data, which);
+    const size_t n = field_size(g->w->c, &g->data[rank], which);
+    const gyre_dtype dtype = all.dtype;
+    token_data wanted = make_data(g->w->c, g->data[rank].rows, g->data[rank].tokens);
+    const gyre_view to = field_view(g->w->c, &wanted, which);
+    assert_int_equal(gyre_shards_take(g->shards, rank, &all, &to, NULL), GYRE_OK);
+    for (size_t i = 0; i < n; i++) {
+        const double is = test_get(g->data[rank].at[which], dtype, i), want = test_get(wanted.at[which], dtype, i);
+        if (!(fabs(is - want) <= 1e-5 * (1 + fabs(want))))
+            fail_msg("%s, rank %d: field %d is %.9g, not %.9g", g->w->c->name, (int)rank, (int)which, is, want);
+    }
+    free_data(&wanted);
+}
+
+static void check_layout(whole *w, gyre_shard_layout layout) {
+    const gyre_transport transport = gyre_mpi_transport(mpi);
+    const int64_t rank = transport.rank;
+    group g;
+    make_group(&g, w, layout, transport.ranks, 0);
+    gyre_attention_args args = shared_args(w, GYRE_ORDER_FAST);
+    use_data(w->c, &g.data[rank], &g.data[rank], &args);
+    use_sinks(w, &args);
+    gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
+    ring.transport = &transport, ring.shards = g.shards, ring.attention = &args;
+    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL), more = gyre_ring_scratch(&ring, 1, NULL);
+    void *scratch = scratch_for(bytes > more ? bytes : more);
+    assert_int_equal(gyre_ring_attention(&ring, scratch, bytes, NULL, NULL), GYRE_OK);
+    const gyre_cview dout = field_cview(w->c, &g.data[rank], F_DOUT);
+    const gyre_view dqkv[3] = {field_view(w->c, &g.data[rank], F_DQ), field_view(w->c, &g.data[rank], F_DK),
+                               field_view(w->c, &g.data[rank], F_DV)};
+    assert_int_equal(gyre_ring_attention_gradient(&ring, &dout, dqkv, NULL, scratch, more, NULL, NULL), GYRE_OK);
+    static const field of[] = {F_OUT, F_LSE, F_DQ, F_DK, F_DV};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        expect_same(&g, rank, of[i]);
+    free(scratch);
+    free_group(&g);
+}
+
+static void a_ring_is_one_machine(void **state) {
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        whole w;
+        make_whole(&w, &cases[c], GYRE_BATCH_PACKED, lengths, 3);
+        shared_gradients g = make_shared(&w);
+        run_whole(&w, GYRE_ORDER_FAST, &g);
+        for (int l = 0; l < 4; l++)
+            check_layout(&w, (gyre_shard_layout)l);
+        free_shared(&g);
+        free_whole(&w);
+    }
+}
+
+/* A rank that never answers is an error, not a wait for ever. */
+static void silence_is_an_error(void **state) {
+    gyre_mpi *own;
+    gyre_mpi_config config = GYRE_INIT(gyre_mpi_config);
+    char sent = 1, received = 0;
+    (void)state;
+    config.timeout = 0.2;
+    assert_int_equal(gyre_mpi_create(&own, &config, NULL), GYRE_OK);
+    const gyre_transport t = gyre_mpi_transport(own);
+    if (t.rank == 0 && t.ranks > 1) {
+        const gyre_exchange exchange = {1, 1, &sent, &received, 0, 1};
+        assert_int_equal(t.begin(t.ctx, 0, &exchange), GYRE_OK);
+        assert_int_equal(t.wait(t.ctx, 0), GYRE_EIO);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (t.rank == 1) { /* so that the request ends before the memory does */
+        const gyre_exchange late = {0, 0, &sent, &received, 1, 0};
+        assert_int_equal(t.begin(t.ctx, 0, &late), GYRE_OK);
+        assert_int_equal(t.wait(t.ctx, 0), GYRE_OK);
+    }
+    if (t.rank == 0 && t.ranks > 1) assert_int_equal(t.wait(t.ctx, 0), GYRE_OK);
+    gyre_mpi_free(own);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_ring_is_one_machine), cmocka_unit_test(silence_is_an_error)};
+    gyre_mpi_config config = GYRE_INIT(gyre_mpi_config);
+    int provided;
+    if (gyre_mpi_create(&mpi, &config, NULL) != GYRE_EINVAL) return 1; /* MPI is not ready */
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    if (gyre_mpi_create(&mpi, &config, NULL) != GYRE_OK) return 1;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gyre_mpi_free(mpi);
+    gyre_mpi_free(NULL);
+    if (failed) MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Finalize();
+    return 0;
+}

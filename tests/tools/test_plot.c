@@ -1,0 +1,505 @@
+/* test_plot.c: the numbers of gyre plot against definitions computed here in double, and where the figures go. */
+#include "run_command.h"
+#include "tools/cli/cli.h"
+
+#include <math.h>
+
+static const double PI = 3.14159265358979323846;
+
+/* -- reading a table -- */
+typedef struct table {
+    json_t *root, *rows;
+    int columns;
+} table;
+
+/* The output of a figure is larger than that of other commands. */
+static table table_of(const char *arguments) {
+    char line[512];
+    json_error_t error;
+    outcome *o;
+    snprintf(line, sizeof line, "plot %s -o @numbers.json", arguments);
+    o = run(line);
+    if (o->exit) fail_msg("gyre %s: exit %d: %s", line, o->exit, o->err);
+    table t = {.root = json_load_file(in_folder("numbers.json"), 0, &error)};
+    if (!t.root) fail_msg("%s: %s", line, error.text);
+    t.rows = json_object_get(t.root, "rows");
+    t.columns = (int)json_array_size(json_object_get(t.root, "columns"));
+    assert_true(json_array_size(t.rows) > 0);
+    return t;
+}
+
+static void table_free(table *t) {
+    json_decref(t->root);
+}
+
+/* out = the index of a column of that name and unit ("" = none). */
+static int column_of(const table *t, const char *name, const char *unit) {
+    for (int c = 0; c < t->columns; c++) {
+        const json_t *column = json_array_get(json_object_get(t->root, "columns"), (size_t)c);
+        const char *its = json_string_value(json_object_get(column, "unit"));
+        if (strcmp(json_string_value(json_object_get(column, "name")), name) != 0) continue;
+        assert_string_equal(its ? its : "", unit);
+        return c;
+    }
+    fail_msg("no column %s", name);
+    return 0;
+}
+
+static int64_t rows_of(const table *t) {
+    return (int64_t)json_array_size(t->rows);
+}
+
+static double number(const table *t, int64_t row, int column) {
+    const json_t *cell = json_array_get(json_array_get(t->rows, (size_t)row), (size_t)column);
+    return json_is_number(cell) ? json_number_value(cell) : (double)NAN;
+}
+
+static const char *text(const table *t, int64_t row, int column) {
+    return json_string_value(json_array_get(json_array_get(t->rows, (size_t)row), (size_t)column));
+}
+
+/* -- definitions -- */
+typedef struct rotation {
+    double dim, base, trained, factor;
+} rotation;
+
+static double theta(const rotation *r, double pair) {
+    return pow(r->base, -2 * pair / r->dim);
+}
+
+/* YaRN's ramp as in the authors' code: its ends are whole pairs. */
+static double ramp(const rotation *r, double pair) {
+    const double low = floor(r->dim * log(r->trained / (32 * 2 * PI)) / (2 * log(r->base)));
+    const double high = ceil(r->dim * log(r->trained / (2 * PI)) / (2 * log(r->base)));
+    return fmin(fmax((pair - fmax(low, 0)) / (fmin(high, r->dim - 1) - fmax(low, 0)), 0), 1);
+}
+
+/* length: in use, which dynamic follows. */
+static double frequency(const rotation *r, const char *name, double pair, double length) {
+    const double exponent = r->dim / (r->dim - 2);
+    if (strcmp(name, "linear") == 0) return theta(r, pair) / r->factor;
+    if (strcmp(name, "ntk") == 0 || strcmp(name, "dynamic") == 0) {
+        const double s = strcmp(name, "ntk") == 0 ? r->factor : fmax(length, r->trained) / r->trained;
+        return pow(r->base * pow(s, exponent), -2 * pair / r->dim);
+    }
+    if (strcmp(name, "yarn") == 0 || strcmp(name, "by-parts") == 0)
+        return theta(r, pair) * (1 - ramp(r, pair)) + theta(r, pair) / r->factor * ramp(r, pair);
+    assert_string_equal(name, "none");
+    return theta(r, pair);
+}
+
+static const rotation SMALL = {16, 100, 64, 4};
+static const char SMALL_OPTIONS[] = "--head-dim 16 --base 100 --trained 64 --to 256";
+
+/* -- kinds -- */
+static void methods(void **state) {
+    (void)state;
+    char line[256];
+    snprintf(line, sizeof line, "methods %s --points 32", SMALL_OPTIONS);
+    table t = table_of(line);
+    const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", ""), at = column_of(&t, "position", "tokens"),
+              angle = column_of(&t, "angle", "rad"), seen = column_of(&t, "is_seen", "");
+    int64_t unseen = 0;
+    assert_int_equal(rows_of(&t), 6 * 8 * 32);
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const double m = number(&t, r, at), p = number(&t, r, pair);
+        const double want = m * frequency(&SMALL, text(&t, r, name), p, m + 1);
+        test_close(cos(number(&t, r, angle)), cos(want), 1e-9, "cos of the angle");
+        test_close(sin(number(&t, r, angle)), sin(want), 1e-9, "sin of the angle");
+        assert_true(fabs(number(&t, r, angle)) <= PI + 1e-12);
+        /* Seen: some trained position had this angle or a larger one, whole turns apart. */
+        const double reached = theta(&SMALL, p) * SMALL.trained, within = want - 2 * PI * floor(want / (2 * PI));
+        const int is_seen = reached >= 2 * PI || within <= reached;
+        if (fabs(within - reached) > 1e-9) assert_int_equal((int)number(&t, r, seen), is_seen);
+        if (m < SMALL.trained) assert_int_equal((int)number(&t, r, seen), 1);
+        unseen += !is_seen;
+    }
+    assert_true(unseen > 0);
+    table_free(&t);
+}
+
+static void wavelengths_and_ramp(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"wavelengths", "ramp --methods none,linear,ntk,yarn"};
+    for (int k = 0; k < 2; k++) {
+        char line[256];
+        snprintf(line, sizeof line, "%s %s", kinds[k], SMALL_OPTIONS);
+        table t = table_of(line);
+        const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", "");
+        const int wavelength = column_of(&t, "wavelength", "tokens"), by = column_of(&t, "frequency_divided_by", "");
+        const int turns = column_of(&t, "turns_in_trained_length", "turns");
+        assert_int_equal(rows_of(&t), 4 * 8);
+        for (int64_t r = 0; r < rows_of(&t); r++) {
+            const double rate = frequency(&SMALL, text(&t, r, name), number(&t, r, pair), SMALL.trained * 4);
+            test_close(number(&t, r, wavelength), 2 * PI / rate, 1e-7, "wavelength");
+            test_close(number(&t, r, turns), SMALL.trained * rate / (2 * PI), 1e-9, "turns");
+            test_close(number(&t, r, by), theta(&SMALL, number(&t, r, pair)) / rate, 1e-9, "divisor");
+        }
+        table_free(&t);
+    }
+}
+
+static void clocks(void **state) {
+    (void)state;
+    char line[256];
+    snprintf(line, sizeof line, "clock %s --methods linear,ntk --position 200", SMALL_OPTIONS);
+    table t = table_of(line);
+    const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", ""), at = column_of(&t, "position", "tokens"),
+              step = column_of(&t, "step", "rad/token"), turns = column_of(&t, "turns", "turns"),
+              reached = column_of(&t, "reached_in_training", "rad");
+    assert_int_equal(rows_of(&t), 3 * 6);
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const double p = number(&t, r, pair);
+        char of[16];
+        snprintf(of, sizeof of, "%.*s", (int)strcspn(text(&t, r, name), ","), text(&t, r, name));
+        const double rate = r < 6 ? theta(&SMALL, p) : frequency(&SMALL, of, p, 256);
+        assert_true(number(&t, r, at) == (r < 6 ? 63 : 200));
+        test_close(number(&t, r, step), rate, 1e-12, "step");
+        test_close(number(&t, r, turns), number(&t, r, at) * rate / (2 * PI), 1e-9, "turns");
+        test_close(number(&t, r, reached), fmin(2 * PI, 64 * theta(&SMALL, p)), 1e-12, "reached");
+    }
+    table_free(&t);
+}
+
+static void helix(void **state) {
+    (void)state;
+    table t = table_of("helix --bases 100,1e4 --head-dim 8 --position 5");
+    const int pair = column_of(&t, "pair", ""), c = column_of(&t, "cos", ""), s = column_of(&t, "sin", "");
+    const int whole = column_of(&t, "is_pair", "");
+    int64_t pairs = 0;
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const rotation rope = {8, r < rows_of(&t) / 2 ? 100 : 1e4, 0, 1};
+        const double angle = 5 * theta(&rope, number(&t, r, pair));
+        test_close(number(&t, r, c), cos(angle), 1e-12, "cos");
+        test_close(number(&t, r, s), sin(angle), 1e-12, "sin");
+        pairs += number(&t, r, whole) != 0;
+    }
+    assert_int_equal(pairs, 2 * 4);
+    table_free(&t);
+}
+
+static void decay(void **state) {
+    (void)state;
+    table t = table_of("decay --bases 50 --head-dim 12 --to 4096");
+    const int at = column_of(&t, "distance", "tokens"), mean = column_of(&t, "mean", ""), bound = column_of(&t, "bound", "");
+    const int low = column_of(&t, "mean_least", ""), high = column_of(&t, "mean_most", "");
+    const rotation rope = {12, 50, 0, 1};
+    int64_t exact = 0;
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        assert_true(number(&t, r, low) <= number(&t, r, mean) && number(&t, r, mean) <= number(&t, r, high));
+        if (number(&t, r, low) != number(&t, r, high)) continue; /* several distances in one point */
+        double re = 0, im = 0, sum = 0;
+        for (int p = 0; p < 6; p++) {
+            re += cos(number(&t, r, at) * theta(&rope, p));
+            im += sin(number(&t, r, at) * theta(&rope, p));
+            sum += sqrt(re * re + im * im);
+        }
+        test_close(number(&t, r, mean), re / 6, 1e-9, "mean");
+        test_close(number(&t, r, bound), sum / 6, 1e-9, "bound");
+        exact++;
+    }
+    assert_true(exact > 5);
+    table_free(&t);
+}
+
+static void shift(void **state) {
+    (void)state;
+    table t = table_of("shift --head-dim 6 --base 100 --position 9");
+    const int part = column_of(&t, "part", ""), at = column_of(&t, "position", "tokens"), row = column_of(&t, "row", ""),
+              column = column_of(&t, "column", ""), value = column_of(&t, "value", "");
+    const rotation pe = {6, 100, 0, 1};
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const int i = (int)number(&t, r, row), j = (int)number(&t, r, column), pair = i / 2;
+        const double p = number(&t, r, at), got = number(&t, r, value), k = 9;
+        if (strcmp(text(&t, r, part), "M_k") == 0) {
+            /* sin((p + k) t) = cos(k t) sin(p t) + sin(k t) cos(p t), and so on. */
+            const double angle = k * theta(&pe, pair);
+            test_close(got, i == j ? cos(angle) : i / 2 != j / 2 ? 0 : i < j ? sin(angle) : -sin(angle), 1e-12, "M_k");
+        } else if (strncmp(text(&t, r, part), "PE", 2) == 0) {
+            const double angle = (p + (strcmp(text(&t, r, part), "PE(p)") == 0 ? 0 : k)) * theta(&pe, pair);
+            test_close(got, i % 2 ? cos(angle) : sin(angle), 1e-12, "PE");
+        } else {
+            assert_true(fabs(got) < 1e-13);
+        }
+    }
+    table_free(&t);
+}
+
+/* T5's buckets, for causal attention with 32 of them up to distance 128. */
+static double t5_bucket(double d) {
+    return d < 16 ? d : fmin(31, 16 + floor(log(d / 16) / log(8) * 16));
+}
+
+static void biases(void **state) {
+    (void)state;
+    table t = table_of("bias --tokens 48");
+    const int name = column_of(&t, "encoding", ""), head = column_of(&t, "head", ""),
+              query = column_of(&t, "query", "tokens"), key = column_of(&t, "key", "tokens"),
+              value = column_of(&t, "value", "");
+    int64_t checked[3] = {0, 0, 0};
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const double d = number(&t, r, query) - number(&t, r, key), h = number(&t, r, head), got = number(&t, r, value);
+        if (strcmp(text(&t, r, name), "ALiBi") == 0) {
+            test_close(got, -d * pow(2, -(h + 1)), 1e-9, "ALiBi");
+            checked[0]++;
+        } else if (strcmp(text(&t, r, name), "Sandwich") == 0) {
+            double sum = 0; /* 128 channels, and heads 1 .. 8 of 8 divide by 8 h / 8 */
+            for (int i = 0; i < 64; i++)
+                sum += cos(d * pow(10000, -2.0 * i / 128));
+            test_close(got, sum / (h + 1), 1e-6, "Sandwich");
+            checked[1]++;
+        } else if (strncmp(text(&t, r, name), "T5", 2) == 0) {
+            test_close(got, t5_bucket(d), 1e-9, "T5");
+            checked[2]++;
+        }
+    }
+    assert_int_equal(checked[0], 48 * 49 / 2 + 2 * 48);
+    assert_int_equal(checked[1], 48 * 49 / 2 + 2 * 48);
+    assert_int_equal(checked[2], 48 * 49 / 2);
+    table_free(&t);
+}
+
+/* The rows of a model's own table: those that gyre_model_get_input_table gives. */
+static void tables(void **state) {
+    (void)state;
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    assert_int_equal(gyre_model_open_to_train(&model, in_folder("learned"), &err), GYRE_OK);
+    const float *rows = gyre_model_get_input_table(model).data;
+    table t = table_of("table @learned --tokens 20");
+    const int at = column_of(&t, "position", "tokens"), channel = column_of(&t, "channel", ""),
+              value = column_of(&t, "value", "");
+    const rotation pe = {32, 10000, 0, 1};
+    assert_int_equal(rows_of(&t), 2 * 20 * 32);
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const int64_t p = (int64_t)number(&t, r, at), c = (int64_t)number(&t, r, channel);
+        const int64_t pair = c / 2;
+        const double angle = (double)p * theta(&pe, (double)pair);
+        if (r < 20 * 32)
+            test_close(number(&t, r, value), (double)rows[p * 32 + c], 1e-9, "learned");
+        else
+            test_close(number(&t, r, value), c % 2 ? cos(angle) : sin(angle), 1e-9, "sinusoid");
+    }
+    table_free(&t);
+    gyre_model_free(model);
+}
+
+/* Rows of softmax, all heads; test_watch.c has the weights themselves. */
+static void attention(void **state) {
+    (void)state;
+    table t = table_of("attention @rope --text @text --tokens 20 --layer 0");
+    const int head = column_of(&t, "head", ""), query = column_of(&t, "query", "tokens"),
+              key = column_of(&t, "key", "tokens"), weight = column_of(&t, "weight", "");
+    double sum = 0;
+    assert_int_equal(rows_of(&t), 2 * 20 * 21 / 2);
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        assert_true(number(&t, r, head) == (r < 210 ? 0 : 1) && number(&t, r, key) <= number(&t, r, query));
+        sum += number(&t, r, weight);
+        if (number(&t, r, key) != number(&t, r, query)) continue;
+        test_close(sum, 1, 1e-5, "row");
+        sum = 0;
+    }
+    table_free(&t);
+    assert_fails("plot attention @rope --text @text --layer 1 --csv", CLI_FAILED, "--layer: 1, and the model has 1");
+    assert_fails("plot attention @rope --text @text --head 2 --csv", CLI_FAILED, "--head: 2, and a layer has 2");
+    assert_fails("plot attention @rope", CLI_USAGE, "--text: missing");
+}
+
+/* The float operations of each program, and the exact angle. */
+static void accuracy(void **state) {
+    (void)state;
+    table t = table_of("accuracy --head-dim 32 --to 65536 --points 17");
+    const int name = column_of(&t, "recipe", ""), at = column_of(&t, "position", "tokens"),
+              worst = column_of(&t, "largest_error", "");
+    int64_t exact = 0, products = 0;
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const double m = number(&t, r, at), got = number(&t, r, worst);
+        double want = 0;
+        if (strncmp(text(&t, r, name), "exact", 5) == 0) {
+            assert_true(got <= 0x1p-25 * 1.001);
+            exact++;
+            continue;
+        }
+        if (strncmp(text(&t, r, name), "llama.cpp", 9) != 0) continue;
+        for (int64_t p = (int64_t)fmax(1, m - 15); p <= (int64_t)m; p++) {
+            const float scale = powf(10000.0f, -2.0f / 32.0f);
+            float angle = (float)p;
+            for (int i = 0; i < 16; i++) {
+                const double true_angle = (double)p * pow(10000, -2.0 * i / 32);
+                want = fmax(want, fabs(cos(true_angle) - (double)cosf(angle)));
+                want = fmax(want, fabs(sin(true_angle) - (double)sinf(angle)));
+                angle *= scale;
+            }
+        }
+        test_close(got, want, 1e-9 + 1e-4L * (long double)want, "running product");
+        products++;
+    }
+    assert_int_equal(exact, 17);
+    assert_int_equal(products, 17);
+    table_free(&t);
+}
+
+/* -- runs -- */
+static void runs(void **state) {
+    (void)state;
+    assert_int_equal(run("eval @rope --text @text --contexts 32,64 --methods none,yarn --windows 4 --passkey 4 --json "
+                         "--journal @eval.journal -o @eval.json")
+                         ->exit,
+                     0);
+    json_error_t error;
+    json_t *eval = json_load_file(in_folder("eval.json"), 0, &error);
+    const json_t *results = json_object_get(eval, "results");
+    static const char *const files[] = {"eval.json", "eval.journal"};
+    for (int f = 0; f < 2; f++) {
+        char line[128];
+        snprintf(line, sizeof line, "perplexity @%s", files[f]);
+        table t = table_of(line);
+        const int context = column_of(&t, "context", "tokens"), value = column_of(&t, "perplexity", ""),
+                  low = column_of(&t, "low", ""), method = column_of(&t, "method", "");
+        assert_int_equal(rows_of(&t), 4);
+        for (int64_t r = 0; r < 4; r++) {
+            const json_t *result = json_array_get(results, (size_t)r);
+            assert_string_equal(text(&t, r, method), json_string_value(json_object_get(result, "label")));
+            assert_true(number(&t, r, context) == test_number(result, "context"));
+            test_close(number(&t, r, value), test_number(result, "perplexity"), 1e-9, "perplexity");
+            test_close(number(&t, r, low),
+                       json_number_value(json_array_get(json_object_get(result, "perplexity_interval"), 0)), 1e-9,
+                       "interval");
+        }
+        table_free(&t);
+        snprintf(line, sizeof line, "passkey @%s", files[f]);
+        t = table_of(line);
+        for (int64_t r = 0; r < 4; r++)
+            test_close(number(&t, r, column_of(&t, "right", "%")),
+                       100 * test_number(json_array_get(results, (size_t)r), "passkey"), 1e-9, "keys");
+        table_free(&t);
+    }
+    static const char keys[] =
+        "{\"result\": {\"label\": \"yarn\", \"length_policy\": \"causal\", \"length\": 64, \"depth\": 0.5, "
+        "\"right\": 0.25}}\n{\"run\": {\"trained_length\": 32}}\n";
+    write_file("keys.jsonl", keys, sizeof keys - 1);
+    table found = table_of("passkey @keys.jsonl");
+    assert_int_equal(rows_of(&found), 1);
+    assert_string_equal(text(&found, 0, column_of(&found, "method", "")), "yarn, causal");
+    assert_true(number(&found, 0, column_of(&found, "length", "tokens")) == 64);
+    assert_true(number(&found, 0, column_of(&found, "right", "%")) == 25);
+    assert_true(number(&found, 0, column_of(&found, "depth", "%")) == 50);
+    table_free(&found);
+    table two = table_of("perplexity @eval.json @eval.journal");
+    assert_int_equal(rows_of(&two), 8);
+    table_free(&two);
+    json_decref(eval);
+    assert_fails("plot perplexity", CLI_USAGE, "FILE: missing");
+    assert_fails("plot perplexity @words", CLI_FAILED, "words");
+    assert_fails("plot passkey @rope/config.json", CLI_FAILED, "results: none of gyre passkey");
+}
+
+/* -- where results go -- */
+static void check_begins(const char *name, const char *with, const char *ends) {
+    static char bytes[1 << 20];
+    FILE *file = fopen(in_folder(name), "r");
+    assert_non_null(file);
+    const size_t size = fread(bytes, 1, sizeof bytes - 1, file);
+    fclose(file);
+    bytes[size] = 0;
+    assert_memory_equal(bytes, with, strlen(with));
+    if (ends) assert_true(size > 1000 && strstr(bytes + size - 40, ends));
+}
+
+/* Every kind draws. */
+static void figures(void **state) {
+    (void)state;
+    static const char *const lines[] = {"methods",
+                                        "wavelengths",
+                                        "ramp",
+                                        "clock",
+                                        "helix",
+                                        "decay",
+                                        "table",
+                                        "shift",
+                                        "bias --tokens 24",
+                                        "accuracy --to 512 --points 9",
+                                        "table @learned",
+                                        "bias @alibi --tokens 16",
+                                        "attention @rope --text @text --tokens 12",
+                                        "methods @rope",
+                                        "perplexity @eval.json",
+                                        "passkey @eval.json",
+                                        "wavelengths --compare @rope,rope",
+                                        "decay --compare none,yarn",
+                                        "clock --compare linear,yarn:8"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "plot %s -o @figure.svg", lines[i]);
+        const outcome *o = run(line);
+        if (o->exit || o->err[0] || o->out[0]) fail_msg("%s: exit %d: %s%s", lines[i], o->exit, o->err, o->out);
+        check_begins("figure.svg", "<svg", "</svg>");
+        unlink(in_folder("figure.svg"));
+    }
+    assert_int_equal(run("plot wavelengths -o @figure.png")->exit, 0);
+    check_begins("figure.png", "\x89PNG", NULL);
+    assert_int_equal(run("plot wavelengths -o @figure.pdf")->exit, 0);
+    check_begins("figure.pdf", "%PDF", NULL);
+    assert_memory_equal(run("plot shift")->out, "<svg", 4); /* standard output is no terminal */
+}
+
+static void numbers_and_refusals(void **state) {
+    (void)state;
+    const outcome *o = run("plot wavelengths --head-dim 4 --methods none --csv");
+    assert_int_equal(o->exit, 0);
+    assert_memory_equal(o->out, "method,pair,wavelength (tokens),", 32);
+    assert_non_null(strstr(o->out, "\nnone,0,6.2831853071795862,"));
+    assert_int_equal(run("plot wavelengths --csv -o @both.svg")->exit, 0);
+    check_begins("both.svg", "<svg", "</svg>");
+    assert_int_equal(run("plot wavelengths -o @both.csv")->exit, 0);
+    check_begins("both.csv", "method,pair", NULL);
+    assert_fails("plot", CLI_USAGE, "KIND: missing");
+    assert_fails("plot circles", CLI_USAGE, "KIND");
+    assert_fails("plot methods -o @figure.gif", CLI_USAGE, ".svg, .png or .pdf");
+    assert_fails("plot methods --csv --json", CLI_USAGE, "--csv");
+    assert_fails("plot methods --to 9k --factor 2", CLI_USAGE, "--factor");
+    assert_fails("plot methods @alibi", CLI_FAILED, "alibi does not rotate");
+    assert_fails("plot bias @rope", CLI_FAILED, "rope adds no number to scores");
+    assert_fails("plot table @rope", CLI_FAILED, "rope adds none at the input");
+    assert_fails("plot methods @rope @rope", CLI_USAGE, "one model");
+    assert_fails("plot methods @rope --head-dim 8", CLI_USAGE, "--head-dim");
+    assert_fails("plot methods --compare @rope", CLI_USAGE, "--compare");
+}
+
+static void without_gnuplot(void **state) {
+    (void)state;
+    const char *old = getenv("PATH");
+    char *path = strdup(old ? old : "/usr/bin:/bin");
+    assert_non_null(path);
+    setenv("PATH", in_folder("nothing"), 1);
+    assert_fails("plot shift", CLI_FAILED, "gnuplot: not found in PATH");
+    assert_int_equal(run("plot shift --csv")->exit, 0); /* numbers need none */
+    setenv("PATH", path, 1);
+    free(path);
+}
+
+static int clean(void **state) {
+    static const char *const files[] = {"numbers.json", "keys.jsonl", "eval.json", "eval.journal", "figure.svg",
+                                        "figure.png",   "figure.pdf", "both.svg",  "both.csv"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        unlink(in_folder(files[i]));
+    return remove_folder(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
+                                       cmocka_unit_test(wavelengths_and_ramp),
+                                       cmocka_unit_test(clocks),
+                                       cmocka_unit_test(helix),
+                                       cmocka_unit_test(decay),
+                                       cmocka_unit_test(shift),
+                                       cmocka_unit_test(biases),
+                                       cmocka_unit_test(tables),
+                                       cmocka_unit_test(attention),
+                                       cmocka_unit_test(accuracy),
+                                       cmocka_unit_test(runs),
+                                       cmocka_unit_test(figures),
+                                       cmocka_unit_test(numbers_and_refusals),
+                                       cmocka_unit_test(without_gnuplot)};
+    return cmocka_run_group_tests(tests, make_folder, clean);
+}

@@ -1,0 +1,179 @@
+/* plot.h: gyre plot: figures of position encodings.
+ *
+ * A kind of figure is two functions: one computes a table of numbers with named columns, the other makes a gnuplot script
+ * from that table and from nothing else.  --json and --csv print the table, so figure and numbers cannot disagree. */
+#ifndef GYRE_TOOLS_PLOT_H
+#define GYRE_TOOLS_PLOT_H
+#include "gyre/gyre_reading.h"
+#include "report/report.h"
+#include "tools/cli/cli.h"
+#include "tools/common/methods.h"
+#include "tools/options/method_options.h"
+#include "tools/options/model_options.h"
+#include "tools/options/reading_options.h"
+#include "tools/options/stretch_options.h"
+
+enum {
+    PLOT_LABEL = 96,
+    PLOT_LOOK = 96,
+    PLOT_COLUMNS = 10,
+    PLOT_SUBJECTS = 2,
+    PLOT_CASES = 12,
+    PLOT_FILES = 16,
+    PLOT_BASES = 6
+};
+
+/* -- the table: plot_table.c -- */
+typedef struct plot_column {
+    const char *name;
+    const char *unit; /* NULL: a text */
+} plot_column;
+
+/* Rows of numbers.  A cell of a text column is the index of a label.  After the first failure further calls do nothing. */
+typedef struct plot_table {
+    char title[256];
+    const plot_column *columns; /* [columns_count] */
+    int columns_count;
+    double *cells; /* [rows][columns_count] */
+    int64_t rows, capacity;
+    char (*labels)[PLOT_LABEL];
+    int labels_count;
+    gyre_status status;
+} plot_table;
+
+/* Sets the columns, which are static; the last one has a NULL name. */
+void plot_table_columns(plot_table *t, const plot_column *columns);
+void plot_table_free(plot_table *t);
+/* Adds a row of columns_count cells. */
+void plot_table_add(plot_table *t, const double *cells);
+/* out = the index of a label, which is added if it is new; 0 after a failure. */
+double plot_table_label(plot_table *t, const char *text);
+const char *plot_table_text(const plot_table *t, int64_t row, int column);
+double plot_table_number(const plot_table *t, int64_t row, int column);
+/* out = one past the last row from `first` on whose cell in the column equals that of `first`. */
+int64_t plot_table_group_end(const plot_table *t, int64_t first, int column);
+/* out = the number of such groups in the whole table. */
+int plot_table_groups(const plot_table *t, int column);
+int plot_table_json(const plot_table *t, const char *kind, FILE *file);
+int plot_table_csv(const plot_table *t, FILE *file);
+
+/* -- what is drawn -- */
+/* A model, or a rotation described by options. */
+typedef struct plot_subject {
+    char label[PLOT_LABEL]; /* "models/rope"; "" = by options */
+    const char *path;       /* NULL = by options */
+    gyre_reading *reading;  /* owned; NULL = by options */
+    gyre_config config;     /* of the layers shown */
+    int64_t trained;
+} plot_subject;
+
+/* A subject under a method. */
+typedef struct plot_case {
+    char label[PLOT_LABEL];
+    const plot_subject *subject;
+    method method;
+    gyre_encoding *encoding; /* owned; at length `to` */
+    int64_t pairs, trained, to;
+    int follows_length; /* 1: frequencies depend on the length in use */
+    double attention;   /* factor of cos and sin */
+    double *inv_freq;   /* [pairs] at length `to` */
+    double *original;   /* [pairs] of the unscaled model, as trained */
+} plot_case;
+
+typedef struct plot_kind plot_kind;
+typedef struct plot_options {
+    cli_options common; /* first */
+    const plot_kind *kind;
+    const char *files[PLOT_FILES]; /* arguments after KIND: a model, or results of runs */
+    int files_count, csv, layer_given;
+    const char *compare;
+    model_options model;
+    method_options method;
+    stretch_options stretch;
+    reading_options reading;
+    double base, factor;
+    int64_t head_dim, position, layer, head, points, tokens;
+    double bases[PLOT_BASES];
+    int bases_count;
+    gyre_exec exec;
+} plot_options;
+
+/* -- plot_subjects.c -- */
+/* Reads MODEL, --compare and the options of a rotation into subjects[], *count >= 1.  out = 0, or CLI_FAILED with the error
+ * printed. */
+int plot_subjects_read(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count);
+void plot_subjects_free(plot_subject *subjects, int count);
+/* cases[] = every subject under every method of --methods, --method or --compare, else of `usual`.  *count <= PLOT_CASES.
+ * Errors: EINVAL, EUNSUPPORTED (no rotation), ENOMEM. */
+gyre_status plot_cases_make(const plot_options *o, const plot_subject *subjects, int subjects_count, const char *usual,
+                            plot_case cases[PLOT_CASES], int *count, gyre_error *err);
+void plot_cases_free(plot_case *cases, int count);
+/* out = the length to which a subject is stretched: --to, else --factor times the trained length, else as its own
+ * scaling says, else 4 times. */
+int64_t plot_target(const plot_options *o, const plot_subject *s);
+/* inv_freq[pairs] = the frequencies of a case with `length` tokens in use. */
+gyre_status plot_case_frequencies(const plot_case *c, int64_t length, double *inv_freq, gyre_error *err);
+/* out = the angle within -pi .. pi. */
+double plot_wrap(double angle);
+/* out = 1 if the pair reached the angle within the trained length, whole turns apart. */
+int plot_is_seen(const plot_case *c, int64_t pair, double angle);
+
+/* -- the script: plot_script.c -- */
+typedef struct plot_script {
+    FILE *file; /* gnuplot commands are written to it */
+    char *text; /* after plot_script_end */
+    size_t length;
+    int width, height;
+} plot_script;
+/* A place on the picture, fractions of its width and height, from the lower left corner. */
+typedef struct plot_box {
+    double left, right, bottom, top;
+} plot_box;
+
+int plot_script_begin(plot_script *s); /* out = 0 if memory ran out */
+/* Style of axes, grid and text, and multiplot with the title on top. */
+void plot_script_start(plot_script *s, int width, int height, const char *title);
+void plot_text(plot_script *s, const char *text);  /* as a gnuplot string */
+void plot_box_begin(plot_script *s, plot_box box); /* a panel: clears what the one before set */
+void plot_panel_title(plot_script *s, const char *text);
+void plot_label(plot_script *s, char axis, const char *text); /* of axis x, y or z */
+/* The rows first .. end - 1 as a data block $NAME: numbers as they are, texts in double quotes. */
+void plot_data(plot_script *s, const plot_table *t, const char *name, int64_t first, int64_t end);
+/* out = the place of panel `index` of `count` in rows of `columns`, below the title. */
+plot_box plot_grid(const plot_script *s, int index, int count, int columns);
+/* Colour, dash and symbol of series i: "linecolor rgb '#0072b2' dashtype 1 pointtype 7". */
+const char *plot_look(int i, char out[PLOT_LOOK]);
+/* out = the i of the look of a label: a method has the same in every figure; any other label i itself. */
+int plot_look_of(const char *label, int i);
+/* Labels to the right of the lines' ends, moved apart where they would lie on each other.  at: height, 0 .. 1. */
+typedef struct plot_end {
+    const char *text, *color;
+    double at;
+} plot_end;
+void plot_end_labels(plot_script *s, plot_end *ends, int count);
+/* Ticks at powers of two, written as 4k, from low to high. */
+void plot_ticks_of_two(plot_script *s, char axis, double low, double high);
+void plot_ticks_of_ten(plot_script *s, char axis, double low, double high); /* the same, 1 to 10000, then 10⁵ */
+void plot_ticks_of_tokens(plot_script *s, double high);                     /* on a linear x axis from 0: 4k, 8k */
+/* Draws and writes the picture.  out = 0, or CLI_FAILED with the error printed. */
+int plot_script_write(const plot_script *s, const char *title, gyre_report_format format, FILE *file);
+
+/* -- kinds -- */
+typedef struct plot_work {
+    const plot_options *options;
+    plot_subject subjects[PLOT_SUBJECTS];
+    int subjects_count;
+    int64_t trained; /* of runs that were read; 0 = not said */
+    plot_table table;
+} plot_work;
+
+struct plot_kind {
+    const char *name, *help;
+    enum { PLOT_TAKES_SUBJECT, PLOT_TAKES_NOTHING } takes; /* what is read before compute is called */
+    gyre_status (*compute)(plot_work *w, gyre_error *err);
+    void (*draw)(const plot_work *w, plot_script *s);
+};
+extern const plot_kind plot_methods, plot_wavelengths, plot_decay, plot_ramp, plot_clock, plot_helix, plot_rows, plot_shift,
+    plot_bias, plot_attention, plot_perplexity, plot_passkey, plot_accuracy;
+
+#endif

@@ -1,0 +1,176 @@
+/* plot_accuracy.c: how far cos and sin of an engine's recipe are from the exact ones, by position. */
+#include "tools/plot/plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMN_RECIPE, COLUMN_POSITION, COLUMN_ERROR, COLUMN_MEAN, COLUMNS };
+static const plot_column columns[] = {
+    {"recipe", NULL}, {"position", "tokens"}, {"largest_error", ""}, {"mean_error", ""}, {NULL, NULL}};
+enum { POINTS = 48, AROUND = 16, RECIPES = 5 };
+
+/* cosine[pairs], sine[pairs] of one position. */
+typedef struct recipe_work {
+    const gyre_encoding *rope; /* of Gyre, exact angles */
+    double base;
+    int64_t dim;
+    float *cosine, *sine;
+} recipe_work;
+
+/* -- recipes -- */
+/* gyre_cos_sin: angles in double, rounded once. */
+static gyre_status exact(const recipe_work *r, int64_t position, gyre_error *err) {
+    const gyre_positions at = {.base = position};
+    const gyre_view c = gyre_dense(r->cosine, GYRE_DTYPE_F32, 1, 1, 1, r->dim / 2);
+    const gyre_view s = gyre_dense(r->sine, GYRE_DTYPE_F32, 1, 1, 1, r->dim / 2);
+    return gyre_cos_sin(r->rope, &at, &c, &s, NULL, err);
+}
+
+/* transformers: 1 / base^(2 i / dim), the product with the position, cos and sin, each in float. */
+static gyre_status transformers(const recipe_work *r, int64_t position, gyre_error *err) {
+    (void)err;
+    for (int64_t i = 0; i < r->dim / 2; i++) {
+        const float exponent = (float)(2 * i) / (float)r->dim, inv_freq = 1 / powf((float)r->base, exponent);
+        const float angle = inv_freq * (float)position;
+        r->cosine[i] = cosf(angle);
+        r->sine[i] = sinf(angle);
+    }
+    return GYRE_OK;
+}
+
+/* bfloat16: the upper half of a float, rounded to even. */
+static float to_bf16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & UINT32_C(0xffff0000);
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+/* vLLM: the same table, computed once in float and kept in the type of the model, here bfloat16. */
+static gyre_status vllm(const recipe_work *r, int64_t position, gyre_error *err) {
+    const gyre_status status = transformers(r, position, err);
+    for (int64_t i = 0; i < r->dim / 2 && !status; i++) {
+        r->cosine[i] = to_bf16(r->cosine[i]);
+        r->sine[i] = to_bf16(r->sine[i]);
+    }
+    return status;
+}
+
+/* llama.cpp: theta = position, times base^(-2 / dim) from pair to pair, in float. */
+static gyre_status llama_cpp(const recipe_work *r, int64_t position, gyre_error *err) {
+    (void)err;
+    const float scale = powf((float)r->base, -2.0f / (float)r->dim);
+    float theta = (float)position;
+    for (int64_t i = 0; i < r->dim / 2; i++) {
+        r->cosine[i] = cosf(theta);
+        r->sine[i] = sinf(theta);
+        theta *= scale;
+    }
+    return GYRE_OK;
+}
+
+/* A position that is itself bfloat16, as in code that casts positions to the type of the model. */
+static gyre_status positions_bf16(const recipe_work *r, int64_t position, gyre_error *err) {
+    return transformers(r, (int64_t)to_bf16((float)position), err);
+}
+
+static const struct {
+    const char *name;
+    gyre_status (*compute)(const recipe_work *r, int64_t position, gyre_error *err);
+} recipes[RECIPES] = {{"exact: double, rounded once (Gyre)", exact},
+                      {"transformers: all in float", transformers},
+                      {"llama.cpp: running product in float", llama_cpp},
+                      {"vLLM: float table kept in bfloat16", vllm},
+                      {"positions in bfloat16", positions_bf16}};
+
+/* -- numbers -- */
+/* The exact angle in long double: at position 2^31 its error is below 1e-9 where long double has 64 bits. */
+static void add_errors(const recipe_work *r, int64_t position, double *largest, double *sum) {
+    for (int64_t i = 0; i < r->dim / 2; i++) {
+        const long double angle =
+            (long double)position * powl((long double)r->base, -2.0L * (long double)i / (long double)r->dim);
+        const double c = fabs((double)(cosl(angle) - (long double)r->cosine[i]));
+        const double s = fabs((double)(sinl(angle) - (long double)r->sine[i]));
+        *largest = fmax(*largest, fmax(c, s));
+        *sum += c + s;
+    }
+}
+
+static gyre_status add_recipe(plot_table *t, const recipe_work *r, int index, int64_t longest, int64_t points,
+                              gyre_error *err) {
+    const double name = plot_table_label(t, recipes[index].name);
+    for (int64_t k = 0; k < points; k++) {
+        /* Some neighbours too: a single position may be a lucky one.  At least 1. */
+        const int64_t at = llround(pow((double)longest, (double)k / (double)(points - 1)));
+        const int64_t first = at > AROUND ? at - AROUND + 1 : 1, count = at - first + 1;
+        double largest = 0, sum = 0;
+        for (int64_t p = first; p <= at; p++) {
+            const gyre_status status = recipes[index].compute(r, p, err);
+            if (status) return status;
+            add_errors(r, p, &largest, &sum);
+        }
+        plot_table_add(t, (double[COLUMNS]){name, (double)at, largest, sum / (double)(count * r->dim)});
+    }
+    return GYRE_OK;
+}
+
+static gyre_status compute(plot_work *w, gyre_error *err) {
+    const plot_options *o = w->options;
+    const gyre_config *config = &w->subjects[0].config;
+    recipe_work r = {.base = config->rope.base > 0 ? config->rope.base : 10000,
+                     .dim = config->rope.dim ? config->rope.dim : config->head_dim};
+    gyre_encoding *rope = NULL;
+    plot_table_columns(&w->table, columns);
+    if (config->kind != GYRE_KIND_ROPE)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
+                         gyre_kind_name(config->kind), w->subjects[0].label);
+    gyre_status status = gyre_rope_create(&rope, r.dim, r.base, GYRE_LAYOUT_HALF, err);
+    r.rope = rope;
+    r.cosine = calloc((size_t)r.dim, sizeof *r.cosine);
+    r.sine = r.cosine ? r.cosine + r.dim / 2 : NULL;
+    if (!status && !r.cosine) status = gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (plot)");
+    const int64_t longest = o->stretch.to ? o->stretch.to : 1 << 20;
+    for (int i = 0; i < RECIPES && !status; i++)
+        status = add_recipe(&w->table, &r, i, longest, o->points ? o->points : POINTS, err);
+    snprintf(w->table.title, sizeof w->table.title, "Error of cos and sin by position: %lld channels, base %g",
+             (long long)r.dim, r.base);
+    gyre_encoding_free(rope);
+    free(r.cosine);
+    return status;
+}
+
+/* -- the figure -- */
+static void draw(const plot_work *w, plot_script *s) {
+    const plot_table *t = &w->table;
+    char look[PLOT_LOOK];
+    int index = 0;
+    double longest = 1;
+    for (int64_t r = 0; r < t->rows; r++)
+        longest = fmax(longest, plot_table_number(t, r, COLUMN_POSITION));
+    plot_script_start(s, 1000, 560, t->title);
+    plot_data(s, t, "all", 0, t->rows);
+    plot_box_begin(s, (plot_box){0.085, 0.97, 0.26, 0.9});
+    plot_label(s, 'x', "position (tokens)");
+    plot_label(s, 'y', "largest error of cos and sin over the pairs");
+    plot_ticks_of_two(s, 'x', 1, longest);
+    plot_ticks_of_ten(s, 'y', 1e-8, 2);
+    fputs(
+        "set yrange [1e-8:3]\nset key at screen 0.5, screen 0.125 center top maxrows 3 vertical\n"
+        "set arrow from graph 0, first 0.001953125 to graph 1, first 0.001953125 nohead linewidth 1 linecolor rgb '#5f6368' "
+        "dashtype (8,5)\nset label 'rounding of bfloat16 below 1: 2⁻⁹' at graph 0.01, first 0.001953125 left offset 0,0.55 "
+        "textcolor rgb '#5f6368'\nplot ",
+        s->file);
+    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
+        end = plot_table_group_end(t, first, COLUMN_RECIPE);
+        fprintf(s->file,
+                "%s$all every ::%lld::%lld using 2:3 with linespoints %s linewidth 2.2 pointsize 0.75 "
+                "pointinterval 6 title ",
+                index ? ", " : "", (long long)first, (long long)end - 1, plot_look(index, look));
+        plot_text(s, plot_table_text(t, first, COLUMN_RECIPE));
+    }
+    fputc('\n', s->file);
+}
+
+const plot_kind plot_accuracy = {"accuracy", "error of cos and sin against position, as each engine computes them",
+                                 PLOT_TAKES_SUBJECT, compute, draw};

@@ -1,0 +1,241 @@
+/* plot_bias.c: what encodings add to a score: as a curve over the distance, and as a map of queries and keys. */
+#include "tools/plot/plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMN_ENCODING, COLUMN_HEAD, COLUMN_QUERY, COLUMN_KEY, COLUMN_VALUE, COLUMNS };
+static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query", "tokens"},
+                                      {"key", "tokens"},  {"value", ""}, {NULL, NULL}};
+enum { TOKENS = 128, HEADS = 8, SCHEMES = 6, SHOWN_HEADS = 3 };
+
+/* The numbers of a trained table are a model's.  KERPLE and FIRE are drawn as training begins with them.  T5 and DeBERTa
+ * show which row of their table a distance takes. */
+static const struct {
+    const char *label;
+    gyre_kind kind;
+    int rows; /* 1: the row, not a number */
+} schemes[SCHEMES] = {{"ALiBi", GYRE_KIND_ALIBI, 0},
+                      {"Sandwich", GYRE_KIND_SANDWICH, 0},
+                      {"KERPLE, before training", GYRE_KIND_KERPLE, 0},
+                      {"FIRE, before training", GYRE_KIND_FIRE, 0},
+                      {"T5, row of the table", GYRE_KIND_T5, 1},
+                      {"DeBERTa, row of the table", GYRE_KIND_DEBERTA, 1}};
+
+/* -- numbers -- */
+/* splitmix64, then the sum of twelve draws: the same normal draws on every machine. */
+static double normal_draw(uint64_t *state) {
+    double sum = -6;
+    for (int i = 0; i < 12; i++) {
+        uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+        sum += (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+    }
+    return sum;
+}
+
+/* *table = the bias table at its initial draw; the caller frees its data. */
+static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tables, double **memory, gyre_error *err) {
+    int64_t shape[4];
+    uint64_t state = 1;
+    gyre_table_entry entry;
+    gyre_status status = gyre_encoding_table_shape(encoding, GYRE_TABLE_BIAS, shape);
+    if (status || !shape[2] || !shape[3]) return status;
+    double *values = *memory = calloc((size_t)(shape[2] * shape[3]), sizeof *values);
+    if (!values) return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (plot)");
+    for (int64_t r = 0; r < shape[2] && !status; r++)
+        for (int64_t h = 0; h < shape[3] && !status; h++) {
+            status = gyre_encoding_table_entry(encoding, GYRE_TABLE_BIAS, 0, r, h, &entry);
+            const double drawn = entry.initial_mean + entry.initial_deviation * normal_draw(&state);
+            values[r * shape[3] + h] = fmin(fmax(drawn, entry.minimum), entry.maximum);
+        }
+    tables->bias = gyre_cdense(values, GYRE_DTYPE_F64, 1, 1, shape[2], shape[3]);
+    return status;
+}
+
+static gyre_status make_encoding(const plot_work *w, gyre_kind kind, int64_t tokens, gyre_encoding **out, gyre_error *err) {
+    const gyre_config *own = w->subjects_count ? &w->subjects[0].config : NULL;
+    gyre_config config = own ? *own : (gyre_config)GYRE_INIT(gyre_config);
+    if (!own) {
+        config.kind = kind;
+        config.heads = HEADS;
+        config.head_dim = 64;
+        config.trained_length = tokens;
+        if (kind == GYRE_KIND_DEBERTA) config.score.position_buckets = 32;
+        if (kind == GYRE_KIND_DEBERTA) config.score.max_distance = tokens;
+    }
+    const gyre_status status = gyre_config_suggest(&config);
+    if (status) return gyre_fail(err, status, "bias: %s (%s)", gyre_status_text(status), gyre_kind_name(kind));
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
+static gyre_status add_rows(plot_table *t, const gyre_encoding *encoding, double name, int64_t tokens, int both,
+                            gyre_error *err) {
+    for (int64_t m = 0; m < tokens; m++)
+        for (int64_t n = 0; n < (both ? tokens : m + 1); n++) {
+            int64_t row = 0;
+            const gyre_status status = gyre_encoding_row(encoding, m, n, &row);
+            if (status) return gyre_fail(err, status, "row: %s (bias)", gyre_status_text(status));
+            plot_table_add(t, (double[COLUMNS]){name, 0, (double)m, (double)n, (double)row});
+        }
+    return GYRE_OK;
+}
+
+/* The map of the first head shown, then the last query of the others. */
+static gyre_status add_numbers(plot_table *t, const gyre_encoding *encoding, double name, int64_t tokens, int64_t head,
+                               gyre_error *err) {
+    const int64_t all = gyre_encoding_get_config(encoding)->heads, heads = all > 0 ? all : 1;
+    const int64_t shown[SHOWN_HEADS] = {head >= 0 ? head : 0, head >= 0 ? head : heads / 2, head >= 0 ? head : heads - 1};
+    const gyre_positions positions = {.base = 0};
+    gyre_tables tables = {.bias = {0}};
+    double *memory = NULL, *scores = calloc((size_t)(tokens * tokens * heads), sizeof *scores);
+    gyre_status status = scores ? initial_table(encoding, &tables, &memory, err)
+                                : gyre_fail(err, GYRE_ENOMEM, "scores: out of memory (plot)");
+    if (!status && shown[0] >= heads)
+        status = gyre_fail(err, GYRE_EINVAL, "--head: %lld of %lld heads (bias)", (long long)head, (long long)heads);
+    const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, tokens, heads, tokens);
+    if (!status) status = gyre_add_bias(encoding, &tables, &positions, &positions, &view, NULL, err);
+    for (int i = 0; i < SHOWN_HEADS && !status; i++)
+        for (int64_t m = i ? tokens - 1 : 0; m < tokens && (i == 0 || shown[i] != shown[i - 1]); m++)
+            for (int64_t n = 0; n <= m; n++)
+                plot_table_add(t, (double[COLUMNS]){name, (double)shown[i], (double)m, (double)n,
+                                                    scores[(m * heads + shown[i]) * tokens + n]});
+    free(memory);
+    free(scores);
+    return status;
+}
+
+static gyre_status add_scheme(plot_work *w, int i, int64_t tokens, gyre_error *err) {
+    gyre_encoding *encoding = NULL;
+    gyre_status status = make_encoding(w, schemes[i].kind, tokens, &encoding, err);
+    const double name = plot_table_label(&w->table, schemes[i].label);
+    if (!status)
+        status = schemes[i].rows ? add_rows(&w->table, encoding, name, tokens, schemes[i].kind == GYRE_KIND_DEBERTA, err)
+                                 : add_numbers(&w->table, encoding, name, tokens, w->options->head, err);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
+static gyre_status compute(plot_work *w, gyre_error *err) {
+    const int64_t tokens = w->options->tokens ? w->options->tokens : TOKENS;
+    int drawn = 0;
+    if (w->options->files_count && plot_subjects_read(w->options, w->subjects, &w->subjects_count))
+        return gyre_fail(err, GYRE_EINVAL, "model: not read (%s)", w->options->files[0]);
+    plot_table_columns(&w->table, columns);
+    snprintf(w->table.title, sizeof w->table.title,
+             "What is added to a score: %lld queries and keys; the number at a line is its head", (long long)tokens);
+    for (int i = 0; i < SCHEMES; i++) {
+        if (w->subjects_count && w->subjects[0].config.kind != schemes[i].kind) continue;
+        const gyre_status status = add_scheme(w, i, tokens, err);
+        if (status) return status;
+        drawn++;
+    }
+    return drawn ? GYRE_OK
+                 : gyre_fail(err, GYRE_EUNSUPPORTED, "bias: %s adds no number to scores (%s)",
+                             gyre_kind_name(w->subjects[0].config.kind), w->subjects[0].label);
+}
+
+/* -- the figure -- */
+/* The curve of the last query of each head, with the head's number at its end. */
+static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int64_t end, double tokens) {
+    char look[PLOT_LOOK], names[SHOWN_HEADS][16];
+    plot_end ends[SHOWN_HEADS];
+    double low = INFINITY, high = -INFINITY;
+    int heads = 0;
+    for (int64_t r = first; r < end; r++) {
+        if (plot_table_number(t, r, COLUMN_QUERY) != tokens - 1) continue;
+        low = fmin(low, plot_table_number(t, r, COLUMN_VALUE));
+        high = fmax(high, plot_table_number(t, r, COLUMN_VALUE));
+    }
+    const double margin = 0.05 * (high - low);
+    fprintf(s->file, "set yrange [%.9g:%.9g]\n", low - margin, high + margin);
+    for (int64_t from = first, to; from < end && heads < SHOWN_HEADS; from = to, heads++) {
+        to = plot_table_group_end(t, from, COLUMN_HEAD) < end ? plot_table_group_end(t, from, COLUMN_HEAD) : end;
+        double far = low; /* at key 0 */
+        for (int64_t r = from; r < to; r++)
+            if (plot_table_number(t, r, COLUMN_QUERY) == tokens - 1 && plot_table_number(t, r, COLUMN_KEY) == 0)
+                far = plot_table_number(t, r, COLUMN_VALUE);
+        snprintf(names[heads], sizeof names[heads], "%.0f", plot_table_number(t, from, COLUMN_HEAD));
+        ends[heads] =
+            (plot_end){names[heads], gyre_report_color(heads + 1), (far - low + margin) / (high - low + 2 * margin)};
+    }
+    if (heads > 1) plot_end_labels(s, ends, heads);
+    int index = 0;
+    fputs("plot ", s->file);
+    for (int64_t from = first, to; from < end && index < heads; from = to, index++) {
+        to = plot_table_group_end(t, from, COLUMN_HEAD) < end ? plot_table_group_end(t, from, COLUMN_HEAD) : end;
+        fprintf(s->file,
+                "%s$all every ::%lld::%lld using ($3 == %g ? $3 - $4 : NaN):5 with linespoints %s linewidth 2 "
+                "pointsize 0.6 pointinterval %d notitle",
+                index ? ", " : "", (long long)from, (long long)to - 1, tokens - 1, plot_look(index, look),
+                tokens > 16 ? (int)tokens / 8 : 1);
+    }
+    fputc('\n', s->file);
+}
+
+/* The map of one head: queries down, keys across; NaN for keys that no query sees. */
+static void put_map(const plot_table *t, plot_script *s, int64_t first, int64_t end, int tokens) {
+    double low = INFINITY, high = -INFINITY;
+    fputs("$map << EOD\n", s->file);
+    int64_t r = first;
+    for (int m = 0; m < tokens; m++)
+        for (int n = 0; n < tokens; n++) {
+            const int is_here =
+                r < end && plot_table_number(t, r, COLUMN_QUERY) == m && plot_table_number(t, r, COLUMN_KEY) == n;
+            if (is_here) {
+                const double value = plot_table_number(t, r++, COLUMN_VALUE);
+                fprintf(s->file, "%d %d %.9g\n", n, m, value);
+                low = fmin(low, value);
+                high = fmax(high, value);
+            } else {
+                fprintf(s->file, "%d %d NaN\n", n, m);
+            }
+        }
+    const double middle = (low + high) / 2;
+    fprintf(s->file, "EOD\nset cbrange [%.9g:%.9g]\nset cbtics ('%.3g' %.9g, '%.3g' %.9g, '%.3g' %.9g)\n", low, high, low,
+            low, middle, middle, high, high);
+}
+
+static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, int64_t first, int64_t end) {
+    const double left = 0.055 + (double)i / count * 0.945, right = left + 0.945 / count - 0.062;
+    const char *name = plot_table_text(t, first, COLUMN_ENCODING);
+    const double tokens = plot_table_number(t, end - 1, COLUMN_QUERY) + 1;
+    int64_t head_end = first + 1;
+    while (head_end < end && plot_table_number(t, head_end, COLUMN_HEAD) == plot_table_number(t, first, COLUMN_HEAD))
+        head_end++;
+    plot_box_begin(s, (plot_box){left, right, 0.6, 0.85});
+    plot_panel_title(s, name);
+    plot_label(s, 'x', "distance (tokens)");
+    if (i == 0) plot_label(s, 'y', "added to the score");
+    fprintf(s->file, "set xtics %g\nset ytics font ',11'\nset xrange [0:%g]\n", tokens / 2, tokens);
+    draw_curves(t, s, first, end, tokens);
+    plot_box_begin(s, (plot_box){left, right, 0.21, 0.47});
+    plot_label(s, 'x', "key (tokens)");
+    if (i == 0) plot_label(s, 'y', "query (tokens)");
+    fprintf(s->file,
+            "unset grid\nset border 15\nset size ratio -1\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset xtics %g\nset "
+            "ytics %g font ',11'\nset colorbox horizontal user origin screen %.4f, screen 0.1 size "
+            "screen %.4f, screen 0.022\nset cbtics font ',10'\n",
+            tokens - 0.5, tokens - 0.5, tokens / 2, tokens / 2, left, right - left);
+    /* Light to dark: the most favoured keys are light. */
+    fputs("set palette defined (0 '#0b2545', 0.35 '#0072b2', 0.7 '#9ecae1', 1 '#fff8e1')\n", s->file);
+    put_map(t, s, first, head_end, (int)tokens);
+    fputs("plot $map using 1:2:3 with image notitle\nset size noratio\n", s->file);
+}
+
+static void draw(const plot_work *w, plot_script *s) {
+    const plot_table *t = &w->table;
+    const int count = plot_table_groups(t, COLUMN_ENCODING);
+    int index = 0;
+    plot_script_start(s, count > 1 ? 240 * count : 420, 620, t->title);
+    plot_data(s, t, "all", 0, t->rows);
+    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
+        end = plot_table_group_end(t, first, COLUMN_ENCODING);
+        draw_scheme(t, s, index, count, first, end);
+    }
+}
+
+const plot_kind plot_bias = {"bias",
+                             "numbers added to scores, as curves and maps: ALiBi, Sandwich, KERPLE, FIRE, T5, DeBERTa",
+                             PLOT_TAKES_NOTHING, compute, draw};

@@ -1,0 +1,151 @@
+/* plot_decay.c: how far a rotated inner product reaches: its mean over random vectors, and Su's bound. */
+#include "tools/plot/plot.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { COLUMN_CASE, COLUMN_DISTANCE, COLUMN_MEAN, COLUMN_LOW, COLUMN_HIGH, COLUMN_BOUND, COLUMNS };
+static const plot_column columns[] = {{"rotation", NULL}, {"distance", "tokens"}, {"mean", ""}, {"mean_least", ""},
+                                      {"mean_most", ""},  {"bound", ""},          {NULL, NULL}};
+enum { LINE_POINTS = 160, PER_BIN = 64 };
+
+/* -- numbers -- */
+/* mean: of q . R(s) q over directions of q, divided by |q|^2: (2/d) sum of cos(s theta_i).  bound: (2/d) sum over i of
+ * |sum over j <= i of e^(i s theta_j)|, which bounds |q . R(s) k| after Abel's summation (arXiv 2104.09864, 3.4.3). */
+typedef struct values {
+    double mean, bound;
+} values;
+
+static values at_distance(const double *inv_freq, int64_t pairs, double s) {
+    double re = 0, im = 0, bound = 0;
+    for (int64_t p = 0; p < pairs; p++) {
+        re += cos(s * inv_freq[p]);
+        im += sin(s * inv_freq[p]);
+        bound += hypot(re, im);
+    }
+    return (values){re / (double)pairs, bound / (double)pairs};
+}
+
+/* One point of the line: the distances between its neighbours, at most PER_BIN of them, evenly spread. */
+static void add_point(plot_table *t, double name, const double *inv_freq, int64_t pairs, int64_t from, int64_t to) {
+    const int64_t count = to - from < PER_BIN ? to - from : PER_BIN;
+    double sum = 0, bound = 0, low = INFINITY, high = -INFINITY, distance = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = from + i * (to - from) / count;
+        const double s = (double)at;
+        const values v = at_distance(inv_freq, pairs, s);
+        sum += v.mean;
+        bound += v.bound;
+        distance += s;
+        low = fmin(low, v.mean);
+        high = fmax(high, v.mean);
+    }
+    const double n = (double)count;
+    plot_table_add(t, (double[COLUMNS]){name, distance / n, sum / n, low, high, bound / n});
+}
+
+static void add_line(plot_table *t, const char *label, const double *inv_freq, int64_t pairs, int64_t longest,
+                     int64_t points) {
+    const double name = plot_table_label(t, label);
+    int64_t from = 1;
+    for (int64_t k = 1; k <= points && from <= longest; k++) {
+        const int64_t to = (int64_t)floor(pow((double)longest + 1, (double)k / (double)points));
+        if (to <= from) continue;
+        add_point(t, name, inv_freq, pairs, from, to);
+        from = to;
+    }
+}
+
+/* Without a model or methods: bases. */
+static gyre_status add_bases(plot_work *w, gyre_error *err) {
+    static const double usual[] = {1e4, 5e5, 1e6};
+    const plot_options *o = w->options;
+    const int count = o->bases_count ? o->bases_count : o->base > 0 ? 1 : 3;
+    const double *bases = o->bases_count ? o->bases : o->base > 0 ? &o->base : usual;
+    const int64_t dim = w->subjects[0].config.head_dim, longest = o->stretch.to ? o->stretch.to : 131072;
+    double *inv_freq = calloc((size_t)dim, sizeof *inv_freq);
+    if (!inv_freq) return gyre_fail(err, GYRE_ENOMEM, "pairs: out of memory (plot)");
+    for (int b = 0; b < count; b++) {
+        char label[PLOT_LABEL];
+        gyre_encoding *rope = NULL;
+        gyre_status status = gyre_rope_create(&rope, dim, bases[b], GYRE_LAYOUT_HALF, err);
+        if (!status) status = gyre_encoding_frequencies(rope, 0, inv_freq, NULL);
+        gyre_encoding_free(rope);
+        if (status) {
+            free(inv_freq);
+            return status;
+        }
+        snprintf(label, sizeof label, "base %.15g", bases[b]);
+        add_line(&w->table, label, inv_freq, dim / 2, longest, o->points ? o->points : LINE_POINTS);
+    }
+    snprintf(w->table.title, sizeof w->table.title, "Decay of a rotated inner product with distance, heads of %lld channels",
+             (long long)dim);
+    free(inv_freq);
+    return GYRE_OK;
+}
+
+static gyre_status compute(plot_work *w, gyre_error *err) {
+    const plot_options *o = w->options;
+    plot_case cases[PLOT_CASES];
+    int count = 0;
+    plot_table_columns(&w->table, columns);
+    if (!o->files_count && !o->compare && !o->method.count) return add_bases(w, err);
+    const gyre_status status = plot_cases_make(o, w->subjects, w->subjects_count, "none", cases, &count, err);
+    if (status) return status;
+    for (int i = 0; i < count; i++)
+        add_line(&w->table, cases[i].label, cases[i].inv_freq, cases[i].pairs, cases[i].to,
+                 o->points ? o->points : LINE_POINTS);
+    snprintf(w->table.title, sizeof w->table.title, "Decay of a rotated inner product with distance, %lld pairs, base %g",
+             (long long)cases[0].pairs, cases[0].subject->config.rope.base);
+    plot_cases_free(cases, count);
+    return GYRE_OK;
+}
+
+/* -- the figure -- */
+static void put_lines(const plot_work *w, plot_script *s, int column) {
+    const plot_table *t = &w->table;
+    char look[PLOT_LOOK];
+    int index = 0;
+    fputs("plot ", s->file);
+    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
+        end = plot_table_group_end(t, first, COLUMN_CASE);
+        const char *name = plot_table_text(t, first, COLUMN_CASE);
+        const char *style = plot_look(plot_look_of(name, index), look);
+        if (column == COLUMN_MEAN)
+            fprintf(s->file,
+                    "$all every ::%lld::%lld using 2:4:5 with filledcurves fillstyle transparent solid 0.13 noborder "
+                    "linecolor rgb '%s' notitle, ",
+                    (long long)first, (long long)end - 1, gyre_report_color(plot_look_of(name, index) % 8 + 1));
+        fprintf(s->file,
+                "$all every ::%lld::%lld using 2:%d with linespoints %s linewidth 2 pointsize 0.7 pointinterval 16 "
+                "title ",
+                (long long)first, (long long)end - 1, column + 1, style);
+        plot_text(s, name);
+        fputs(first + (end - first) < t->rows ? ", " : "\n", s->file);
+    }
+}
+
+static void draw(const plot_work *w, plot_script *s) {
+    const plot_table *t = &w->table;
+    double longest = 1;
+    for (int64_t r = 0; r < t->rows; r++)
+        longest = fmax(longest, plot_table_number(t, r, COLUMN_DISTANCE));
+    plot_script_start(s, 1040, 480, t->title);
+    plot_data(s, t, "all", 0, t->rows);
+    plot_box_begin(s, (plot_box){0.075, 0.49, 0.14, 0.84});
+    plot_panel_title(s, "mean of q · R(s)q / |q|² over q; band: its range");
+    plot_label(s, 'x', "distance s (tokens)");
+    plot_label(s, 'y', "mean (1 at distance 0)");
+    plot_ticks_of_two(s, 'x', 1, longest);
+    fputs("set key top right opaque\nset xzeroaxis linetype 1 linecolor rgb '#5f6368'\n", s->file);
+    put_lines(w, s, COLUMN_MEAN);
+    plot_box_begin(s, (plot_box){0.575, 0.985, 0.14, 0.84});
+    plot_panel_title(s, "Su's bound, mean of |S_i|");
+    plot_label(s, 'x', "distance s (tokens)");
+    plot_label(s, 'y', "bound / largest |h_i - h_(i+1)|");
+    plot_ticks_of_two(s, 'x', 1, longest);
+    fputs("set yrange [0:*]\n", s->file);
+    put_lines(w, s, COLUMN_BOUND);
+}
+
+const plot_kind plot_decay = {"decay", "bound and mean of the rotated inner product against distance, for each base",
+                              PLOT_TAKES_SUBJECT, compute, draw};

@@ -1,0 +1,382 @@
+/* plot_runs.c: results of gyre eval and gyre passkey, several runs in one picture.
+ *
+ * A file holds what --json or --json-lines printed, or a journal.  All are read as a row of JSON values. */
+#include "tools/common/window_statistics.h"
+#include "tools/plot/plot.h"
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { COLUMN_RUN, COLUMN_METHOD, COLUMN_LENGTH, COLUMN_VALUE, COLUMN_LOW, COLUMN_HIGH };
+static const plot_column perplexity_columns[] = {{"run", NULL}, {"method", NULL}, {"context", "tokens"}, {"perplexity", ""},
+                                                 {"low", ""},   {"high", ""},     {NULL, NULL}};
+enum { COLUMN_DEPTH = COLUMN_LOW };
+static const plot_column passkey_columns[] = {{"run", NULL},  {"method", NULL}, {"length", "tokens"},
+                                              {"right", "%"}, {"depth", "%"},   {NULL, NULL}};
+
+/* A file being read. */
+typedef struct runs_reader {
+    plot_table *table;
+    double run; /* label */
+    int passkey;
+    int64_t trained; /* 0 = not said */
+    int64_t rows;    /* of this file */
+} runs_reader;
+
+/* -- reading -- */
+static double number_at(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* A row of a length policy is a line of its own. */
+static double label_of(runs_reader *r, const json_t *result, const char *key, const char *policy) {
+    char label[PLOT_LABEL];
+    const char *name = json_string_value(json_object_get(result, key));
+    const char *rule = json_string_value(json_object_get(result, policy));
+    snprintf(label, sizeof label, rule && strcmp(rule, "any") != 0 ? "%.60s, %.30s" : "%.60s", name ? name : "", rule);
+    return plot_table_label(r->table, label);
+}
+
+static void add_perplexity(runs_reader *r, double label, double context, double value, double low, double high) {
+    if (!(context > 0) || !isfinite(value)) return;
+    plot_table_add(r->table, (double[]){r->run, label, context, value, low, high});
+    r->rows++;
+}
+
+static void add_passkey(runs_reader *r, double label, double length, double right, double depth) {
+    if (!(length > 0) || !isfinite(right)) return;
+    plot_table_add(r->table, (double[]){r->run, label, length, 100 * right, isfinite(depth) ? 100 * depth : depth});
+    r->rows++;
+}
+
+/* A line of "results". */
+static void read_result(runs_reader *r, const json_t *result) {
+    const double label = label_of(r, result, "label", "length_policy");
+    const double context = number_at(result, "context");
+    const json_t *interval = json_object_get(result, "perplexity_interval");
+    const json_t *low = json_array_get(interval, 0), *high = json_array_get(interval, 1);
+    if (r->passkey && isfinite(context))
+        add_passkey(r, label, context, number_at(result, "passkey"), (double)NAN);
+    else if (r->passkey)
+        add_passkey(r, label, number_at(result, "length"), number_at(result, "right"), number_at(result, "depth"));
+    else
+        add_perplexity(r, label, context, number_at(result, "perplexity"), low ? json_number_value(low) : (double)NAN,
+                       high ? json_number_value(high) : (double)NAN);
+}
+
+/* A line of a journal: the figures of one cell, an object (eval) or a list of trials (passkey). */
+static void read_cell(runs_reader *r, const json_t *cell, const json_t *figures) {
+    const double label = label_of(r, cell, "method", "policy");
+    const double trials = number_at(figures, "trials"), nats = number_at(figures, "nats");
+    if (json_is_array(figures) && r->passkey) {
+        int64_t right = 0;
+        const size_t count = json_array_size(figures);
+        for (size_t i = 0; i < count; i++)
+            right += json_is_true(json_object_get(json_array_get(figures, i), "right"));
+        add_passkey(r, label, number_at(cell, "length"), (double)right / (double)count, number_at(cell, "depth"));
+    } else if (json_is_object(figures) && r->passkey) {
+        add_passkey(r, label, number_at(cell, "context"), number_at(figures, "right") / trials, (double)NAN);
+    } else if (json_is_object(figures)) {
+        const double windows = number_at(figures, "windows"), variance = number_at(figures, "variance");
+        const double half = windows >= 3 ? student_t(windows - 1) * sqrt(variance / windows) : (double)NAN;
+        add_perplexity(r, label, number_at(cell, "context"), exp(nats), exp(nats - half), exp(nats + half));
+    }
+}
+
+static void read_trained(runs_reader *r, const json_t *run) {
+    const double trained = number_at(run, "trained_length");
+    if (trained > 0) r->trained = (int64_t)trained;
+}
+
+/* Of several texts, those of all together ("text": null) are read. */
+static void read_results(runs_reader *r, const json_t *results) {
+    int all = 0;
+    for (size_t i = 0; i < json_array_size(results); i++)
+        all |= json_is_null(json_object_get(json_array_get(results, i), "text"));
+    for (size_t i = 0; i < json_array_size(results); i++) {
+        const json_t *result = json_array_get(results, i);
+        if (!all || json_is_null(json_object_get(result, "text"))) read_result(r, result);
+    }
+}
+
+static void read_value(runs_reader *r, const json_t *value) {
+    const json_t *run = json_object_get(value, "run"), *result = json_object_get(value, "result");
+    const json_t *cell = json_object_get(value, "cell");
+    read_trained(r, run ? run : value);
+    read_results(r, json_object_get(value, "results"));
+    if (result) read_result(r, result);
+    if (cell) read_cell(r, cell, json_object_get(value, "figures"));
+}
+
+static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) {
+    json_error_t error = {.line = 0};
+    FILE *file = fopen(path, "r");
+    json_t *value;
+    if (!file) return gyre_fail_errno(err, path, errno);
+    while ((value = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error))) {
+        read_value(r, value);
+        json_decref(value);
+    }
+    const int whole = feof(file) && error.position <= 1;
+    (void)fclose(file);
+    if (!whole && json_error_code(&error) != json_error_premature_end_of_input)
+        return gyre_fail(err, GYRE_EFORMAT, "line %d: %s (%s)", error.line, error.text, path);
+    if (r->rows) return GYRE_OK;
+    return gyre_fail(err, GYRE_EFORMAT,
+                     "results: none of %s in it; it takes what --json, --json-lines or --journal wrote (%s)",
+                     r->passkey ? "gyre passkey, or of gyre eval --passkey," : "gyre eval", path);
+}
+
+/* out = the last part of a path without its ending, which names the run. */
+static void name_of_run(const char *path, char out[PLOT_LABEL]) {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const size_t length = strcspn(base, ".");
+    snprintf(out, PLOT_LABEL, "%.*s", length < PLOT_LABEL ? (int)length : PLOT_LABEL - 1, base);
+}
+
+static gyre_status compute(plot_work *w, int passkey, gyre_error *err) {
+    const plot_options *o = w->options;
+    gyre_status status = GYRE_OK;
+    if (!o->files_count)
+        cli_usage_error("FILE: missing; name what gyre %s --json wrote, or its journal", passkey ? "passkey" : "eval");
+    plot_table_columns(&w->table, passkey ? passkey_columns : perplexity_columns);
+    for (int i = 0; i < o->files_count && !status; i++) {
+        char name[PLOT_LABEL];
+        name_of_run(o->files[i], name);
+        runs_reader r = {.table = &w->table, .run = plot_table_label(&w->table, name), .passkey = passkey};
+        status = read_file(&r, o->files[i], err);
+        if (r.trained) w->trained = r.trained;
+    }
+    if (o->stretch.trained) w->trained = o->stretch.trained;
+    snprintf(w->table.title, sizeof w->table.title, "%s",
+             passkey ? "Keys found, by length" : "Perplexity by context length");
+    return status;
+}
+
+/* -- perplexity -- */
+static gyre_status compute_perplexity(plot_work *w, gyre_error *err) {
+    return compute(w, 0, err);
+}
+
+static int same_line(const plot_table *t, int64_t a, int64_t b) {
+    return plot_table_number(t, a, COLUMN_RUN) == plot_table_number(t, b, COLUMN_RUN) &&
+           plot_table_number(t, a, COLUMN_METHOD) == plot_table_number(t, b, COLUMN_METHOD);
+}
+
+/* The rows of the line that row `first` begins: other lines may lie between them. */
+static void put_line(const plot_table *t, plot_script *s, int64_t first) {
+    fprintf(s->file, "$line%lld << EOD\n", (long long)first);
+    for (int64_t r = first; r < t->rows; r++) {
+        if (!same_line(t, first, r)) continue;
+        for (int c = COLUMN_LENGTH; c < t->columns_count; c++) {
+            const double value = plot_table_number(t, r, c);
+            fprintf(s->file, isfinite(value) ? "%.9g " : "NaN ", value);
+        }
+        fputc('\n', s->file);
+    }
+    fputs("EOD\n", s->file);
+}
+
+static int begins_line(const plot_table *t, int64_t row) {
+    for (int64_t r = 0; r < row; r++)
+        if (same_line(t, r, row)) return 0;
+    return 1;
+}
+
+static void mark_trained(const plot_work *w, plot_script *s, double low, double high) {
+    const double at = (double)w->trained;
+    if (!(at >= low && at <= high)) return;
+    fprintf(s->file,
+            "set arrow from %.9g, graph 0 to %.9g, graph 1 nohead linewidth 1.4 linecolor rgb '#202124' dashtype (8,5)\n"
+            "set label 'trained' at %.9g, graph 1.02 center offset 0,0.2 textcolor rgb '#202124'\n",
+            at, at, at);
+}
+
+static const double ROOM = 1.12; /* above and below the perplexities */
+enum { MAX_ENDS = 16 };
+typedef struct runs_range {
+    double x_low, x_high, low, high;
+} runs_range;
+
+static runs_range range_of(const plot_table *t) {
+    runs_range range = {INFINITY, 0, INFINITY, 0};
+    for (int64_t r = 0; r < t->rows; r++) {
+        const double x = plot_table_number(t, r, COLUMN_LENGTH), y = plot_table_number(t, r, COLUMN_VALUE);
+        range.x_low = fmin(range.x_low, x);
+        range.x_high = fmax(range.x_high, x);
+        range.low = fmin(range.low, y);
+        range.high = fmax(range.high, y);
+    }
+    return range;
+}
+
+/* Ticks at 1, 2 and 5 times powers of ten: perplexities often lie within one decade. */
+static void ticks_of_perplexity(plot_script *s, const runs_range *range) {
+    fputs("set logscale y\nset ytics (", s->file);
+    int n = 0;
+    for (int e = -1; pow(10, e) <= range->high * 10; e++)
+        for (int m = 1; m <= 5; m = m == 1 ? 2 : m == 2 ? 3 : m == 3 ? 5 : 6) {
+            const double at = m * pow(10, e);
+            if (at > range->low / 2 && at < range->high * 2) fprintf(s->file, "%s'%.6g' %.9g", n++ ? ", " : "", at, at);
+        }
+    fprintf(s->file, ")\nset yrange [%.9g:%.9g]\n", range->low / ROOM, range->high * ROOM);
+}
+
+static double height_of(const runs_range *range, int is_perplexity, double value) {
+    return is_perplexity ? log(value / range->low * ROOM) / log(range->high / range->low * ROOM * ROOM) : (value + 4) / 108;
+}
+
+static void label_ends(const plot_table *t, plot_script *s, double run, const runs_range *range) {
+    plot_end ends[MAX_ENDS];
+    int lines = 0;
+    for (int64_t r = 0; r < t->rows && lines < MAX_ENDS; r++) {
+        if (plot_table_number(t, r, COLUMN_RUN) != run || !begins_line(t, r)) continue;
+        const char *name = plot_table_text(t, r, COLUMN_METHOD);
+        int64_t last = r;
+        for (int64_t k = r; k < t->rows; k++)
+            if (same_line(t, r, k)) last = k;
+        ends[lines] =
+            (plot_end){name, gyre_report_color(plot_look_of(name, lines) % 8 + 1),
+                       height_of(range, t->columns == perplexity_columns, plot_table_number(t, last, COLUMN_VALUE))};
+        lines++;
+    }
+    plot_end_labels(s, ends, lines);
+}
+
+static void draw_run(const plot_work *w, plot_script *s, double run, const runs_range *range) {
+    const plot_table *t = &w->table;
+    char look[PLOT_LOOK];
+    int lines = 0;
+    for (int64_t r = 0; r < t->rows; r++)
+        if (plot_table_number(t, r, COLUMN_RUN) == run && begins_line(t, r)) put_line(t, s, r);
+    label_ends(t, s, run, range);
+    fputs("plot ", s->file);
+    for (int64_t r = 0; r < t->rows; r++) {
+        if (plot_table_number(t, r, COLUMN_RUN) != run || !begins_line(t, r)) continue;
+        const char *name = plot_table_text(t, r, COLUMN_METHOD);
+        const int color = plot_look_of(name, lines);
+        if (t->columns == perplexity_columns)
+            fprintf(s->file,
+                    "%s$line%lld using 1:3:4 with filledcurves fillstyle transparent solid 0.12 noborder linecolor "
+                    "rgb '%s' notitle, ",
+                    lines ? ", " : "", (long long)r, gyre_report_color(color % 8 + 1));
+        else if (lines)
+            fputs(", ", s->file);
+        fprintf(s->file, "$line%lld using 1:2 with linespoints %s linewidth %.1f pointsize 0.9 notitle", (long long)r,
+                plot_look(color, look), lines < 4 ? 3.8 - 0.6 * lines : 1.6);
+        lines++;
+    }
+    fputc('\n', s->file);
+}
+
+/* A panel for each run, with one range, so that heights compare. */
+static void draw_lines(const plot_work *w, plot_script *s, const char *x, const char *y, int is_perplexity) {
+    const plot_table *t = &w->table;
+    const runs_range range = range_of(t);
+    const int runs = w->options->files_count;
+    plot_script_start(s, runs > 1 ? 1120 : 860, 44 + 420 * ((runs + 1) / 2), t->title);
+    for (int i = 0; i < runs; i++) {
+        char name[PLOT_LABEL];
+        name_of_run(w->options->files[i], name);
+        plot_box box = plot_grid(s, i, runs, runs > 1 ? 2 : 1);
+        box.right -= 84.0 / s->width;
+        plot_box_begin(s, box);
+        if (runs > 1) plot_panel_title(s, name);
+        plot_label(s, 'x', x);
+        if (i % 2 == 0) plot_label(s, 'y', y);
+        plot_ticks_of_two(s, 'x', range.x_low, range.x_high);
+        fprintf(s->file, "set xrange [%.9g:%.9g]\n", range.x_low / 1.07, range.x_high * 1.07);
+        if (is_perplexity)
+            ticks_of_perplexity(s, &range);
+        else
+            fputs("set yrange [-4:104]\n", s->file);
+        mark_trained(w, s, range.x_low, range.x_high);
+        draw_run(w, s, plot_table_label((plot_table *)t, name), &range);
+    }
+}
+
+static void draw_perplexity(const plot_work *w, plot_script *s) {
+    draw_lines(w, s, "context (tokens)", "perplexity (log); band: 95 %", 1);
+}
+
+const plot_kind plot_perplexity = {"perplexity", "perplexity by context, of files that gyre eval wrote", PLOT_TAKES_NOTHING,
+                                   compute_perplexity, draw_perplexity};
+
+/* -- passkey -- */
+static gyre_status compute_passkey(plot_work *w, gyre_error *err) {
+    return compute(w, 1, err);
+}
+
+/* out = the number of values below `value` in a column: its place among them. */
+static int place_of(const plot_table *t, int column, double value) {
+    int place = 0;
+    for (int64_t r = 0; r < t->rows; r++) {
+        const double other = plot_table_number(t, r, column);
+        int first = other < value;
+        for (int64_t b = 0; b < r && first; b++)
+            first = plot_table_number(t, b, column) != other;
+        place += first;
+    }
+    return place;
+}
+
+static void put_places(const plot_table *t, plot_script *s, char axis, int column, const char *unit) {
+    int n = 0;
+    fprintf(s->file, "set %ctics (", axis);
+    for (int64_t r = 0; r < t->rows; r++)
+        fprintf(s->file, "%s'%g%s' %d", n++ ? ", " : "", plot_table_number(t, r, column), unit,
+                place_of(t, column, plot_table_number(t, r, column)));
+    fputs(")\n", s->file);
+}
+
+/* Length by depth for one method: a square for each, with its number. */
+static void draw_map(const plot_work *w, plot_script *s, int64_t first, plot_box box, int left_most) {
+    const plot_table *t = &w->table;
+    char title[2 * PLOT_LABEL + 4];
+    const double across = place_of(t, COLUMN_LENGTH, INFINITY), down = place_of(t, COLUMN_DEPTH, INFINITY);
+    fputs("$map << EOD\n", s->file);
+    for (int64_t r = first; r < t->rows; r++)
+        if (same_line(t, first, r))
+            fprintf(s->file, "%d %d %.9g\n", place_of(t, COLUMN_LENGTH, plot_table_number(t, r, COLUMN_LENGTH)),
+                    place_of(t, COLUMN_DEPTH, plot_table_number(t, r, COLUMN_DEPTH)), plot_table_number(t, r, COLUMN_VALUE));
+    fputs("EOD\n", s->file);
+    plot_box_begin(s, box);
+    snprintf(title, sizeof title, w->options->files_count > 1 ? "%s: %s" : "%s%s",
+             w->options->files_count > 1 ? plot_table_text(t, first, COLUMN_RUN) : "",
+             plot_table_text(t, first, COLUMN_METHOD));
+    plot_panel_title(s, title);
+    plot_label(s, 'x', "length (tokens)");
+    if (left_most) plot_label(s, 'y', "depth of the key");
+    put_places(t, s, 'x', COLUMN_LENGTH, "");
+    put_places(t, s, 'y', COLUMN_DEPTH, " %%");
+    fprintf(s->file,
+            "unset grid\nset border 15\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset cbrange [0:100]\n"
+            "set palette defined (0 '#ffffff', 1 '#5aa7dc')\nset style fill solid 1 border rgb '#ffffff'\n"
+            "plot $map using 1:2:(0.48):(0.48):3 with boxxyerror linecolor palette notitle, "
+            "$map using 1:2:(sprintf('%%.0f', $3)) with labels font ',12' textcolor rgb '#202124' notitle\n",
+            across - 0.5, down - 0.5);
+}
+
+static void draw_passkey(const plot_work *w, plot_script *s) {
+    const plot_table *t = &w->table;
+    int maps = 0, index = 0, depths = 0;
+    for (int64_t r = 0; r < t->rows; r++) {
+        maps += begins_line(t, r);
+        depths |= isfinite(plot_table_number(t, r, COLUMN_DEPTH));
+    }
+    if (!depths) {
+        draw_lines(w, s, "context (tokens)", "keys found (%)", 0);
+        return;
+    }
+    const int across = maps < 3 ? maps : 3;
+    plot_script_start(s, across == 1 ? 560 : 380 * across, 44 + 300 * ((maps + across - 1) / across), "Keys found (%)");
+    for (int64_t r = 0; r < t->rows; r++) {
+        if (!begins_line(t, r)) continue;
+        draw_map(w, s, r, plot_grid(s, index, maps, across), index % across == 0);
+        index++;
+    }
+}
+
+const plot_kind plot_passkey = {"passkey", "keys found by length and depth, of files that gyre passkey or gyre eval wrote",
+                                PLOT_TAKES_NOTHING, compute_passkey, draw_passkey};

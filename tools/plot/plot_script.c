@@ -1,0 +1,177 @@
+/* plot_script.c: the parts that the scripts of all figures share. */
+#include "tools/plot/plot.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room in characters and fractions of the picture. */
+static const double TITLE = 44, GAP_X = 86, GAP_Y = 74, MARGIN = 18;
+
+int plot_script_begin(plot_script *s) {
+    *s = (plot_script){.width = 960, .height = 600};
+    s->file = open_memstream(&s->text, &s->length);
+    return s->file != NULL;
+}
+
+void plot_text(plot_script *s, const char *text) {
+    fputc('\'', s->file);
+    for (; *text; text++) {
+        if (*text == '\'') fputc('\'', s->file);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, s->file);
+    }
+    fputc('\'', s->file);
+}
+
+void plot_script_start(plot_script *s, int width, int height, const char *title) {
+    s->width = width;
+    s->height = height;
+    fputs("set border 3 linecolor rgb '#5f6368' linewidth 0.8\n"
+          "set grid xtics ytics linetype 1 linecolor rgb '#e8eaed' linewidth 0.8\n"
+          "set tics nomirror out scale 0.5,0.25 textcolor rgb '#3c4043'\n"
+          "set format '%h'\nset datafile separator whitespace\n"
+          "set key textcolor rgb '#202124' samplen 3 spacing 1.15 Left reverse\n"
+          "set multiplot title ",
+          s->file);
+    plot_text(s, title);
+    fputs(" font ',15' textcolor rgb '#202124' offset 0,-0.2\n", s->file);
+}
+
+void plot_box_begin(plot_script *s, plot_box b) {
+    fprintf(s->file,
+            "unset label\nunset key\nunset logscale\nset autoscale\nset xtics autofreq\nset ytics autofreq\n"
+            "set xlabel ''\nset ylabel ''\nset title ''\nunset colorbox\nunset x2tics\nunset y2tics\nset x2label ''\n"
+            "unset object\nunset arrow\nset lmargin at screen %.4f\nset rmargin at screen %.4f\n"
+            "set bmargin at screen %.4f\nset tmargin at screen %.4f\n",
+            b.left, b.right, b.bottom, b.top);
+}
+
+void plot_panel_title(plot_script *s, const char *text) {
+    fputs("set title ", s->file);
+    plot_text(s, text);
+    fputs(" offset 0,-0.4 font ',13' textcolor rgb '#202124'\n", s->file);
+}
+
+void plot_label(plot_script *s, char axis, const char *text) {
+    fprintf(s->file, "set %clabel ", axis);
+    plot_text(s, text);
+    fprintf(s->file, " textcolor rgb '#3c4043' font ',12' offset %s\n", axis == 'x' ? "0,0.4" : "0,0");
+}
+
+void plot_data(plot_script *s, const plot_table *t, const char *name, int64_t first, int64_t end) {
+    fprintf(s->file, "$%s << EOD\n", name);
+    for (int64_t r = first; r < end; r++)
+        for (int c = 0; c < t->columns_count; c++) {
+            const double value = plot_table_number(t, r, c);
+            if (!t->columns[c].unit)
+                fprintf(s->file, "\"%s\"", plot_table_text(t, r, c));
+            else if (isfinite(value))
+                fprintf(s->file, "%.9g", value);
+            else
+                fputs("NaN", s->file);
+            fputc(c + 1 < t->columns_count ? ' ' : '\n', s->file);
+        }
+    if (first >= end)
+        for (int c = 0; c < t->columns_count; c++)
+            fputs(c + 1 < t->columns_count ? "NaN " : "NaN\n", s->file);
+    fputs("EOD\n", s->file);
+}
+
+plot_box plot_grid(const plot_script *s, int index, int count, int columns) {
+    const int rows = (count + columns - 1) / columns, row = index / columns, column = index % columns;
+    const double w = (s->width - MARGIN) / columns, h = (s->height - TITLE) / rows;
+    return (plot_box){(column * w + GAP_X) / s->width, ((column + 1) * w - GAP_X * 0.1) / s->width,
+                      1 - (TITLE + (row + 1) * h - GAP_Y * 0.72) / s->height,
+                      1 - (TITLE + row * h + GAP_Y * 0.34) / s->height};
+}
+
+/* -- looks -- */
+const char *plot_look(int i, char out[PLOT_LOOK]) {
+    static const char *const dashes[] = {"solid", "(14,6)", "(4,5)", "(14,5,3,5)", "(22,5,3,5,3,5)"};
+    static const int shapes[] = {7, 5, 9, 13, 6, 4, 8, 11};
+    snprintf(out, PLOT_LOOK, "linecolor rgb '%s' dashtype %s pointtype %d", gyre_report_color(i % 8 + 1),
+             dashes[(i + i / 8) % 5], shapes[(i + i / 8) % 8]);
+    return out;
+}
+
+int plot_look_of(const char *label, int i) {
+    const int look = method_look(label);
+    return look < 0 ? i : look;
+}
+
+void plot_end_labels(plot_script *s, plot_end *ends, int count) {
+    static const double apart = 0.062;
+    for (int i = 1; i < count; i++) /* from low to high */
+        for (int k = i; k > 0 && ends[k].at < ends[k - 1].at; k--) {
+            const plot_end held = ends[k];
+            ends[k] = ends[k - 1];
+            ends[k - 1] = held;
+        }
+    double last = -1;
+    for (int i = 0; i < count; i++)
+        last = ends[i].at = fmax(ends[i].at, last + apart);
+    /* Those pushed past the top move down again. */
+    for (int i = count - 1; i >= 0; i--)
+        ends[i].at = fmin(ends[i].at, 1 - apart * (count - 1 - i));
+    for (int i = 0; i < count; i++) {
+        fputs("set label ", s->file);
+        plot_text(s, ends[i].text);
+        fprintf(s->file, " at graph 1.015, graph %.4f left textcolor rgb '%s'\n", ends[i].at, ends[i].color);
+    }
+}
+
+void plot_ticks_of_two(plot_script *s, char axis, double low, double high) {
+    static const char *const suffix[] = {"", "k", "M", "G", "T"};
+    const int first = (int)floor(log2(low)), last = (int)ceil(log2(high)), step = (last - first) / 8 + 1;
+    fprintf(s->file, "set logscale %c 2\nset %ctics (", axis, axis);
+    for (int e = first, n = 0; e <= last; e++) {
+        const int power = e > 0 ? e / 10 < 4 ? e / 10 : 4 : 0;
+        if (e % step) continue;
+        fprintf(s->file, "%s'%.6g%s' %.17g", n++ ? ", " : "", ldexp(1, e - 10 * power), suffix[power], ldexp(1, e));
+    }
+    fputs(")\n", s->file);
+}
+
+void plot_ticks_of_ten(plot_script *s, char axis, double low, double high) {
+    static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+    const int first = (int)floor(log10(low)), last = (int)ceil(log10(high)), step = (last - first) / 8 + 1;
+    fprintf(s->file, "set logscale %c 10\nset %ctics (", axis, axis);
+    for (int e = first, n = 0; e <= last; e++) {
+        if (e % step) continue;
+        if (e >= -2 && e <= 4)
+            fprintf(s->file, "%s'%.6g' %.17g", n++ ? ", " : "", pow(10, e), pow(10, e));
+        else
+            fprintf(s->file, "%s'10%s%s%s' %.17g", n++ ? ", " : "", e < 0 ? "⁻" : "", abs(e) > 9 ? raised[abs(e) / 10] : "",
+                    raised[abs(e) % 10], pow(10, e));
+    }
+    fputs(")\n", s->file);
+}
+
+void plot_ticks_of_tokens(plot_script *s, double high) {
+    double step = 1;
+    while (high / step > 5)
+        step *= 2;
+    fputs("set xtics (", s->file);
+    for (int i = 0; i * step <= high * 1.0001; i++) {
+        const double at = i * step, k = at >= 1048576 ? 1048576 : at >= 1024 ? 1024 : 1;
+        fprintf(s->file, "%s'%.4g%s' %.17g", i ? ", " : "", at / k, k > 1024 ? "M" : k > 1 ? "k" : "", at);
+    }
+    fputs(")\n", s->file);
+}
+
+/* -- writing -- */
+int plot_script_write(const plot_script *s, const char *title, gyre_report_format format, FILE *file) {
+    gyre_report_script script = GYRE_REPORT_SCRIPT_INIT;
+    gyre_error err = {0, ""};
+    char *picture = NULL;
+    size_t bytes = 0;
+    script.title = title;
+    script.text = s->text;
+    script.width = s->width;
+    script.height = s->height;
+    script.format = format;
+    if (gyre_report_script_draw(&script, &picture, &bytes, &err)) return cli_fail_error(&err);
+    const size_t written = fwrite(picture, 1, bytes, file);
+    gyre_report_free(picture);
+    return written == bytes ? 0 : cli_fail("figure: %s (plot)", strerror(errno));
+}

@@ -1,0 +1,125 @@
+/* plot_shift.c: PE(p + k) = M_k PE(p): the rows of a sinusoid, and one matrix that moves them all by k. */
+#include "tools/plot/plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMN_PART, COLUMN_POSITION, COLUMN_ROW, COLUMN_COLUMN, COLUMN_VALUE, COLUMNS };
+/* M_k has no position; a vector has no column, and lists the difference of M_k PE(p) from PE(p + k) as a part of its own. */
+static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"row", ""},
+                                      {"column", ""}, {"value", ""},          {NULL, NULL}};
+enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12 };
+static const int64_t positions[VECTORS] = {0, 1, 2, 3, 10, 100};
+
+static gyre_status make_sinusoid(int64_t dim, double base, gyre_encoding **out, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_SINUSOIDAL;
+    config.input.dim = dim;
+    config.input.base = base;
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
+static gyre_status row_of(const gyre_encoding *pe, int64_t position, int64_t dim, double *row, gyre_error *err) {
+    const gyre_positions at = {.base = position};
+    const gyre_view out = gyre_dense(row, GYRE_DTYPE_F64, 1, 1, 1, dim);
+    const gyre_cview in = gyre_const(out);
+    for (int64_t c = 0; c < dim; c++)
+        row[c] = 0;
+    return gyre_add_input(pe, NULL, &at, &in, &out, NULL, err);
+}
+
+/* M_k of the layout [sin cos sin cos ...]: for each pair [[c, s], [-s, c]] of k theta. */
+static double matrix_entry(int64_t row, int64_t column, int64_t dim, double base, double k) {
+    if (row / 2 != column / 2) return 0;
+    const int64_t pair = row / 2;
+    const double angle = k * pow(base, -2.0 * (double)pair / (double)dim);
+    return row == column ? cos(angle) : row < column ? sin(angle) : -sin(angle);
+}
+
+static gyre_status compute(plot_work *w, gyre_error *err) {
+    const plot_options *o = w->options;
+    const int64_t dim = o->head_dim ? o->head_dim : DIM;
+    const double base = o->base > 0 ? o->base : 10000, k = o->position >= 0 ? (double)o->position : SHIFT;
+    plot_table *t = &w->table;
+    gyre_encoding *pe = NULL;
+    double *rows = calloc((size_t)(2 * dim), sizeof *rows);
+    plot_table_columns(t, columns);
+    gyre_status status =
+        rows ? make_sinusoid(dim, base, &pe, err) : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (plot)");
+    const double matrix = plot_table_label(t, "M_k"), before = plot_table_label(t, "PE(p)");
+    const double after = plot_table_label(t, "PE(p + k)"), off = plot_table_label(t, "M_k PE(p) - PE(p + k)");
+    double worst = 0;
+    for (int64_t r = 0; r < dim; r++)
+        for (int64_t c = 0; c < dim; c++)
+            plot_table_add(t,
+                           (double[COLUMNS]){matrix, (double)NAN, (double)r, (double)c, matrix_entry(r, c, dim, base, k)});
+    for (int v = 0; v < VECTORS && !status; v++) {
+        status = row_of(pe, positions[v], dim, rows, err);
+        if (!status) status = row_of(pe, positions[v] + (int64_t)k, dim, rows + dim, err);
+        for (int64_t r = 0; r < dim && !status; r++) {
+            double product = 0;
+            for (int64_t c = 0; c < dim; c++)
+                product += matrix_entry(r, c, dim, base, k) * rows[c];
+            const double p = (double)positions[v], row = (double)r, difference = product - rows[dim + r];
+            plot_table_add(t, (double[COLUMNS]){before, p, row, (double)v, rows[r]});
+            plot_table_add(t, (double[COLUMNS]){after, p, row, (double)v, rows[dim + r]});
+            plot_table_add(t, (double[COLUMNS]){off, p, row, (double)v, difference});
+            worst = fmax(worst, fabs(difference));
+        }
+    }
+    snprintf(t->title, sizeof t->title, "One matrix moves every row of a sinusoid by k = %.0f; largest difference %.1g", k,
+             worst);
+    gyre_encoding_free(pe);
+    free(rows);
+    return status;
+}
+
+/* -- the figure -- */
+static void draw_part(const plot_table *t, plot_script *s, const char *part, plot_box box, double across, double down) {
+    plot_box_begin(s, box);
+    plot_panel_title(s, part);
+    fprintf(s->file,
+            "unset grid\nset border 15\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset cbrange [-1:1]\n"
+            "set palette defined (-1 '#5fa8d9', 0 '#ffffff', 1 '#f2a266')\nset ytics 1\n",
+            across - 0.5, down - 0.5);
+    if (part[0] == 'P') {
+        fputs("set xtics (", s->file);
+        for (int v = 0; v < VECTORS; v++)
+            fprintf(s->file, "%s'%lld%s' %d", v ? ", " : "", (long long)positions[v], part[4] == ' ' ? "+k" : "", v);
+        fputs(")\n", s->file);
+        plot_label(s, 'x', part[4] == ' ' ? "position p + k" : "position p");
+    } else {
+        fputs("set xtics 1\n", s->file);
+        plot_label(s, 'x', "channel");
+        plot_label(s, 'y', "channel");
+    }
+    fputs("$part << EOD\n", s->file);
+    for (int64_t r = 0; r < t->rows; r++)
+        if (strcmp(plot_table_text(t, r, COLUMN_PART), part) == 0)
+            fprintf(s->file, "%.0f %.0f %.9g\n", plot_table_number(t, r, COLUMN_COLUMN), plot_table_number(t, r, COLUMN_ROW),
+                    plot_table_number(t, r, COLUMN_VALUE));
+    fputs("EOD\nplot $part using 1:2:3 with image notitle", s->file);
+    if (down <= MANY)
+        fputs(", $part using 1:2:(abs($3) < 1e-12 ? '0' : sprintf('%.2g', $3)) with labels font ',11' textcolor rgb "
+              "'#202124' notitle",
+              s->file);
+    fputc('\n', s->file);
+}
+
+static void draw(const plot_work *w, plot_script *s) {
+    const plot_table *t = &w->table;
+    double dim = 0;
+    for (int64_t r = 0; r < t->rows && plot_table_number(t, r, COLUMN_PART) == 0; r++)
+        dim = fmax(dim, plot_table_number(t, r, COLUMN_ROW) + 1);
+    plot_script_start(s, 1120, 440, t->title);
+    draw_part(t, s, "M_k", (plot_box){0.06, 0.36, 0.17, 0.83}, dim, dim);
+    draw_part(t, s, "PE(p)", (plot_box){0.44, 0.67, 0.17, 0.83}, VECTORS, dim);
+    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26'\nset label 2 '=' at screen 0.71, screen 0.5 center "
+          "font "
+          "',26'\nset border 0\nunset xtics\nunset ytics\nset xlabel ''\nset ylabel ''\nset title ''\nplot NaN notitle\n",
+          s->file);
+    draw_part(t, s, "PE(p + k)", (plot_box){0.755, 0.985, 0.17, 0.83}, VECTORS, dim);
+}
+
+const plot_kind plot_shift = {"shift", "PE(p + k) = M_k PE(p), on numbers: one matrix for every p", PLOT_TAKES_NOTHING,
+                              compute, draw};

@@ -1,0 +1,180 @@
+/* plot_subjects.c: what is drawn: models, or a rotation that options describe, under methods. */
+#include "tools/common/model_path.h"
+#include "tools/plot/plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double TURN = 6.283185307179586;
+
+/* -- subjects -- */
+static void change_by_options(const plot_options *o, plot_subject *s) {
+    if (o->base > 0) {
+        s->config.rope.base = o->base;
+        s->config.input.base = o->base;
+    }
+    if (o->stretch.trained) s->trained = s->config.trained_length = o->stretch.trained;
+}
+
+static int of_options(const plot_options *o, plot_subject *s) {
+    s->config = (gyre_config)GYRE_INIT(gyre_config);
+    s->config.kind = GYRE_KIND_ROPE;
+    s->config.head_dim = o->head_dim ? o->head_dim : 128;
+    s->config.rope.base = 10000;
+    s->trained = s->config.trained_length = 4096;
+    change_by_options(o, s);
+    return 0;
+}
+
+static int of_model(const plot_options *o, const char *given, plot_subject *s) {
+    gyre_error err = {0, ""};
+    s->path = model_path_find(given);
+    snprintf(s->label, sizeof s->label, "%s", given);
+    if (gyre_reading_open(&s->reading, s->path, o->reading.profile, o->reading.length, &err)) return cli_fail_error(&err);
+    reading_check_layer_type(o->reading.layer_type, s->reading, NULL);
+    const gyre_layer_reading *group =
+        o->reading.layer_type ? reading_find_group(s->reading, o->reading.layer_type) : s->reading->groups[0];
+    s->config = group->config;
+    s->trained = s->config.trained_length;
+    /* A linear scaling states the length that it reaches. */
+    if (s->config.kind == GYRE_KIND_ROPE && s->config.rope.scaling == GYRE_SCALING_LINEAR && s->config.rope.factor > 1)
+        s->trained = llround((double)s->trained / s->config.rope.factor);
+    if (o->head_dim) cli_usage_error("--head-dim: %s states its own", given);
+    change_by_options(o, s);
+    return 0;
+}
+
+/* out = 1 if both parts of --compare are methods. */
+static int compares_methods(const plot_options *o) {
+    gyre_error err = {0, ""};
+    method *list = NULL;
+    int64_t count = 0;
+    const int methods = o->compare && !methods_parse(o->compare, &list, &count, &err);
+    free(list);
+    return methods;
+}
+
+static int of_compare(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {
+    static char names[PLOT_SUBJECTS][512];
+    const char *comma = strchr(o->compare, ',');
+    if (!comma || strchr(comma + 1, ',')) cli_usage_error("--compare: takes two models or methods, A,B");
+    if (o->files_count) cli_usage_error("%s: --compare names both models", o->files[0]);
+    snprintf(names[0], sizeof names[0], "%.*s", (int)(comma - o->compare), o->compare);
+    snprintf(names[1], sizeof names[1], "%s", comma + 1);
+    for (; *count < PLOT_SUBJECTS; ++*count)
+        if (of_model(o, names[*count], &subjects[*count])) return CLI_FAILED;
+    return 0;
+}
+
+int plot_subjects_read(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {
+    *count = 0;
+    if (o->compare && !compares_methods(o)) return of_compare(o, subjects, count);
+    if (o->files_count > 1) cli_usage_error("%s: one model; --compare A,B draws two", o->files[1]);
+    *count = 1;
+    return o->files_count ? of_model(o, o->files[0], &subjects[0]) : of_options(o, &subjects[0]);
+}
+
+void plot_subjects_free(plot_subject *subjects, int count) {
+    for (int i = 0; i < count; i++)
+        gyre_reading_free(subjects[i].reading);
+}
+
+int64_t plot_target(const plot_options *o, const plot_subject *s) {
+    const double own = s->config.kind == GYRE_KIND_ROPE ? s->config.rope.factor : 0;
+    const double factor = o->factor > 0 ? o->factor : own > 1 ? own : 4;
+    return o->stretch.to ? o->stretch.to : llround((double)s->trained * factor);
+}
+
+/* -- cases -- */
+/* The model as it was trained: without a scaling. */
+static gyre_status original_frequencies(plot_case *c, gyre_error *err) {
+    gyre_config config = c->subject->config;
+    gyre_encoding *encoding = NULL;
+    config.rope.scaling = GYRE_SCALING_NONE;
+    config.rope.factor = config.rope.attention_factor = 0;
+    config.rope.resonance = 0;
+    gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
+    if (!status) status = gyre_encoding_frequencies(encoding, 0, c->original, NULL);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
+gyre_status plot_case_frequencies(const plot_case *c, int64_t length, double *inv_freq, gyre_error *err) {
+    const gyre_status status = gyre_encoding_frequencies(c->encoding, length, inv_freq, NULL);
+    return status ? gyre_fail(err, status, "frequencies: %s (%s)", gyre_status_text(status), c->label) : GYRE_OK;
+}
+
+static gyre_status make_case(const plot_options *o, const plot_subject *s, const method *m, plot_case *c, gyre_error *err) {
+    gyre_config config;
+    c->subject = s;
+    c->method = *m;
+    c->trained = s->trained;
+    c->to = plot_target(o, s);
+    if (s->config.kind != GYRE_KIND_ROPE)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
+                         gyre_kind_name(s->config.kind), s->label);
+    if (c->trained < STRETCH_MIN_TRAINED)
+        return gyre_fail(err, GYRE_EINVAL, "trained length: the model does not say it; name it with --trained (%s)",
+                         s->label);
+    gyre_status status = method_config(m, &s->config, s->trained, c->to, &o->method.betas, &config, err);
+    if (status) return status;
+    config.rope.table_positions = GYRE_NO_TABLE;
+    status = gyre_encoding_create(&c->encoding, &config, NULL, err);
+    if (status) return status;
+    c->pairs = gyre_encoding_get_config(c->encoding)->rope.dim / 2;
+    c->follows_length = config_depends_on_length(&config);
+    c->inv_freq = calloc((size_t)c->pairs, sizeof *c->inv_freq);
+    c->original = calloc((size_t)c->pairs, sizeof *c->original);
+    if (!c->inv_freq || !c->original) return gyre_fail(err, GYRE_ENOMEM, "pairs: out of memory (plot)");
+    status = gyre_encoding_frequencies(c->encoding, c->to, c->inv_freq, &c->attention);
+    return status ? status : original_frequencies(c, err);
+}
+
+gyre_status plot_cases_make(const plot_options *o, const plot_subject *subjects, int subjects_count, const char *usual,
+                            plot_case cases[PLOT_CASES], int *count, gyre_error *err) {
+    method *list = NULL;
+    int64_t methods = 0;
+    const char *names = compares_methods(o) ? o->compare : o->method.count ? NULL : subjects_count > 1 ? "none" : usual;
+    gyre_status status = names ? methods_parse(names, &list, &methods, err) : GYRE_OK;
+    const method *used = names ? list : o->method.list;
+    if (!names) methods = o->method.count;
+    *count = 0;
+    if (!status && methods * subjects_count > PLOT_CASES)
+        status = gyre_fail(err, GYRE_EINVAL, "methods: %lld of them do not fit one figure, which holds %d (plot)",
+                           (long long)methods, PLOT_CASES / subjects_count);
+    for (int s = 0; s < subjects_count; s++)
+        for (int64_t m = 0; m < methods && !status; m++) {
+            plot_case *c = &cases[(*count)++];
+            *c = (plot_case){.pairs = 0};
+            if (subjects_count > 1 && methods > 1)
+                snprintf(c->label, sizeof c->label, "%.40s, %s", subjects[s].label, used[m].label);
+            else
+                snprintf(c->label, sizeof c->label, "%s", subjects_count > 1 ? subjects[s].label : used[m].label);
+            status = make_case(o, &subjects[s], &used[m], c, err);
+        }
+    free(list);
+    if (status) plot_cases_free(cases, *count);
+    return status;
+}
+
+void plot_cases_free(plot_case *cases, int count) {
+    for (int i = 0; i < count; i++) {
+        gyre_encoding_free(cases[i].encoding);
+        free(cases[i].inv_freq);
+        free(cases[i].original);
+        cases[i] = (plot_case){.pairs = 0};
+    }
+}
+
+/* -- angles -- */
+double plot_wrap(double angle) {
+    const double turns = angle / TURN;
+    return (turns - floor(turns + 0.5)) * TURN;
+}
+
+int plot_is_seen(const plot_case *c, int64_t pair, double angle) {
+    const double reached = c->original[pair] * (double)c->trained;
+    if (reached >= TURN) return 1;
+    const double turns = angle / TURN;
+    return (turns - floor(turns)) * TURN <= reached * (1 + 1e-12);
+}

@@ -1,0 +1,122 @@
+/* plot_table.c: the numbers of a figure, and how they are printed. */
+#include "tools/plot/plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void plot_table_columns(plot_table *t, const plot_column *columns) {
+    t->columns = columns;
+    for (t->columns_count = 0; columns[t->columns_count].name;)
+        t->columns_count++;
+}
+
+void plot_table_free(plot_table *t) {
+    free(t->cells);
+    free(t->labels);
+    *t = (plot_table){.rows = 0};
+}
+
+void plot_table_add(plot_table *t, const double *cells) {
+    if (t->status) return;
+    if (t->rows == t->capacity) {
+        const int64_t capacity = t->capacity ? 2 * t->capacity : 256;
+        double *grown = realloc(t->cells, (size_t)(capacity * t->columns_count) * sizeof *grown);
+        if (!grown) {
+            t->status = GYRE_ENOMEM;
+            return;
+        }
+        t->cells = grown;
+        t->capacity = capacity;
+    }
+    memcpy(t->cells + t->rows++ * t->columns_count, cells, (size_t)t->columns_count * sizeof *cells);
+}
+
+double plot_table_label(plot_table *t, const char *text) {
+    for (int i = 0; i < t->labels_count; i++)
+        if (strcmp(t->labels[i], text) == 0) return i;
+    char(*grown)[PLOT_LABEL] = t->status ? NULL : realloc(t->labels, ((size_t)t->labels_count + 1) * sizeof *grown);
+    if (!grown) {
+        t->status = GYRE_ENOMEM;
+        return 0;
+    }
+    t->labels = grown;
+    snprintf(grown[t->labels_count], PLOT_LABEL, "%s", text);
+    return t->labels_count++;
+}
+
+double plot_table_number(const plot_table *t, int64_t row, int column) {
+    return t->cells[row * t->columns_count + column];
+}
+
+const char *plot_table_text(const plot_table *t, int64_t row, int column) {
+    return t->labels[(int)plot_table_number(t, row, column)];
+}
+
+int64_t plot_table_group_end(const plot_table *t, int64_t first, int column) {
+    int64_t end = first + 1;
+    while (end < t->rows && plot_table_number(t, end, column) == plot_table_number(t, first, column))
+        end++;
+    return end;
+}
+
+int plot_table_groups(const plot_table *t, int column) {
+    int count = 0;
+    for (int64_t first = 0; first < t->rows; first = plot_table_group_end(t, first, column))
+        count++;
+    return count;
+}
+
+/* -- printing -- */
+static json_t *row_json(const plot_table *t, int64_t row) {
+    json_t *cells = json_array();
+    for (int c = 0; cells && c < t->columns_count; c++)
+        cells = cli_json_append(cells, t->columns[c].unit ? cli_json_number(plot_table_number(t, row, c))
+                                                          : json_string(plot_table_text(t, row, c)));
+    return cells;
+}
+
+int plot_table_json(const plot_table *t, const char *kind, FILE *file) {
+    json_t *columns = json_array(), *rows = json_array();
+    for (int c = 0; columns && c < t->columns_count; c++)
+        columns = cli_json_append(
+            columns, json_pack("{s:s, s:o}", "name", t->columns[c].name, "unit",
+                               t->columns[c].unit && *t->columns[c].unit ? json_string(t->columns[c].unit) : json_null()));
+    for (int64_t r = 0; rows && r < t->rows; r++)
+        rows = cli_json_append(rows, row_json(t, r));
+    return cli_json_write(
+        file, json_pack("{s:s, s:s, s:o, s:o}", "kind", kind, "title", t->title, "columns", columns, "rows", rows));
+}
+
+/* As in RFC 4180, quotes around what holds a comma, a quote or a line end; lines end as in any text here. */
+static void put_csv_text(FILE *file, const char *text) {
+    const int quoted = strpbrk(text, ",\"\r\n") != NULL;
+    if (quoted) fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', file);
+        fputc(*text, file);
+    }
+    if (quoted) fputc('"', file);
+}
+
+int plot_table_csv(const plot_table *t, FILE *file) {
+    for (int c = 0; c < t->columns_count; c++) {
+        char name[PLOT_LABEL];
+        const char *unit = t->columns[c].unit;
+        snprintf(name, sizeof name, unit && *unit ? "%s (%s)" : "%s", t->columns[c].name, unit);
+        if (c) fputc(',', file);
+        put_csv_text(file, name);
+    }
+    fputc('\n', file);
+    for (int64_t r = 0; r < t->rows; r++) {
+        for (int c = 0; c < t->columns_count; c++) {
+            if (c) fputc(',', file);
+            const double value = plot_table_number(t, r, c);
+            if (!t->columns[c].unit)
+                put_csv_text(file, plot_table_text(t, r, c));
+            else if (isfinite(value))
+                fprintf(file, "%.17g", value);
+        }
+        fputc('\n', file);
+    }
+    return 0;
+}

@@ -1,0 +1,178 @@
+/* plot_wavelengths.c: how many tokens each pair takes for one turn, and what each method divides its frequency by. */
+#include "tools/plot/plot.h"
+#include <math.h>
+#include <string.h>
+
+enum { COLUMN_METHOD, COLUMN_PAIR, COLUMN_WAVELENGTH, COLUMN_TURNS, COLUMN_DIVISOR, COLUMNS };
+static const plot_column columns[] = {{"method", NULL},
+                                      {"pair", ""},
+                                      {"wavelength", "tokens"},
+                                      {"turns_in_trained_length", "turns"},
+                                      {"frequency_divided_by", ""},
+                                      {NULL, NULL}};
+static const double TURN = 6.283185307179586;
+
+static gyre_status compute_for(plot_work *w, const char *usual, gyre_error *err) {
+    plot_case cases[PLOT_CASES];
+    int count = 0;
+    plot_table *t = &w->table;
+    plot_table_columns(t, columns);
+    const gyre_status status = plot_cases_make(w->options, w->subjects, w->subjects_count, usual, cases, &count, err);
+    if (status) return status;
+    snprintf(t->title, sizeof t->title, "Wavelength of each pair: trained on %lld tokens, stretched to %lld (base %g)",
+             (long long)cases[0].trained, (long long)cases[0].to, cases[0].subject->config.rope.base);
+    for (int i = 0; i < count; i++) {
+        const plot_case *c = &cases[i];
+        const double name = plot_table_label(t, c->label);
+        for (int64_t p = 0; p < c->pairs; p++) {
+            const double wavelength = TURN / c->inv_freq[p];
+            plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, (double)c->trained / wavelength,
+                                                c->original[p] / c->inv_freq[p]});
+        }
+    }
+    plot_cases_free(cases, count);
+    return status;
+}
+
+static gyre_status compute(plot_work *w, gyre_error *err) {
+    return compute_for(w, "none,linear,ntk,yarn", err);
+}
+
+/* -- the figure -- */
+/* Shades the pairs that a ramp blends, between those it keeps and those it divides. */
+static void shade_ramp(plot_script *s, const plot_table *t, int64_t first, int64_t end) {
+    const double most = plot_table_number(t, end - 1, COLUMN_DIVISOR);
+    int64_t begins = first, full = first;
+    while (begins < end && plot_table_number(t, begins, COLUMN_DIVISOR) < 1 + 1e-9)
+        begins++;
+    while (full < end && plot_table_number(t, full, COLUMN_DIVISOR) < most * (1 - 1e-9))
+        full++;
+    if (!(most > 1) || begins == first || full <= begins) return;
+    const double from = (double)(begins - first) - 0.5, to = (double)(full - first) - 0.5;
+    fprintf(s->file,
+            "set object rectangle from %.9g, graph 0 to %.9g, graph 1 behind fillcolor rgb '#f3ead8' fillstyle solid "
+            "noborder\n",
+            from, to);
+    fprintf(s->file, "set label 'kept' at %.9g, graph 0.04 center textcolor rgb '#5f6368'\n", from / 2);
+    fprintf(s->file, "set label 'blended' at %.9g, graph 0.04 center textcolor rgb '#5f6368'\n", (from + to) / 2);
+    fprintf(s->file, "set label 'divided by %.4g' at %.9g, graph 0.04 center textcolor rgb '#5f6368'\n", most,
+            (to + (double)(end - first)) / 2);
+    fprintf(s->file, "set label 'ramp of %s' at %.9g, graph 0.09 center textcolor rgb '#5f6368'\n",
+            plot_table_text(t, first, COLUMN_METHOD), (from + to) / 2);
+}
+
+static void mark_length(plot_script *s, double at, const char *text, double tokens) {
+    fprintf(s->file,
+            "set arrow from graph 0, first %.9g to graph 1, first %.9g nohead linewidth 1.4 linecolor rgb '#202124' "
+            "dashtype (8,5)\n",
+            at, at);
+    fprintf(s->file, "set label '%s, %.0f' at graph 0.01, first %.9g left offset 0,0.55 textcolor rgb '#202124'\n", text,
+            tokens, at);
+}
+
+static void draw(const plot_work *w, plot_script *s) {
+    const plot_table *t = &w->table;
+    const plot_options *o = w->options;
+    double low = INFINITY, high = 0;
+    char look[PLOT_LOOK];
+    int index = 0;
+    plot_script_start(s, 960, 620, t->title);
+    plot_data(s, t, "all", 0, t->rows);
+    plot_box_begin(s, (plot_box){0.09, 0.97, 0.11, 0.92});
+    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
+        end = plot_table_group_end(t, first, COLUMN_METHOD);
+        const char *name = plot_table_text(t, first, COLUMN_METHOD);
+        for (int64_t r = first; r < end; r++) {
+            const double wavelength = plot_table_number(t, r, COLUMN_WAVELENGTH);
+            if (!isfinite(wavelength)) continue;
+            low = fmin(low, wavelength);
+            high = fmax(high, wavelength);
+        }
+        if (strstr(name, "yarn") || strstr(name, "by-parts") || strstr(name, "llama3")) shade_ramp(s, t, first, end);
+    }
+    mark_length(s, (double)w->subjects[0].trained, "trained", (double)w->subjects[0].trained);
+    mark_length(s, (double)plot_target(o, &w->subjects[0]), "wanted", (double)plot_target(o, &w->subjects[0]));
+    plot_label(s, 'x', "pair of channels");
+    plot_label(s, 'y', "tokens for one turn");
+    plot_ticks_of_ten(s, 'y', low, high);
+    fprintf(s->file, "set key top left opaque\nset xrange [-0.5:%.9g]\nplot ",
+            plot_table_number(t, t->rows - 1, COLUMN_PAIR) + 0.5);
+    index = 0;
+    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
+        end = plot_table_group_end(t, first, COLUMN_METHOD);
+        const char *name = plot_table_text(t, first, COLUMN_METHOD);
+        fprintf(s->file,
+                "%s$all every ::%lld::%lld using 2:3 with linespoints %s linewidth %.1f pointsize 0.7 "
+                "pointinterval 4 title ",
+                index ? ", " : "", (long long)first, (long long)end - 1, plot_look(plot_look_of(name, index), look),
+                index ? 2.0 : 3.2);
+        plot_text(s, name);
+    }
+    fputc('\n', s->file);
+}
+
+const plot_kind plot_wavelengths = {"wavelengths",
+                                    "tokens that each pair takes for a turn, against the lengths; the ramp shaded",
+                                    PLOT_TAKES_SUBJECT, compute, draw};
+
+/* -- the ramp -- */
+static gyre_status compute_ramp(plot_work *w, gyre_error *err) {
+    const gyre_status status = compute_for(w, "linear,ntk,yarn,by-parts-paper,llama3", err);
+    plot_table *t = &w->table;
+    if (!status)
+        snprintf(t->title, sizeof t->title,
+                 "What each method divides the frequencies by: trained on %lld tokens, stretched to %lld",
+                 (long long)w->subjects[0].trained, (long long)plot_target(w->options, &w->subjects[0]));
+    return status;
+}
+
+static void put_ramps(const plot_table *t, plot_script *s, int x) {
+    char look[PLOT_LOOK];
+    int index = 0;
+    fputs("plot ", s->file);
+    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
+        end = plot_table_group_end(t, first, COLUMN_METHOD);
+        const char *name = plot_table_text(t, first, COLUMN_METHOD);
+        fprintf(s->file,
+                "%s$all every ::%lld::%lld using %d:5 with linespoints %s linewidth 2.4 pointsize 0.8 "
+                "pointinterval 5 title ",
+                index ? ", " : "", (long long)first, (long long)end - 1, x + 1, plot_look(plot_look_of(name, index), look));
+        plot_text(s, name);
+    }
+    fputc('\n', s->file);
+}
+
+static void draw_ramp(const plot_work *w, plot_script *s) {
+    const plot_table *t = &w->table;
+    const method_betas betas = w->options->method.betas;
+    double low = INFINITY, high = 0, most = 1;
+    for (int64_t r = 0; r < t->rows; r++) {
+        const double turns = plot_table_number(t, r, COLUMN_TURNS), by = plot_table_number(t, r, COLUMN_DIVISOR);
+        if (turns > 0) low = fmin(low, turns), high = fmax(high, turns);
+        if (isfinite(by)) most = fmax(most, by);
+    }
+    plot_script_start(s, 1040, 480, t->title);
+    plot_data(s, t, "all", 0, t->rows);
+    plot_box_begin(s, (plot_box){0.07, 0.485, 0.14, 0.84});
+    plot_panel_title(s, "by pair: fast ones left");
+    plot_label(s, 'x', "pair of channels");
+    plot_label(s, 'y', "frequency divided by");
+    fprintf(s->file, "set key top left opaque\nset yrange [%.4g:%.4g]\nset xrange [-0.5:%.9g]\n", 1 - 0.03 * most,
+            1.4 * most, plot_table_number(t, t->rows - 1, COLUMN_PAIR) + 0.5);
+    put_ramps(t, s, COLUMN_PAIR);
+    plot_box_begin(s, (plot_box){0.57, 0.985, 0.14, 0.84});
+    plot_panel_title(s, "by turns in the trained length: slow ones left");
+    plot_label(s, 'x', "whole turns within the trained length (log)");
+    plot_ticks_of_ten(s, 'x', low, high);
+    fprintf(s->file, "set yrange [%.4g:%.4g]\n", 1 - 0.03 * most, 1.4 * most);
+    const double ends[2] = {betas.slow, betas.fast};
+    for (int i = 0; i < 2; i++)
+        fprintf(s->file,
+                "set arrow from %.9g, graph 0 to %.9g, graph 1 nohead linewidth 1.4 linecolor rgb '#202124' dashtype (8,5)\n"
+                "set label '%g turn%s' at %.9g, graph 0.9 left offset 0.5,0 textcolor rgb '#202124'\n",
+                ends[i], ends[i], ends[i], ends[i] == 1 ? "" : "s", ends[i]);
+    put_ramps(t, s, COLUMN_TURNS);
+}
+
+const plot_kind plot_ramp = {"ramp", "what each method divides the frequency of each pair by, by pair and by turns",
+                             PLOT_TAKES_SUBJECT, compute_ramp, draw_ramp};
