@@ -40,8 +40,8 @@ static void print_profiles(void) {
 
 /* Prints TAKES and CHOICES of an option or, with name NULL, of an argument. */
 static void print_value(const char *name, const char *value) {
-    static const char *const files[] = {"FILE", "PATH", "MODEL", "A", "B", NULL}, *const folders[] = {"DIR", NULL},
-                             *const methods[] = {"method", "methods", "add-method", NULL};
+    static const char *const files[] = {"FILE", "PATH", "MODEL", "CONFIG", "[CONFIG]", "A", "B", NULL},
+                             *const folders[] = {"DIR", NULL}, *const methods[] = {"method", "methods", "add-method", NULL};
     if (!value)
         fputs("none\t", stdout);
     else if (is_one_of(value, files))

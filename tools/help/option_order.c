@@ -18,6 +18,6 @@ int option_order(const cli_description *command, const struct argp_option *optio
     for (int i = 0; i < 2; i++)
         for (const struct argp_option *o = tables[i]; o && (o->name || o->doc) && count < OPTION_ORDER_MAX; o++)
             if (!(o->flags & OPTION_HIDDEN)) options[count++] = o;
-    qsort(options, (size_t)count, sizeof *options, order);
+    qsort((void *)options, (size_t)count, sizeof(const struct argp_option *), order);
     return count;
 }
