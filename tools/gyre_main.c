@@ -5,6 +5,7 @@
 #include "tools/subcommands.h"
 #include "util/suggest.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 typedef struct subcommand {
@@ -134,7 +135,15 @@ static int is_one_of(const char *word, const char *const *names, int count) {
     return 0;
 }
 
+/* A closed standard stream would lend its number to the next file that is opened, and messages would go into a result.  In
+ * its place stands a descriptor on which reading or writing fails as on a closed one. */
+static void fill_closed_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+    fill_closed_streams();
     static const char *const helps[] = {"help", "--help", "-h"}, *const versions[] = {"version", "--version", "-V"};
     cli_install_signal_handlers();
     cli_json_watch_memory();

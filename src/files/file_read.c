@@ -52,23 +52,25 @@ gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_err
     return status;
 }
 
+static gyre_status check_document(int descriptor, const char *path, size_t *bytes, gyre_error *err) {
+    struct stat info;
+    if (descriptor < 0 || fstat(descriptor, &info) != 0) return gyre_fail_errno(err, path, errno);
+    if (S_ISDIR(info.st_mode)) return gyre_fail_errno(err, path, EISDIR);
+    if (!S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: not a regular file", path);
+    if (info.st_size > (off_t)GYRE_DOCUMENT_MIB << 20)
+        return gyre_fail(err, GYRE_EFORMAT, "%s: longer than %d MiB", path, GYRE_DOCUMENT_MIB);
+    *bytes = (size_t)info.st_size;
+    return GYRE_OK;
+}
+
 gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre_error *err) {
     /* O_NONBLOCK makes opening a pipe return instead of wait. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat info;
-    FILE *stream = NULL;
-    gyre_status status = GYRE_OK;
-    if (descriptor < 0 || fstat(descriptor, &info) != 0)
-        status = gyre_fail_errno(err, path, errno);
-    else if (!S_ISREG(info.st_mode))
-        status = S_ISDIR(info.st_mode) ? gyre_fail_errno(err, path, EISDIR)
-                                       : gyre_fail(err, GYRE_EIO, "%s: not a regular file", path);
-    else if (info.st_size > (off_t)GYRE_DOCUMENT_MIB << 20)
-        status = gyre_fail(err, GYRE_EFORMAT, "%s: longer than %d MiB", path, GYRE_DOCUMENT_MIB);
-    else if (!(stream = fdopen(descriptor, "rb")))
-        status = gyre_fail_errno(err, path, errno);
-    else
-        status = read_stream(stream, path, (size_t)info.st_size, out, bytes, err);
+    size_t expected = 0;
+    gyre_status status = check_document(descriptor, path, &expected, err);
+    FILE *stream = status ? NULL : fdopen(descriptor, "rb");
+    if (!status && !stream) status = gyre_fail_errno(err, path, errno);
+    if (!status) status = read_stream(stream, path, expected, out, bytes, err);
     if (stream)
         fclose(stream);
     else if (descriptor >= 0)

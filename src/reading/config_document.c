@@ -13,7 +13,7 @@
 
 /* Real ones have a few thousand bytes and some hundred keys; the names of 21841 classes, twice, are the most that is known.
  * gyre extend reads a config some fifty times. */
-enum { MAX_CONFIG_MIB = 64, MAX_CONFIG_BYTES = MAX_CONFIG_MIB << 20, MAX_CONFIG_KEYS = 50000 };
+enum { MAX_CONFIG_MIB = 64, MAX_CONFIG_BYTES = MAX_CONFIG_MIB << 20, MAX_CONFIG_VALUES = 50000 };
 
 gyre_status gyre_config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
     struct stat info;
@@ -43,13 +43,13 @@ static gyre_status fail_parse(const json_error_t *error, const char *path, gyre_
     return GYRE_EFORMAT;
 }
 
-/* out = the keys of all objects in the value. */
-static size_t count_keys(json_t *value) {
-    size_t keys = json_object_size(value), i;
+/* out = the keys of all objects and the elements of all lists in the value. */
+static size_t count_values(json_t *value) {
+    size_t keys = json_object_size(value) + json_array_size(value), i;
     const char *key;
     json_t *inside;
-    json_object_foreach(value, key, inside) keys += count_keys(inside);
-    json_array_foreach(value, i, inside) keys += count_keys(inside);
+    json_object_foreach(value, key, inside) keys += count_values(inside);
+    json_array_foreach(value, i, inside) keys += count_values(inside);
     return keys;
 }
 
@@ -69,9 +69,10 @@ gyre_status gyre_config_document_parse(gyre_config_document *out, const char *te
         json_decref(root);
         return gyre_fail(err, GYRE_EFORMAT, "config.json: not an object (%s)", path);
     }
-    if (count_keys(root) > MAX_CONFIG_KEYS) {
+    if (count_values(root) > MAX_CONFIG_VALUES) {
         json_decref(root);
-        return gyre_fail(err, GYRE_EFORMAT, "config.json: more than %d keys (%s)", MAX_CONFIG_KEYS, path);
+        return gyre_fail(err, GYRE_EFORMAT, "config.json: more than %d keys and elements of lists (%s)", MAX_CONFIG_VALUES,
+                         path);
     }
     *out = (gyre_config_document){path, text, bytes, root, NULL};
     return GYRE_OK;
@@ -85,7 +86,10 @@ gyre_status gyre_config_document_open(gyre_config_document *out, const char *pat
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > MAX_CONFIG_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "%s: neither a GGUF file nor a config.json (longer than %d MiB)", path,
                          MAX_CONFIG_MIB);
-    gyre_status status = gyre_file_read(path, &text, &bytes, err);
+    /* Who names a pipe waits for it.  In a folder, where the name is config.json, a pipe is a trap. */
+    const char *slash = strrchr(path, '/');
+    const int in_folder = slash && strcmp(slash + 1, GYRE_CONFIG_FILE) == 0;
+    gyre_status status = (in_folder ? gyre_document_read : gyre_file_read)(path, &text, &bytes, err);
     if (status != GYRE_OK) return status;
     status = gyre_config_document_parse(out, text, bytes, path, err);
     if (status == GYRE_OK)

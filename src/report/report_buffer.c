@@ -74,6 +74,12 @@ gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, cons
 /* -- characters -- */
 /* out = bytes of the well-formed UTF-8 character at `text`, 0 if there is none.  A final 0 is not a continuation byte,
  * so nothing past it is read. */
+/* They reverse what is shown after them. */
+static int is_mark_of_direction(uint32_t code) {
+    return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
 static size_t decode_utf8(const unsigned char *text, uint32_t *code) {
     static const uint32_t minimum[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char first = text[0];
@@ -98,7 +104,8 @@ gyre_report_char gyre_report_next_char(const char **text) {
     }
     memcpy(c.bytes, *text, c.count);
     *text += c.count;
-    if ((c.code < 0x20 && c.code != '\n') || (c.code >= 0x7F && c.code < 0xA0)) return (gyre_report_char){' ', " ", 1};
+    if ((c.code < 0x20 && c.code != '\n') || (c.code >= 0x7F && c.code < 0xA0) || is_mark_of_direction(c.code))
+        return (gyre_report_char){' ', " ", 1};
     return c;
 }
 

@@ -25,7 +25,7 @@ static long process_number(void) {
 }
 
 int gyre_atomic_temporary_name(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, int attempt) {
-    return snprintf(out, GYRE_TEMPORARY_PATH_BYTES, "%s.%ld-%d.tmp", target, process_number(), attempt) <
+    return snprintf(out, GYRE_TEMPORARY_PATH_BYTES, "%s.gyre-%ld-%d.tmp", target, process_number(), attempt) <
            GYRE_TEMPORARY_PATH_BYTES;
 }
 
@@ -54,10 +54,11 @@ static int try_lock(int fd) {
 #endif
 }
 
-/* out = 1 for the name of a temporary of a target: its name, ".PID-N.tmp". */
+/* out = 1 for the name of a temporary of a target: its name, ".gyre-PID-N.tmp", which nobody else gives a file. */
 static int is_temporary_name(const char *name, const char *target, size_t length) {
-    if (strncmp(name, target, length) != 0 || name[length] != '.') return 0;
-    const char *pid = name + length + 1, *number = pid + strspn(pid, "0123456789");
+    static const char mark[] = ".gyre-";
+    if (strncmp(name, target, length) != 0 || strncmp(name + length, mark, sizeof mark - 1) != 0) return 0;
+    const char *pid = name + length + sizeof mark - 1, *number = pid + strspn(pid, "0123456789");
     if (number == pid || *number != '-') return 0;
     const char *end = number + 1 + strspn(number + 1, "0123456789");
     return end > number + 1 && strcmp(end, ".tmp") == 0;
@@ -66,9 +67,12 @@ static int is_temporary_name(const char *name, const char *target, size_t length
 static void remove_if_unlocked(const char *path) {
 #if !defined(__wasi__)
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat info;
+    struct stat info, named;
     if (fd < 0) return;
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0) (void)unlink(path);
+    /* Between open and lock its writer may have renamed it and begun another file of this name. */
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &named) == 0 &&
+        named.st_dev == info.st_dev && named.st_ino == info.st_ino)
+        (void)unlink(path);
     close(fd);
 #else
     (void)path;
@@ -96,8 +100,8 @@ static int lock_temporary(gyre_atomic_file *file) {
     if (!try_lock(file->fd) || stat(file->temporary, &by_name) != 0 || fstat(file->fd, &by_fd) != 0 ||
         by_name.st_ino != by_fd.st_ino)
         return 0;
-#if !defined(__wasi__) /* which has no dup */
-    file->lock = dup(file->fd);
+#if !defined(__wasi__) /* which duplicates no descriptors */
+    file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 #endif
     return 1;
 }
@@ -109,8 +113,8 @@ static int create_temporary(gyre_atomic_file *file) {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         if (!gyre_atomic_temporary_name(file->temporary, file->target, attempt)) return ENAMETOOLONG;
         if (access(file->temporary, F_OK) == 0) continue;
-        file->has_temporary = 1;
         file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        file->has_temporary = file->fd >= 0; /* not before: a file of this name is another writer's */
         if (file->fd >= 0 && lock_temporary(file)) return 0;
         const int code = file->fd >= 0 ? EEXIST : errno;
         if (file->fd >= 0) close(file->fd);

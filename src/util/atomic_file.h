@@ -1,6 +1,6 @@
 /* atomic_file.h: replaces a file atomically.  Readers see the old file or the new one, never a part of it.
  *
- *   open:    TARGET.PID-N.tmp is created beside the target, with the target's mode
+ *   open:    TARGET.gyre-PID-N.tmp is created beside the target, with the target's mode
  *   write:   through `fd`, or through gyre_atomic_stream
  *   close:   flushed, synced, closed; the temporary may be read back here
  *   commit:  renamed over the target; the folder is synced
@@ -24,8 +24,8 @@ typedef struct gyre_atomic_file {
     int fd;       /* for writing; -1 once closed */
     int lock;     /* keeps the temporary locked until it has the target's name; -1 = none */
     FILE *stream; /* on fd, made by gyre_atomic_stream; else NULL */
-    /* 1 while `temporary` may exist.  Set before the file is created and cleared after it is gone, so that a signal handler
-     * can unlink it at any moment.  An int serves as sig_atomic_t, which WASI lacks. */
+    /* 1 while `temporary` may exist.  Set after the file is created and cleared after it is gone, so that a signal handler
+     * unlinks no other writer's.  An int serves as sig_atomic_t, which WASI lacks. */
     volatile int has_temporary;
     char target[PATH_MAX]; /* with symbolic links resolved */
     char temporary[GYRE_TEMPORARY_PATH_BYTES];
@@ -45,7 +45,7 @@ void gyre_atomic_discard(gyre_atomic_file *file);
 /* All steps at once. */
 int gyre_atomic_write(const char *path, const void *bytes, size_t count);
 
-/* out = the name "TARGET.PID-N.tmp" of this process's temporary number `attempt`; out = 1 if it fits. */
+/* out = the name "TARGET.gyre-PID-N.tmp" of this process's temporary number `attempt`; out = 1 if it fits. */
 int gyre_atomic_temporary_name(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, int attempt);
 
 #endif

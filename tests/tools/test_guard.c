@@ -80,7 +80,48 @@ static void one_file_twice(void **state) {
     (void)state;
     assert_fails("eval @rope --text @text --context 16 -o @both --report @both", 2, "too");
     assert_fails("eval @rope --text @text --context 16 --journal @both --report @texts/../both -o @both", 2, "too");
+    assert_fails("eval @rope --text @text --context 16 -o @both --report @./both", 2, "too");
     assert_int_equal(access(in_folder("both"), F_OK), -1);
+    /* Of an option that is given often, the last value counts, and is looked at. */
+    assert_kept("explain @rope -o @1 -o @2 -o @3 -o @4 -o @5 -o @6 -o @7 -o @8 -o @rope/config.json", "rope/config.json",
+                "this run");
+}
+
+/* Models that are named in a list, and the model of gyre explore. */
+static void other_models(void **state) {
+    (void)state;
+    assert_kept("plot wavelengths --compare @rope,@alibi -o @rope/config.json", "rope/config.json", "this run");
+    assert_kept("plot wavelengths @rope -o @rope/config.json", "rope/config.json", "this run");
+    assert_kept("explore @rope -o @rope/config.json", "rope/config.json", "this run");
+    assert_kept("train --from @rope --text @text -o @rope --replace", "rope/model.safetensors", "this run");
+}
+
+/* Files that stand where a run would put its own beside a result. */
+static void neighbours(void **state) {
+    (void)state;
+    write_file("j.lock", "mine", 4);
+    write_file("out.2024-01.tmp", "mine", 4);
+    assert_fails("eval @rope --text @text --context 16 --journal @j", 1, "is no lock");
+    assert_int_equal(run("explain @rope -o @out")->exit, 0);
+    read_bytes("j.lock", kept);
+    assert_memory_equal(kept, "mine", 4);
+    read_bytes("out.2024-01.tmp", kept);
+    assert_memory_equal(kept, "mine", 4);
+}
+
+static void pipes(void **state) {
+    (void)state;
+    static const char *const lines[] = {"eval @trap --text @text --context 16", "generate @trap --prompt a",
+                                        "plot table @trap", "explore @trap -o @page"};
+    assert_int_equal(mkdir(in_folder("trap"), 0700), 0);
+    assert_int_equal(mkfifo(in_folder("trap/config.json"), 0600), 0);
+    alarm(60);
+    setenv("GYRE_EXPLORER", in_folder("text"), 1);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_fails(lines[i], 1, "not a regular file");
+    assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
+    assert_fails("eval @rope --text @text --context 16 --journal @fifo", 1, "not a regular file");
+    alarm(0);
 }
 
 /* What may be replaced: an earlier result, a file beside the model's folder, a journal in it. */
@@ -138,9 +179,15 @@ static void killed_run(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_the_model), cmocka_unit_test(other_names),     cmocka_unit_test(texts_and_tokenizers),
-        cmocka_unit_test(one_file_twice),     cmocka_unit_test(what_is_allowed), cmocka_unit_test(file_cut_while_read),
-        cmocka_unit_test(killed_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_the_model),
+                                       cmocka_unit_test(other_names),
+                                       cmocka_unit_test(texts_and_tokenizers),
+                                       cmocka_unit_test(one_file_twice),
+                                       cmocka_unit_test(other_models),
+                                       cmocka_unit_test(neighbours),
+                                       cmocka_unit_test(pipes),
+                                       cmocka_unit_test(what_is_allowed),
+                                       cmocka_unit_test(file_cut_while_read),
+                                       cmocka_unit_test(killed_run)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

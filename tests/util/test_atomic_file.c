@@ -94,7 +94,8 @@ static void two_writers(void **state) {
 /* What a killed writer left is removed by the next one; what a living writer has, and files of other names, are not. */
 static void killed_writers(void **state) {
     (void)state;
-    static const char *const others[] = {"a.1-0.tmp.txt", "a.x-0.tmp", "ab.1-0.tmp", "a.1-.tmp", "a.1.tmp"};
+    static const char *const others[] = {"a.gyre-1-0.tmp.txt", "a.gyre-x-0.tmp", "ab.gyre-1-0.tmp", "a.gyre-1-.tmp",
+                                         "a.2024-01.tmp"};
     gyre_atomic_file living;
     const pid_t child = fork();
     if (child == 0) {
@@ -107,7 +108,7 @@ static void killed_writers(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     char left[GYRE_TEMPORARY_PATH_BYTES];
-    snprintf(left, sizeof left, "%s.%ld-0.tmp", in_folder("a"), (long)child);
+    snprintf(left, sizeof left, "%s.gyre-%ld-0.tmp", in_folder("a"), (long)child);
     assert_int_equal(access(left, F_OK), 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_int_equal(gyre_file_write(in_folder(others[i]), "", 0), 0);

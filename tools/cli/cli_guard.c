@@ -25,9 +25,13 @@ void cli_guard_read(const char *path) {
 
 void cli_guard_write(const char *option, const char *path) {
     if (!*path) cli_usage_error("--%s: the name of the file is empty", option);
-    if (writes_count == MAX_WRITES) return; /* an option that is given again and again: the last one counts */
-    writes[writes_count].option = option;
-    writes[writes_count++].path = path;
+    int i = 0;
+    while (i < writes_count && strcmp(writes[i].option, option) != 0)
+        i++;
+    if (i == MAX_WRITES) cli_usage_error("--%s: one result too many", option);
+    writes[i].option = option; /* given twice: the last one counts */
+    writes[i].path = path;
+    if (i == writes_count) writes_count++;
 }
 
 /* -- files -- */
@@ -43,18 +47,22 @@ static int ends_with(const char *name, const char *end) {
 
 /* out = 1 if programs read a file of this name in a model's folder. */
 static int is_model_name(const char *name) {
-    static const char *const ends[] = {GYRE_CONFIG_FILE, GYRE_TOKENIZER_FILE, "_config.json", ".index.json", ".safetensors",
-                                       "vocab.json",     "_map.json",         "_tokens.json", ".model",      "merges.txt"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_with(name, ends[i])) return 1;
-    return 0;
+    static const char *const names[] = {
+        GYRE_CONFIG_FILE,         GYRE_TOKENIZER_FILE,        GYRE_TOKENIZER_CONFIG_FILE, GYRE_TRAINING_FILE,  "vocab.json",
+        "generation_config.json", "preprocessor_config.json", "special_tokens_map.json",  "added_tokens.json", "merges.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return 1;
+    return ends_with(name, ".safetensors") || ends_with(name, ".index.json") || ends_with(name, ".model");
 }
 
 /* out = 1 if the file is one of the folder's own, under any name; of model files alone, if asked. */
 static int is_entry_of(const struct stat *file, const char *folder, int model_files) {
+    static const char *const known[] = {GYRE_CONFIG_FILE, GYRE_WEIGHTS_FILE, GYRE_WEIGHTS_INDEX_FILE, GYRE_TOKENIZER_FILE};
     char path[PATH_MAX];
     int found = 0;
     DIR *dir = opendir(folder);
+    for (size_t i = 0; !dir && !found && i < sizeof known / sizeof *known; i++) /* a folder that cannot be listed */
+        found = snprintf(path, sizeof path, "%s/%s", folder, known[i]) < (int)sizeof path && is_same(file, path);
     for (struct dirent *entry; dir && !found && (entry = readdir(dir));)
         if (!model_files || is_model_name(entry->d_name))
             found = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path && is_same(file, path);
@@ -82,14 +90,18 @@ static void check_file(const char *option, const char *path, const struct stat *
     char folder[PATH_MAX];
     if (is_same(is, input)) cli_usage_error("--%s: %s is read by this run; name another file", option, path);
     if (is_folder(input)) {
-        /* A journal may lie beside a model. */
-        const int journal = strcmp(option, "journal") == 0;
+        /* A journal may lie beside a model; in a folder of texts it would be one of them. */
+        char config[PATH_MAX];
+        struct stat info;
+        const int model = snprintf(config, sizeof config, "%s/%s", input, GYRE_CONFIG_FILE) < (int)sizeof config &&
+                          stat(config, &info) == 0;
+        const int journal = model && strcmp(option, "journal") == 0;
         if (is_entry_of(is, input, journal) || (!journal && is_below(path, input)))
             cli_usage_error("--%s: %s is a file of %s, which this run reads; name another file", option, path, input);
         return;
     }
-    if (!is_model_name(input)) return;
     const char *slash = strrchr(input, '/');
+    if (!is_model_name(slash ? slash + 1 : input)) return;
     if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - input) + 1 : 1, slash ? input : ".") >=
         (int)sizeof folder)
         return;
@@ -102,18 +114,29 @@ static void check_file(const char *option, const char *path, const struct stat *
 static void check_folder(const char *option, const char *path, const char *input) {
     char config[PATH_MAX];
     struct stat is;
-    if (strcmp(option, "output") == 0 && is_below(input, path) && !is_folder(input))
+    if (strcmp(option, "output") == 0 &&
+        (is_below(input, path) || (is_folder(input) && stat(path, &is) == 0 && is_same(&is, input))))
         cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", option, path, input);
     if (strcmp(option, "write") == 0 &&
         snprintf(config, sizeof config, "%s/%s", path, GYRE_CONFIG_FILE) < (int)sizeof config && stat(config, &is) == 0)
         check_file(option, config, &is, input);
 }
 
+/* out = 1 for one name in one folder, of files that need not be there yet. */
+static int is_same_name(const char *a, const char *b) {
+    const char *slash_a = strrchr(a, '/'), *slash_b = strrchr(b, '/');
+    char folder_a[PATH_MAX], folder_b[PATH_MAX];
+    struct stat is;
+    if (strcmp(slash_a ? slash_a + 1 : a, slash_b ? slash_b + 1 : b) != 0) return 0;
+    snprintf(folder_a, sizeof folder_a, "%.*s", slash_a ? (int)(slash_a - a) + 1 : 1, slash_a ? a : ".");
+    snprintf(folder_b, sizeof folder_b, "%.*s", slash_b ? (int)(slash_b - b) + 1 : 1, slash_b ? b : ".");
+    return stat(folder_a, &is) == 0 && is_same(&is, folder_b);
+}
+
 static void check_pair(int i, int j) {
     struct stat is;
     const char *a = writes[i].path, *b = writes[j].path;
-    if (strcmp(writes[i].option, writes[j].option) == 0) return; /* given twice: the last one counts */
-    if (strcmp(a, b) == 0 || (stat(a, &is) == 0 && S_ISREG(is.st_mode) && is_same(&is, b)))
+    if (is_same_name(a, b) || (stat(a, &is) == 0 && S_ISREG(is.st_mode) && is_same(&is, b)))
         cli_usage_error("--%s: %s is the file of --%s too", writes[j].option, b, writes[i].option);
 }
 

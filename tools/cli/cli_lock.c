@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) {
@@ -16,6 +17,13 @@ gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) 
     snprintf(lock->path, sizeof lock->path, "%.*s.lock", (int)length, path);
     lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock->file < 0) return gyre_fail(err, GYRE_EIO, "folder: cannot be written: %s (%s)", strerror(errno), path);
+    /* Somebody's own file of this name is kept: a lock is empty. */
+    struct stat info;
+    if (fstat(lock->file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > 0) {
+        close(lock->file);
+        lock->file = -1;
+        return gyre_fail(err, GYRE_EIO, "lock: a file of that name is there, and is no lock (%s)", lock->path);
+    }
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(lock->file, F_SETLK, &all) == 0) return GYRE_OK;
     close(lock->file);

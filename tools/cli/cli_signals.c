@@ -53,12 +53,13 @@ static void on_bus_error(int number) {
 }
 
 void cli_install_signal_handlers(void) {
-    const int numbers[] = {SIGINT, SIGTERM};
-    for (int i = 0; i < 2; i++) {
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP}; /* SIGHUP: the terminal was closed */
+    for (int i = 0; i < 3; i++) {
         struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         (void)sigemptyset(&action.sa_mask);
         (void)sigaddset(&action.sa_mask, SIGINT);
         (void)sigaddset(&action.sa_mask, SIGTERM);
+        (void)sigaddset(&action.sa_mask, SIGHUP);
         /* A shell starts background jobs with SIGINT ignored.  It stays ignored. */
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) (void)sigaction(numbers[i], &action, NULL);
     }

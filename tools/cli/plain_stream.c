@@ -47,14 +47,8 @@ static size_t show_character(const char *text, size_t bytes, int colors, char ou
         memcpy(out, text, *read);
         return *read;
     }
-    if (length <= 0) {
-        memcpy(out, "\xef\xbf\xbd", 3);
-        return 3;
-    }
-    char escape[LONGEST];
-    snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(code_point(text, length) & 0xffff));
-    memcpy(out, escape, 6);
-    return 6;
+    if (length <= 0) return (size_t)snprintf(out, LONGEST, "%s", "\xef\xbf\xbd");
+    return (size_t)snprintf(out, LONGEST, "\\u%04x", (unsigned)(code_point(text, length) & 0xffff));
 }
 
 void plain_text(char *out, size_t size, const char *text) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { DUMP_FLAGS = JSON_SORT_KEYS | JSON_REAL_PRECISION(17) };
 
@@ -19,6 +20,9 @@ static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *st
 }
 
 static gyre_status check_file(const char *path, int resume, gyre_error *err) {
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
     FILE *file = fopen(path, "r");
     if (!file) return GYRE_OK; /* a new journal; any other error is reported when the file is opened for writing */
     int c = getc(file);
@@ -36,7 +40,10 @@ gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, g
     if (!path) return GYRE_OK;
     const gyre_status status = check_file(path, resume, err);
     if (status) return status;
-    if (cli_lock_acquire(&j->lock, path, NULL))
+    gyre_error why = {0, ""};
+    if (cli_lock_acquire(&j->lock, path, &why) && strncmp(why.text, "lock:", 5) == 0)
+        return gyre_fail(err, GYRE_EIO, "%s", why.text);
+    if (j->lock.file < 0)
         return gyre_fail(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
     return journal_open(&j->lines, path, &format, err);
 }

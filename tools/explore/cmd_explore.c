@@ -40,7 +40,7 @@ typedef struct explore_options {
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     explore_options *o = state->input;
     if (key != ARGP_KEY_ARG || o->config) return ARGP_ERR_UNKNOWN;
-    o->config = text;
+    o->config = model_path_find(text); /* noted as read: --output must not be one of its files */
     return 0;
 }
 
@@ -71,7 +71,7 @@ static char *read_file(const char *path, size_t most, size_t *size) {
 static char *read_config(const char *model, size_t *size) {
     char path[BUNDLED_PATH + sizeof GYRE_CONFIG_FILE];
     struct stat info;
-    const char *found = model_path_find(model);
+    const char *found = model;
     const int is_folder = stat(found, &info) == 0 && S_ISDIR(info.st_mode);
     const int n = snprintf(path, sizeof path, is_folder ? "%s/" GYRE_CONFIG_FILE : "%s", found);
     if (n < 0 || n >= (int)sizeof path) {
@@ -117,9 +117,16 @@ static int write_page(FILE *out, const char *path, const char *config, size_t co
     return status;
 }
 
+static int is_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static int write_copy(const char *target, const char *path, const char *config, size_t config_size) {
-    cli_output output;
-    int status = cli_output_open(&output, target);
+    cli_output output = {NULL, NULL, 0};
+    int status = is_same_file(target, path)
+                     ? cli_fail("--output: %s is the page itself; name another file (explore)", target)
+                     : cli_output_open_raw(&output, target);
     if (!status) status = cli_output_close(&output, write_page(output.file, path, config, config_size));
     return status;
 }
@@ -166,8 +173,8 @@ static int temporary_page(char path[BUNDLED_PATH]) {
 
 static int show(const char *path) {
     char *real = realpath(path, NULL);
-    printf("%s\n", real ? real : path);
-    const int failed = fflush(stdout);
+    fprintf(cli_stdout(), "%s\n", real ? real : path);
+    const int failed = fflush(cli_stdout());
     if (!failed) open_in_browser(real ? real : path);
     free(real);
     return failed ? cli_fail("standard output: %s (explore)", strerror(errno)) : 0;

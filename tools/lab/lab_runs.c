@@ -50,9 +50,12 @@ static gyre_status write_plan(const json_t *plan, const char *path, gyre_error *
 static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
     json_error_t why;
     json_t *ours = with_encodings(plan_json(l), l), *found = NULL, *same = NULL;
-    const int exists = access(path, F_OK) == 0;
+    struct stat info;
+    const int exists = stat(path, &info) == 0;
     gyre_status status = GYRE_OK;
-    if (exists && !(found = json_load_file(path, 0, &why)))
+    if (exists && !S_ISREG(info.st_mode))
+        status = gyre_fail(err, GYRE_EIO, "work folder: its plan is not a regular file (%s)", path);
+    else if (exists && !(found = json_load_file(path, 0, &why)))
         status = gyre_fail(err, GYRE_EFORMAT, "work folder: its plan is not JSON: %s (%s)", why.text, path);
     else if (!ours || (found && !(same = with_encodings(json_deep_copy(found), l))))
         status = gyre_fail(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);

@@ -106,6 +106,16 @@ static const plot_kind *find_kind(const char *text) {
     return kinds[cli_choice("KIND", text, names, KINDS)];
 }
 
+/* Notes the models of a list A,B as read; names of methods are no files. */
+static void note_models(const char *list) {
+    static char names[2][4096];
+    const char *second = strchr(list, ',');
+    snprintf(names[0], sizeof names[0], "%.*s", second ? (int)(second - list) : (int)strlen(list), list);
+    snprintf(names[1], sizeof names[1], "%s", second ? second + 1 : "");
+    for (int i = 0; i < 2; i++)
+        if (*names[i]) (void)model_path_find(names[i]);
+}
+
 static error_t parse_argument(plot_options *o, char *text) {
     if (!o->kind)
         o->kind = find_kind(text);
@@ -133,6 +143,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     switch (key) {
     case KEY_COMPARE:
         o->compare = text;
+        note_models(text);
         return 0;
     case KEY_CSV:
         o->csv = 1;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { COLUMN_RUN, COLUMN_METHOD, COLUMN_LENGTH, COLUMN_VALUE, COLUMN_LOW, COLUMN_HIGH };
 static const plot_column perplexity_columns[] = {{"run", NULL}, {"method", NULL}, {"context", "tokens"}, {"perplexity", ""},
@@ -111,6 +112,8 @@ static void read_value(runs_reader *r, const json_t *value) {
 
 static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) {
     json_error_t error = {.line = 0};
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "not a regular file (%s)", path);
     FILE *file = fopen(path, "r");
     json_t *value;
     if (!file) return gyre_fail_errno(err, path, errno);

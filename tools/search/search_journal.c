@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { KEY_SIZE = 17 };
 
@@ -108,6 +109,9 @@ gyre_status search_journal_add(search_journal *j, const search_evaluation *r, co
  * enough. */
 static gyre_status check_file(const char *path, gyre_error *err) {
     static const char begins[] = "{\"gyre_search\":";
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
     FILE *file = fopen(path, "r");
     if (!file) return GYRE_OK;
     int c, bad = 0;

@@ -59,6 +59,8 @@ int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t mi
 }
 
 /* -- which object -- */
+enum { MAX_ROPE_KEYS = 256 }; /* kinds of layers or members of a scaling; the largest that is known has 14 */
+
 int gyre_rope_is_layer_type(const char *name) {
     static const char *const types[] = {"full_attention",
                                         "sliding_attention",
@@ -212,6 +214,9 @@ gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *
     if (!out.key) read_class_dict(family, root, &out);
     if (!out.key || out.class_default) return out;
     out.scope = gyre_scope_child(root, out.key);
+    /* Each is looked for in the text again and again. */
+    if (json_object_size(out.scope.object) > MAX_ROPE_KEYS)
+        gyre_scope_fail(root, GYRE_EFORMAT, out.key, "more than %d keys", MAX_ROPE_KEYS);
     out.nested = is_nested(root, &out.scope);
     if (out.nested && gyre_profile_is_hf_4(profile))
         gyre_scope_fail(root, GYRE_EUNSUPPORTED, out.key,
