@@ -7,6 +7,7 @@
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 /* -- reading -- */
 /* out = the bytes of a file and a NUL, to be freed; NULL with the error printed.  *size = without the NUL. */
 static char *read_file(const char *path, size_t most, size_t *size) {
-    FILE *file = fopen(path, "rb");
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
     struct stat info = {0};
     if (!file || fstat(fileno(file), &info) || !S_ISREG(info.st_mode)) {
         (void)cli_fail("%s: %s (explore)", path, file ? "not a regular file" : strerror(errno));
