@@ -151,7 +151,7 @@ export const en = {
     "decay.base": "base {b}",
     "decay.mean": "mean",
     "decay.bound": "bound",
-    "decay.readout": "At distance {d}: mean {mean}, bound {bound}.",
+    "decay.readout": "At distance {d}: mean {mean}; bound, up to a constant, {bound}.",
 
     "bias.title": "Biases on the score",
     "bias.lead":

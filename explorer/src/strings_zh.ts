@@ -151,7 +151,7 @@ export const zh: Record<keyof typeof en, string> = {
     "decay.base": "底数 {b}",
     "decay.mean": "均值",
     "decay.bound": "上界",
-    "decay.readout": "相距 {d} 词元：均值 {mean}，上界 {bound}。",
+    "decay.readout": "相距 {d} 词元：均值 {mean}；上界（差一个常数倍）{bound}。",
 
     "bias.title": "加在分数上的偏置",
     "bias.lead": "另一类编码不动 query 和 key，而是按两者的相对距离，直接在注意力分数上加一个数。",
