@@ -114,8 +114,9 @@ static void check_file(const char *option, const char *path, const struct stat *
 static void check_folder(const char *option, const char *path, const char *input) {
     char config[PATH_MAX];
     struct stat is;
-    if (strcmp(option, "output") == 0 &&
-        (is_below(input, path) || (is_folder(input) && stat(path, &is) == 0 && is_same(&is, input))))
+    if (strcmp(option, "output") == 0 && is_folder(input) && stat(path, &is) == 0 && is_same(&is, input))
+        cli_usage_error("--%s: %s is the model itself, which this run reads; name another folder", option, path);
+    if (strcmp(option, "output") == 0 && is_below(input, path))
         cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", option, path, input);
     if (strcmp(option, "write") == 0 &&
         snprintf(config, sizeof config, "%s/%s", path, GYRE_CONFIG_FILE) < (int)sizeof config && stat(config, &is) == 0)
