@@ -132,11 +132,29 @@ static void wavelengths_and_ramp(void **state) {
         for (int64_t r = 0; r < rows_of(&t); r++) {
             const double rate = frequency(&SMALL, text(&t, r, name), number(&t, r, pair), SMALL.trained * 4);
             test_close(number(&t, r, wavelength), 2 * PI / rate, 1e-7, "wavelength");
-            test_close(number(&t, r, turns), SMALL.trained * rate / (2 * PI), 1e-9, "turns");
+            const double unscaled = theta(&SMALL, number(&t, r, pair));
+            test_close(number(&t, r, turns), SMALL.trained * unscaled / (2 * PI), 1e-9, "turns");
             test_close(number(&t, r, by), theta(&SMALL, number(&t, r, pair)) / rate, 1e-9, "divisor");
         }
         table_free(&t);
     }
+}
+
+/* The paper's ramp is linear in the turns: whole from 1 turn down, nothing from 32 turns up. */
+static void ramp_by_turns(void **state) {
+    (void)state;
+    table t = table_of("ramp --methods by-parts-paper --trained 4096 --to 32768");
+    const int by = column_of(&t, "frequency_divided_by", ""), turns = column_of(&t, "turns_in_trained_length", "turns");
+    int64_t kept = 0, blended = 0, divided = 0;
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const double at = number(&t, r, turns), part = fmin(fmax((32 - at) / 31, 0), 1);
+        test_close(number(&t, r, by), 1 / (1 - part + part / 8), 1e-9, "divisor by turns");
+        kept += at >= 32;
+        divided += at <= 1;
+        blended += at > 1 && at < 32;
+    }
+    assert_true(kept > 0 && blended > 0 && divided > 0);
+    table_free(&t);
 }
 
 static void clocks(void **state) {
@@ -487,19 +505,13 @@ static int clean(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
-                                       cmocka_unit_test(wavelengths_and_ramp),
-                                       cmocka_unit_test(clocks),
-                                       cmocka_unit_test(helix),
-                                       cmocka_unit_test(decay),
-                                       cmocka_unit_test(shift),
-                                       cmocka_unit_test(biases),
-                                       cmocka_unit_test(tables),
-                                       cmocka_unit_test(attention),
-                                       cmocka_unit_test(accuracy),
-                                       cmocka_unit_test(runs),
-                                       cmocka_unit_test(figures),
-                                       cmocka_unit_test(numbers_and_refusals),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),        cmocka_unit_test(wavelengths_and_ramp),
+                                       cmocka_unit_test(ramp_by_turns),  cmocka_unit_test(clocks),
+                                       cmocka_unit_test(helix),          cmocka_unit_test(decay),
+                                       cmocka_unit_test(shift),          cmocka_unit_test(biases),
+                                       cmocka_unit_test(tables),         cmocka_unit_test(attention),
+                                       cmocka_unit_test(accuracy),       cmocka_unit_test(runs),
+                                       cmocka_unit_test(figures),        cmocka_unit_test(numbers_and_refusals),
                                        cmocka_unit_test(without_gnuplot)};
     return cmocka_run_group_tests(tests, make_folder, clean);
 }

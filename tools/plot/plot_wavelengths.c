@@ -26,8 +26,9 @@ static gyre_status compute_for(plot_work *w, const char *usual, gyre_error *err)
         const double name = plot_table_label(t, c->label);
         for (int64_t p = 0; p < c->pairs; p++) {
             const double wavelength = TURN / c->inv_freq[p];
-            plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, (double)c->trained / wavelength,
-                                                c->original[p] / c->inv_freq[p]});
+            /* A ramp is set by the turns that training showed, so those of the pair before it is stretched. */
+            const double turns = (double)c->trained * c->original[p] / TURN;
+            plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, turns, c->original[p] / c->inv_freq[p]});
         }
     }
     plot_cases_free(cases, count);
@@ -162,7 +163,7 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
     put_ramps(t, s, COLUMN_PAIR);
     plot_box_begin(s, (plot_box){0.57, 0.985, 0.14, 0.84});
     plot_panel_title(s, "by turns in the trained length: slow ones left");
-    plot_label(s, 'x', "whole turns within the trained length (log)");
+    plot_label(s, 'x', "turns in the trained length (log)");
     plot_ticks_of_ten(s, 'x', low, high);
     fprintf(s->file, "set yrange [%.4g:%.4g]\n", 1 - 0.03 * most, 1.4 * most);
     const double ends[2] = {betas.slow, betas.fast};
