@@ -484,6 +484,37 @@ static void numbers_and_refusals(void **state) {
     assert_fails("plot methods --compare @rope", CLI_USAGE, "--compare");
 }
 
+static void assert_one_line(const char *line, int exit, const char *with) {
+    assert_fails(line, exit, with);
+    const char *err = run(line)->err, *end = strchr(err, '\n');
+    if (!end || end[1]) fail_msg("%s: more than one line: %s", line, err);
+}
+
+/* An option, a model or a target that a kind would not look at. */
+static void not_taken(void **state) {
+    (void)state;
+    static const char *const lines[][2] = {{"table --compare linear,yarn", "--compare: table"},
+                                           {"bias --compare linear,yarn", "--compare: bias"},
+                                           {"accuracy --method yarn", "--method: accuracy"},
+                                           {"shift --methods yarn", "--methods: shift"},
+                                           {"table --points 9", "--points: table"},
+                                           {"wavelengths --layer 1", "--layer: wavelengths"},
+                                           {"bias @alibi @alibi", "bias takes one model"},
+                                           {"shift @rope", "shift takes no model"},
+                                           {"attention @rope --text @text --compare @rope,@alibi", "methods only"},
+                                           {"methods --to 100", "--to: 100 is within the trained length of 4096"},
+                                           {"ramp --factor 1", "--factor: 4096 is within"}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "plot %s --csv", lines[i][0]);
+        assert_fails(line, CLI_USAGE, lines[i][1]);
+    }
+    assert_one_line("plot bias @nosuch --csv", CLI_FAILED, "nosuch");
+    assert_int_equal(run("plot decay --bases 10000.0000000000000000000000000000000000001 --csv")->exit, 0);
+    assert_fails("plot decay --csv --bases 10000.00000000000000000000000000000000000000000000000000000000000000000",
+                 CLI_USAGE, "--bases: a number of more than 63 characters");
+}
+
 static void without_gnuplot(void **state) {
     (void)state;
     const char *old = getenv("PATH");
@@ -505,13 +536,13 @@ static int clean(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),        cmocka_unit_test(wavelengths_and_ramp),
-                                       cmocka_unit_test(ramp_by_turns),  cmocka_unit_test(clocks),
-                                       cmocka_unit_test(helix),          cmocka_unit_test(decay),
-                                       cmocka_unit_test(shift),          cmocka_unit_test(biases),
-                                       cmocka_unit_test(tables),         cmocka_unit_test(attention),
-                                       cmocka_unit_test(accuracy),       cmocka_unit_test(runs),
-                                       cmocka_unit_test(figures),        cmocka_unit_test(numbers_and_refusals),
-                                       cmocka_unit_test(without_gnuplot)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),       cmocka_unit_test(wavelengths_and_ramp),
+                                       cmocka_unit_test(ramp_by_turns), cmocka_unit_test(clocks),
+                                       cmocka_unit_test(helix),         cmocka_unit_test(decay),
+                                       cmocka_unit_test(shift),         cmocka_unit_test(biases),
+                                       cmocka_unit_test(tables),        cmocka_unit_test(attention),
+                                       cmocka_unit_test(accuracy),      cmocka_unit_test(runs),
+                                       cmocka_unit_test(figures),       cmocka_unit_test(numbers_and_refusals),
+                                       cmocka_unit_test(not_taken),     cmocka_unit_test(without_gnuplot)};
     return cmocka_run_group_tests(tests, make_folder, clean);
 }

@@ -81,11 +81,21 @@ static gyre_status add_all(attention_work *a, gyre_error *err) {
     return status;
 }
 
+static void check_compare(const char *compare) {
+    method *list = NULL;
+    int64_t count = 0;
+    gyre_error err = {0, ""};
+    if (compare && methods_parse(compare, &list, &count, &err) == GYRE_EINVAL)
+        cli_usage_error("--compare: attention compares methods only, not models (%s)", compare);
+    free(list);
+}
+
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const plot_options *o = w->options;
     model_options options = o->model;
     attention_work a = {.w = w, .tokens = o->tokens ? o->tokens : TOKENS};
     if (!o->files_count) cli_usage_error("MODEL: missing; attention reads a text with a model");
+    check_compare(o->compare);
     options.path = model_path_find(o->files[0]);
     options.profile = o->reading.profile;
     model_options_check(&options, 1);
@@ -175,5 +185,11 @@ static void draw(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_attention = {"attention", "attention weights of a layer of a model on a text, and by distance",
-                                  PLOT_TAKES_NOTHING, compute, draw};
+const plot_kind plot_attention = {"attention",
+                                  "attention weights of a layer of a model on a text, and by distance",
+                                  PLOT_TAKES_NOTHING,
+                                  1,
+                                  PLOT_OPTION_COMPARE | PLOT_OPTION_METHODS | PLOT_OPTION_BETAS | PLOT_OPTION_LAYER |
+                                      PLOT_OPTION_HEAD | PLOT_OPTION_TOKENS | PLOT_OPTION_AS | PLOT_OPTION_TEXT,
+                                  compute,
+                                  draw};

@@ -120,8 +120,6 @@ static gyre_status add_scheme(plot_work *w, int i, int64_t tokens, gyre_error *e
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const int64_t tokens = w->options->tokens ? w->options->tokens : TOKENS;
     int drawn = 0;
-    if (w->options->files_count && plot_subjects_read(w->options, w->subjects, &w->subjects_count))
-        return gyre_fail(err, GYRE_EINVAL, "model: not read (%s)", w->options->files[0]);
     plot_table_columns(&w->table, columns);
     snprintf(w->table.title, sizeof w->table.title,
              "What is added to a score: %lld queries and keys; the number at a line is its head", (long long)tokens);
@@ -254,4 +252,9 @@ static void draw(const plot_work *w, plot_script *s) {
 
 const plot_kind plot_bias = {"bias",
                              "numbers added to scores, as curves and maps: ALiBi, Sandwich, KERPLE, FIRE, T5, DeBERTa",
-                             PLOT_TAKES_NOTHING, compute, draw};
+                             PLOT_TAKES_MODEL,
+                             1,
+                             PLOT_OPTION_HEAD | PLOT_OPTION_TOKENS | PLOT_OPTION_TRAINED | PLOT_OPTION_BASE |
+                                 PLOT_OPTION_AS | PLOT_OPTION_LAYER_TYPE,
+                             compute,
+                             draw};

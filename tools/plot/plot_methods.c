@@ -151,4 +151,8 @@ static void draw(const plot_work *w, plot_script *s) {
 
 const plot_kind plot_methods = {"methods",
                                 "the angle of each pair at each position under each method, wrapped; seen and unseen",
-                                PLOT_TAKES_SUBJECT, compute, draw};
+                                PLOT_TAKES_SUBJECT,
+                                1,
+                                PLOT_OPTIONS_STRETCH | PLOT_OPTION_POINTS,
+                                compute,
+                                draw};

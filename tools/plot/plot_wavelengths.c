@@ -148,7 +148,11 @@ static void draw(const plot_work *w, plot_script *s) {
 
 const plot_kind plot_wavelengths = {"wavelengths",
                                     "tokens that each pair takes for a turn, against the lengths; the ramp shaded",
-                                    PLOT_TAKES_SUBJECT, compute, draw};
+                                    PLOT_TAKES_SUBJECT,
+                                    1,
+                                    PLOT_OPTIONS_STRETCH,
+                                    compute,
+                                    draw};
 
 /* -- the ramp -- */
 static gyre_status compute_ramp(plot_work *w, gyre_error *err) {
@@ -205,5 +209,10 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
     put_ramps(t, s, COLUMN_TURNS);
 }
 
-const plot_kind plot_ramp = {"ramp", "what each method divides the frequency of each pair by, by pair and by turns",
-                             PLOT_TAKES_SUBJECT, compute_ramp, draw_ramp};
+const plot_kind plot_ramp = {"ramp",
+                             "what each method divides the frequency of each pair by, by pair and by turns",
+                             PLOT_TAKES_SUBJECT,
+                             1,
+                             PLOT_OPTIONS_STRETCH,
+                             compute_ramp,
+                             draw_ramp};
