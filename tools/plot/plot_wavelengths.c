@@ -195,7 +195,7 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
     fprintf(s->file, "set key top left opaque\nset yrange [%.4g:%.4g]\nset xrange [-0.5:%.9g]\n", 1 - 0.03 * most,
             1.4 * most, last_pair(t) + 0.5);
     put_ramps(t, s, COLUMN_PAIR);
-    plot_box_begin(s, (plot_box){0.57, 0.985, 0.14, 0.84});
+    plot_box_begin(s, (plot_box){0.57, 0.975, 0.14, 0.84});
     plot_panel_title(s, "by turns in the trained length: slow ones left");
     plot_label(s, 'x', "turns in the trained length (log)");
     plot_ticks_of_ten(s, 'x', low, high);
