@@ -132,11 +132,29 @@ static void wavelengths_and_ramp(void **state) {
         for (int64_t r = 0; r < rows_of(&t); r++) {
             const double rate = frequency(&SMALL, text(&t, r, name), number(&t, r, pair), SMALL.trained * 4);
             test_close(number(&t, r, wavelength), 2 * PI / rate, 1e-7, "wavelength");
-            test_close(number(&t, r, turns), SMALL.trained * rate / (2 * PI), 1e-9, "turns");
+            const double unscaled = theta(&SMALL, number(&t, r, pair));
+            test_close(number(&t, r, turns), SMALL.trained * unscaled / (2 * PI), 1e-9, "turns");
             test_close(number(&t, r, by), theta(&SMALL, number(&t, r, pair)) / rate, 1e-9, "divisor");
         }
         table_free(&t);
     }
+}
+
+/* The paper's ramp is linear in the turns: whole from 1 turn down, nothing from 32 turns up. */
+static void ramp_by_turns(void **state) {
+    (void)state;
+    table t = table_of("ramp --methods by-parts-paper --trained 4096 --to 32768");
+    const int by = column_of(&t, "frequency_divided_by", ""), turns = column_of(&t, "turns_in_trained_length", "turns");
+    int64_t kept = 0, blended = 0, divided = 0;
+    for (int64_t r = 0; r < rows_of(&t); r++) {
+        const double at = number(&t, r, turns), part = fmin(fmax((32 - at) / 31, 0), 1);
+        test_close(number(&t, r, by), 1 / (1 - part + part / 8), 1e-9, "divisor by turns");
+        kept += at >= 32;
+        divided += at <= 1;
+        blended += at > 1 && at < 32;
+    }
+    assert_true(kept > 0 && blended > 0 && divided > 0);
+    table_free(&t);
 }
 
 static void clocks(void **state) {
@@ -466,6 +484,37 @@ static void numbers_and_refusals(void **state) {
     assert_fails("plot methods --compare @rope", CLI_USAGE, "--compare");
 }
 
+static void assert_one_line(const char *line, int exit, const char *with) {
+    assert_fails(line, exit, with);
+    const char *err = run(line)->err, *end = strchr(err, '\n');
+    if (!end || end[1]) fail_msg("%s: more than one line: %s", line, err);
+}
+
+/* An option, a model or a target that a kind would not look at. */
+static void not_taken(void **state) {
+    (void)state;
+    static const char *const lines[][2] = {{"table --compare linear,yarn", "--compare: table"},
+                                           {"bias --compare linear,yarn", "--compare: bias"},
+                                           {"accuracy --method yarn", "--method: accuracy"},
+                                           {"shift --methods yarn", "--methods: shift"},
+                                           {"table --points 9", "--points: table"},
+                                           {"wavelengths --layer 1", "--layer: wavelengths"},
+                                           {"bias @alibi @alibi", "bias takes one model"},
+                                           {"shift @rope", "shift takes no model"},
+                                           {"attention @rope --text @text --compare @rope,@alibi", "methods only"},
+                                           {"methods --to 100", "--to: 100 is within the trained length of 4096"},
+                                           {"ramp --factor 1", "--factor: 4096 is within"}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "plot %s --csv", lines[i][0]);
+        assert_fails(line, CLI_USAGE, lines[i][1]);
+    }
+    assert_one_line("plot bias @nosuch --csv", CLI_FAILED, "nosuch");
+    assert_int_equal(run("plot decay --bases 10000.0000000000000000000000000000000000001 --csv")->exit, 0);
+    assert_fails("plot decay --csv --bases 10000.00000000000000000000000000000000000000000000000000000000000000000",
+                 CLI_USAGE, "--bases: a number of more than 63 characters");
+}
+
 static void without_gnuplot(void **state) {
     (void)state;
     const char *old = getenv("PATH");
@@ -487,19 +536,13 @@ static int clean(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
-                                       cmocka_unit_test(wavelengths_and_ramp),
-                                       cmocka_unit_test(clocks),
-                                       cmocka_unit_test(helix),
-                                       cmocka_unit_test(decay),
-                                       cmocka_unit_test(shift),
-                                       cmocka_unit_test(biases),
-                                       cmocka_unit_test(tables),
-                                       cmocka_unit_test(attention),
-                                       cmocka_unit_test(accuracy),
-                                       cmocka_unit_test(runs),
-                                       cmocka_unit_test(figures),
-                                       cmocka_unit_test(numbers_and_refusals),
-                                       cmocka_unit_test(without_gnuplot)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),       cmocka_unit_test(wavelengths_and_ramp),
+                                       cmocka_unit_test(ramp_by_turns), cmocka_unit_test(clocks),
+                                       cmocka_unit_test(helix),         cmocka_unit_test(decay),
+                                       cmocka_unit_test(shift),         cmocka_unit_test(biases),
+                                       cmocka_unit_test(tables),        cmocka_unit_test(attention),
+                                       cmocka_unit_test(accuracy),      cmocka_unit_test(runs),
+                                       cmocka_unit_test(figures),       cmocka_unit_test(numbers_and_refusals),
+                                       cmocka_unit_test(not_taken),     cmocka_unit_test(without_gnuplot)};
     return cmocka_run_group_tests(tests, make_folder, clean);
 }

@@ -21,7 +21,8 @@ enum {
     KEY_HEAD,
     KEY_TOKENS,
     MAX_POINTS = 4096,
-    NAMES = 256
+    NAMES = 256,
+    NUMBER = 64
 };
 
 enum { KINDS = 13 };
@@ -82,6 +83,52 @@ static const char documentation[] =
     "  gyre plot attention rope --text /usr/share/common-licenses/GPL-3 --layer 1\n";
 
 /* -- options -- */
+/* Options that not every kind takes. */
+static const struct {
+    int key;
+    const char *name;
+    long bit;
+} some_options[] = {{KEY_COMPARE, "--compare", PLOT_OPTION_COMPARE},
+                    {METHOD_KEY_LIST, "--methods", PLOT_OPTION_METHODS},
+                    {METHOD_KEY_ONE, "--method", PLOT_OPTION_METHODS},
+                    {STRETCH_KEY_TO, "--to", PLOT_OPTION_TO},
+                    {KEY_FACTOR, "--factor", PLOT_OPTION_FACTOR},
+                    {STRETCH_KEY_TRAINED, "--trained", PLOT_OPTION_TRAINED},
+                    {KEY_BASE, "--base", PLOT_OPTION_BASE},
+                    {KEY_BASES, "--bases", PLOT_OPTION_BASES},
+                    {KEY_HEAD_DIM, "--head-dim", PLOT_OPTION_HEAD_DIM},
+                    {METHOD_KEY_BETA_FAST, "--beta-fast", PLOT_OPTION_BETAS},
+                    {METHOD_KEY_BETA_SLOW, "--beta-slow", PLOT_OPTION_BETAS},
+                    {KEY_POSITION, "--position", PLOT_OPTION_POSITION},
+                    {KEY_POINTS, "--points", PLOT_OPTION_POINTS},
+                    {KEY_LAYER, "--layer", PLOT_OPTION_LAYER},
+                    {KEY_HEAD, "--head", PLOT_OPTION_HEAD},
+                    {KEY_TOKENS, "--tokens", PLOT_OPTION_TOKENS},
+                    {READING_KEY_AS, "--as", PLOT_OPTION_AS},
+                    {READING_KEY_LAYER_TYPE, "--layer-type", PLOT_OPTION_LAYER_TYPE},
+                    {MODEL_KEY_TEXT, "--text", PLOT_OPTION_TEXT},
+                    {MODEL_KEY_IDS, "--ids", PLOT_OPTION_TEXT},
+                    {MODEL_KEY_TOKENIZER, "--tokenizer", PLOT_OPTION_TEXT}};
+enum { SOME_OPTIONS = sizeof some_options / sizeof *some_options };
+
+static void note_given(plot_options *o, int key) {
+    for (int i = 0; i < SOME_OPTIONS; i++)
+        if (some_options[i].key == key) o->given |= 1L << i;
+}
+
+/* An option or a file that the kind would not look at is an error. */
+static void check_given(const plot_options *o) {
+    for (int i = 0; i < SOME_OPTIONS; i++)
+        if (o->given & 1L << i && !(o->kind->options & some_options[i].bit))
+            cli_usage_error("%s: %s does not take it", some_options[i].name, o->kind->name);
+    if (o->files_count > o->kind->files)
+        cli_usage_error("%s: %s takes %s", o->files[o->kind->files], o->kind->name,
+                        !o->kind->files ? "no model"
+                        : o->kind->takes == PLOT_TAKES_SUBJECT && o->kind->options & PLOT_OPTION_COMPARE
+                            ? "one model; --compare A,B draws two"
+                            : "one model");
+}
+
 static double positive(const char *option, const char *text, double least) {
     return cli_number(option, text, least, 1e18);
 }
@@ -89,9 +136,10 @@ static double positive(const char *option, const char *text, double least) {
 static void parse_bases(plot_options *o, const char *text) {
     o->bases_count = 0;
     while (*text) {
-        char one[32];
+        char one[NUMBER];
         const size_t length = strcspn(text, ",");
-        snprintf(one, sizeof one, "%.*s", length < sizeof one ? (int)length : (int)sizeof one - 1, text);
+        if (length >= sizeof one) cli_usage_error("--bases: a number of more than %d characters", NUMBER - 1);
+        snprintf(one, sizeof one, "%.*s", (int)length, text);
         if (o->bases_count == PLOT_BASES) cli_usage_error("--bases: at most %d", PLOT_BASES);
         o->bases[o->bases_count++] = positive("--bases", one, 1.001);
         text += length + (text[length] == ',');
@@ -138,8 +186,31 @@ static error_t parse_shared(plot_options *o, int key, char *text) {
     return code ? model_option(&o->model, key, text) : 0;
 }
 
+static error_t parse_count(plot_options *o, int key, char *text) {
+    switch (key) {
+    case KEY_POSITION:
+        o->position = cli_integer("--position", text, 0, CLI_MAX_TOKENS);
+        return 0;
+    case KEY_POINTS:
+        o->points = cli_integer("--points", text, 8, MAX_POINTS);
+        return 0;
+    case KEY_LAYER:
+        o->layer = cli_integer("--layer", text, 0, 1 << 20);
+        return 0;
+    case KEY_HEAD:
+        o->head = cli_integer("--head", text, 0, 1 << 20);
+        return 0;
+    case KEY_TOKENS:
+        o->tokens = cli_integer("--tokens", text, 2, 4096);
+        return 0;
+    default:
+        return parse_shared(o, key, text);
+    }
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     plot_options *o = state->input;
+    note_given(o, key);
     switch (key) {
     case KEY_COMPARE:
         o->compare = text;
@@ -161,25 +232,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     case KEY_FACTOR:
         o->factor = cli_number("--factor", text, 1, 1e6);
         return 0;
-    case KEY_POSITION:
-        o->position = cli_integer("--position", text, 0, CLI_MAX_TOKENS);
-        return 0;
-    case KEY_POINTS:
-        o->points = cli_integer("--points", text, 8, MAX_POINTS);
-        return 0;
-    case KEY_LAYER:
-        o->layer = cli_integer("--layer", text, 0, 1 << 20);
-        return 0;
-    case KEY_HEAD:
-        o->head = cli_integer("--head", text, 0, 1 << 20);
-        return 0;
-    case KEY_TOKENS:
-        o->tokens = cli_integer("--tokens", text, 2, 4096);
-        return 0;
     case ARGP_KEY_ARG:
         return parse_argument(o, text);
     default:
-        return parse_shared(o, key, text);
+        return parse_count(o, key, text);
     }
 }
 
@@ -190,6 +246,7 @@ static void read_options(int argc, char **argv, plot_options *o) {
     method_options_init(&o->method);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
     if (!o->kind) cli_usage_error("KIND: missing; gyre plot --help lists them");
+    check_given(o);
     if (o->common.json && o->csv) cli_usage_error("--csv: prints the numbers in place of --json; give one of them");
     if (o->factor > 0 && o->stretch.to) cli_usage_error("--factor: --to says the length; give one of them");
     if (o->method.betas.fast < o->method.betas.slow)
@@ -252,7 +309,8 @@ static int write_results(const plot_work *w) {
 static int compute(plot_work *w) {
     const plot_options *o = w->options;
     gyre_error err = {0, ""};
-    int status = o->kind->takes == PLOT_TAKES_SUBJECT ? plot_subjects_read(o, w->subjects, &w->subjects_count) : 0;
+    const int reads = o->kind->takes == PLOT_TAKES_SUBJECT || (o->kind->takes == PLOT_TAKES_MODEL && o->files_count);
+    int status = reads ? plot_subjects_read(o, w->subjects, &w->subjects_count) : 0;
     if (status) return status;
     gyre_status computed = o->kind->compute(w, &err);
     if (!computed && w->table.status) computed = gyre_fail(&err, GYRE_ENOMEM, "numbers: out of memory (plot)");

@@ -80,12 +80,38 @@ typedef struct plot_case {
     double *original;   /* [pairs] of the unscaled model, as trained */
 } plot_case;
 
+/* Options that only some kinds take, as bits. */
+enum {
+    PLOT_OPTION_COMPARE = 1 << 0,
+    PLOT_OPTION_METHODS = 1 << 1, /* --methods, --method */
+    PLOT_OPTION_TO = 1 << 2,
+    PLOT_OPTION_FACTOR = 1 << 3,
+    PLOT_OPTION_TRAINED = 1 << 4,
+    PLOT_OPTION_BASE = 1 << 5,
+    PLOT_OPTION_BASES = 1 << 6,
+    PLOT_OPTION_HEAD_DIM = 1 << 7,
+    PLOT_OPTION_BETAS = 1 << 8,
+    PLOT_OPTION_POSITION = 1 << 9,
+    PLOT_OPTION_POINTS = 1 << 10,
+    PLOT_OPTION_LAYER = 1 << 11,
+    PLOT_OPTION_HEAD = 1 << 12,
+    PLOT_OPTION_TOKENS = 1 << 13,
+    PLOT_OPTION_AS = 1 << 14,
+    PLOT_OPTION_LAYER_TYPE = 1 << 15,
+    PLOT_OPTION_TEXT = 1 << 16, /* --text, --ids, --tokenizer */
+    /* Of a rotation without methods, and of one that methods stretch. */
+    PLOT_OPTIONS_ROTATION = PLOT_OPTION_BASE | PLOT_OPTION_HEAD_DIM | PLOT_OPTION_AS | PLOT_OPTION_LAYER_TYPE,
+    PLOT_OPTIONS_STRETCH = PLOT_OPTIONS_ROTATION | PLOT_OPTION_COMPARE | PLOT_OPTION_METHODS | PLOT_OPTION_TO |
+                           PLOT_OPTION_FACTOR | PLOT_OPTION_TRAINED | PLOT_OPTION_BETAS
+};
+
 typedef struct plot_kind plot_kind;
 typedef struct plot_options {
     cli_options common; /* first */
     const plot_kind *kind;
     const char *files[PLOT_FILES]; /* arguments after KIND: a model, or results of runs */
-    int files_count, csv, layer_given;
+    int files_count, csv;
+    long given; /* bit i: row i of the table of options in cmd_plot.c */
     const char *compare;
     model_options model;
     method_options method;
@@ -169,7 +195,10 @@ typedef struct plot_work {
 
 struct plot_kind {
     const char *name, *help;
-    enum { PLOT_TAKES_SUBJECT, PLOT_TAKES_NOTHING } takes; /* what is read before compute is called */
+    /* What is read before compute is called; PLOT_TAKES_MODEL: a model if one is named. */
+    enum { PLOT_TAKES_SUBJECT, PLOT_TAKES_MODEL, PLOT_TAKES_NOTHING } takes;
+    int files;    /* at most so many arguments after KIND */
+    long options; /* PLOT_OPTION_... that it takes */
     gyre_status (*compute)(plot_work *w, gyre_error *err);
     void (*draw)(const plot_work *w, plot_script *s);
 };

@@ -172,5 +172,7 @@ static void draw(const plot_work *w, plot_script *s) {
     fputc('\n', s->file);
 }
 
-const plot_kind plot_accuracy = {"accuracy", "error of cos and sin against position, as each engine computes them",
-                                 PLOT_TAKES_SUBJECT, compute, draw};
+const plot_kind plot_accuracy = {
+    "accuracy", "error of cos and sin against position, as each engine computes them", PLOT_TAKES_SUBJECT,
+    1,          PLOT_OPTIONS_ROTATION | PLOT_OPTION_TO | PLOT_OPTION_POINTS,           compute,
+    draw};

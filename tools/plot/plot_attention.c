@@ -81,11 +81,21 @@ static gyre_status add_all(attention_work *a, gyre_error *err) {
     return status;
 }
 
+static void check_compare(const char *compare) {
+    method *list = NULL;
+    int64_t count = 0;
+    gyre_error err = {0, ""};
+    if (compare && methods_parse(compare, &list, &count, &err) == GYRE_EINVAL)
+        cli_usage_error("--compare: attention compares methods only, not models (%s)", compare);
+    free(list);
+}
+
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const plot_options *o = w->options;
     model_options options = o->model;
     attention_work a = {.w = w, .tokens = o->tokens ? o->tokens : TOKENS};
     if (!o->files_count) cli_usage_error("MODEL: missing; attention reads a text with a model");
+    check_compare(o->compare);
     options.path = model_path_find(o->files[0]);
     options.profile = o->reading.profile;
     model_options_check(&options, 1);
@@ -131,6 +141,15 @@ static void put_map(const plot_table *t, plot_script *s, int64_t first, int64_t 
     fputs("EOD\n", s->file);
 }
 
+/* One bar of colours for all heads, at the foot. */
+static void put_scale(plot_script *s, double left, double wide) {
+    const double height = s->height;
+    fprintf(s->file,
+            "set colorbox horizontal user origin screen %.4f, screen %.4f size screen %.4f, screen %.4f\n"
+            "set cbtics ('0.001' 0.001, '0.01' 0.01, '0.1' 0.1, '1' 1) font ',11'\n",
+            left / s->width, 30 / height, wide / s->width, 10 / height);
+}
+
 static void draw_head(const plot_work *w, plot_script *s, int64_t first, int64_t end, double left, double top, double side) {
     const plot_table *t = &w->table;
     const double n = plot_table_number(t, end - 1, COLUMN_QUERY) + 1, width = s->width, height = s->height;
@@ -145,6 +164,7 @@ static void draw_head(const plot_work *w, plot_script *s, int64_t first, int64_t
         "unset grid\nset border 15\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset cbrange [0:1]\nset logscale cb\n"
         "set cbrange [0.001:1]\nset palette defined (0 '#ffffff', 1 '#cfe3f3', 2 '#4a97cd', 3 '#0b2545')\nunset colorbox\n",
         n - 0.5, n - 0.5);
+    if (first == 0) put_scale(s, left, side);
     plot_label(s, 'x', "key (token)");
     plot_label(s, 'y', "query (token)");
     fputs("plot $map using 1:2:($3 > 0.001 ? $3 : $3 > -1 ? 0.001 : NaN) with image notitle\n", s->file);
@@ -164,10 +184,10 @@ static void draw(const plot_work *w, plot_script *s) {
     for (int64_t first = 0; first < t->rows; count++)
         first = map_end(t, first);
     const int across = count < 2 ? 1 : count < 4 ? count : 4, down = (count + across - 1) / across;
-    const double side = count == 1 ? 480 : count == 2 ? 320 : 220, cell_x = side + 74, cell_y = side + 210;
+    const double side = count == 1 ? 480 : count == 2 ? 320 : 220, cell_x = side + 74, cell_y = side + 236;
     char title[400];
     snprintf(title, sizeof title, "%s (log colours from 0.001)", t->title);
-    plot_script_start(s, (int)(cell_x * across + 24), (int)(cell_y * down + 48), title);
+    plot_script_start(s, (int)(cell_x * across + 24), (int)(cell_y * down + 78), title);
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
         end = map_end(t, first);
         const int row = index / across, column = index % across;
@@ -175,5 +195,11 @@ static void draw(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_attention = {"attention", "attention weights of a layer of a model on a text, and by distance",
-                                  PLOT_TAKES_NOTHING, compute, draw};
+const plot_kind plot_attention = {"attention",
+                                  "attention weights of a layer of a model on a text, and by distance",
+                                  PLOT_TAKES_NOTHING,
+                                  1,
+                                  PLOT_OPTION_COMPARE | PLOT_OPTION_METHODS | PLOT_OPTION_BETAS | PLOT_OPTION_LAYER |
+                                      PLOT_OPTION_HEAD | PLOT_OPTION_TOKENS | PLOT_OPTION_AS | PLOT_OPTION_TEXT,
+                                  compute,
+                                  draw};

@@ -120,8 +120,6 @@ static gyre_status add_scheme(plot_work *w, int i, int64_t tokens, gyre_error *e
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const int64_t tokens = w->options->tokens ? w->options->tokens : TOKENS;
     int drawn = 0;
-    if (w->options->files_count && plot_subjects_read(w->options, w->subjects, &w->subjects_count))
-        return gyre_fail(err, GYRE_EINVAL, "model: not read (%s)", w->options->files[0]);
     plot_table_columns(&w->table, columns);
     snprintf(w->table.title, sizeof w->table.title,
              "What is added to a score: %lld queries and keys; the number at a line is its head", (long long)tokens);
@@ -197,38 +195,54 @@ static void put_map(const plot_table *t, plot_script *s, int64_t first, int64_t 
             low, middle, middle, high, high);
 }
 
-static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, int64_t first, int64_t end) {
+/* Where a scheme is drawn: one alone has its map beside its curves, several have theirs below. */
+typedef struct places {
+    plot_box curves, map;
+    double scale; /* height of the colour bar's foot */
+    int is_first; /* of the row: it names the y axes */
+} places;
+
+static places places_of(int i, int count) {
+    if (count == 1) return (places){{0.09, 0.46, 0.17, 0.83}, {0.6, 0.896, 0.3, 0.88}, 0.11, 1};
     const double left = 0.055 + (double)i / count * 0.945, right = left + 0.945 / count - 0.062;
-    const char *name = plot_table_text(t, first, COLUMN_ENCODING);
+    return (places){{left, right, 0.6, 0.85}, {left, right, 0.21, 0.47}, 0.1, i == 0};
+}
+
+static void draw_map(const plot_table *t, plot_script *s, const places *at, int64_t first, int64_t end, double tokens) {
+    plot_box_begin(s, at->map);
+    fprintf(s->file,
+            "unset grid\nset border 15\nset size ratio -1\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset xtics %g\nset "
+            "ytics %g font ',11'\nset colorbox horizontal user origin screen %.4f, screen %.3g size "
+            "screen %.4f, screen 0.022\nset cbtics font ',10'\n",
+            tokens - 0.5, tokens - 0.5, tokens / 2, tokens / 2, at->map.left, at->scale, at->map.right - at->map.left);
+    /* Light to dark: the most favoured keys are light. */
+    fputs("set palette defined (0 '#0b2545', 0.35 '#0072b2', 0.7 '#9ecae1', 1 '#fff8e1')\n", s->file);
+    plot_label(s, 'x', "key (tokens)");
+    if (at->is_first) plot_label(s, 'y', "query (tokens)");
+    put_map(t, s, first, end, (int)tokens);
+    fputs("plot $map using 1:2:3 with image notitle\nset size noratio\n", s->file);
+}
+
+static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, int64_t first, int64_t end) {
+    const places at = places_of(i, count);
     const double tokens = plot_table_number(t, end - 1, COLUMN_QUERY) + 1;
     int64_t head_end = first + 1;
     while (head_end < end && plot_table_number(t, head_end, COLUMN_HEAD) == plot_table_number(t, first, COLUMN_HEAD))
         head_end++;
-    plot_box_begin(s, (plot_box){left, right, 0.6, 0.85});
-    plot_panel_title(s, name);
+    plot_box_begin(s, at.curves);
+    plot_panel_title(s, plot_table_text(t, first, COLUMN_ENCODING));
     plot_label(s, 'x', "distance (tokens)");
-    if (i == 0) plot_label(s, 'y', "added to the score");
+    if (at.is_first) plot_label(s, 'y', "added to the score");
     fprintf(s->file, "set xtics %g\nset ytics font ',11'\nset xrange [0:%g]\n", tokens / 2, tokens);
     draw_curves(t, s, first, end, tokens);
-    plot_box_begin(s, (plot_box){left, right, 0.21, 0.47});
-    plot_label(s, 'x', "key (tokens)");
-    if (i == 0) plot_label(s, 'y', "query (tokens)");
-    fprintf(s->file,
-            "unset grid\nset border 15\nset size ratio -1\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset xtics %g\nset "
-            "ytics %g font ',11'\nset colorbox horizontal user origin screen %.4f, screen 0.1 size "
-            "screen %.4f, screen 0.022\nset cbtics font ',10'\n",
-            tokens - 0.5, tokens - 0.5, tokens / 2, tokens / 2, left, right - left);
-    /* Light to dark: the most favoured keys are light. */
-    fputs("set palette defined (0 '#0b2545', 0.35 '#0072b2', 0.7 '#9ecae1', 1 '#fff8e1')\n", s->file);
-    put_map(t, s, first, head_end, (int)tokens);
-    fputs("plot $map using 1:2:3 with image notitle\nset size noratio\n", s->file);
+    draw_map(t, s, &at, first, head_end, tokens);
 }
 
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     const int count = plot_table_groups(t, COLUMN_ENCODING);
     int index = 0;
-    plot_script_start(s, count > 1 ? 240 * count : 420, 620, t->title);
+    plot_script_start(s, count > 1 ? 240 * count : 900, count > 1 ? 620 : 460, t->title);
     plot_data(s, t, "all", 0, t->rows);
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
         end = plot_table_group_end(t, first, COLUMN_ENCODING);
@@ -238,4 +252,9 @@ static void draw(const plot_work *w, plot_script *s) {
 
 const plot_kind plot_bias = {"bias",
                              "numbers added to scores, as curves and maps: ALiBi, Sandwich, KERPLE, FIRE, T5, DeBERTa",
-                             PLOT_TAKES_NOTHING, compute, draw};
+                             PLOT_TAKES_MODEL,
+                             1,
+                             PLOT_OPTION_HEAD | PLOT_OPTION_TOKENS | PLOT_OPTION_TRAINED | PLOT_OPTION_BASE |
+                                 PLOT_OPTION_AS | PLOT_OPTION_LAYER_TYPE,
+                             compute,
+                             draw};

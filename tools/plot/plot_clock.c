@@ -122,5 +122,10 @@ static void draw(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_clock = {"clock", "pairs as hands of a clock, and what each method does to them", PLOT_TAKES_SUBJECT,
-                              compute, draw};
+const plot_kind plot_clock = {"clock",
+                              "pairs as hands of a clock, and what each method does to them",
+                              PLOT_TAKES_SUBJECT,
+                              1,
+                              PLOT_OPTIONS_STRETCH | PLOT_OPTION_POSITION,
+                              compute,
+                              draw};

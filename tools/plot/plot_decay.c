@@ -147,5 +147,10 @@ static void draw(const plot_work *w, plot_script *s) {
     put_lines(w, s, COLUMN_BOUND);
 }
 
-const plot_kind plot_decay = {"decay", "bound and mean of the rotated inner product against distance, for each base",
-                              PLOT_TAKES_SUBJECT, compute, draw};
+const plot_kind plot_decay = {"decay",
+                              "bound and mean of the rotated inner product against distance, for each base",
+                              PLOT_TAKES_SUBJECT,
+                              1,
+                              PLOT_OPTIONS_STRETCH | PLOT_OPTION_BASES | PLOT_OPTION_POINTS,
+                              compute,
+                              draw};

@@ -100,5 +100,10 @@ static void draw(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_helix = {"helix", "e^(i m theta) in space, the pair as third axis, and its projections, for each base",
-                              PLOT_TAKES_SUBJECT, compute, draw};
+const plot_kind plot_helix = {"helix",
+                              "e^(i m theta) in space, the pair as third axis, and its projections, for each base",
+                              PLOT_TAKES_SUBJECT,
+                              1,
+                              PLOT_OPTIONS_ROTATION | PLOT_OPTION_BASES | PLOT_OPTION_POSITION,
+                              compute,
+                              draw};

@@ -7,7 +7,7 @@ enum { COLUMN_METHOD, COLUMN_PAIR, COLUMN_POSITION, COLUMN_ANGLE, COLUMN_RESULTA
 static const plot_column columns[] = {{"method", NULL}, {"pair", ""},           {"position", "tokens"},
                                       {"angle", "rad"}, {"mean_resultant", ""}, {"is_seen", ""},
                                       {NULL, NULL}};
-enum { MAP_COLUMNS = 192 };
+enum { MAP_COLUMNS = 192, FEW_PAIRS = 24 };
 
 /* -- numbers -- */
 /* out = the length of the mean of e^(i angle) over `width` tokens: 1 where they point alike, 0 where they point all ways. */
@@ -85,12 +85,13 @@ static void put_map(plot_script *s, const plot_table *t, int index, int64_t firs
         put_pixel(s, plot_table_number(t, r, COLUMN_POSITION), plot_table_number(t, r, COLUMN_PAIR),
                   angle_ink(plot_table_number(t, r, COLUMN_ANGLE), plot_table_number(t, r, COLUMN_RESULTANT)));
     fputs("EOD\n", s->file);
-    /* Unseen cells: a mark on every few of them. */
+    /* Unseen cells: a mark on every few of them.  Few pairs are high enough for a mark each. */
+    const int64_t pairs = (int64_t)plot_table_number(t, end - 1, COLUMN_PAIR) + 1, every = pairs <= FEW_PAIRS ? 1 : 3;
     fprintf(s->file, "$unseen%d << EOD\nNaN NaN\n", index);
     const int64_t points = plot_table_group_end(t, first, COLUMN_PAIR) - first;
     for (int64_t r = first; r < end; r++) {
         const int64_t column = (r - first) % points, pair = (r - first) / points;
-        if (plot_table_number(t, r, COLUMN_SEEN) == 0 && pair % 3 == 1 && column % 6 == (pair / 3 % 2) * 3)
+        if (plot_table_number(t, r, COLUMN_SEEN) == 0 && pair % every == every / 2 && column % 6 == (pair / every % 2) * 3)
             fprintf(s->file, "%.9g %.9g\n", plot_table_number(t, r, COLUMN_POSITION), plot_table_number(t, r, COLUMN_PAIR));
     }
     fputs("EOD\n", s->file);
@@ -120,6 +121,7 @@ static void draw(const plot_work *w, plot_script *s) {
     int64_t first = 0;
     for (int i = 0; i < count; i++) {
         const int64_t end = plot_table_group_end(t, first, COLUMN_METHOD);
+        const double length = plot_table_number(t, end - 1, COLUMN_POSITION) + 1;
         plot_script grid = {.width = s->width, .height = s->height - bottom};
         plot_box box = plot_grid(&grid, i, count, across);
         const double scale = (double)grid.height / s->height;
@@ -130,9 +132,9 @@ static void draw(const plot_work *w, plot_script *s) {
         plot_panel_title(s, plot_table_text(t, first, COLUMN_METHOD));
         if (i / across == rows - 1) plot_label(s, 'x', "position (tokens)");
         if (i % across == 0) plot_label(s, 'y', "pair of channels");
-        fprintf(s->file, "set xrange [0:%.9g]\nset yrange [-0.5:%.9g]\n", plot_table_number(t, end - 1, COLUMN_POSITION),
+        fprintf(s->file, "set xrange [0:%.9g]\nset yrange [-0.5:%.9g]\n", length,
                 plot_table_number(t, end - 1, COLUMN_PAIR) + 0.5);
-        plot_ticks_of_tokens(s, plot_table_number(t, end - 1, COLUMN_POSITION));
+        plot_ticks_of_tokens(s, length);
         fprintf(s->file,
                 "unset grid\nset arrow from %.9g, graph 0 to %.9g, graph 1 nohead front linewidth 2 linecolor rgb "
                 "'#000000' dashtype (8,5)\n",
@@ -149,4 +151,8 @@ static void draw(const plot_work *w, plot_script *s) {
 
 const plot_kind plot_methods = {"methods",
                                 "the angle of each pair at each position under each method, wrapped; seen and unseen",
-                                PLOT_TAKES_SUBJECT, compute, draw};
+                                PLOT_TAKES_SUBJECT,
+                                1,
+                                PLOT_OPTIONS_STRETCH | PLOT_OPTION_POINTS,
+                                compute,
+                                draw};

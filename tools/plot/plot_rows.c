@@ -150,5 +150,10 @@ static void draw(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_rows = {"table", "tables of positions: the sinusoid, and what a model learned", PLOT_TAKES_NOTHING,
-                             compute, draw};
+const plot_kind plot_rows = {"table",
+                             "tables of positions: the sinusoid, and what a model learned",
+                             PLOT_TAKES_NOTHING,
+                             1,
+                             PLOT_OPTION_TOKENS | PLOT_OPTION_HEAD_DIM | PLOT_OPTION_BASE | PLOT_OPTION_AS,
+                             compute,
+                             draw};

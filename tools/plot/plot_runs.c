@@ -303,8 +303,10 @@ static void draw_perplexity(const plot_work *w, plot_script *s) {
     draw_lines(w, s, "context (tokens)", "perplexity (log); band: 95 %", 1);
 }
 
-const plot_kind plot_perplexity = {"perplexity", "perplexity by context, of files that gyre eval wrote", PLOT_TAKES_NOTHING,
-                                   compute_perplexity, draw_perplexity};
+const plot_kind plot_perplexity = {"perplexity",        "perplexity by context, of files that gyre eval wrote",
+                                   PLOT_TAKES_NOTHING,  PLOT_FILES,
+                                   PLOT_OPTION_TRAINED, compute_perplexity,
+                                   draw_perplexity};
 
 /* -- passkey -- */
 static gyre_status compute_passkey(plot_work *w, gyre_error *err) {
@@ -381,5 +383,8 @@ static void draw_passkey(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_passkey = {"passkey", "keys found by length and depth, of files that gyre passkey or gyre eval wrote",
-                                PLOT_TAKES_NOTHING, compute_passkey, draw_passkey};
+const plot_kind plot_passkey = {
+    "passkey",           "keys found by length and depth, of files that gyre passkey or gyre eval wrote",
+    PLOT_TAKES_NOTHING,  PLOT_FILES,
+    PLOT_OPTION_TRAINED, compute_passkey,
+    draw_passkey};

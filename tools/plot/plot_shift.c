@@ -121,5 +121,6 @@ static void draw(const plot_work *w, plot_script *s) {
     draw_part(t, s, "PE(p + k)", (plot_box){0.755, 0.985, 0.17, 0.83}, VECTORS, dim);
 }
 
-const plot_kind plot_shift = {"shift", "PE(p + k) = M_k PE(p), on numbers: one matrix for every p", PLOT_TAKES_NOTHING,
-                              compute, draw};
+const plot_kind plot_shift = {"shift", "PE(p + k) = M_k PE(p), on numbers: one matrix for every p",    PLOT_TAKES_NOTHING,
+                              0,       PLOT_OPTION_HEAD_DIM | PLOT_OPTION_BASE | PLOT_OPTION_POSITION, compute,
+                              draw};

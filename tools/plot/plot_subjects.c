@@ -44,6 +44,14 @@ static int of_model(const plot_options *o, const char *given, plot_subject *s) {
     return 0;
 }
 
+/* A target that was asked for and needs no stretching; for decay --to is a distance. */
+static void check_target(const plot_options *o, const plot_subject *s) {
+    if (!(o->kind->options & PLOT_OPTION_FACTOR) || o->kind == &plot_decay || (!o->stretch.to && !(o->factor > 0))) return;
+    if (s->config.kind != GYRE_KIND_ROPE || s->trained < STRETCH_MIN_TRAINED || plot_target(o, s) > s->trained) return;
+    cli_usage_error("--%s: %lld is within the trained length of %lld, which needs no stretching",
+                    o->stretch.to ? "to" : "factor", (long long)plot_target(o, s), (long long)s->trained);
+}
+
 /* out = 1 if both parts of --compare are methods. */
 static int compares_methods(const plot_options *o) {
     gyre_error err = {0, ""};
@@ -66,12 +74,18 @@ static int of_compare(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS
     return 0;
 }
 
-int plot_subjects_read(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {
+static int read_all(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {
     *count = 0;
     if (o->compare && !compares_methods(o)) return of_compare(o, subjects, count);
-    if (o->files_count > 1) cli_usage_error("%s: one model; --compare A,B draws two", o->files[1]);
     *count = 1;
     return o->files_count ? of_model(o, o->files[0], &subjects[0]) : of_options(o, &subjects[0]);
+}
+
+int plot_subjects_read(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {
+    const int status = read_all(o, subjects, count);
+    for (int i = 0; i < *count && !status; i++)
+        check_target(o, &subjects[i]);
+    return status;
 }
 
 void plot_subjects_free(plot_subject *subjects, int count) {

@@ -12,6 +12,19 @@ static const plot_column columns[] = {{"method", NULL},
                                       {NULL, NULL}};
 static const double TURN = 6.283185307179586;
 
+/* A title says the lengths only where they are those of every model drawn; else it names the models. */
+static void set_title(plot_work *w, const char *what, int with_base) {
+    const plot_subject *a = &w->subjects[0], *b = &w->subjects[w->subjects_count - 1];
+    char base[48] = "";
+    const long long to = (long long)plot_target(w->options, a);
+    if (with_base) snprintf(base, sizeof base, " (base %g)", a->config.rope.base);
+    if (w->subjects_count > 1)
+        snprintf(w->table.title, sizeof w->table.title, "%s: %.80s and %.80s", what, a->label, b->label);
+    else
+        snprintf(w->table.title, sizeof w->table.title, "%s: trained on %lld tokens, stretched to %lld%s", what,
+                 (long long)a->trained, to, base);
+}
+
 static gyre_status compute_for(plot_work *w, const char *usual, gyre_error *err) {
     plot_case cases[PLOT_CASES];
     int count = 0;
@@ -19,15 +32,15 @@ static gyre_status compute_for(plot_work *w, const char *usual, gyre_error *err)
     plot_table_columns(t, columns);
     const gyre_status status = plot_cases_make(w->options, w->subjects, w->subjects_count, usual, cases, &count, err);
     if (status) return status;
-    snprintf(t->title, sizeof t->title, "Wavelength of each pair: trained on %lld tokens, stretched to %lld (base %g)",
-             (long long)cases[0].trained, (long long)cases[0].to, cases[0].subject->config.rope.base);
+    set_title(w, "Wavelength of each pair", 1);
     for (int i = 0; i < count; i++) {
         const plot_case *c = &cases[i];
         const double name = plot_table_label(t, c->label);
         for (int64_t p = 0; p < c->pairs; p++) {
             const double wavelength = TURN / c->inv_freq[p];
-            plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, (double)c->trained / wavelength,
-                                                c->original[p] / c->inv_freq[p]});
+            /* A ramp is set by the turns that training showed, so those of the pair before it is stretched. */
+            const double turns = (double)c->trained * c->original[p] / TURN;
+            plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, turns, c->original[p] / c->inv_freq[p]});
         }
     }
     plot_cases_free(cases, count);
@@ -70,9 +83,30 @@ static void mark_length(plot_script *s, double at, const char *text, double toke
             tokens, at);
 }
 
+/* One line where the models agree, else one a model. */
+static void mark_lengths(const plot_work *w, plot_script *s, int of_target) {
+    const char *what = of_target ? "wanted" : "trained";
+    int64_t lengths[PLOT_SUBJECTS] = {0};
+    for (int i = 0; i < w->subjects_count; i++)
+        lengths[i] = of_target ? plot_target(w->options, &w->subjects[i]) : w->subjects[i].trained;
+    const int agree = w->subjects_count < 2 || lengths[0] == lengths[1];
+    for (int i = 0; i < (agree ? 1 : w->subjects_count); i++) {
+        char text[2 * PLOT_LABEL];
+        snprintf(text, sizeof text, agree ? "%s" : "%s, %s", what, w->subjects[i].label);
+        mark_length(s, (double)lengths[i], text, (double)lengths[i]);
+    }
+}
+
+/* The pairs of the model that has most. */
+static double last_pair(const plot_table *t) {
+    double last = 0;
+    for (int64_t r = 0; r < t->rows; r++)
+        last = fmax(last, plot_table_number(t, r, COLUMN_PAIR));
+    return last;
+}
+
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
-    const plot_options *o = w->options;
     double low = INFINITY, high = 0;
     char look[PLOT_LOOK];
     int index = 0;
@@ -90,13 +124,14 @@ static void draw(const plot_work *w, plot_script *s) {
         }
         if (strstr(name, "yarn") || strstr(name, "by-parts") || strstr(name, "llama3")) shade_ramp(s, t, first, end);
     }
-    mark_length(s, (double)w->subjects[0].trained, "trained", (double)w->subjects[0].trained);
-    mark_length(s, (double)plot_target(o, &w->subjects[0]), "wanted", (double)plot_target(o, &w->subjects[0]));
+    mark_lengths(w, s, 0);
+    mark_lengths(w, s, 1);
     plot_label(s, 'x', "pair of channels");
     plot_label(s, 'y', "tokens for one turn");
     plot_ticks_of_ten(s, 'y', low, high);
-    fprintf(s->file, "set key top left opaque\nset xrange [-0.5:%.9g]\nplot ",
-            plot_table_number(t, t->rows - 1, COLUMN_PAIR) + 0.5);
+    /* Another model with fewer pairs rises where the key of one model is. */
+    fprintf(s->file, "set key %s opaque\nset xrange [-0.5:%.9g]\nplot ", w->subjects_count > 1 ? "bottom right" : "top left",
+            last_pair(t) + 0.5);
     index = 0;
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
         end = plot_table_group_end(t, first, COLUMN_METHOD);
@@ -113,16 +148,16 @@ static void draw(const plot_work *w, plot_script *s) {
 
 const plot_kind plot_wavelengths = {"wavelengths",
                                     "tokens that each pair takes for a turn, against the lengths; the ramp shaded",
-                                    PLOT_TAKES_SUBJECT, compute, draw};
+                                    PLOT_TAKES_SUBJECT,
+                                    1,
+                                    PLOT_OPTIONS_STRETCH,
+                                    compute,
+                                    draw};
 
 /* -- the ramp -- */
 static gyre_status compute_ramp(plot_work *w, gyre_error *err) {
     const gyre_status status = compute_for(w, "linear,ntk,yarn,by-parts-paper,llama3", err);
-    plot_table *t = &w->table;
-    if (!status)
-        snprintf(t->title, sizeof t->title,
-                 "What each method divides the frequencies by: trained on %lld tokens, stretched to %lld",
-                 (long long)w->subjects[0].trained, (long long)plot_target(w->options, &w->subjects[0]));
+    if (!status) set_title(w, "What each method divides the frequencies by", 0);
     return status;
 }
 
@@ -158,11 +193,11 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
     plot_label(s, 'x', "pair of channels");
     plot_label(s, 'y', "frequency divided by");
     fprintf(s->file, "set key top left opaque\nset yrange [%.4g:%.4g]\nset xrange [-0.5:%.9g]\n", 1 - 0.03 * most,
-            1.4 * most, plot_table_number(t, t->rows - 1, COLUMN_PAIR) + 0.5);
+            1.4 * most, last_pair(t) + 0.5);
     put_ramps(t, s, COLUMN_PAIR);
-    plot_box_begin(s, (plot_box){0.57, 0.985, 0.14, 0.84});
+    plot_box_begin(s, (plot_box){0.57, 0.975, 0.14, 0.84});
     plot_panel_title(s, "by turns in the trained length: slow ones left");
-    plot_label(s, 'x', "whole turns within the trained length (log)");
+    plot_label(s, 'x', "turns in the trained length (log)");
     plot_ticks_of_ten(s, 'x', low, high);
     fprintf(s->file, "set yrange [%.4g:%.4g]\n", 1 - 0.03 * most, 1.4 * most);
     const double ends[2] = {betas.slow, betas.fast};
@@ -174,5 +209,10 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
     put_ramps(t, s, COLUMN_TURNS);
 }
 
-const plot_kind plot_ramp = {"ramp", "what each method divides the frequency of each pair by, by pair and by turns",
-                             PLOT_TAKES_SUBJECT, compute_ramp, draw_ramp};
+const plot_kind plot_ramp = {"ramp",
+                             "what each method divides the frequency of each pair by, by pair and by turns",
+                             PLOT_TAKES_SUBJECT,
+                             1,
+                             PLOT_OPTIONS_STRETCH,
+                             compute_ramp,
+                             draw_ramp};
