@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#if defined(__wasi__)
+char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/wasm/platform/absent.c does */
+#endif
 
 enum { MAX_WRITES = 8 };
 static const char **reads;

@@ -19,6 +19,7 @@ int madvise(void *memory, size_t bytes, int advice) {
 }
 
 /* There are no links, and the working folder is the root. */
+char *realpath(const char *path, char *out); /* wasi-libc declares none */
 char *realpath(const char *path, char *out) {
     char full[PATH_MAX];
     struct stat info;
