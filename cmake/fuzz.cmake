@@ -35,10 +35,28 @@ gyre_fuzz(fuzz_safetensors WITH fuzz_tensor_store.c LINKS gyre_model)
 gyre_fuzz(fuzz_gguf_tensors WITH fuzz_tensor_store.c LINKS gyre_model)
 gyre_fuzz(fuzz_tokenizer LINKS gyre_model)
 gyre_fuzz(fuzz_cache LINKS gyre)
+gyre_fuzz(fuzz_text LINKS gyre_model)
+target_compile_definitions(fuzz_text PRIVATE GYRE_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/fuzz/corpus")
+gyre_fuzz(fuzz_edit LINKS gyre_model m)
+if(GYRE_COMMAND)
+    gyre_fuzz(fuzz_checkpoint LINKS gyre_train)
+endif()
+
+# Subcommands, and values of options.  An archive, so that the command's own main stays out.
+if(GYRE_COMMAND)
+    add_library(fuzz_command_objects STATIC $<TARGET_OBJECTS:gyre_command_objects>)
+    foreach(name IN ITEMS fuzz_commands fuzz_arguments)
+        gyre_fuzz(${name} WITH fuzz_exit.c
+                  LINKS fuzz_command_objects gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
+        target_link_options(${name} PRIVATE -Wl,--wrap=exit)
+    endforeach()
+endif()
 
 # The C interface against its definitions.
 set(definitions fuzz_views.c fuzz_positions.c ../tests/support/numbers.c)
-gyre_fuzz(fuzz_attention WITH ${definitions} LINKS gyre m)
+foreach(name IN ITEMS fuzz_attention fuzz_rotate fuzz_cache_calls)
+    gyre_fuzz(${name} WITH ${definitions} LINKS gyre m)
+endforeach()
 
 get_property(targets GLOBAL PROPERTY GYRE_FUZZ_TARGETS)
 add_custom_target(fuzz_targets DEPENDS ${targets})
