@@ -1,5 +1,5 @@
-/* fuzz_cache_calls.c: any sequence of legal calls of a cache, against a cache of plain arrays: what it holds, where its tokens
- * are, and attention over them by the definition in double.  A call that fails changes nothing. */
+/* fuzz_cache_calls.c: any sequence of legal calls of a cache, against plain arrays: what it holds, where its tokens are,
+ * and attention over them by the definition in double.  A call that fails changes nothing. */
 #include "fuzz_positions.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_cache.h"
@@ -86,8 +86,8 @@ static void append(run *r, int64_t to) {
         new->at = first + t;
         for (int64_t h = 0; h < c->heads; h++) {
             for (int64_t i = 0; i < c->head_dim; i++)
-                new->k[h][i] = rounded(c->keys == GYRE_CACHE_KEYS_RAW ? c->key_dtype : GYRE_DTYPE_F32,
-                                       fuzz_view_at(&k, 0, t, h, i));
+                new->k[h][i] =
+                    rounded(c->keys == GYRE_CACHE_KEYS_RAW ? c->key_dtype : GYRE_DTYPE_F32, fuzz_view_at(&k, 0, t, h, i));
             for (int64_t i = 0; i < c->value_dim; i++)
                 new->v[h][i] = rounded(c->value_dtype, fuzz_view_at(&v, 0, t, h, i));
         }
@@ -236,7 +236,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     r.random.state = 1 + fuzz_byte(&r.in);
     make_cache(&r);
     for (int i = 0; i < MOST_CALLS && r.in.left > 0 && r.cache; i++) {
-        static void (*const calls[])(run *, int64_t) = {append, append, append, take_out, shift, fork_sequence, slide, attend};
+        static void (*const calls[])(run *, int64_t) = {append, append,        append, take_out,
+                                                        shift,  fork_sequence, slide,  attend};
         const int which = fuzz_choice(&r.in, 33);
         if (which == 32)
             save_and_load(&r);

@@ -1,6 +1,6 @@
-/* fuzz_commands.c: files that subcommands read: results and journals for figures and for runs that continue, configs and texts
- * for what is printed.  The words of the command line are fixed; the first byte of the input chooses them, and the rest is
- * the file. */
+/* fuzz_commands.c: files that subcommands read: results and journals for figures and for runs that continue, configs and
+ * texts for what is printed.  The words of the command line are fixed; the first byte of the input chooses them, and the
+ * rest is the file. */
 #include "fuzz_exit.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_model.h"
@@ -28,8 +28,8 @@ static const line lines[] = {
       "--json", "-o", "@out", "--threads", "1"}},
     {cmd_passkey,
      "journal",
-     {"gyre passkey", "@model", "--lengths", "320", "--trials", "1", "--journal", "@journal", "--resume",
-      "--json", "-o", "@out", "--threads", "1"}},
+     {"gyre passkey", "@model", "--lengths", "320", "--trials", "1", "--journal", "@journal", "--resume", "--json", "-o",
+      "@out", "--threads", "1"}},
     {cmd_search,
      "journal",
      {"gyre search", "@model", "--text", "@text", "--to", "32", "--budget", "30", "--windows", "2", "--held-out", "2",
@@ -42,9 +42,7 @@ static const line lines[] = {
     {cmd_plot, "config.json", {"gyre plot", "wavelengths", "@config.json", "-o", "@out.csv"}},
     {cmd_plot, "config.json", {"gyre plot", "methods", "@config.json", "-o", "@out.json"}},
     {cmd_generate, "text", {"gyre generate", "@model", "--prompt-file", "@text", "--tokens", "2", "--threads", "1"}},
-    {cmd_plot,
-     "text",
-     {"gyre plot", "attention", "@model", "--text", "@text", "--tokens", "8", "-o", "@out.csv"}},
+    {cmd_plot, "text", {"gyre plot", "attention", "@model", "--text", "@text", "--tokens", "8", "-o", "@out.csv"}},
 };
 enum { LINES = sizeof lines / sizeof *lines };
 

@@ -63,9 +63,9 @@ static void check_copy(const gyre_config *position, int64_t length, const char *
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const gyre_scaling scalings[] = {GYRE_SCALING_NONE, GYRE_SCALING_LINEAR, GYRE_SCALING_NTK,
-                                            GYRE_SCALING_DYNAMIC_NTK, GYRE_SCALING_YARN, GYRE_SCALING_LLAMA3,
-                                            GYRE_SCALING_BY_PARTS, GYRE_SCALING_PROPORTIONAL};
+    static const gyre_scaling scalings[] = {GYRE_SCALING_NONE,        GYRE_SCALING_LINEAR,      GYRE_SCALING_NTK,
+                                            GYRE_SCALING_DYNAMIC_NTK, GYRE_SCALING_YARN,        GYRE_SCALING_LLAMA3,
+                                            GYRE_SCALING_BY_PARTS,    GYRE_SCALING_PROPORTIONAL};
     static const double factors[] = {2, 4, 1.5, 32};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};

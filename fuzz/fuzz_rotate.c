@@ -73,7 +73,8 @@ static void cos_sin(call *c) {
         const double angle = (double)(c->first + i / pairs) * c->positions.inv_freq[i % pairs];
         const double error = dtype == GYRE_DTYPE_F64 ? 1e-6 : 1e-6 * (1 + c->positions.factor);
         const double s = c->positions.config.rope.clockwise ? -1 : 1;
-        fuzz_require(fabs(fuzz_view_at(&cosine, 0, i / pairs, 0, i % pairs) - c->positions.factor * cos(angle)) <= error, "cos");
+        fuzz_require(fabs(fuzz_view_at(&cosine, 0, i / pairs, 0, i % pairs) - c->positions.factor * cos(angle)) <= error,
+                     "cos");
         fuzz_require(fabs(fuzz_view_at(&sine, 0, i / pairs, 0, i % pairs) - s * c->positions.factor * sin(angle)) <= error,
                      "sin");
     }
@@ -116,7 +117,8 @@ static void add_bias(call *c) {
     for (int64_t i = 0; !status && i < c->tokens * c->heads * keys; i++) {
         const int64_t n = i % keys, h = i / keys % c->heads, t = i / keys / c->heads;
         const double want = fuzz_positions_bias(&c->positions, h, c->first + t, c->first - 3 + n);
-        fuzz_require(fabs(fuzz_view_at(&s, c->batch - 1, t, h, n) - want) <= 2 * fuzz_rounding(dtype, want) + 1e-12, "a bias");
+        fuzz_require(fabs(fuzz_view_at(&s, c->batch - 1, t, h, n) - want) <= 2 * fuzz_rounding(dtype, want) + 1e-12,
+                     "a bias");
     }
     fuzz_view_free(&s);
     fuzz_view_free(&before);
