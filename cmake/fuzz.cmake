@@ -17,6 +17,8 @@ set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS
 # The scalar kernels would take as long with UndefinedBehaviorSanitizer.  With AddressSanitizer alone they take five seconds.
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
 
+set(GYRE_FUZZ_ENGINE -fsanitize=fuzzer CACHE STRING "What links the engine: libFuzzer here; OSS-Fuzz names its own")
+
 # One target: NAME.c, what it shares with others, and what it links.
 function(gyre_fuzz name)
     cmake_parse_arguments(arg "" "" "WITH;LINKS" ${ARGN})
@@ -24,7 +26,7 @@ function(gyre_fuzz name)
     add_executable(${name} fuzz/${name}.c fuzz/fuzz_support.c ${arg_WITH})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR} tests/support)
     target_link_libraries(${name} PRIVATE gyre_flags ${arg_LINKS})
-    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE ${GYRE_FUZZ_ENGINE})
     set_property(GLOBAL APPEND PROPERTY GYRE_FUZZ_TARGETS ${name})
 endfunction()
 

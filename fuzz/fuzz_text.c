@@ -1,7 +1,7 @@
 /* fuzz_text.c: reads any bytes as a text, for every tokenizer of the corpus, and as a file of ids.
  *
  * The first byte is 'i' for a file of ids, 'b' for bytes as tokens, else the number of the tokenizer ('0' the first file of
- * fuzz/corpus/tokenizer by name). */
+ * fuzz/corpus/tokenizer by name).  After 'c' the rest is the tokenizer_config.json beside a tokenizer.json. */
 #define _GNU_SOURCE /* scandir, alphasort */
 #include "fuzz_support.h"
 #include "tokenizer/tokenizer.h"
@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MOST_TOKENIZERS = 40, VOCAB = 300 };
 static gyre_tokenizer *tokenizers[MOST_TOKENIZERS];
@@ -18,10 +20,15 @@ static int count_of_tokenizers;
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* -- tokenizers -- */
+/* The folder with the corpus: in the source tree, or where the targets run without one, in their working folder. */
+static const char *corpus(void) {
+    return access(GYRE_FUZZ_CORPUS, R_OK) == 0 ? GYRE_FUZZ_CORPUS "/tokenizer" : "corpus/tokenizer";
+}
+
 static void open_one(const char *name) {
     static char bytes[1 << 16];
     char path[1024];
-    snprintf(path, sizeof path, "%s/tokenizer/%s", GYRE_FUZZ_CORPUS, name);
+    snprintf(path, sizeof path, "%s/%s", corpus(), name);
     FILE *file = fopen(path, "rb");
     const size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
     if (file) fclose(file);
@@ -34,7 +41,7 @@ static void open_one(const char *name) {
 
 static void open_tokenizers(void) {
     struct dirent **names;
-    const int count = scandir(GYRE_FUZZ_CORPUS "/tokenizer", &names, NULL, alphasort);
+    const int count = scandir(corpus(), &names, NULL, alphasort);
     for (int i = 0; i < count; i++) {
         if (names[i]->d_name[0] != '.') open_one(names[i]->d_name);
         free(names[i]);
@@ -94,8 +101,29 @@ static void read_file(const gyre_tokenizer *t, const char *bytes, size_t size) {
     gyre_text_free(&text);
 }
 
+static void read_tokenizer_config(const uint8_t *bytes, size_t size) {
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true}],\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+        "\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":"
+        "{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}";
+    gyre_tokenizer *t = NULL;
+    gyre_error err = {0, ""};
+    mkdir(fuzz_path("tokens"), 0777);
+    fuzz_write("tokens/tokenizer.json", json, sizeof json - 1);
+    fuzz_write("tokens/tokenizer_config.json", bytes, size);
+    const gyre_status status = gyre_tokenizer_open(&t, fuzz_path("tokens"), &err);
+    fuzz_require_error(status, &err);
+    for (unsigned flags = 0; flags < 8 && t; flags++)
+        if (!(flags & GYRE_TOKENIZE_BEGIN && flags & GYRE_TOKENIZE_SPECIAL)) round_trip(t, "abba<s>", 7, flags);
+    gyre_tokenizer_free(t);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
+    if (data[0] == 'c') {
+        read_tokenizer_config(data + 1, size - 1);
+        return 0;
+    }
     if (!count_of_tokenizers) open_tokenizers();
     if (!tokenizers[MOST_TOKENIZERS - 1])
         fuzz_require(gyre_tokenizer_create_bytes(&tokenizers[MOST_TOKENIZERS - 1], NULL) == GYRE_OK, "bytes as tokens");
