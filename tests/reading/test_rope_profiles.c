@@ -246,6 +246,10 @@ static void test_factor_of_longrope(void **state) {
     gyre_reading *r = read_rope(beside, GYRE_PROFILE_HF_4_43, 4097);
     assert_warns(r, "short_factor serves every length", "rope_scaling.long_factor", 1);
     gyre_reading_free(r);
+    const char *phi = "{'model_type':'phi','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
+                      "'partial_rotary_factor':1.0,'max_position_embeddings':131072,'original_max_position_embeddings':4096,"
+                      "'rope_scaling':{'type':'longrope'," LISTS "}}";
+    check_longrope(phi, GYRE_PROFILE_HF_4_43, 4097, by_ratio, 1.0);
     check_longrope("{'model_type':'phi3','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
                    "'max_position_embeddings':131072,'original_max_position_embeddings':4096,'rope_scaling':{"
                    "'type':'longrope'," LISTS "}}",

@@ -308,8 +308,9 @@ static void read_longrope_hf_5(const gyre_rope_source *source, gyre_layer_group 
 /* Before 4.51 only the classes of Phi-3 and what came with its own code looked at the length again. */
 static void keep_short_list(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *type = source->family->model_type;
-    if (!gyre_profile_before(version(source), 51) || strncmp(type, "phi", 3) == 0 || strncmp(type, "minicpm", 7) == 0)
-        return;
+    const int looks_again = strncmp(type, "phi3", 4) == 0 || strncmp(type, "phi4", 4) == 0 || strcmp(type, "phimoe") == 0 ||
+                            strncmp(type, "minicpm", 7) == 0;
+    if (looks_again || !gyre_profile_before(version(source), 51)) return;
     gyre_scope_warn(&source->dict, "long_factor",
                     "long_factor: transformers before 4.51 never takes it for a %s: short_factor serves every length", type);
     group->config.rope.long_factor = group->config.rope.short_factor;
