@@ -25,6 +25,7 @@ static int is_about_output(const char *text) {
 static void print_line(const char *format, va_list arguments, const char *end) {
     char text[1024], plain[2048];
     vsnprintf(text, sizeof text, format, arguments);
+    if (strstr(text, strerror(EPIPE))) cli_note_closed_pipe();
     if (cli_pipe_closed() && is_about_output(text)) return; /* its reader wanted no more */
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
