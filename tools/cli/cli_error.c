@@ -49,6 +49,7 @@ int cli_fail_error(const gyre_error *err) {
 }
 
 void cli_warn(const char *format, ...) {
+    if (cli_pipe_closed()) return; /* about a result that nobody reads any more */
     va_list arguments;
     va_start(arguments, format);
     print_line(format, arguments, "");
