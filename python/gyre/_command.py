@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gyre._encoding import Encoding, Source
-from gyre._errors import Error, FileError
+from gyre._errors import Error, FileError, path_text
 from gyre._results import Difference, Extensions, Result
 
 
@@ -134,9 +134,9 @@ def _as_path(source: Source | Any, name: str) -> Iterator[str]:
         return
     if not isinstance(source, (str, os.PathLike)):
         raise Error("EINVAL", f"{name}: is a {type(source).__name__}, not a path or a dict", name)
-    path = Path(source)
+    path = Path(path_text(source, name))
     if not path.exists():
-        raise FileError("EIO", f"{name}: there is no {os.fsdecode(source)}", name)
+        raise FileError("EIO", f"{name}: there is no {path}", name)
     yield str(path)
 
 
@@ -265,5 +265,5 @@ def extend(
             beta_slow=beta_slow,
         )
         if write is not None:
-            run(["extend", path, *options, *_options(method=method, write=os.fsdecode(write))])
+            run(["extend", path, *options, *_options(method=method, write=path_text(write, "write"))])
         return Extensions(json.loads(run(["extend", path, "--json", *options, *_options(methods=methods)])))
