@@ -129,13 +129,16 @@ def _as_path(source: Source | Any, name: str) -> Iterator[str]:
     if isinstance(source, Mapping):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "config.json"
-            path.write_text(json.dumps(source, indent=1))
+            try:
+                path.write_text(json.dumps(dict(source), indent=1), encoding="utf-8")
+            except (TypeError, ValueError) as why:
+                raise Error("EINVAL", f"{name}: is no config: {why}", name) from why
             yield str(path)
         return
     if not isinstance(source, (str, os.PathLike)):
         raise Error("EINVAL", f"{name}: is a {type(source).__name__}, not a path or a dict", name)
     path = Path(path_text(source, name))
-    if not path.exists():
+    if not os.path.exists(path):
         raise FileError("EIO", f"{name}: there is no {path}", name)
     yield str(path)
 

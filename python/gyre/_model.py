@@ -119,7 +119,7 @@ def _found(path: str) -> str:
     bundled = models / path.removeprefix("models/").rstrip("/")
     if os.path.exists(path):
         return path
-    if bundled.parent == models and (bundled / "config.json").is_file():
+    if bundled.parent == models and os.path.isfile(bundled / "config.json"):  # False too for a name that is too long
         return str(bundled)
     names = "" if "/" in path else ", ".join(sorted(one.parent.name for one in models.glob("*/config.json")))
     raise FileError("EIO", f"path: there is no {path}" + (f"; the package has {names}" if names else ""), "path")

@@ -302,7 +302,10 @@ def test_an_argument_that_changes_while_it_is_read() -> None:
 # -- texts --
 
 
-@pytest.mark.parametrize("text", ["é" * 40, "b" + "é" * 40, "bh" + "語" * 30, "\U0001f600" * 99, "\udc80", "b\udcff" * 30, "a\0b"])
+TEXTS = ["é" * 40, "b" + "é" * 40, "bh" + "語" * 30, "\U0001f600" * 99, "\udc80", "b\udcff" * 30, "a\0b"]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_texts_of_any_kind_in_messages(text: str) -> None:
     refused(lambda: ROPE.rotate(random(1, 1, 2, 8), layout=text), "layout: is ", "layout")
     refused(lambda: ROPE.rotate(random(1, 1, 2, 8), role=text), "role: is ", "role")
@@ -312,6 +315,8 @@ def test_texts_of_any_kind_in_messages(text: str) -> None:
     refused(lambda: gyre.Encoding.from_config({"model_type": text}))
     refused(lambda: gyre.Encoding.from_config("config.json", profile=text), "profile: is ", "profile")
     refused(lambda: gyre.open(text), "path: ", "path")
+    refused(lambda: gyre.diff(text), "a: ", "a")
+    refused(lambda: gyre.diff({"model_type": object()}), "a: is no config", "a")
 
 
 def test_a_name_of_a_file_that_is_none(tmp_path: Path) -> None:
