@@ -1,6 +1,5 @@
 /* attention_merge.c: gyre_attention_merge, the sum of rows whose keys were split over calls or machines. */
 #include "attention/forward/row_states.h"
-#include "attention/view_overlap.h"
 #include "core/convert.h"
 #include "core/exec.h"
 #include "core/sized.h"
