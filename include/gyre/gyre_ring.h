@@ -48,16 +48,16 @@ typedef struct gyre_transport {
 
 /* Where the time of a call went, on one rank. */
 typedef struct gyre_ring_timeline {
-    size_t size;              /* set by GYRE_INIT */
-    double seconds;           /* of the whole call */
-    double computing;         /* in attention over parts, without `moving` */
-    double moving;            /* in begin and progress of the transport */
-    double waiting;           /* in wait of the transport, without `agreeing` */
-    double agreeing;          /* comparing arguments with the other ranks */
-    double in_flight;         /* of all exchanges, from begin until each was seen to be done, without `agreeing` */
-    double hidden;            /* share of in_flight in which the rank did not wait: 1 - waiting / in_flight; 1 without any */
-    int64_t exchanges;        /* without those of `agreeing` */
-    int64_t sent, received;   /* bytes of them */
+    size_t size;            /* set by GYRE_INIT */
+    double seconds;         /* of the whole call */
+    double computing;       /* in attention over parts, without `moving` */
+    double moving;          /* in begin and progress of the transport */
+    double waiting;         /* in wait of the transport, without `agreeing` */
+    double agreeing;        /* comparing arguments with the other ranks */
+    double in_flight;       /* of all exchanges, from begin until each was seen to be done, without `agreeing` */
+    double hidden;          /* share of in_flight in which the rank did not wait: 1 - waiting / in_flight; 1 without any */
+    int64_t exchanges;      /* without those of `agreeing` */
+    int64_t sent, received; /* bytes of them */
 } gyre_ring_timeline;
 
 /* -- attention -- */
@@ -73,7 +73,7 @@ typedef enum gyre_ring_pass {
 } gyre_ring_pass;
 
 /* One rank's part of the call, which every rank makes with the same batch, layout, encoding and options.  Each call begins
- * by comparing them: if they differ, or a rank cannot go on, all ranks return one error that names the field and the rank. */
+ * by comparing them: if they differ, or a rank cannot go on, all ranks return one error with the field and the rank. */
 typedef struct gyre_ring_args {
     size_t size; /* set by GYRE_INIT */
     const gyre_transport *transport;

@@ -173,15 +173,24 @@ uint64_t gyre_shards_fingerprint(uint64_t start, const void *bytes, size_t n) {
 static void take_fingerprint(gyre_shards *s, const gyre_shard_config *config) {
     const gyre_batch *b = s->batch;
     const size_t number = sizeof(int64_t), tokens = (size_t)(b->rows * b->tokens), sequences = (size_t)b->sequences;
-    const int64_t shape[] = {(int64_t)b->form, b->rows,   b->tokens,       b->axes,
-                             b->documents,     s->ranks,  config->window,  (int64_t)config->causal,
-                             config->sinks,    (int64_t)config->layout,    config->window_after,
+    const int64_t shape[] = {(int64_t)b->form,
+                             b->rows,
+                             b->tokens,
+                             b->axes,
+                             b->documents,
+                             s->ranks,
+                             config->window,
+                             (int64_t)config->causal,
+                             config->sinks,
+                             (int64_t)config->layout,
+                             config->window_after,
                              config->chunk_multiple};
     uint64_t h = gyre_shards_fingerprint(1, shape, sizeof shape);
     h = gyre_shards_fingerprint(h, s->index, (size_t)b->tokens * number);
     h = gyre_shards_fingerprint(h, s->order, tokens * number);
     h = gyre_shards_fingerprint(h, s->positions, (size_t)b->axes * tokens * number);
-    h = gyre_shards_fingerprint(h, s->starts, (size_t)s->ranks * (b->form == GYRE_BATCH_PACKED ? sequences + 1 : 0) * number);
+    h = gyre_shards_fingerprint(h, s->starts,
+                                (size_t)s->ranks * (b->form == GYRE_BATCH_PACKED ? sequences + 1 : 0) * number);
     s->fingerprint = gyre_shards_fingerprint(h, s->k_end, (size_t)s->ranks * sequences * number);
 }
 

@@ -50,8 +50,7 @@ static void say_differ(greeting *own, const gyre_ring_fields *fields, int i, con
 static void say_version(greeting *own, const greeting *other, const char *name) {
     char text[504];
     snprintf(text, sizeof text,
-             "version: Gyre %d.%d.%d on rank %" PRId64 ", but %d.%d.%d on rank %" PRId64
-             "; all ranks need one build (%s)",
+             "version: Gyre %d.%d.%d on rank %" PRId64 ", but %d.%d.%d on rank %" PRId64 "; all ranks need one build (%s)",
              (int)(other->version >> 32), (int)(other->version >> 16 & 0xFFFF), (int)(other->version & 0xFFFF), other->rank,
              (int)(own->version >> 32), (int)(own->version >> 16 & 0xFFFF), (int)(own->version & 0xFFFF), own->rank, name);
     say(own, GYRE_EINVAL, text);

@@ -1,7 +1,7 @@
 /* ring_call.c: what a call was given, blocks of keys and values, and the arguments of a part. */
+#include "ring/ring_call.h"
 #include "core/sized.h"
 #include "core/view.h"
-#include "ring/ring_call.h"
 #include "util/error.h"
 #include "util/integers.h"
 
@@ -223,7 +223,7 @@ static gyre_status choose(gyre_ring_call *r, const gyre_ring_args *args, gyre_er
             keys += gyre_ring_block_bytes(r, gyre_ring_keys_of(r, i).tokens, 0);
             queries += query_bytes(r, n) + gyre_ring_state_bytes(r, n);
         }
-        r->pass = keys <= args->gather_bytes                  ? GYRE_RING_GATHER
+        r->pass = keys <= args->gather_bytes                ? GYRE_RING_GATHER
                   : r->gradient || fixed || keys <= queries ? GYRE_RING_KEYS
                                                             : GYRE_RING_QUERIES;
     }

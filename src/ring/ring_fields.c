@@ -29,9 +29,12 @@ static void add_real(gyre_ring_fields *fields, const char *name, double value) {
 
 /* -- an encoding -- */
 
-#define COUNT(field)  {"encoding: " #field, 'c', offsetof(gyre_config, field)}
-#define CHOICE(field) {"encoding: " #field, 'e', offsetof(gyre_config, field)}
-#define REAL(field)   {"encoding: " #field, 'd', offsetof(gyre_config, field)}
+#define COUNT(field)                                                                                                        \
+    { "encoding: " #field, 'c', offsetof(gyre_config, field) }
+#define CHOICE(field)                                                                                                       \
+    { "encoding: " #field, 'e', offsetof(gyre_config, field) }
+#define REAL(field)                                                                                                         \
+    { "encoding: " #field, 'd', offsetof(gyre_config, field) }
 static const struct {
     const char *name;
     char kind; /* 'c' an int64_t, 'e' an int or an enum, 'd' a double */

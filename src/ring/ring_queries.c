@@ -9,9 +9,9 @@
 
 /* Parts of the scratch. */
 typedef struct query_memory {
-    char *queries[3]; /* own, and two that alternate */
-    char *partial[2]; /* states of others' queries, on their way home */
-    char *states;     /* [ranks]: of the own queries */
+    char *queries[3];  /* own, and two that alternate */
+    char *partial[2];  /* states of others' queries, on their way home */
+    char *states;      /* [ranks]: of the own queries */
     gyre_cview *views; /* [ranks] */
     size_t state_bytes;
 } query_memory;
@@ -77,8 +77,8 @@ gyre_status gyre_ring_queries_bytes(gyre_ring_call *r, const gyre_exec *exec, si
 static void merge_args(gyre_ring_call *r, const query_memory *m, gyre_attention_merge_args *merge) {
     const int64_t *q = r->args.q.shape;
     for (int64_t rank = 0; rank < r->transport.ranks; rank++)
-        m->views[rank] = gyre_cdense(m->states + (size_t)rank * m->state_bytes, GYRE_DTYPE_F64, q[0], q[1], q[2],
-                                     2 + r->args.v.shape[3]);
+        m->views[rank] =
+            gyre_cdense(m->states + (size_t)rank * m->state_bytes, GYRE_DTYPE_F64, q[0], q[1], q[2], 2 + r->args.v.shape[3]);
     *merge = (gyre_attention_merge_args)GYRE_INIT(gyre_attention_merge_args);
     merge->states = m->views;
     merge->parts = r->transport.ranks;
@@ -151,8 +151,7 @@ gyre_status gyre_ring_queries_run(gyre_ring_call *r, char *scratch, const gyre_g
     for (int64_t step = 1; step < ranks && !status; step++) {
         status = gyre_ring_wait(r, GYRE_RING_INPUTS, err);
         if (!status && step < ranks - 1) status = send_queries(r, &m, step + 1, err);
-        if (!status)
-            status = compute(r, gyre_ring_peer(r, -step), m.queries[1 + step % 2], m.partial[step % 2], exec, err);
+        if (!status) status = compute(r, gyre_ring_peer(r, -step), m.queries[1 + step % 2], m.partial[step % 2], exec, err);
         if (!status && step > 1) status = gyre_ring_wait(r, GYRE_RING_RESULTS, err);
         if (!status) status = send_home(r, &m, step, err);
     }

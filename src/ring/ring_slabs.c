@@ -238,13 +238,12 @@ static void place(const slab_call *c, int64_t rank, char *from) {
 static gyre_status begin_round(slab_call *c, gyre_error *err) {
     gyre_ring_call *r = c->r;
     const int64_t to = gyre_ring_peer(r, c->round), from = gyre_ring_peer(r, -c->round);
-    const gyre_exchange e = {
-        .to = to,
-        .from = from,
-        .send = c->m.sent,
-        .receive = c->m.received,
-        .sent = gyre_ring_block_bytes(r, piece_of(c, r->transport.rank, c->gathering).count, 0),
-        .received = gyre_ring_block_bytes(r, piece_of(c, from, c->gathering).count, 0)};
+    const gyre_exchange e = {.to = to,
+                             .from = from,
+                             .send = c->m.sent,
+                             .receive = c->m.received,
+                             .sent = gyre_ring_block_bytes(r, piece_of(c, r->transport.rank, c->gathering).count, 0),
+                             .received = gyre_ring_block_bytes(r, piece_of(c, from, c->gathering).count, 0)};
     return gyre_ring_begin(r, GYRE_RING_INPUTS, &e, err);
 }
 

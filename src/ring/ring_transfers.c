@@ -125,10 +125,9 @@ gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args
     const gyre_exec moving = {run_tasks, &loop, exec && exec->run ? exec->concurrency : 1};
     const double begun = gyre_ring_seconds();
     r->polling = 0;
-    const gyre_status status =
-        gradient ? gyre_attention_gradient(args, gradient->dout, gradient->dqkv, gradient->gradients, r->part, r->part_bytes,
-                                           &moving, err)
-                 : gyre_attention(args, r->part, r->part_bytes, &moving, err);
+    const gyre_status status = gradient ? gyre_attention_gradient(args, gradient->dout, gradient->dqkv, gradient->gradients,
+                                                                  r->part, r->part_bytes, &moving, err)
+                                        : gyre_attention(args, r->part, r->part_bytes, &moving, err);
     r->timeline.computing += gyre_ring_seconds() - begun - r->polling;
     r->timeline.moving += r->polling;
     if (status || !r->failed) return status;

@@ -2,28 +2,30 @@
  * counts what moved. */
 #include "ring_threads.h"
 
-#include <unistd.h>
-
 enum { RANKS = 3 };
 static const split_case plain_case = {.name = "rope", .config = {.kind = GYRE_KIND_ROPE}};
 static const int64_t lengths[] = {37, 50};
 
 /* What rank 1 has otherwise. */
-typedef struct change {
+typedef struct difference {
     const char *says; /* in the error of every rank */
     gyre_status status;
     void (*args)(gyre_attention_args *args, gyre_ring_args *ring, const group *g);
     size_t spoils; /* byte of rank 1's greeting; 0 = none */
-} change;
+} difference;
 
 typedef struct unlike_rank {
     endpoint at;
     const group *g;
-    const change *change; /* NULL = none */
-    int silent;           /* 1: rank 1 does not make the call; 2: it begins after 0.1 s */
+    const difference *change; /* NULL = none */
+    int silent;               /* 1: rank 1 does not make the call; 2: it begins after 0.1 s */
     gyre_status status;
     gyre_error err;
 } unlike_rank;
+
+static void no_scratch(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+    (void)args, (void)ring, (void)g;
+}
 
 static void *run_unlike(void *arg) {
     unlike_rank *job = arg;
@@ -33,16 +35,18 @@ static void *run_unlike(void *arg) {
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
     ring.transport = &transport, ring.shards = job->g->shards, ring.attention = &args;
     if (rank == 1 && job->silent == 1) return NULL;
-    if (rank == 1 && job->silent == 2) usleep(100000);
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
+    const struct timespec nap = {0, 100000000};
+    if (rank == 1 && job->silent == 2) nanosleep(&nap, NULL);
+    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL) + (1 << 20); /* enough for what a change may need */
     void *scratch = scratch_for(bytes);
     if (rank == 1 && job->change && job->change->args) job->change->args(&args, &ring, job->g);
-    job->status = gyre_ring_attention(&ring, scratch, bytes, NULL, &job->err);
+    const int none = rank == 1 && job->change && job->change->args == no_scratch;
+    job->status = gyre_ring_attention(&ring, none ? NULL : scratch, bytes, NULL, &job->err);
     free(scratch);
     return NULL;
 }
 
-static void run_three(const group *g, const change *change, int silent, double timeout, unlike_rank *jobs) {
+static void run_three(const group *g, const difference *change, int silent, double timeout, unlike_rank *jobs) {
     network net;
     pthread_t threads[RANKS];
     open_network(&net);
@@ -100,18 +104,18 @@ static void no_shards(gyre_attention_args *args, gyre_ring_args *ring, const gro
 }
 static gyre_shards *striped;
 static void other_layout(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
-    const gyre_shards *whole = g->shards;
-    (void)args, (void)whole;
+    (void)args, (void)g;
     ring->shards = striped;
 }
 
-static const change changes[] = {
+static const difference changes[] = {
     {"window: 60 on rank 1, but 0 on rank 0", GYRE_EINVAL, other_window, 0},
     {"scale: 0.5 on rank 1, but 0.5999", GYRE_EINVAL, other_scale, 0},
     {"encoding: rope.base: 500 on rank 1, but 10000 on rank 0", GYRE_EINVAL, other_base, 0},
     {"type of v: ", GYRE_EINVAL, other_type, 0},
     {"heads of k: 1 on rank 1, but 2 on rank 0", GYRE_EINVAL, other_heads, 0},
-    {"rank 1: scratch: ", GYRE_ENOMEM, other_pass, 0},
+    {"pass: 1 on rank 1, but 0 on rank 0", GYRE_EINVAL, other_pass, 0},
+    {"rank 1: scratch: ", GYRE_EINVAL, no_scratch, 0},
     {"rank 1: v: ", GYRE_EINVAL, no_values, 0},
     {"rank 1: shards: is NULL", GYRE_EINVAL, no_shards, 0},
     {"shards: rank 1 has others than rank 0", GYRE_EINVAL, other_layout, 0},
@@ -123,7 +127,8 @@ static void differences_are_named_on_every_rank(void **state) {
     whole w;
     group g;
     gyre_shard_config config = GYRE_INIT(gyre_shard_config);
-    gyre_config encoding = {.size = sizeof encoding, .kind = GYRE_KIND_ROPE, .head_dim = DIM, .rope = {.base = 500}};
+    gyre_config encoding = {
+        .size = sizeof encoding, .kind = GYRE_KIND_ROPE, .head_dim = DIM, .heads = HEADS, .rope = {.base = 500}};
     (void)state;
     make_three(&w, &g);
     another = test_encoding(&encoding);
@@ -135,9 +140,9 @@ static void differences_are_named_on_every_rank(void **state) {
         unlike_rank jobs[RANKS];
         run_three(&g, &changes[i], 0, 10, jobs);
         for (int r = 0; r < RANKS; r++) {
-            assert_int_equal(jobs[r].status, changes[i].status);
-            if (!strstr(jobs[r].err.text, changes[i].says))
-                fail_msg("rank %d: \"%s\" does not contain \"%s\"", r, jobs[r].err.text, changes[i].says);
+            if (jobs[r].status != changes[i].status || !strstr(jobs[r].err.text, changes[i].says))
+                fail_msg("rank %d: %d, \"%s\" does not contain \"%s\"", r, (int)jobs[r].status, jobs[r].err.text,
+                         changes[i].says);
         }
     }
     gyre_shards_free(striped);
@@ -155,7 +160,9 @@ static void a_silent_rank_is_named(void **state) {
     run_three(&g, NULL, 1, 0.4, jobs);
     for (int r = 0; r < RANKS; r += 2) {
         assert_int_equal(jobs[r].status, GYRE_EIO);
-        if (!strstr(jobs[r].err.text, "transport: rank 0 waited 0.4 s for rank 1 to begin"))
+        /* On a busy machine rank 2 may give up before rank 0 has told it. */
+        if (!strstr(jobs[r].err.text, "s for rank 1 to begin") &&
+            !(r == 2 && strstr(jobs[r].err.text, "for rank 0 to begin")))
             fail_msg("rank %d says \"%s\"", r, jobs[r].err.text);
     }
     run_three(&g, NULL, 2, 30, jobs); /* late is not silent */
@@ -212,9 +219,8 @@ static void the_timeline_counts_what_moved(void **state) {
     make_three(&w, &g);
     for (int pass = GYRE_RING_KEYS; pass <= GYRE_RING_GATHER; pass++)
         for (int i = 0; i < 2; i++) {
-            const ring_options options = {.pass = (gyre_ring_pass)pass,
-                                          .forward = pass == GYRE_RING_QUERIES,
-                                          .exec = i ? &exec : NULL};
+            const ring_options options = {
+                .pass = (gyre_ring_pass)pass, .forward = pass == GYRE_RING_QUERIES, .exec = i ? &exec : NULL};
             int64_t sent = 0, received = 0;
             run_jobs(&g, &options, NULL, jobs);
             for (int r = 0; r < RANKS; r++) {
@@ -232,8 +238,8 @@ static void the_timeline_counts_what_moved(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(differences_are_named_on_every_rank), cmocka_unit_test(a_silent_rank_is_named),
-        cmocka_unit_test(merges_agree_too), cmocka_unit_test(the_timeline_counts_what_moved)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(differences_are_named_on_every_rank),
+                                       cmocka_unit_test(a_silent_rank_is_named), cmocka_unit_test(merges_agree_too),
+                                       cmocka_unit_test(the_timeline_counts_what_moved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
