@@ -2,6 +2,9 @@
  *   mpirun -n R ring_speed [--tokens N] [--heads H] [--kv-heads H] [--dim D] [--layout 0..3] [--pass 0..3] [--rounds N]
  *                          [--bf16] [--not-alone]
  * layout and pass: as the enums gyre_shard_layout and gyre_ring_pass count.
+ *                          [--mbits N --microseconds N]
+ * mbits, microseconds: exchanges take at least bytes / bandwidth + latency, as over such a network.  They are delayed by the
+ * program; the network itself is that of the machine.
  * In each round rank 0 computes the whole alone while the others sleep, then all compute it together.  Ranks are pinned to
  * processors: rank r to r modulo their number.  Prints medians and minima of the rounds. */
 #define _GNU_SOURCE
@@ -19,7 +22,7 @@
 enum { MOST_ROUNDS = 64 };
 typedef struct options {
     int64_t tokens, heads, kv_heads, dim;
-    int layout, pass, rounds, alone;
+    int layout, pass, rounds, alone, mbits, microseconds;
     gyre_dtype dtype;
 } options;
 
@@ -101,6 +104,46 @@ static gradient_views gradients(const options *o, const memory *m, int64_t token
                             {gyre_dense(m->dq, GYRE_DTYPE_F32, 1, tokens, o->heads, o->dim),
                              gyre_dense(m->dk, GYRE_DTYPE_F32, 1, tokens, o->kv_heads, o->dim),
                              gyre_dense(m->dv, GYRE_DTYPE_F32, 1, tokens, o->kv_heads, o->dim)}};
+}
+
+/* -- a slower network -- */
+typedef struct slow_link {
+    gyre_transport inner;
+    double bytes_a_second, latency;
+    double free_at;                          /* when the link has sent all before */
+    double done_at[GYRE_TRANSPORT_CHANNELS]; /* not before */
+} slow_link;
+
+static gyre_status slow_begin(void *ctx, int channel, const gyre_exchange *e) {
+    slow_link *link = ctx;
+    const double now = seconds(CLOCK_MONOTONIC), bytes = (double)(e->sent > e->received ? e->sent : e->received);
+    link->free_at = (link->free_at > now ? link->free_at : now) + bytes / link->bytes_a_second;
+    link->done_at[channel] = link->free_at + link->latency;
+    return link->inner.begin(link->inner.ctx, channel, e);
+}
+
+static gyre_status slow_progress(void *ctx, int channel, int *done) {
+    slow_link *link = ctx;
+    const gyre_status status = link->inner.progress(link->inner.ctx, channel, done);
+    if (seconds(CLOCK_MONOTONIC) < link->done_at[channel]) *done = 0;
+    return status;
+}
+
+static gyre_status slow_wait(void *ctx, int channel) {
+    slow_link *link = ctx;
+    const gyre_status status = link->inner.wait(link->inner.ctx, channel);
+    const double left = link->done_at[channel] - seconds(CLOCK_MONOTONIC);
+    const struct timespec nap = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
+    if (left > 0) nanosleep(&nap, NULL);
+    return status;
+}
+
+static gyre_transport slow_transport(slow_link *link, const options *o, const gyre_transport *inner) {
+    gyre_transport t = *inner;
+    if (o->mbits == 0) return t;
+    *link = (slow_link){.inner = *inner, .bytes_a_second = o->mbits * 125000.0, .latency = o->microseconds * 1e-6};
+    t.ctx = link, t.begin = slow_begin, t.wait = slow_wait, t.progress = slow_progress;
+    return t;
 }
 
 /* -- one rank -- */
@@ -264,7 +307,7 @@ static int read_option(options *o, const char *name, int *at, const char *value)
         int *choice;
     } known[] = {{"--tokens", &o->tokens, NULL}, {"--heads", &o->heads, NULL},   {"--kv-heads", &o->kv_heads, NULL},
                  {"--dim", &o->dim, NULL},       {"--layout", NULL, &o->layout}, {"--pass", NULL, &o->pass},
-                 {"--rounds", NULL, &o->rounds}};
+                 {"--rounds", NULL, &o->rounds}, {"--mbits", NULL, &o->mbits},   {"--microseconds", NULL, &o->microseconds}};
     if (strcmp(name, "--bf16") == 0) return o->dtype = GYRE_DTYPE_BF16, 1;
     if (strcmp(name, "--not-alone") == 0) return o->alone = 0, 1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -281,14 +324,16 @@ int main(int argc, char **argv) {
     int provided;
     gyre_mpi *mpi;
     gyre_mpi_config config = GYRE_INIT(gyre_mpi_config);
-    options o = {16384, 4, 2, 64, GYRE_SHARD_ZIGZAG, GYRE_RING_KEYS, 3, 1, GYRE_DTYPE_F32};
+    options o = {16384, 4, 2, 64, GYRE_SHARD_ZIGZAG, GYRE_RING_KEYS, 3, 1, 0, 0, GYRE_DTYPE_F32};
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     check(gyre_mpi_create(&mpi, &config, &err));
     const gyre_transport t = gyre_mpi_transport(mpi);
     for (int i = 1; i < argc; i++)
         if (!read_option(&o, argv[i], &i, i + 1 < argc ? argv[i + 1] : "0")) return 2;
+    slow_link link;
+    const gyre_transport through = slow_transport(&link, &o, &t);
     pin(t.rank);
-    bench(&o, &t);
+    bench(&o, &through);
     gyre_mpi_free(mpi);
     MPI_Finalize();
     return 0;

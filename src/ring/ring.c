@@ -27,7 +27,7 @@ static const ring_way *way_of(const gyre_ring_call *r) {
 static gyre_status check_outputs(const gyre_ring_call *r, const gyre_gradient_views *call, gyre_error *err) {
     const gyre_cview *like[3] = {&r->args.q, &r->args.k, &r->args.v};
     gyre_status status = gyre_output_check(&r->args.out, "out", r->name, err); /* parts may leave it open */
-    if (status || !r->gradient) return status;
+    if (status || !call) return status;
     if (!call->dout || !call->dqkv)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", call->dout ? "dqkv" : "dout", r->name);
     for (int i = 0; i < 3 && !status; i++) {

@@ -142,7 +142,7 @@ static void add_tables(gyre_ring_fields *fields, const gyre_tables *tables) {
     const gyre_cview *all[] = {&t->query, &t->key, &t->value, &t->bias, &t->content_bias, &t->position_bias};
     static const char *const names[] = {"tables.query", "tables.key",          "tables.value",
                                         "tables.bias",  "tables.content_bias", "tables.position_bias"};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         gyre_ring_add_field(fields, names[i], 'f', view_fingerprint(all[i]));
 }
 

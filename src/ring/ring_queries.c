@@ -26,20 +26,34 @@ static size_t query_bytes(const gyre_ring_call *r, int64_t tokens) {
     return gyre_ring_round_up((size_t)(q[0] * tokens * q[2] * q[3]) * gyre_dtype_size(r->args.q.dtype));
 }
 
-static size_t lay_out(gyre_ring_call *r, char *scratch, query_memory *m) {
-    const size_t ranks = (size_t)r->transport.ranks, queries = query_bytes(r, r->largest_queries);
-    size_t at = 0;
-    m->state_bytes = gyre_ring_state_bytes(r, r->own.tokens);
-    for (int i = 0; i < 3; i++, at += queries)
-        m->queries[i] = scratch ? scratch + at : NULL;
-    for (int i = 0; i < 2; i++, at += gyre_ring_state_bytes(r, r->largest_queries))
-        m->partial[i] = scratch ? scratch + at : NULL;
-    m->states = scratch ? scratch + at : NULL;
-    at += ranks * m->state_bytes;
-    m->views = scratch ? (gyre_cview *)(void *)(scratch + at) : NULL;
-    at += gyre_ring_round_up(ranks * sizeof *m->views);
-    r->part = scratch ? scratch + at : NULL;
-    return at + gyre_ring_round_up(r->part_bytes);
+/* Where the parts of the scratch begin. */
+typedef struct query_layout {
+    size_t queries, partial, state_bytes; /* bytes of a block of queries, of others' states, of own states */
+    size_t states, views, part, end;      /* places */
+} query_layout;
+
+static query_layout layout_of(const gyre_ring_call *r) {
+    const size_t ranks = (size_t)r->transport.ranks;
+    query_layout l = {.queries = query_bytes(r, r->largest_queries),
+                      .partial = gyre_ring_state_bytes(r, r->largest_queries),
+                      .state_bytes = gyre_ring_state_bytes(r, r->own.tokens)};
+    l.states = 3 * l.queries + 2 * l.partial;
+    l.views = l.states + ranks * l.state_bytes;
+    l.part = l.views + gyre_ring_round_up(ranks * sizeof(gyre_cview));
+    l.end = l.part + gyre_ring_round_up(r->part_bytes);
+    return l;
+}
+
+static query_memory lay_out(gyre_ring_call *r, char *scratch) {
+    const query_layout l = layout_of(r);
+    r->part = scratch + l.part;
+    return (query_memory){
+        .queries = {scratch, scratch + l.queries, scratch + 2 * l.queries},
+        .partial = {scratch + 3 * l.queries, scratch + 3 * l.queries + l.partial},
+        .states = scratch + l.states,
+        .views = (gyre_cview *)(void *)(scratch + l.views),
+        .state_bytes = l.state_bytes,
+    };
 }
 
 /* *args = the queries of rank `home`, which are in `queries`, with this rank's keys.  q_index: memory that args point to. */
@@ -61,7 +75,6 @@ static void part_args(gyre_ring_call *r, int64_t home, char *queries, gyre_posit
 }
 
 gyre_status gyre_ring_queries_bytes(gyre_ring_call *r, const gyre_exec *exec, size_t *bytes, gyre_error *err) {
-    query_memory m;
     gyre_status status = GYRE_OK;
     for (int64_t rank = 0; rank < r->transport.ranks && !status; rank++) {
         gyre_attention_args part;
@@ -70,7 +83,7 @@ gyre_status gyre_ring_queries_bytes(gyre_ring_call *r, const gyre_exec *exec, si
         gyre_ring_use_state(&part, r, (char *)&r->args); /* only shapes are looked at */
         status = gyre_ring_measure(r, &part, exec, err);
     }
-    *bytes = lay_out(r, NULL, &m);
+    *bytes = layout_of(r).end;
     return status;
 }
 
@@ -88,10 +101,9 @@ static void merge_args(gyre_ring_call *r, const query_memory *m, gyre_attention_
 }
 
 gyre_status gyre_ring_queries_check(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, gyre_error *err) {
-    query_memory m;
+    const query_memory m = lay_out(r, scratch);
     gyre_status status = GYRE_OK;
     (void)call; /* there is no gradient */
-    lay_out(r, scratch, &m);
     for (int64_t rank = 0; rank < r->transport.ranks && !status; rank++) {
         gyre_attention_args args;
         gyre_positions q_index;
@@ -139,11 +151,10 @@ static gyre_status send_home(gyre_ring_call *r, const query_memory *m, int64_t s
 
 gyre_status gyre_ring_queries_run(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, const gyre_exec *exec,
                                   gyre_error *err) {
-    query_memory m;
+    const query_memory m = lay_out(r, scratch);
     gyre_attention_merge_args merge;
     const int64_t rank = r->transport.rank, ranks = r->transport.ranks;
     (void)call;
-    lay_out(r, scratch, &m);
     const gyre_view own = dense_queries(r, m.queries[0], r->own.tokens);
     gyre_ring_copy(&r->args.q, &own);
     gyre_status status = ranks > 1 ? send_queries(r, &m, 1, err) : GYRE_OK;
