@@ -14,8 +14,16 @@ void cli_defer_signals(void);
 /* The same for commands that read windows of a text: the first Ctrl-C also says on stderr that they stop soon. */
 void cli_defer_signals_to_window(void);
 int cli_interrupted(void);
-/* The same, with the type of the library's stop callbacks. */
+/* Whether this process has seen a signal, with the type of the library's stop callbacks. */
 int cli_stops(void *unused);
+/* -- a process of several (tools/team) -- */
+/* From now on cli_interrupted is 1 only after cli_share_signal: all processes then stop at the same step. */
+void cli_wait_for_shared_signal(void);
+/* out = the number of the signal that this process has seen, 0 = none. */
+int cli_signal_seen(void);
+/* number: of a signal that one of the processes has seen; 0 = none. */
+void cli_share_signal(int number);
+
 /* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, as shells count a
  * program that a signal ends; else `status`. */
 int cli_exit_status(int status);
