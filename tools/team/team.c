@@ -34,7 +34,7 @@ void team_join(const char *command, int shares, int argc, char **argv) {
     (void)argc, (void)argv;
     const int64_t ranks = ranks_started();
     if (ranks <= 1) return;
-    if (rank_started() > 0) exit(CLI_FAILED); /* rank 0 says it */
+    if (rank_started() > 0) exit(0); /* rank 0 says it, and has the time to: mpirun ends all after the first failure */
     if (shares)
         exit(cli_fail("%lld processes: this gyre was built without MPI and cannot share their work; cmake -DGYRE_MPI=ON "
                       "builds one that can (%s)",
@@ -292,6 +292,7 @@ void team_join(const char *command, int shares, int argc, char **argv) {
     if (ranks <= 1) return;
     if (rank_started() > 0) cli_silence();
     cli_set_command_name(command);
+    if (!shares && rank_started() > 0) exit(0); /* rank 0 says it */
     if (!shares) exit(cli_fail("%lld processes: the work of one; run it without mpirun (%s)", (long long)ranks, command));
     if (open_team(&err) || check_ranks(argc, argv, &err)) exit(cli_fail_error(&err));
     cli_wait_for_shared_signal();
