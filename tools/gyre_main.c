@@ -29,6 +29,7 @@ static const subcommand subcommands[] = {
     {"convert", "gyre convert", "write a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert,
      0},
     {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search, 1},
+    {"shard", "gyre shard", "what each rank of a group would hold and send, for a long context", cmd_shard, 0},
     {"show", "gyre show", "properties of position encodings, on numbers: shift, repeats, bounds", cmd_show, 0},
     {"plot", "gyre plot", "figures: angles, wavelengths, decay, biases, results; as SVG, PNG or PDF", cmd_plot, 0},
     {"explore", "gyre explore", "a page with this library in it: pictures to turn, a model to read with", cmd_explore, 0},
