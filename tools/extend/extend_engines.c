@@ -99,7 +99,8 @@ static void add_reader(char readers[160], gyre_profile profile) {
 }
 
 static gyre_status advise_transformers(const advice_source *s, extend_advice *out, gyre_error *err) {
-    static const gyre_profile old[] = {GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_43};
+    static const gyre_profile old[] = {GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_55, GYRE_PROFILE_HF_4_51,
+                                       GYRE_PROFILE_HF_4_43};
     extend_support support;
     char why[200];
     if (!s->is_none && extend_transformers_lacks(s->e, out->why)) {
