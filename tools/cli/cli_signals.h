@@ -16,8 +16,17 @@ void cli_defer_signals_to_window(void);
 int cli_interrupted(void);
 /* out = 1 if a pipe that is written to has lost its reader (SIGPIPE).  Errors of standard output are then not printed. */
 int cli_pipe_closed(void);
-/* The same, with the type of the library's stop callbacks. */
+/* Whether this process has seen a signal, with the type of the library's stop callbacks. */
 int cli_stops(void *unused);
+
+/* -- a process of several (tools/team) -- */
+/* From now on cli_interrupted is 1 only after cli_share_signal: all processes then stop at the same step. */
+void cli_wait_for_shared_signal(void);
+/* out = the number of the signal that this process has seen, 0 = none. */
+int cli_signal_seen(void);
+/* number: of a signal that one of the processes has seen; 0 = none. */
+void cli_share_signal(int number);
+
 /* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, 141 after SIGPIPE, as
  * shells count a program that a signal ends; else `status`. */
 int cli_exit_status(int status);
