@@ -2,7 +2,15 @@
 # matrix products of src/model/ops.  src/report is compiled into it.
 file(GLOB_RECURSE command_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/tools/*.c ${PROJECT_SOURCE_DIR}/src/report/*.c)
+# Processes that mpirun starts share the work of a subcommand: tools/team.
+if(NOT GYRE_MPI)
+    list(FILTER command_sources EXCLUDE REGEX "/team_mpi\\.c$")
+endif()
 add_library(gyre_command_objects OBJECT ${command_sources})
+if(GYRE_MPI)
+    target_compile_definitions(gyre_command_objects PRIVATE GYRE_HAVE_MPI)
+    target_link_libraries(gyre_command_objects PRIVATE MPI::MPI_C)
+endif()
 target_include_directories(gyre_command_objects PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::JANSSON)
 # Where the bundled checkpoints are: in the source tree for a build that was not installed; for an installed command, share/
@@ -12,7 +20,8 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c 
     "GYRE_MODELS_SOURCE=\"${PROJECT_SOURCE_DIR}/models\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
-target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
+target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m
+    $<$<BOOL:${GYRE_MPI}>:MPI::MPI_C>)
 set_target_properties(gyre_command PROPERTIES
     LINKER_LANGUAGE C OUTPUT_NAME gyre RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

@@ -3,13 +3,13 @@
 file(GLOB explorer_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/explorer/wasm/*.c ${PROJECT_SOURCE_DIR}/explorer/wasm/platform/*.c)
 file(GLOB explorer_tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/report/*.c)
-foreach(room IN ITEMS cli common options explain diff extend eval show)
+foreach(room IN ITEMS cli common options team explain diff extend eval show)
     file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${room}/*.c)
     list(APPEND explorer_tools ${found})
 endforeach()
 gyre_sources(explorer_libraries util core encodings kernels attention cache files reading tokenizer model eval)
 # platform/absent.c has these.
-list(FILTER explorer_tools EXCLUDE REGEX "/(cli_lock|cli_signals|temporary_folder|gnuplot)\\.c$")
+list(FILTER explorer_tools EXCLUDE REGEX "/(cli_lock|cli_signals|temporary_folder|gnuplot|team_mpi)\\.c$")
 list(FILTER explorer_libraries EXCLUDE REGEX "/replace_folder\\.c$")
 
 add_executable(explorer ${explorer_sources} ${explorer_tools} ${explorer_libraries})

@@ -28,6 +28,10 @@ if(GYRE_MODEL)
 endif()
 if(GYRE_COMMAND)
     target_sources(gyre_inside PRIVATE $<TARGET_OBJECTS:gyre_command_objects>)
+    if(GYRE_MPI)
+        target_link_libraries(gyre_inside PUBLIC MPI::MPI_C)
+        target_compile_definitions(gyre_inside PUBLIC GYRE_HAVE_MPI)
+    endif()
     target_compile_definitions(gyre_inside PUBLIC GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
 endif()
 
@@ -119,11 +123,24 @@ endif()
 
 # The ring over MPI, on more ranks than processors if need be.
 if(GYRE_MPI)
-    add_executable(ring_over_mpi tests/mpi/ring_over_mpi.c $<TARGET_OBJECTS:gyre_mpi_objects>)
-    target_link_libraries(ring_over_mpi PRIVATE gyre_flags gyre_inside MPI::MPI_C)
-    foreach(ranks IN ITEMS 1 2 3 4)
+    foreach(program IN ITEMS ring_over_mpi ring_trouble)
+        add_executable(${program} tests/mpi/${program}.c $<TARGET_OBJECTS:gyre_mpi_objects>)
+        target_link_libraries(${program} PRIVATE gyre_flags gyre_inside MPI::MPI_C)
+    endforeach()
+    add_executable(ring_speed bench/ring_speed.c $<TARGET_OBJECTS:gyre_mpi_objects>)
+    target_link_libraries(ring_speed PRIVATE gyre_flags gyre_inside MPI::MPI_C)
+    foreach(ranks IN ITEMS 1 2 3 4 7)
         add_test(NAME ring_over_mpi_${ranks}
                  COMMAND ${PROJECT_SOURCE_DIR}/tests/mpi/run_ranks ${MPIEXEC_EXECUTABLE} ${ranks} $<TARGET_FILE:ring_over_mpi>)
         set_tests_properties(ring_over_mpi_${ranks} PROPERTIES TIMEOUT 600 LABELS "core;mpi")
+    endforeach()
+endif()
+
+# Subcommands whose work several processes share.
+if(GYRE_MPI AND GYRE_COMMAND)
+    foreach(case IN ITEMS eval passkey search temperature train lab task killed stopped interrupt different)
+        add_test(NAME shared_${case}
+                 COMMAND ${PROJECT_SOURCE_DIR}/tests/mpi/shared_commands ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:gyre_command> ${case})
+        set_tests_properties(shared_${case} PROPERTIES TIMEOUT 900 LABELS "command;mpi" SKIP_RETURN_CODE 77)
     endforeach()
 endif()

@@ -3,6 +3,7 @@
 #include "tools/help/completion_words.h"
 #include "tools/help/man_page.h"
 #include "tools/subcommands.h"
+#include "tools/team/team.h"
 #include "util/suggest.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,23 +13,27 @@ typedef struct subcommand {
     const char *name, *title; /* title: argv[0] of the subcommand, which help and errors print */
     const char *help;
     int (*run)(int argc, char **argv);
+    int shares; /* 1: processes that mpirun starts share the work */
 } subcommand;
 
 static const subcommand subcommands[] = {
-    {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab},
-    {"train", "gyre train", "train a small model on a text", cmd_train},
-    {"eval", "gyre eval", "perplexity of a model by context length, under context extension methods", cmd_eval},
-    {"passkey", "gyre passkey", "whether a model finds a key that it read earlier, by length and depth", cmd_passkey},
-    {"generate", "gyre generate", "continue a prompt, under context extension methods", cmd_generate},
-    {"explain", "gyre explain", "the positions that a model uses, as one program or another reads it", cmd_explain},
-    {"diff", "gyre diff", "where two readings of a model differ, and by how much", cmd_diff},
-    {"extend", "gyre extend", "what each way to stretch a model's context needs and does; writes one", cmd_extend},
-    {"convert", "gyre convert", "write a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert},
-    {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search},
-    {"show", "gyre show", "properties of position encodings, on numbers: shift, repeats, bounds", cmd_show},
-    {"plot", "gyre plot", "figures: angles, wavelengths, decay, biases, results; as SVG, PNG or PDF", cmd_plot},
-    {"explore", "gyre explore", "a page with this library in it: pictures to turn, a model to read with", cmd_explore},
-    {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
+    {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab,
+     1},
+    {"train", "gyre train", "train a small model on a text", cmd_train, 1},
+    {"eval", "gyre eval", "perplexity of a model by context length, under context extension methods", cmd_eval, 1},
+    {"passkey", "gyre passkey", "whether a model finds a key that it read earlier, by length and depth", cmd_passkey, 1},
+    {"generate", "gyre generate", "continue a prompt, under context extension methods", cmd_generate, 0},
+    {"explain", "gyre explain", "the positions that a model uses, as one program or another reads it", cmd_explain, 0},
+    {"diff", "gyre diff", "where two readings of a model differ, and by how much", cmd_diff, 0},
+    {"extend", "gyre extend", "what each way to stretch a model's context needs and does; writes one", cmd_extend, 0},
+    {"convert", "gyre convert", "write a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert,
+     0},
+    {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search, 1},
+    {"shard", "gyre shard", "what each rank of a group would hold and send, for a long context", cmd_shard, 0},
+    {"show", "gyre show", "properties of position encodings, on numbers: shift, repeats, bounds", cmd_show, 0},
+    {"plot", "gyre plot", "figures: angles, wavelengths, decay, biases, results; as SVG, PNG or PDF", cmd_plot, 0},
+    {"explore", "gyre explore", "a page with this library in it: pictures to turn, a model to read with", cmd_explore, 0},
+    {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench, 0}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static const subcommand *find(const char *name) {
@@ -156,5 +161,6 @@ int main(int argc, char **argv) {
     if (argv[1][0] == '-') cli_usage_error("%s: no such option", argv[1]);
     const subcommand *command = find(argv[1]);
     if (!command) unknown(argv[1]);
-    return run(command, argc - 1, argv + 1);
+    team_join(command->title, command->shares, argc, argv);
+    return team_leave(run(command, argc - 1, argv + 1));
 }

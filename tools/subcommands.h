@@ -14,6 +14,7 @@ int cmd_convert(int argc, char **argv);
 int cmd_search(int argc, char **argv);
 int cmd_passkey(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
+int cmd_shard(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_explore(int argc, char **argv);

@@ -33,6 +33,29 @@ static double train(gyre_trainer *trainer) {
     return loss;
 }
 
+/* A team of one process, which has nothing to send.  In a larger one, gather and sum exchange the items. */
+static gyre_status gather(void *ctx, gyre_status status, void *items, int64_t count, size_t bytes, gyre_error *error) {
+    (void)ctx, (void)items, (void)count, (void)bytes, (void)error;
+    return status;
+}
+
+static gyre_status sum(void *ctx, gyre_status status, float *items, int64_t own, int64_t n, gyre_error *error) {
+    (void)ctx, (void)error;
+    for (int64_t i = n; i < own * n; i++)
+        items[i % n] += items[i];
+    return status;
+}
+
+static void train_in_team(gyre_trainer *trainer, double uninterrupted) {
+    /* [gyre_trainer_set_team] */
+    gyre_team team = GYRE_INIT(gyre_team);
+    team.rank = 0, team.ranks = 1; /* as many as there are processes */
+    team.gather = gather, team.sum = sum;
+    gyre_trainer_set_team(trainer, &team);
+    expect(train(trainer) == uninterrupted); /* the same bits for any number of processes */
+    /* [end] */
+}
+
 static gyre_train_options small(void) {
     /* [gyre_train_options_suggest] */
     gyre_train_options options = GYRE_INIT(gyre_train_options);
@@ -94,6 +117,9 @@ int main(int argc, char **argv) {
     expect(train(resumed) == uninterrupted); /* the same bits as the run that never stopped */
     gyre_trainer_free(resumed);
     /* [end] */
+    check(gyre_trainer_open(&resumed, run, &text, NULL, &err));
+    train_in_team(resumed, uninterrupted);
+    gyre_trainer_free(resumed);
     look(trainer);
 
     /* [gyre_trainer_describe gyre_trainer_export] */

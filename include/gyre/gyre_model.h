@@ -261,6 +261,23 @@ typedef enum gyre_eval_protocol {
     GYRE_EVAL_PROTOCOL_TRUNCATE, /* windows side by side, all scored; mean of the windows' means: YaRN's tables */
     GYRE_EVAL_PROTOCOL_LAST      /* windows start every `stride`; the last 200 predictions (or half, if fewer) are scored */
 } gyre_eval_protocol;
+/* -- several processes -- */
+/* Processes that share the work of a call: each makes the same calls with the same arguments, and gets the bits that one
+ * process alone would get.  Work comes in items that are dealt out whole: rank r has items ceil(r count / ranks) ..
+ * ceil((r + 1) count / ranks) - 1.  How bytes get from one to another is the program's affair; the gyre command has a
+ * team over MPI. */
+typedef struct gyre_team {
+    size_t size; /* set by GYRE_INIT */
+    int64_t rank, ranks;
+    void *ctx;
+    /* items[count] of `bytes` bytes each, of which this rank has made its own: on return it has all.  status: of this rank's
+     * work, err says why it failed.  out = GYRE_OK, or the failure of a rank, the same on all of them, with *err. */
+    gyre_status (*gather)(void *ctx, gyre_status status, void *items, int64_t count, size_t bytes, gyre_error *err);
+    /* items[0][n] = the sum of the items of all ranks, added in their order, one after the other.  items[own][n]: those of
+     * this rank, in order; room for one where it has none, which rank 0 does not.  status, out: as above. */
+    gyre_status (*sum)(void *ctx, gyre_status status, float *items, int64_t own, int64_t n, gyre_error *err);
+} gyre_team;
+
 typedef struct gyre_eval_options {
     size_t size;     /* set by GYRE_INIT */
     int64_t context; /* tokens of a window; needed */
@@ -275,6 +292,7 @@ typedef struct gyre_eval_options {
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
     void *progress_ctx;                                     /* of both */
     int (*stop)(void *ctx); /* asked now and then, from any thread; not 0 = end with EIO, no result; NULL = none */
+    const gyre_team *team;  /* processes that share the windows; NULL = this one reads all */
 } gyre_eval_options;
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
@@ -303,6 +321,7 @@ typedef struct gyre_passkey_options {
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
     void *progress_ctx;                                     /* of both */
     int (*stop)(void *ctx); /* asked now and then, from any thread; not 0 = end with EIO, no result; NULL = none */
+    const gyre_team *team;  /* processes that share the windows; NULL = this one reads all */
 } gyre_passkey_options;
 enum {
     GYRE_PASSKEY_KEYS = 8,

@@ -59,6 +59,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_create(gyre_trainer **out, con
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text,
                                                        const gyre_exec *exec, gyre_error *err);
 GYRE_API void gyre_trainer_free(gyre_trainer *trainer); /* NULL is fine */
+/* From now on the processes of the team share the groups of each step, whose gradients are added in the order of one
+ * process.  All have the same run at the same step.  Borrowed; NULL = this process alone.  More processes than groups (at
+ * most 8, a divisor of batch) do not help. */
+GYRE_API void gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team);
 /* One step.  *loss = weighted nats per token of its sequences before the update.
  * Errors: EINVAL (the run is complete), EFORMAT (the loss is not finite; the weights are as before). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_step(gyre_trainer *trainer, double *loss, gyre_error *err);
@@ -106,6 +110,7 @@ typedef struct gyre_task_options {
     uint64_t seed;
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
     void *progress_ctx;
+    const gyre_team *team; /* processes that share the sequences; NULL = this one reads all */
 } gyre_task_options;
 /* For each distance i from the start, i < length: asked[i] = determined tokens with i symbols between them and the start,
  * right[i] = how many of them were the model's likeliest, given the right ones before.  encoding: NULL = the model's own.

@@ -81,13 +81,28 @@ static gyre_status run_pool(window_pool *r, const gyre_exec *exec, gyre_error *e
     return status;
 }
 
+/* -- the windows of this rank -- */
+static int64_t first_of(const gyre_eval_windows *w, int64_t rank) {
+    return w->team ? (rank * w->count + w->team->ranks - 1) / w->team->ranks : rank * w->count;
+}
+
 /* A thread reads whole windows, which is faster than sharing one.  Windows that are left over for at most half of the
  * threads are read one after the other, by all threads together. */
 gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err) {
-    const int64_t threads = gyre_exec_concurrency(exec), over = windows->count % threads;
-    const int64_t alone = windows->count > threads && 2 * over <= threads ? windows->count - over : windows->count;
-    window_pool whole = {.windows = windows, .count = threads < alone ? threads : alone, .end = alone};
-    window_pool shared = {.windows = windows, .count = 1, .first = alone, .end = windows->count, .exec = exec};
+    const int64_t rank = windows->team ? windows->team->rank : 0, first = first_of(windows, rank);
+    const int64_t end = first_of(windows, rank + 1), count = end - first;
+    if (!count) return GYRE_OK; /* more ranks than windows */
+    const int64_t threads = gyre_exec_concurrency(exec), over = count % threads;
+    const int64_t alone = count > threads && 2 * over <= threads ? count - over : count;
+    window_pool whole = {
+        .windows = windows, .count = threads < alone ? threads : alone, .first = first, .end = first + alone};
+    window_pool shared = {.windows = windows, .count = 1, .first = first + alone, .end = end, .exec = exec};
     const gyre_status status = run_pool(&whole, exec, err);
-    return status || alone == windows->count ? status : run_pool(&shared, NULL, err);
+    return status || alone == count ? status : run_pool(&shared, NULL, err);
+}
+
+gyre_status gyre_eval_windows_share(const gyre_eval_windows *windows, gyre_status status, void *items, size_t bytes,
+                                    gyre_error *err) {
+    const gyre_team *team = windows->team;
+    return team ? team->gather(team->ctx, status, items, windows->count, bytes, err) : status;
 }

@@ -12,7 +12,8 @@ typedef struct gyre_eval_windows {
     /* Reads window `index`.  reader is empty.  logits has GYRE_EVAL_WINDOW_CHUNK rows. */
     gyre_status (*fn)(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err);
     void *ctx;
-    gyre_dtype cache; /* type of the workers' caches */
+    gyre_dtype cache;      /* type of the workers' caches */
+    const gyre_team *team; /* NULL = this process reads all windows */
 } gyre_eval_windows;
 
 /* out = how many tokens of a window to read next, after the first `from`, if logits are needed from token `wanted` on.
@@ -21,7 +22,12 @@ typedef struct gyre_eval_windows {
  * time. */
 int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, int64_t wanted);
 
-/* Calls fn once for each index below count.  Returns the failure of the first worker that failed. */
+/* Calls fn once for each index below count, in a team for those of this rank.  Returns the failure of the first worker that
+ * failed. */
 gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err);
+/* Called after it, with its status: items[count] of `bytes` bytes, one for each window, are then known to all ranks of the
+ * team.  out = status, or the failure of another rank. */
+gyre_status gyre_eval_windows_share(const gyre_eval_windows *windows, gyre_status status, void *items, size_t bytes,
+                                    gyre_error *err);
 
 #endif

@@ -116,9 +116,14 @@ static gyre_status evaluate(const gyre_model *model, const gyre_encoding *encodi
     if (by_position) e.bucket_nats = calloc((size_t)(e.windows * options->buckets), sizeof *e.bucket_nats);
     if (!e.nats || (by_position && !e.bucket_nats))
         status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (eval)", (long long)e.windows);
-    const gyre_eval_windows windows = {model, encoding, e.context, e.windows, read_window, &e, options->cache_dtype};
+    const gyre_eval_windows windows = {model,        encoding, e.context, e.windows, read_window, &e, options->cache_dtype,
+                                       options->team};
     e.eval_windows = &windows;
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);
+    status = gyre_eval_windows_share(&windows, status, e.nats, sizeof *e.nats, err);
+    if (!status && by_position)
+        status =
+            gyre_eval_windows_share(&windows, status, e.bucket_nats, (size_t)options->buckets * sizeof *e.bucket_nats, err);
     if (!status) summarise(&e, out);
     free(e.nats);
     free(e.bucket_nats);

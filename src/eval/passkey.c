@@ -139,9 +139,11 @@ static gyre_status measure(const gyre_model *model, const gyre_encoding *encodin
     uint64_t state = options->seed;
     for (int64_t w = 0; w < t.windows && !status; w++)
         gyre_passkey_window(text, t.keys, options->context, &state, t.tokens + w * options->context, NULL);
-    const gyre_eval_windows windows = {model, encoding, options->context, t.windows, read_window, &t, GYRE_DTYPE_F32};
+    const gyre_eval_windows windows = {model,       encoding, options->context, t.windows,
+                                       read_window, &t,       GYRE_DTYPE_F32,   options->team};
     t.eval_windows = &windows;
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);
+    status = gyre_eval_windows_share(&windows, status, t.right, sizeof *t.right, err);
     if (!status) {
         *out = (gyre_passkey_result){t.windows * t.keys, 0, t.windows};
         for (int64_t w = 0; w < t.windows; w++)

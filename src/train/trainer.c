@@ -140,6 +140,10 @@ gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gy
     return trainer->command ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "command: out of memory (training)");
 }
 
+void gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team) {
+    trainer->team = team;
+}
+
 int64_t gyre_trainer_steps(const gyre_trainer *trainer) {
     return trainer->step;
 }
@@ -169,11 +173,34 @@ static void run_group(gyre_trainer *t, gyre_train_worker *w, int64_t group) {
     gyre_backprop_finish(&w->backprop, gradient);
 }
 
+/* The first group of a rank of the team. */
+static int64_t first_group(const gyre_trainer *t, int64_t rank) {
+    return t->team ? (rank * t->groups + t->team->ranks - 1) / t->team->ranks : rank * t->groups;
+}
+
 static void run_worker(void *arg, int64_t index) {
     gyre_trainer *t = arg;
+    const int64_t rank = t->team ? t->team->rank : 0, end = first_group(t, rank + 1);
     t->workers[index].status = GYRE_OK;
-    for (int64_t group = index; group < t->groups; group += t->worker_count)
+    for (int64_t group = first_group(t, rank) + index; group < end; group += t->worker_count)
         run_group(t, &t->workers[index], group);
+}
+
+static gyre_status workers_status(const gyre_trainer *t, gyre_error *err) {
+    for (int64_t i = 0; i < t->worker_count; i++)
+        if (t->workers[i].status)
+            return gyre_fail(err, t->workers[i].status, "step %lld: %s", (long long)t->step,
+                             t->workers[i].backprop.error.text);
+    return GYRE_OK;
+}
+
+/* Every rank gets all losses, and the sum of all gradients.  *gradients = where it is. */
+static gyre_status share_step(const gyre_trainer *t, gyre_status status, float **gradients, gyre_error *err) {
+    const gyre_team *team = t->team;
+    const int64_t rank = team->rank, first = first_group(t, rank), own = first_group(t, rank + 1) - first;
+    *gradients = t->gradients + (own ? first : 0) * t->model->weight_count;
+    status = team->gather(team->ctx, status, t->losses, t->groups, sizeof *t->losses, err);
+    return status ? status : team->sum(team->ctx, status, *gradients, own, t->model->weight_count, err);
 }
 
 static double learning_rate_at(const gyre_train_options *o, int64_t step) {
@@ -189,15 +216,15 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
     if (t->step >= o->steps) return gyre_fail(err, GYRE_EINVAL, "step: all %lld are done (training)", (long long)o->steps);
     gyre_parallel(exec, run_worker, t, t->worker_count);
     double sum = 0, norm = 0;
-    for (int64_t i = 0; i < t->worker_count; i++)
-        if (t->workers[i].status)
-            return gyre_fail(err, t->workers[i].status, "step %lld: %s", (long long)t->step,
-                             t->workers[i].backprop.error.text);
+    float *gradients = t->gradients;
+    gyre_status status = workers_status(t, err);
+    if (t->team) status = share_step(t, status, &gradients, err);
+    if (status) return status;
     for (int64_t g = 0; g < t->groups; g++)
         sum += t->losses[g];
     const gyre_adamw_args update = {.weights = t->model->weights,
-                                    .gradients = t->gradients,
-                                    .groups = t->groups,
+                                    .gradients = gradients,
+                                    .groups = t->team ? 1 : t->groups,
                                     .step = t->step + 1,
                                     .learning_rate = learning_rate_at(o, t->step),
                                     .weight_decay = o->weight_decay,

@@ -32,6 +32,7 @@ struct gyre_trainer {
     double *losses;   /* [groups] */
     gyre_train_worker *workers;
     int64_t worker_count;
+    const gyre_team *team; /* NULL = this process alone */
 };
 
 /* *out = a trainer at step 0.  Checks nothing.  Owns `model` from here on, even after an error. */

@@ -216,9 +216,10 @@ static void test_softmax_of_latent_attention(void **state) {
 
 /* -- LongRoPE -- */
 #define LISTS "'short_factor':[1.0,2.0],'long_factor':[3.0,4.0]"
-#define LONG(outer, inner)                                                                                                  \
-    "{'model_type':'llama','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,'max_position_embeddings':"        \
+#define LONG_OF(type, outer, inner)                                                                                         \
+    "{'model_type':'" type "','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,'max_position_embeddings':"     \
     "131072," outer "'rope_scaling':{'type':'longrope'," inner LISTS "}}"
+#define LONG(outer, inner) LONG_OF("llama", outer, inner)
 
 static void check_longrope(const char *file, gyre_profile profile, int64_t length, double attention, double divisor) {
     double inv_freq[2], factor;
@@ -246,14 +247,10 @@ static void test_factor_of_longrope(void **state) {
     gyre_reading *r = read_rope(beside, GYRE_PROFILE_HF_4_43, 4097);
     assert_warns(r, "short_factor serves every length", "rope_scaling.long_factor", 1);
     gyre_reading_free(r);
-    const char *phi = "{'model_type':'phi','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
-                      "'partial_rotary_factor':1.0,'max_position_embeddings':131072,'original_max_position_embeddings':4096,"
-                      "'rope_scaling':{'type':'longrope'," LISTS "}}";
-    check_longrope(phi, GYRE_PROFILE_HF_4_43, 4097, by_ratio, 1.0);
-    check_longrope("{'model_type':'phi3','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
-                   "'max_position_embeddings':131072,'original_max_position_embeddings':4096,'rope_scaling':{"
-                   "'type':'longrope'," LISTS "}}",
-                   GYRE_PROFILE_HF_4_43, 4097, by_ratio, 3.0);
+    check_longrope(LONG_OF("phi", "'original_max_position_embeddings':4096,'partial_rotary_factor':1.0,", ""),
+                   GYRE_PROFILE_HF_4_43, 4097, by_ratio, 1.0);
+    check_longrope(LONG_OF("phi3", "'original_max_position_embeddings':4096,", ""), GYRE_PROFILE_HF_4_43, 4097, by_ratio,
+                   3.0);
     check_longrope(beside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
     check_longrope(inside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
     check_longrope(LONG("'original_max_position_embeddings':4096,", ""), GYRE_PROFILE_HF_5, 0, by_ratio, 1.0);

@@ -10,6 +10,21 @@
 #include <string.h>
 
 static const char *command_name = "gyre";
+static char last_error[2048];
+static int silent;
+
+void cli_silence(void) {
+    if (!silent && !freopen("/dev/null", "w", stdout)) exit(CLI_FAILED);
+    silent = 1;
+}
+
+int cli_is_silent(void) {
+    return silent;
+}
+
+const char *cli_last_error(void) {
+    return last_error;
+}
 
 void cli_set_command_name(const char *name) {
     command_name = name;
@@ -23,15 +38,16 @@ static int is_about_output(const char *text) {
 /* Prints one line even if a file name contains line breaks: those become '?', and other controls what plain_text makes of
  * them. */
 static void print_line(const char *format, va_list arguments, const char *end) {
-    char text[1024], plain[2048];
+    char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
     if (strstr(text, strerror(EPIPE))) cli_note_closed_pipe();
     if (cli_pipe_closed() && is_about_output(text)) return; /* its reader wanted no more */
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
-    plain_text(plain, sizeof plain, text);
+    plain_text(last_error, sizeof last_error, text);
+    if (silent) return;
     cli_progress_erase();
-    fprintf(stderr, "gyre: %s%s\n", plain, end);
+    fprintf(stderr, "gyre: %s%s\n", last_error, end);
 }
 
 int cli_fail(const char *format, ...) {

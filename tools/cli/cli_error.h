@@ -19,6 +19,12 @@ void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints "what: why" and a hint to --help, then exits with CLI_USAGE.  For use before work begins. */
 _Noreturn void cli_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From now on nothing is printed: this process is one of several (tools/team), and another one speaks. */
+void cli_silence(void);
+int cli_is_silent(void);
+/* out = the last error or warning, printed or not; "" before the first. */
+const char *cli_last_error(void);
+
 /* name: "gyre eval", for messages; borrowed. */
 void cli_set_command_name(const char *name);
 

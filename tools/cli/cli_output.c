@@ -44,6 +44,7 @@ int cli_stdout_close(int status) {
 /* -- results -- */
 static int open_output(cli_output *output, const char *path, int raw) {
     *output = (cli_output){NULL, NULL, 0};
+    if (cli_is_silent()) path = NULL; /* another process writes it */
     gyre_atomic_file *file = path ? &files[files_open] : NULL;
     int code = !path ? 0 : files_open < MAX_OUTPUTS ? gyre_atomic_open(file, path) : EMFILE;
     if (code) return cli_fail("%s: %s (--output)", path, strerror(code));

@@ -1,5 +1,6 @@
 /* cli_progress.c: the progress bar, its lines, and short numbers. */
 #include "tools/cli/cli_progress.h"
+#include "tools/cli/cli_error.h"
 #include "tools/cli/plain_stream.h"
 #include <signal.h>
 #include <stdarg.h>
@@ -32,8 +33,8 @@ static double seconds_between(const struct timespec *from, const struct timespec
 }
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all) {
-    *progress = (cli_progress){.unit = unit, .total = all, .enabled = isatty(STDERR_FILENO)};
-    progress->lines = !progress->enabled;
+    *progress = (cli_progress){.unit = unit, .total = all, .enabled = isatty(STDERR_FILENO) && !cli_is_silent()};
+    progress->lines = !progress->enabled && !cli_is_silent();
     (void)pthread_mutex_init(&progress->lock, NULL);
     snprintf(progress->label, sizeof progress->label, "%s", label);
     (void)clock_gettime(CLOCK_MONOTONIC, &progress->started);
@@ -144,7 +145,14 @@ const char *cli_format_count(double value, char out[16]) {
     return out;
 }
 
+static int never_colors;
+
+void cli_never_color(void) {
+    never_colors = 1;
+}
+
 int cli_use_color(FILE *file) {
+    if (never_colors) return 0;
     const char *no_color = getenv("NO_COLOR");
     return isatty(plain_stream_descriptor(file)) && !(no_color && *no_color);
 }

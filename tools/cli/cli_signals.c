@@ -2,6 +2,7 @@
 /* For realpath. */
 #define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): POSIX defines this name
 #include "tools/cli/cli_signals.h"
+#include "tools/cli/cli_error.h"
 #include "tools/cli/cli_output.h"
 #include "tools/cli/cli_progress.h"
 #include "util/atomic_file.h"
@@ -14,6 +15,8 @@
 static char pending_copy[GYRE_TEMPORARY_PATH_BYTES];
 static volatile sig_atomic_t copy_pending, deferred, interrupted, pipe_closed; /* interrupted: the signal's number */
 static volatile sig_atomic_t measures;                                         /* 1: the current step may take long */
+
+static int waits_for_shared, shared; /* shared: the number of a signal that one of several processes has seen */
 
 /* Without a line, a step that takes long looks as if Ctrl-C had been lost. */
 static void say_stopping_in_handler(void) {
@@ -30,7 +33,7 @@ static void on_signal(int number) {
     if (number == SIGPIPE) pipe_closed = 1;
     if (deferred && (!interrupted || number == SIGPIPE)) { /* every further write raises SIGPIPE again */
         if (!interrupted) interrupted = number;
-        if (measures && number == SIGINT) say_stopping_in_handler();
+        if (measures && number == SIGINT && !cli_is_silent()) say_stopping_in_handler();
         return;
     }
     cli_output_remove_in_handler();
@@ -90,7 +93,7 @@ void cli_defer_signals_to_window(void) {
 }
 
 int cli_interrupted(void) {
-    return interrupted != 0;
+    return waits_for_shared ? shared != 0 : interrupted != 0;
 }
 
 int cli_pipe_closed(void) {
@@ -106,9 +109,21 @@ void cli_note_closed_pipe(void) {
 
 int cli_stops(void *unused) {
     (void)unused;
-    return cli_interrupted();
+    return interrupted != 0;
+}
+
+void cli_wait_for_shared_signal(void) {
+    waits_for_shared = 1;
+}
+
+int cli_signal_seen(void) {
+    return interrupted;
+}
+
+void cli_share_signal(int number) {
+    if (number) shared = number;
 }
 
 int cli_exit_status(int status) {
-    return interrupted ? 128 + interrupted : status;
+    return cli_interrupted() ? 128 + (waits_for_shared ? shared : interrupted) : status;
 }

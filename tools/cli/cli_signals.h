@@ -19,8 +19,17 @@ int cli_pipe_closed(void);
 /* Does what SIGPIPE does, for a write that failed on a thread whose signals are blocked; nothing where the caller of the
  * command ignores SIGPIPE. */
 void cli_note_closed_pipe(void);
-/* The same, with the type of the library's stop callbacks. */
+/* Whether this process has seen a signal, with the type of the library's stop callbacks. */
 int cli_stops(void *unused);
+
+/* -- a process of several (tools/team) -- */
+/* From now on cli_interrupted is 1 only after cli_share_signal: all processes then stop at the same step. */
+void cli_wait_for_shared_signal(void);
+/* out = the number of the signal that this process has seen, 0 = none. */
+int cli_signal_seen(void);
+/* number: of a signal that one of the processes has seen; 0 = none. */
+void cli_share_signal(int number);
+
 /* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, 141 after SIGPIPE, as
  * shells count a program that a signal ends; else `status`. */
 int cli_exit_status(int status);

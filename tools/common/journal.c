@@ -2,6 +2,7 @@
 #include "tools/common/journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
+#include "tools/team/team.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,16 +34,21 @@ static gyre_status read_lines(line_journal *j, gyre_error *err) {
     return status;
 }
 
+static gyre_status open_file(line_journal *j, gyre_error *err) {
+    const gyre_status status = read_lines(j, err);
+    if (status) return status;
+    j->file = fopen(j->path, "a");
+    if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: cannot be written (%s)", j->path);
+    fputc('\n', j->file); /* ends a line that a kill cut off */
+    return GYRE_OK;
+}
+
 gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err) {
     *j = (line_journal){.path = path, .format = *format, .results = json_object()};
     if (!j->results) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", path ? path : "results");
     if (!path) return GYRE_OK;
-    const gyre_status status = read_lines(j, err);
-    if (status) return status;
-    j->file = fopen(path, "a");
-    if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: cannot be written (%s)", path);
-    fputc('\n', j->file); /* ends a line that a kill cut off */
-    return GYRE_OK;
+    /* One process reads and writes the file; all know what it holds. */
+    return team_share_json(team_leads() ? open_file(j, err) : GYRE_OK, &j->results, err);
 }
 
 void journal_close(line_journal *j) {

@@ -1,6 +1,7 @@
 /* keyed_journal.c: a journal with cells as keys. */
 #include "tools/common/keyed_journal.h"
 #include "tools/cli/cli_error.h"
+#include "tools/team/team.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,18 +35,23 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
     return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
 }
 
-gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {
-    const journal_format format = {.read_line = read_line, .flags = DUMP_FLAGS};
-    *j = (keyed_journal){.lock = {.file = -1}};
-    if (!path) return GYRE_OK;
-    const gyre_status status = check_file(path, resume, err);
-    if (status) return status;
+static gyre_status lock_file(keyed_journal *j, const char *path, gyre_error *err) {
     gyre_error why = {0, ""};
     if (cli_lock_acquire(&j->lock, path, &why) && strncmp(why.text, "lock:", 5) == 0)
         return gyre_fail(err, GYRE_EIO, "%s", why.text);
     if (j->lock.file < 0)
         return gyre_fail(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
-    return journal_open(&j->lines, path, &format, err);
+    return GYRE_OK;
+}
+
+gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {
+    const journal_format format = {.read_line = read_line, .flags = DUMP_FLAGS};
+    *j = (keyed_journal){.lock = {.file = -1}};
+    if (!path) return GYRE_OK;
+    gyre_status status = team_leads() ? check_file(path, resume, err) : GYRE_OK;
+    if (!status && team_leads()) status = lock_file(j, path, err);
+    status = team_agree(status, err);
+    return status ? status : journal_open(&j->lines, path, &format, err);
 }
 
 void keyed_journal_close(keyed_journal *j) {

@@ -1,6 +1,8 @@
 /* run_card.c: the run card as a line of text, as JSON and as key-value pairs of a page. */
 #include "tools/common/run_card.h"
 #include "tools/cli/cli.h"
+#include "tools/common/fnv1a_hash.h"
+#include "tools/team/team.h"
 #include "util/checkpoint_files.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -41,6 +43,19 @@ int run_card_argv(int argc, char **argv, char **out) {
     return count;
 }
 
+/* Several processes measure one model on the same texts. */
+static gyre_status check_ranks(const run_card *card, gyre_error *err) {
+    const model_input *in = card->input;
+    uint64_t hash = fnv1a(FNV1A_INIT, card->model_hash, sizeof card->model_hash);
+    gyre_status status = team_same("model", fnv1a(hash, card->config_hash, sizeof card->config_hash), err);
+    hash = FNV1A_INIT;
+    for (int64_t t = 0; t < in->texts_count; t++) {
+        hash = fnv1a(hash, &in->texts[t].hash, sizeof in->texts[t].hash);
+        hash = fnv1a(hash, &in->texts[t].count, sizeof in->texts[t].count);
+    }
+    return status ? status : team_same("text", hash, err);
+}
+
 gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,
                           gyre_error *err) {
     uint64_t hash;
@@ -49,7 +64,8 @@ gyre_status run_card_make(run_card *out, const model_input *input, const char *m
     gyre_status status = gyre_model_hash(input->model, &hash, err);
     if (status) return status;
     hash_text(hash, out->model_hash);
-    return hash_config(out, err);
+    status = hash_config(out, err);
+    return status ? status : check_ranks(out, err);
 }
 
 /* -- one line -- */

@@ -1,6 +1,7 @@
 /* cmd_eval.c: gyre eval: perplexity by context length, one row per method. */
 #include "tools/eval/eval.h"
 #include "tools/subcommands.h"
+#include "tools/team/team.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     else
         warn_out_of_range(e);
     status = print_results(e, output->file);
-    if (!status && o->run.report && eval_write_report(e, &err)) status = cli_fail_error(&err);
+    if (!status && o->run.report && team_leads() && eval_write_report(e, &err)) status = cli_fail_error(&err);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* eval_cells.c: measures the cells of gyre eval. */
 #include "tools/common/window_statistics.h"
 #include "tools/eval/eval.h"
+#include "tools/team/team.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +141,10 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
                             gyre_error *err) {
     const gyre_text part = truncate_text(e, text, context);
     gyre_eval_options eval = eval_options_at(e, context);
-    eval.progress = cli_progress_step;
+    eval.progress = team_progress_step;
     eval.progress_ctx = &e->progress;
     eval.stop = cli_stops;
+    eval.team = team_get();
     eval.buckets = e->options.buckets;
     eval.by_position = eval.buckets ? c->by_position : NULL;
     eval.by_window = calloc((size_t)(part.count / stride_at(e, context)) + 2, sizeof *eval.by_window);
@@ -156,9 +158,10 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
     free(eval.by_window);
     if (status || !e->options.passkey) return status;
     gyre_passkey_options passkey = passkey_options_at(e, context);
-    passkey.progress = cli_progress_step;
+    passkey.progress = team_progress_step;
     passkey.progress_ctx = &e->progress;
     passkey.stop = cli_stops;
+    passkey.team = team_get();
     return gyre_passkey(e->input.model, encoding, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
 }
 

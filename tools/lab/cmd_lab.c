@@ -3,6 +3,7 @@
 #include "tools/lab/lab.h"
 #include "tools/lab/lab_task.h"
 #include "tools/subcommands.h"
+#include "tools/team/team.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,7 +252,7 @@ static int show(lab *l) {
     } else if (lab_print_end(l, cli_stdout())) {
         return CLI_FAILED;
     }
-    if (lab_write_report(l, &err)) return cli_fail_error(&err);
+    if (team_leads() && lab_write_report(l, &err)) return cli_fail_error(&err);
     if (!l->common.json) fprintf(cli_stdout(), "report: %s\n", l->run.report);
     return 0;
 }
@@ -265,8 +266,9 @@ static int fail_stopped(const lab *l) {
 static int run(lab *l) {
     gyre_error err = {0};
     const double started = cli_seconds();
-    gyre_status status = report_target_check(l->run.report, &err);
+    gyre_status status = team_leads() ? report_target_check(l->run.report, &err) : GYRE_OK;
     if (!status) status = open_texts(l, &err);
+    if (!status) status = team_same("text", l->all.hash + (uint64_t)l->all.count, &err);
     if (!status && l->work) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, "cells.jsonl", &err);
     if (!status) {

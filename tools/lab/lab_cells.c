@@ -5,6 +5,7 @@
  are also a journal, so a killed run continues where it was. */
 #include "tools/common/fnv1a_hash.h"
 #include "tools/lab/lab.h"
+#include "tools/team/team.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -113,6 +114,7 @@ static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_
     o.seed = 1;
     o.progress = lab_cost_step;
     o.progress_ctx = l;
+    o.team = team_get();
     const gyre_status status = gyre_passkey(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
     if (status) return status;
     e->cell.passkey = (double)r.right / (double)r.trials;
@@ -131,6 +133,7 @@ static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding
     o.starts = starts;
     o.progress = lab_cost_step;
     o.progress_ctx = l;
+    o.team = team_get();
     l->token_cost = lab_cost_token(l, c);
     if (e->positions) {
         o.by_position = e->by_position;

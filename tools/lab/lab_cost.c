@@ -3,6 +3,7 @@
  A token costs the products of a layer, 4 x width^2 + 3 x width x mlp multiply-adds, and attention to half a window of keys,
  twice.  Divided by the width: 4 x width + 3 x mlp + window. */
 #include "tools/lab/lab.h"
+#include "tools/team/team.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ int64_t lab_cost_trained(const lab *l, const gyre_train_options *o) {
 
 void lab_cost_step(void *ctx, int64_t tokens, int64_t all) {
     lab *l = ctx;
-    cli_progress_step(&l->progress, tokens * l->token_cost, all);
+    team_progress_step(&l->progress, tokens * l->token_cost, all);
 }
 
 /* -- all of it -- */

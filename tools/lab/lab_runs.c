@@ -1,6 +1,7 @@
 /* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
 #include "tools/common/bundled_models.h"
 #include "tools/lab/lab.h"
+#include "tools/team/team.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include <errno.h>
@@ -74,11 +75,13 @@ static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
 gyre_status lab_work_open(lab *l, gyre_error *err) {
     char path[PATH_MAX];
     if (strlen(l->work) > PATH_MAX - 128) return gyre_fail(err, GYRE_EINVAL, "work folder: too long a name (%s)", l->work);
+    if (!team_leads()) return team_agree(GYRE_OK, err); /* the process that writes it looks */
     if (mkdir(l->work, 0777) != 0 && errno != EEXIST)
         return gyre_fail(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
     snprintf(path, sizeof path, "%s/lab.json", l->work);
-    const gyre_status status = cli_lock_acquire(&l->lock, l->work, err);
-    return status ? status : check_plan(l, path, err);
+    gyre_status status = cli_lock_acquire(&l->lock, l->work, err);
+    if (!status) status = check_plan(l, path, err);
+    return team_agree(status, err);
 }
 
 /* -- training -- */
@@ -93,11 +96,12 @@ static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const cha
                            loss);
         cli_progress_step(&l->progress, o->batch * o->context * lab_cost_trained(l, o), 0);
         if (status || step == o->steps) break;
-        if (step % SAVE_EVERY == 0 || cli_interrupted()) status = gyre_trainer_save(t, path, err);
+        if (team_leads() && (step % SAVE_EVERY == 0 || cli_interrupted())) status = gyre_trainer_save(t, path, err);
         if (!status && cli_interrupted())
             status = gyre_fail(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", path);
     }
-    return status ? status : gyre_trainer_export(t, path, GYRE_DTYPE_F32, err);
+    if (!status && team_leads()) status = gyre_trainer_export(t, path, GYRE_DTYPE_F32, err);
+    return team_agree(status, err); /* the model is there for all to open */
 }
 
 gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err) {
@@ -147,21 +151,36 @@ static int is_finished(const char *path) {
     return access(file, F_OK) != 0;
 }
 
+/* *out = the run from its checkpoint at path; NULL: a new one. */
+static gyre_status open_or_create(const lab *l, const gyre_train_options *o, const char *path, const gyre_model *start,
+                                  gyre_trainer **out, gyre_error *err) {
+    const gyre_text *text = o->task == GYRE_TASK_TEXT ? &l->train : NULL;
+    return path ? gyre_trainer_open(out, path, text, &l->exec, err)
+                : gyre_trainer_create(out, o, start, text, &l->exec, err);
+}
+
 gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                             gyre_error *err) {
     char path[PATH_MAX], moments[PATH_MAX + 32];
-    const gyre_text *text = o->task == GYRE_TASK_TEXT ? &l->train : NULL;
     const int64_t per_step = o->batch * o->context * lab_cost_trained(l, o);
     const int n = snprintf(path, sizeof path, "%s/%s", l->work, name);
     if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
-    if (is_finished(path)) {
+    int finished = is_finished(path);
+    const gyre_status known = team_share(&finished, sizeof finished, err);
+    if (known) return known;
+    if (finished) {
         cli_progress_step(&l->progress, o->steps * per_step, 0);
         return gyre_model_open_to_train(out, path, err);
     }
     gyre_trainer *t = NULL;
     snprintf(moments, sizeof moments, "%s/" GYRE_OPTIMIZER_FILE, path);
-    gyre_status status = access(moments, F_OK) == 0 ? gyre_trainer_open(&t, path, text, &l->exec, err)
-                                                    : gyre_trainer_create(&t, o, start, text, &l->exec, err);
+    int resumes = access(moments, F_OK) == 0;
+    gyre_status status = team_share(&resumes, sizeof resumes, err);
+    /* Of several processes, the one that writes opens a checkpoint first: it may have to finish what a kill left. */
+    if (!status && team_leads()) status = open_or_create(l, o, resumes ? path : NULL, start, &t, err);
+    status = team_agree(status, err);
+    if (!status && !team_leads()) status = open_or_create(l, o, resumes ? path : NULL, start, &t, err);
+    if (!status) gyre_trainer_set_team(t, team_get());
     if (!status) cli_progress_step(&l->progress, gyre_trainer_steps(t) * per_step, 0);
     if (!status) status = train_on(l, t, path, name, err);
     gyre_trainer_free(t);

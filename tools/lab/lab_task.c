@@ -1,5 +1,6 @@
 /* lab_task.c: plans, trains and measures the tasks of gyre lab. */
 #include "tools/lab/lab_task.h"
+#include "tools/team/team.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +132,8 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     o.length = length;
     o.sequences = t->sequences;
     o.seed = (uint64_t)length; /* every row gets the same sequences */
-    o.progress = cli_progress_step;
+    o.progress = team_progress_step;
+    o.team = team_get();
     o.progress_ctx = &t->lab->progress;
     gyre_status status = right ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
     if (!status)
@@ -234,7 +236,7 @@ int lab_task_run(lab *l) {
     if (!t) return cli_fail("lab: out of memory (gyre lab)");
     t->lab = l;
     gyre_status status = make_plan(t, &err);
-    if (!status) status = report_target_check(l->run.report, &err);
+    if (!status && team_leads()) status = report_target_check(l->run.report, &err);
     if (!status) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, "results.jsonl", &err);
     if (!status) status = work(t, &err);
@@ -242,7 +244,7 @@ int lab_task_run(lab *l) {
     int exit_status = 0;
     if (!status) {
         exit_status = l->common.json ? task_print_json(t, cli_stdout()) : task_print(t, cli_stdout());
-        status = task_write_report(t, &err);
+        if (team_leads()) status = task_write_report(t, &err);
         if (!status && !exit_status && !l->common.json) fprintf(cli_stdout(), "report: %s\n", l->run.report);
     }
     journal_close(&l->memo);

@@ -2,6 +2,7 @@
 #include "tools/options/run_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/write_target.h"
+#include "tools/team/team.h"
 
 error_t run_option(run_options *o, int key, char *text) {
     switch (key) {
@@ -33,6 +34,7 @@ void run_options_check(const run_options *o, const cli_options *common) {
 }
 
 gyre_status run_options_check_targets(const run_options *o, gyre_error *err) {
+    if (!team_leads()) return GYRE_OK;
     const gyre_status status = o->report ? report_target_check(o->report, err) : GYRE_OK;
     return !status && o->figure ? report_target_check(o->figure, err) : status;
 }

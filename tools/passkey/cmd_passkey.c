@@ -1,6 +1,8 @@
 /* cmd_passkey.c: gyre passkey: whether a model finds a key that it read earlier, by length and depth. */
+#include "tools/common/fnv1a_hash.h"
 #include "tools/passkey/passkey.h"
 #include "tools/subcommands.h"
+#include "tools/team/team.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,10 @@ static int open_input(passkey *p, int argc, char **argv) {
     if (status) return cli_fail_error(&err);
     const int failed = passkey_cells_make(p);
     if (failed) return failed;
+    uint64_t hash = FNV1A_INIT;
+    for (int64_t l = 0; l < o->lengths.count; l++)
+        hash = fnv1a(hash, &p->templates[l].hash, sizeof p->templates[l].hash);
+    if (team_same("tokenizer", hash, &err)) return cli_fail_error(&err);
     return keyed_journal_open(&p->journal, o->run.journal, o->run.resume, &err) ? cli_fail_error(&err) : 0;
 }
 
@@ -40,8 +46,8 @@ static int measure_and_print(passkey *p, const cli_output *output) {
     if (status) return status;
     warn_out_of_range(p);
     status = print(p, output->file);
-    if (!status && p->options.run.figure && passkey_write_figure(p, &err)) status = cli_fail_error(&err);
-    if (!status && p->options.run.report && passkey_write_report(p, &err)) status = cli_fail_error(&err);
+    if (!status && p->options.run.figure && team_leads() && passkey_write_figure(p, &err)) status = cli_fail_error(&err);
+    if (!status && p->options.run.report && team_leads() && passkey_write_report(p, &err)) status = cli_fail_error(&err);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* passkey_cells.c: fills the cells of gyre passkey, from the journal or by asking the model. */
 #include "tools/passkey/passkey.h"
+#include "tools/team/team.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,8 @@ static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, g
                        .cells = column->cells,
                        .cells_count = o->depths_count,
                        .report = report_cell,
-                       .progress = cli_progress_step,
+                       .progress = team_progress_step,
+                       .team = team_get(),
                        .ctx = &r,
                        .progress_ctx = &p->progress};
     if (!status) status = passkey_run(&job, &p->exec, err);

@@ -17,10 +17,10 @@ typedef struct trial_index {
 
 typedef struct shared {
     passkey_job *job;
-    trial_index *tasks; /* [tasks_count] deepest first */
-    int64_t tasks_count, workers;
-    int64_t *trials_left; /* [cells_count] */
-    int64_t reported;     /* number of cells reported so far */
+    trial_index *tasks;                          /* [tasks_count] deepest first */
+    int64_t tasks_count, workers, first, stride; /* this process has tasks first, first + stride, ... */
+    int64_t *trials_left;                        /* [cells_count] */
+    int64_t reported;                            /* number of cells reported so far */
     pthread_mutex_t lock;
     gyre_status status; /* the first failure of any worker */
     gyre_error error;
@@ -52,7 +52,7 @@ static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) 
     for (int64_t n = 0; w->cached_count < p->count; w->cached_count += n) {
         n = p->count - w->cached_count;
         if (!whole && n > PREFILL_CHUNK) n = PREFILL_CHUNK;
-        if (cli_interrupted()) return gyre_fail(err, GYRE_EIO, "stopped (passkey)");
+        if (cli_stops(NULL)) return gyre_fail(err, GYRE_EIO, "stopped (passkey)");
         const int last = w->cached_count + n == p->count;
         status = gyre_context_forward(w->context, p->ids + w->cached_count, n, last, w->logits, err);
         if (status) return status;
@@ -145,12 +145,12 @@ static gyre_status run_trial(worker *w, const trial_index *t, gyre_error *err) {
     return status;
 }
 
-/* Worker `index` takes tasks index, index + workers, ...  They come deepest first, so its earlier tasks were at least as
+/* Worker `index` takes every so many tasks of this process.  They come deepest first, so its earlier tasks were at least as
  * deep. */
 static void work(void *arg, int64_t index) {
     worker *w = (worker *)arg + index;
     shared *all = w->all;
-    for (int64_t i = index; i < all->tasks_count; i += all->workers) {
+    for (int64_t i = all->first + index * all->stride; i < all->tasks_count; i += all->workers * all->stride) {
         gyre_error error = {0, ""};
         (void)pthread_mutex_lock(&all->lock);
         const int ends = all->status != GYRE_OK;
@@ -159,7 +159,7 @@ static void work(void *arg, int64_t index) {
         const gyre_status status = run_trial(w, &all->tasks[i], &error);
         (void)pthread_mutex_lock(&all->lock);
         if (!status) {
-            report_done(all, all->tasks[i].cell);
+            if (!all->job->team) report_done(all, all->tasks[i].cell);
         } else if (!all->status) {
             all->status = status;
             all->error = error;
@@ -187,7 +187,7 @@ static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gy
 static void run_workers(shared *all, const gyre_exec *exec) {
     const int64_t threads = exec && exec->concurrency > 1 ? exec->concurrency : 1;
     /* With fewer trials than threads, trials run one after another, each on all threads. */
-    const int parallel = all->tasks_count >= threads;
+    const int parallel = all->tasks_count / all->stride >= threads;
     all->workers = parallel ? threads : 1;
     worker *workers = calloc((size_t)all->workers, sizeof *workers);
     if (!workers) all->status = gyre_fail(&all->error, GYRE_ENOMEM, "workers: out of memory (passkey)");
@@ -222,8 +222,27 @@ static void list_tasks(shared *all) {
     }
 }
 
+/* Every process gets the trials of all, in the order of tasks, and reports the cells. */
+static void share_trials(shared *all) {
+    passkey_job *job = all->job;
+    const gyre_team *team = job->team;
+    const int64_t rows = (all->tasks_count + team->ranks - 1) / team->ranks, items = rows * team->ranks;
+    passkey_trial *trials = calloc((size_t)items + 1, sizeof *trials); /* [ranks][rows]: task row * ranks + rank */
+    if (!trials && !all->status) all->status = gyre_fail(&all->error, GYRE_ENOMEM, "trials: out of memory (passkey)");
+    for (int64_t i = team->rank; trials && i < all->tasks_count; i += team->ranks)
+        trials[team->rank * rows + i / team->ranks] = job->cells[all->tasks[i].cell].trials[all->tasks[i].trial];
+    all->status = team->gather(team->ctx, all->status, trials, items, sizeof *trials, &all->error);
+    for (int64_t i = 0; i < all->tasks_count && !all->status; i++) {
+        const trial_index *t = &all->tasks[i];
+        job->cells[t->cell].trials[t->trial] = trials[i % team->ranks * rows + i / team->ranks];
+        report_done(all, t->cell);
+    }
+    free(trials);
+}
+
 gyre_status passkey_run(passkey_job *job, const gyre_exec *exec, gyre_error *err) {
-    shared all = {.job = job};
+    shared all = {.job = job, .stride = 1};
+    if (job->team) all.first = job->team->rank, all.stride = job->team->ranks;
     job->read = 0;
     all.tasks = malloc((size_t)(job->cells_count * job->trials) * sizeof *all.tasks);
     all.trials_left = calloc((size_t)job->cells_count, sizeof *all.trials_left);
@@ -231,6 +250,7 @@ gyre_status passkey_run(passkey_job *job, const gyre_exec *exec, gyre_error *err
     if (all.tasks && all.trials_left) {
         list_tasks(&all);
         if (all.tasks_count) run_workers(&all, exec);
+        if (all.tasks_count && job->team) share_trials(&all);
     } else {
         all.status = gyre_fail(&all.error, GYRE_ENOMEM, "trials: out of memory (passkey)");
     }

@@ -39,7 +39,8 @@ typedef struct passkey_job {
     gyre_status (*report)(void *ctx, const passkey_cell *cell, gyre_error *err);
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, as in gyre_eval_options; or NULL */
     void *ctx, *progress_ctx;
-    int64_t read; /* output: total tokens read, of prompts and answers */
+    const gyre_team *team; /* processes that share the trials; NULL = this one runs all */
+    int64_t read;          /* output: total tokens read by this process, of prompts and answers */
 } passkey_job;
 
 /* Runs the trials of all cells that are not done.  The result does not depend on exec.  Errors: EINVAL, ENOMEM, ERANGE (the

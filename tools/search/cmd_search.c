@@ -1,6 +1,7 @@
 /* cmd_search.c: gyre search: factors for a model's pairs that predict a text best at a longer context. */
 #include "tools/search/search.h"
 #include "tools/subcommands.h"
+#include "tools/team/team.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -60,6 +61,7 @@ static int plan(search_work *w) {
                                   .budget = o->budget * w->windows.searched_count,
                                   .seed = o->seed,
                                   .measure = search_measure,
+                                  .prepare = search_prepare,
                                   .on_generation = on_generation,
                                   .ctx = w};
     if (search_initial_candidates(&w->space, &w->base, w->trained, to, w->initial, &w->problem.initial_count, &err))
@@ -77,7 +79,7 @@ static int plan(search_work *w) {
                                  .trained = w->trained,
                                  .budget = o->budget,
                                  .seed = o->seed};
-    return search_try_config(w);
+    return team_leads() ? search_try_config(w) : 0;
 }
 
 json_t *search_identity(const search_work *w) {
@@ -114,11 +116,11 @@ static int search_and_print(search_work *w, const cli_output *output) {
     if (status) return status;
     if (search(w, &err)) return cli_fail_error(&err);
     w->report->refused = write && !o->force && search_loses(w->report);
-    if (write && !w->report->refused) {
+    if (write && !w->report->refused && team_leads()) {
         if (search_write_result(w, &w->found.rescale, &err)) return cli_fail_error(&err);
         w->report->written = w->target.path;
     }
-    if (o->run.report && search_write_page(w->report, o->run.report, &err)) return cli_fail_error(&err);
+    if (o->run.report && team_leads() && search_write_page(w->report, o->run.report, &err)) return cli_fail_error(&err);
     return o->common.json ? search_print_json(w->report, output->file) : search_print_table(w->report, output->file);
 }
 
@@ -136,7 +138,7 @@ static void release(search_work *w) {
 static int run(search_work *w, int argc, char **argv) {
     const search_options *o = w->options;
     gyre_error err = {0, ""};
-    int status = search_check_target(o);
+    int status = team_leads() ? search_check_target(o) : 0;
     if (!status && run_options_check_targets(&o->run, &err)) status = cli_fail_error(&err);
     if (!status) status = open_model(w);
     if (!status) status = read_texts(w);

@@ -53,6 +53,9 @@ gyre_status search_measure(void *ctx, const search_candidate *x, int64_t from, i
 /* The same for windows r->from .. of starts[], under r->rescale. */
 gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
                                     gyre_error *err);
+/* The `prepare` of search_problem: several processes measure candidates at the same time.  search_measure then finds them in
+ * the journal. */
+gyre_status search_prepare(void *ctx, const search_candidate *x, int64_t count, int64_t to, gyre_error *err);
 /* Fills the rows of the report: the model as it is, the known methods and the candidate found, on the held-out windows. */
 gyre_status search_evaluate_held_out(search_work *w, gyre_error *err);
 

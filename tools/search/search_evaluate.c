@@ -1,5 +1,6 @@
 /* search_evaluate.c: the losses of candidates on windows of the text. */
 #include "tools/search/search.h"
+#include "tools/team/team.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,9 @@ static gyre_status make_encoding(const search_work *w, const search_rescale *res
     return gyre_encoding_create(out, &config, NULL, err);
 }
 
+/* team: shares the windows; NULL = this process reads all. */
 static gyre_status evaluate(search_work *w, const search_rescale *rescale, const int64_t *starts, int64_t count,
-                            double *nats, gyre_error *err) {
+                            double *nats, const gyre_team *team, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
     gyre_eval_result all;
@@ -24,9 +26,10 @@ static gyre_status evaluate(search_work *w, const search_rescale *rescale, const
     eval.windows = count;
     eval.starts = starts;
     eval.by_window = nats;
-    eval.progress = cli_progress_step;
+    eval.progress = team_progress_step;
     eval.progress_ctx = &w->progress;
     eval.stop = cli_stops;
+    eval.team = team;
     gyre_status status = make_encoding(w, rescale, &encoding, err);
     if (!status) status = gyre_evaluate(w->input.model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
     gyre_encoding_free(encoding);
@@ -52,7 +55,7 @@ gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, 
     gyre_status status = GYRE_OK;
     if (!search_journal_find(w->journal, r, nats)) {
         if (cli_interrupted()) return fail_stopped(w, err);
-        status = evaluate(w, r->rescale, starts + r->from, r->count, nats, err);
+        status = evaluate(w, r->rescale, starts + r->from, r->count, nats, team_get(), err);
         if (status && cli_interrupted()) return fail_stopped(w, err);
         if (!status) status = search_journal_add(w->journal, r, nats, err);
     }
@@ -65,6 +68,50 @@ gyre_status search_measure(void *ctx, const search_candidate *x, int64_t from, i
     search_work *w = ctx;
     const search_evaluation r = {"search", x->origin, &x->rescale, w->space.pairs, x->id, from, count};
     return search_evaluate_windows(w, &r, w->windows.searched, nats, err);
+}
+
+/* -- several processes -- */
+static search_evaluation evaluation_of(const search_work *w, const search_candidate *x, int64_t to) {
+    return (search_evaluation){"search", x->origin, &x->rescale, w->space.pairs, x->id, x->measured, to - x->measured};
+}
+
+/* Each process measures one of the candidates x[0 .. ranks - 1]; the journal gets all, in order. */
+static gyre_status measure_round(search_work *w, const search_candidate *const *x, int64_t to, double *nats,
+                                 gyre_error *err) {
+    const gyre_team *team = team_get();
+    const search_candidate *own = x[team->rank];
+    if (cli_interrupted()) return fail_stopped(w, err);
+    gyre_status status = evaluate(w, &own->rescale, w->windows.searched + own->measured, to - own->measured,
+                                  nats + team->rank * to, NULL, err);
+    status = team->gather(team->ctx, status, nats, team->ranks, (size_t)to * sizeof *nats, err);
+    if (status && cli_interrupted()) return fail_stopped(w, err);
+    for (int64_t r = 0; r < team->ranks && !status; r++) {
+        const search_evaluation line = evaluation_of(w, x[r], to);
+        status = search_journal_add(w->journal, &line, nats + r * to, err);
+    }
+    return status;
+}
+
+/* Candidates are dealt out as long as there is one for each process.  The windows of the last ones are dealt out instead,
+ * when search_measure comes to them. */
+gyre_status search_prepare(void *ctx, const search_candidate *x, int64_t count, int64_t to, gyre_error *err) {
+    search_work *w = ctx;
+    const gyre_team *team = team_get();
+    const search_candidate *round[SEARCH_MAX_INITIAL];
+    gyre_status status = GYRE_OK;
+    if (!team || team->ranks > SEARCH_MAX_INITIAL) return GYRE_OK;
+    double *nats = calloc((size_t)(team->ranks * to), 2 * sizeof *nats), *known = nats ? nats + team->ranks * to : NULL;
+    status = team_agree(nats ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)"), err);
+    for (int64_t i = 0, n = 0; i < count && !status; i++) {
+        const search_evaluation r = evaluation_of(w, &x[i], to);
+        if (r.count < 1 || search_journal_find(w->journal, &r, known)) continue;
+        round[n++] = &x[i];
+        if (n < team->ranks) continue;
+        status = measure_round(w, round, to, nats, err);
+        n = 0;
+    }
+    free(nats);
+    return status;
 }
 
 /* -- the held-out windows -- */

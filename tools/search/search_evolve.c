@@ -101,10 +101,23 @@ static void join_population(search_state *s, search_candidate *x) {
     if (s->population_count > SEARCH_POPULATION) free_candidate(&s->population[--s->population_count]);
 }
 
+/* Tells which contenders the budget lasts for. */
+static gyre_status prepare(const search_state *s, int64_t to, gyre_error *err) {
+    int64_t count = 0, spent = s->spent;
+    for (; count < s->contenders_count; count++) {
+        const int64_t more = to - s->contenders[count].measured;
+        if (more > 0 && spent + more > s->problem->budget) break;
+        spent += more > 0 ? more : 0;
+    }
+    return s->problem->prepare ? s->problem->prepare(s->problem->ctx, s->contenders, count, to, err) : GYRE_OK;
+}
+
 /* Measures the contenders on more and more windows, halving them in between.  Those measured on all windows join the
  * population if they are among its best. */
 static gyre_status successive_halving(search_state *s, gyre_error *err) {
     for (int r = 0; r < RUNGS && !s->exhausted; r++) {
+        const gyre_status prepared = prepare(s, s->rung[r], err);
+        if (prepared) return prepared;
         for (int64_t i = 0; i < s->contenders_count && !s->exhausted; i++) {
             const gyre_status status = evaluate_up_to(s, &s->contenders[i], s->rung[r], err);
             if (status) return status;

@@ -33,6 +33,8 @@ typedef struct search_problem {
     uint64_t seed;
     /* nats[0 .. count - 1] = mean nats per prediction of windows from .. from + count - 1 under candidate x. */
     gyre_status (*measure)(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats, gyre_error *err);
+    /* Called before candidates x[0 .. count - 1] are measured, one after the other, on windows up to `to`; NULL = no call. */
+    gyre_status (*prepare)(void *ctx, const search_candidate *x, int64_t count, int64_t to, gyre_error *err);
     /* Called after each generation; best: the best candidate so far. */
     void (*on_generation)(void *ctx, int64_t generation, int64_t spent, const search_candidate *best);
     void *ctx;

@@ -6,6 +6,7 @@
 #include "tools/cli/cli_json.h"
 #include "tools/common/fnv1a_hash.h"
 #include "tools/common/journal.h"
+#include "tools/team/team.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -130,9 +131,10 @@ gyre_status search_journal_open(search_journal **out, const char *path, const js
     const journal_format format = {read_line, j, JSON_REAL_PRECISION(17)};
     j->path = path;
     j->search_identity = search_identity;
-    gyre_status status = path ? check_file(path, err) : GYRE_OK;
+    gyre_status status = path && team_leads() ? check_file(path, err) : GYRE_OK;
     if (!status) status = journal_open(&j->lines, path, &format, err);
-    if (!status && path && !j->has_header) status = journal_write(&j->lines, json_deep_copy(search_identity), err);
+    if (!status && path && team_leads() && !j->has_header)
+        status = journal_write(&j->lines, json_deep_copy(search_identity), err);
     if (status)
         search_journal_close(j);
     else

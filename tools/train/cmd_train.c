@@ -6,6 +6,7 @@
 #include "tools/options/method_options.h"
 #include "tools/options/training_text.h"
 #include "tools/subcommands.h"
+#include "tools/team/team.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include <math.h>
@@ -333,10 +334,25 @@ static gyre_status create_finetuning(const train_options *o, const gyre_text *te
 static gyre_status open_trainer(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
                                 gyre_error *err) {
     if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
-    if (access(o->common.output, F_OK) == 0 && !o->replace)
-        return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
-                         o->common.output);
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
+}
+
+/* The process that writes: keeps other runs away, and does not write over a model. */
+static gyre_status take_folder(const train_options *o, cli_lock *lock, gyre_error *err) {
+    const gyre_status status = cli_lock_acquire(lock, o->common.output, err);
+    if (status || o->resume || o->replace || access(o->common.output, F_OK) != 0) return status;
+    return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)", o->common.output);
+}
+
+/* With several processes, the one that writes opens a checkpoint first: it may have to finish what a kill left. */
+static gyre_status open_trainers(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
+                                 gyre_error *err) {
+    gyre_status status = team_leads() ? open_trainer(o, text, exec, out, err) : GYRE_OK;
+    status = team_agree(status, err);
+    if (!status && !team_leads()) status = open_trainer(o, text, exec, out, err);
+    const uint64_t step = status ? 0 : (uint64_t)gyre_trainer_steps(*out);
+    if (!status) gyre_trainer_set_team(*out, team_get());
+    return status ? status : team_same("checkpoint", step, err);
 }
 
 /* Copies the tokenizer's files beside the weights, so that what was trained is read through the same tokens. */
@@ -363,7 +379,8 @@ static gyre_status copy_tokenizer(const tokenizer_source *source, const char *fo
 static gyre_status begin_saving(const train_options *o, const tokenizer_source *source, gyre_trainer *t, gyre_error *err) {
     gyre_status status = gyre_trainer_describe(t, o->command, err);
     cli_defer_signals(); /* from here on, a stopped run leaves a checkpoint */
-    if (!status && !o->resume) status = gyre_trainer_save(t, o->common.output, err);
+    if (status || !team_leads()) return status;
+    if (!o->resume) status = gyre_trainer_save(t, o->common.output, err);
     return status ? status : copy_tokenizer(source, o->common.output, err);
 }
 
@@ -384,10 +401,10 @@ static gyre_status run(const train_options *o, const tokenizer_source *source, g
         cli_progress_label(&progress, "step %lld of %lld, loss %.3f", (long long)step, (long long)r->steps, *recent);
         cli_progress_step(&progress, r->batch * r->context, 0);
         if (step == r->steps || step % o->save_every) continue;
-        status = gyre_trainer_save(t, o->common.output, err);
+        if (team_leads()) status = gyre_trainer_save(t, o->common.output, err);
         saved = step;
     }
-    if (!status && gyre_trainer_steps(t) < r->steps && gyre_trainer_steps(t) > saved)
+    if (!status && team_leads() && gyre_trainer_steps(t) < r->steps && gyre_trainer_steps(t) > saved)
         status = gyre_trainer_save(t, o->common.output, err);
     cli_progress_end(&progress);
     return status;
@@ -414,8 +431,8 @@ static int finish(const train_options *o, const tokenizer_source *source, const 
     if (gyre_trainer_steps(t) < gyre_trainer_get_options(t)->steps)
         return cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
                         o->common.output);
-    gyre_status status = gyre_trainer_export(t, o->common.output, o->dtype, err);
-    if (!status) status = copy_tokenizer(source, o->common.output, err);
+    gyre_status status = team_leads() ? gyre_trainer_export(t, o->common.output, o->dtype, err) : GYRE_OK;
+    if (!status && team_leads()) status = copy_tokenizer(source, o->common.output, err);
     return status ? cli_fail_error(err) : report(o, t, loss);
 }
 
@@ -428,8 +445,9 @@ static int train(train_options *o, const gyre_exec *exec) {
     tokenizer_source source = {NULL, NULL};
     gyre_status status = open_tokenizer(o, &source, &err);
     if (!status) status = open_text(o, source.tokenizer, &text, &err);
-    if (!status) status = cli_lock_acquire(&lock, o->common.output, &err);
-    if (!status) status = open_trainer(o, &text, exec, &t, &err);
+    if (!status) status = team_same("text", text.hash + (uint64_t)text.count, &err);
+    if (!status && team_leads()) status = take_folder(o, &lock, &err);
+    if (!status) status = open_trainers(o, &text, exec, &t, &err);
     if (!status) status = run(o, &source, t, &loss, &err);
     const int exit_status = status ? cli_fail_error(&err) : finish(o, &source, t, loss, &err);
     cli_lock_release(&lock);
