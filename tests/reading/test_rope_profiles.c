@@ -49,10 +49,9 @@ static void test_ratio_for_factor_in_4_51(void **state) {
     (void)state;
     const char *file = LLAMA("'rope_theta':1e6,'max_position_embeddings':32768,'rope_scaling':{'type':'yarn',\n'factor':4.0,"
                              "'original_max_position_embeddings':32768}");
-    const gyre_profile by_ratio[] = {GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_55};
     gyre_reading *r;
     for (int v = 0; v < 2; v++) {
-        r = read_rope(file, by_ratio[v], 0);
+        r = read_rope(file, v ? GYRE_PROFILE_HF_4_55 : GYRE_PROFILE_HF_4_51, 0);
         assert_divided(r->groups[0], 1e6, 1.0);
         assert_field(r->groups[0], "factor", "1", GYRE_ORIGIN_DERIVED, "rope_scaling.factor", 2);
         assert_non_null(field_of(r->groups[0], "factor")->note);
@@ -216,9 +215,10 @@ static void test_softmax_of_latent_attention(void **state) {
 
 /* -- LongRoPE -- */
 #define LISTS "'short_factor':[1.0,2.0],'long_factor':[3.0,4.0]"
-#define LONG(outer, inner)                                                                                                  \
-    "{'model_type':'llama','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,'max_position_embeddings':"        \
+#define LONG_OF(type, outer, inner)                                                                                         \
+    "{'model_type':'" type "','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,'max_position_embeddings':"     \
     "131072," outer "'rope_scaling':{'type':'longrope'," inner LISTS "}}"
+#define LONG(outer, inner) LONG_OF("llama", outer, inner)
 
 static void check_longrope(const char *file, gyre_profile profile, int64_t length, double attention, double divisor) {
     double inv_freq[2], factor;
@@ -246,14 +246,10 @@ static void test_factor_of_longrope(void **state) {
     gyre_reading *r = read_rope(beside, GYRE_PROFILE_HF_4_43, 4097);
     assert_warns(r, "short_factor serves every length", "rope_scaling.long_factor", 1);
     gyre_reading_free(r);
-    const char *phi = "{'model_type':'phi','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
-                      "'partial_rotary_factor':1.0,'max_position_embeddings':131072,'original_max_position_embeddings':4096,"
-                      "'rope_scaling':{'type':'longrope'," LISTS "}}";
-    check_longrope(phi, GYRE_PROFILE_HF_4_43, 4097, by_ratio, 1.0);
-    check_longrope("{'model_type':'phi3','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
-                   "'max_position_embeddings':131072,'original_max_position_embeddings':4096,'rope_scaling':{"
-                   "'type':'longrope'," LISTS "}}",
-                   GYRE_PROFILE_HF_4_43, 4097, by_ratio, 3.0);
+    check_longrope(LONG_OF("phi", "'original_max_position_embeddings':4096,'partial_rotary_factor':1.0,", ""),
+                   GYRE_PROFILE_HF_4_43, 4097, by_ratio, 1.0);
+    check_longrope(LONG_OF("phi3", "'original_max_position_embeddings':4096,", ""), GYRE_PROFILE_HF_4_43, 4097, by_ratio,
+                   3.0);
     check_longrope(beside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
     check_longrope(inside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
     check_longrope(LONG("'original_max_position_embeddings':4096,", ""), GYRE_PROFILE_HF_5, 0, by_ratio, 1.0);
