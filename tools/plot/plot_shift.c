@@ -79,11 +79,12 @@ static void draw_part(const plot_table *t, plot_script *s, const char *part, plo
     plot_box_begin(s, box);
     plot_panel_title(s, part);
     fprintf(s->file,
-            "unset grid\nset border 15\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset cbrange [-1:1]\n"
+            "unset grid\nset xtics textcolor rgb '#3c4043' font ',12'\nset border 15\nset xrange [-0.5:%g]\nset yrange "
+            "[%g:-0.5]\nset cbrange [-1:1]\n"
             "set palette defined (-1 '#5fa8d9', 0 '#ffffff', 1 '#f2a266')\nset ytics 1\n",
             across - 0.5, down - 0.5);
     if (part[0] == 'P') {
-        fputs("set xtics (", s->file);
+        fputs("set xtics font ',11' (", s->file);
         for (int v = 0; v < VECTORS; v++)
             fprintf(s->file, "%s'%lld%s' %d", v ? ", " : "", (long long)positions[v], part[4] == ' ' ? "+k" : "", v);
         fputs(")\n", s->file);
