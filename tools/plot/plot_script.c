@@ -143,7 +143,7 @@ void plot_end_labels(plot_script *s, plot_end *ends, int count) {
         plot_text(s, ends[i].text);
         /* The text is dark: the lighter colours cannot be read as text. */
         fprintf(s->file,
-                " at graph 1.0, graph %.4f left offset 1.6,0 textcolor rgb '#202124' point pointtype %d pointsize 0.8 "
+                " at graph 1.0, graph %.4f left offset 0.8,-0.35 textcolor rgb '#202124' point pointtype %d pointsize 0.8 "
                 "linecolor rgb '%s'\n",
                 ends[i].at, shape_of(ends[i].look), gyre_report_color(ends[i].look % 8 + 1));
     }

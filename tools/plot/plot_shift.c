@@ -115,9 +115,11 @@ static void draw(const plot_work *w, plot_script *s) {
     plot_script_start(s, 1120, 440, t->title);
     draw_part(t, s, "M_k", (plot_box){0.06, 0.36, 0.17, 0.83}, dim, dim);
     draw_part(t, s, "PE(p)", (plot_box){0.44, 0.67, 0.17, 0.83}, VECTORS, dim);
-    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26'\nset label 2 '=' at screen 0.71, screen 0.5 center "
+    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26' textcolor rgb '#202124'\nset label 2 '=' at screen "
+          "0.71, screen 0.5 center "
           "font "
-          "',26'\nset border 0\nunset xtics\nunset ytics\nset xlabel ''\nset ylabel ''\nset title ''\nplot NaN notitle\n",
+          "',26' textcolor rgb '#202124'\nset border 0\nunset xtics\nunset ytics\nset xlabel ''\nset ylabel ''\nset title "
+          "''\nplot NaN notitle\n",
           s->file);
     draw_part(t, s, "PE(p + k)", (plot_box){0.755, 0.985, 0.17, 0.83}, VECTORS, dim);
 }

@@ -163,7 +163,8 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
     plot_label(s, 'x', "pair of channels");
     plot_label(s, 'y', "frequency divided by");
     fprintf(s->file,
-            "set key horizontal center bottom at screen 0.52, screen 0.03\nset yrange [%.4g:%.4g]\nset xrange [-0.5:%.9g]\n",
+            "set key horizontal maxrows 1 samplen 2 width 1 center bottom at screen 0.52, screen 0.03\nset yrange "
+            "[%.4g:%.4g]\nset xrange [-0.5:%.9g]\n",
             1 - 0.03 * most, 1.12 * most, last_pair(t) + 0.5);
     plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:5", NULL, 2.4, 0, 0.8, 5, 0});
     plot_box_begin(s, (plot_box){0.57, 0.975, 0.205, 0.85});
