@@ -1,4 +1,5 @@
 /* test_plot.c: the numbers of gyre plot against definitions computed here in double, and where the figures go. */
+#define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "run_command.h"
 #include "tools/cli/cli.h"
 
@@ -525,6 +526,43 @@ static void figures(void **state) {
     assert_memory_equal(run("plot shift")->out, "<svg", 4); /* standard output is no terminal */
 }
 
+/* out = the exit status of gyre plot shift in the test's folder, with a terminal as standard output. */
+static int plot_on_terminal(void) {
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0 && !grantpt(master) && !unlockpt(master));
+    const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(terminal >= 0);
+    char errors[400];
+    snprintf(errors, sizeof errors, "%s", in_folder("terminal.err"));
+    const char *folder = in_folder("nothing");
+    const pid_t child = fork();
+    if (child == 0) {
+        const int err = open(errors, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        if (err < 0 || chdir(folder) || dup2(terminal, 1) < 0 || dup2(err, 2) < 0) _exit(99);
+        execl(GYRE_COMMAND, "gyre", "plot", "shift", (char *)NULL);
+        _exit(98);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(terminal);
+    close(master);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A figure that nobody named is written once, and never over a file. */
+static void on_a_terminal(void **state) {
+    (void)state;
+    assert_int_equal(plot_on_terminal(), 0);
+    check_begins("nothing/shift.svg", "<svg", "</svg>");
+    check_begins("terminal.err", "gyre: the figure is in shift.svg", NULL);
+    write_file("nothing/shift.svg", "mine", 4);
+    assert_int_equal(plot_on_terminal(), CLI_FAILED);
+    check_begins("nothing/shift.svg", "mine", NULL);
+    check_begins("terminal.err", "gyre: shift.svg: it is there already; -o shift.svg replaces it", NULL);
+    unlink(in_folder("nothing/shift.svg"));
+    unlink(in_folder("terminal.err"));
+}
+
 static void numbers_and_refusals(void **state) {
     (void)state;
     const outcome *o = run("plot wavelengths --head-dim 4 --methods none --csv");
@@ -603,14 +641,24 @@ static int clean(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),       cmocka_unit_test(wavelengths_and_ramp),
-                                       cmocka_unit_test(ramp_by_turns), cmocka_unit_test(clocks),
-                                       cmocka_unit_test(helix),         cmocka_unit_test(decay),
-                                       cmocka_unit_test(shift),         cmocka_unit_test(biases),
-                                       cmocka_unit_test(tables),        cmocka_unit_test(trained_biases),
-                                       cmocka_unit_test(compared),      cmocka_unit_test(attention),
-                                       cmocka_unit_test(accuracy),      cmocka_unit_test(runs),
-                                       cmocka_unit_test(figures),       cmocka_unit_test(numbers_and_refusals),
-                                       cmocka_unit_test(not_taken),     cmocka_unit_test(without_gnuplot)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
+                                       cmocka_unit_test(wavelengths_and_ramp),
+                                       cmocka_unit_test(ramp_by_turns),
+                                       cmocka_unit_test(clocks),
+                                       cmocka_unit_test(helix),
+                                       cmocka_unit_test(decay),
+                                       cmocka_unit_test(shift),
+                                       cmocka_unit_test(biases),
+                                       cmocka_unit_test(tables),
+                                       cmocka_unit_test(trained_biases),
+                                       cmocka_unit_test(compared),
+                                       cmocka_unit_test(on_a_terminal),
+                                       cmocka_unit_test(attention),
+                                       cmocka_unit_test(accuracy),
+                                       cmocka_unit_test(runs),
+                                       cmocka_unit_test(figures),
+                                       cmocka_unit_test(numbers_and_refusals),
+                                       cmocka_unit_test(not_taken),
+                                       cmocka_unit_test(without_gnuplot)};
     return cmocka_run_group_tests(tests, make_folder, clean);
 }

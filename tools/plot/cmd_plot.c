@@ -215,8 +215,7 @@ static error_t parse_rotation(plot_options *o, int key, char *text) {
         parse_bases(o, text);
         return 0;
     case KEY_HEAD_DIM:
-        o->head_dim = cli_integer("--head-dim", text, 2, 4096);
-        if (o->head_dim % 2) cli_usage_error("--head-dim: %lld is odd", (long long)o->head_dim);
+        o->head_dim = cli_even_integer("--head-dim", text, 2, 4096);
         return 0;
     case KEY_FACTOR:
         o->factor = cli_number("--factor", text, 1, 1e6);

@@ -95,7 +95,7 @@ static gyre_status make_encoding(const source *s, gyre_kind kind, gyre_encoding 
         config.head_dim = 64;
         config.trained_length = s->tokens;
         if (kind == GYRE_KIND_DEBERTA) config.score.position_buckets = 32;
-        if (kind == GYRE_KIND_DEBERTA) config.score.max_distance = s->tokens;
+        if (kind == GYRE_KIND_DEBERTA) config.score.max_distance = s->tokens > 64 ? s->tokens : 64;
     }
     const gyre_status status = gyre_config_suggest(&config);
     if (status) return gyre_fail(err, status, "bias: %s (%s)", gyre_status_text(status), gyre_kind_name(kind));

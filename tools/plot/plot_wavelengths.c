@@ -156,18 +156,18 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
         if (turns > 0) low = fmin(low, turns), high = fmax(high, turns);
         if (isfinite(by)) most = fmax(most, by);
     }
-    plot_script_start(s, 1040, 520, t->title);
+    plot_script_start(s, 1040, 560, t->title);
     plot_data(s, t, "all", 0, t->rows);
-    plot_box_begin(s, (plot_box){0.07, 0.485, 0.205, 0.85});
+    plot_box_begin(s, (plot_box){0.07, 0.485, 0.27, 0.86});
     plot_panel_title(s, "by pair: fast ones left");
     plot_label(s, 'x', "pair of channels");
     plot_label(s, 'y', "frequency divided by");
     fprintf(s->file,
-            "set key horizontal maxrows 1 samplen 2 width 1 center bottom at screen 0.52, screen 0.03\nset yrange "
+            "set key horizontal samplen 2 width 1 center bottom at screen 0.52, screen 0.03\nset yrange "
             "[%.4g:%.4g]\nset xrange [-0.5:%.9g]\n",
             1 - 0.03 * most, 1.12 * most, last_pair(t) + 0.5);
     plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:5", NULL, 2.4, 0, 0.8, 5, 0});
-    plot_box_begin(s, (plot_box){0.57, 0.975, 0.205, 0.85});
+    plot_box_begin(s, (plot_box){0.57, 0.975, 0.27, 0.86});
     plot_panel_title(s, "by turns in the trained length: slow ones left");
     plot_label(s, 'x', "turns in the trained length (log)");
     plot_ticks_of_ten(s, 'x', low, high);
