@@ -534,11 +534,11 @@ static int plot_on_terminal(void) {
     assert_true(terminal >= 0);
     char errors[400];
     snprintf(errors, sizeof errors, "%s", in_folder("terminal.err"));
-    const char *folder = in_folder("nothing");
+    const char *where = in_folder("nothing");
     const pid_t child = fork();
     if (child == 0) {
         const int err = open(errors, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-        if (err < 0 || chdir(folder) || dup2(terminal, 1) < 0 || dup2(err, 2) < 0) _exit(99);
+        if (err < 0 || chdir(where) || dup2(terminal, 1) < 0 || dup2(err, 2) < 0) _exit(99);
         execl(GYRE_COMMAND, "gyre", "plot", "shift", (char *)NULL);
         _exit(98);
     }
