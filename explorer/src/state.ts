@@ -65,7 +65,7 @@ export const defaults: Readonly<State> = {
     theme: "auto",
 };
 
-const profiles = ["hf-5", "hf-4.56", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
+const profiles = ["hf-5", "hf-4.56", "hf-4.55", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
 const choices: Partial<Record<keyof State, readonly string[]>> = {
     axis: ["position", "pair"],
     bias: ["alibi", "t5", "kerple-log", "kerple-power", "fire", "sandwich", "deberta"],

@@ -7,7 +7,7 @@ import { address, get, LONGEST_CONFIG, set, type State, type Task } from "./stat
 import { t } from "./text";
 import { choice, frame, picker, type View } from "./view";
 
-const PROFILES: Profile[] = ["hf-5", "hf-4.56", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
+const PROFILES: Profile[] = ["hf-5", "hf-4.56", "hf-4.55", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
 /** Of a GGUF the metadata is enough: it stands at the front. */
 const HEAD_BYTES = 48 << 20;
 

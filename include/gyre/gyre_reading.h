@@ -18,11 +18,13 @@ typedef enum gyre_profile {
     GYRE_PROFILE_DEFAULT,   /* HF_5 for a config.json, LLAMA_CPP for a GGUF */
     GYRE_PROFILE_HF_5,      /* transformers 5 */
     GYRE_PROFILE_HF_4_56,   /* transformers 4.56 and 4.57: rope_scaling alone; YaRN knows truncate */
-    GYRE_PROFILE_HF_4_51,   /* 4.51 to 4.55: YaRN's factor is the ratio of the lengths if the original length is given */
-    GYRE_PROFILE_HF_4_43,   /* 4.43 to 4.50: YaRN's ramp lies over max_position_embeddings */
+    GYRE_PROFILE_HF_4_51,   /* 4.51 to 4.54: YaRN's factor is the ratio of the lengths if the original length is given */
+    GYRE_PROFILE_HF_4_43,   /* 4.43 to 4.50: YaRN's ramp lies over max_position_embeddings; LongRoPE's long list serves in
+                             * Phi-3's classes alone */
     GYRE_PROFILE_VLLM,      /* of May 2026 */
     GYRE_PROFILE_LLAMA_CPP, /* of August 2026; for a config.json: what its converter writes and its engine then computes */
-    GYRE_PROFILE_REFERENCE  /* the papers and their authors' code, on every key in the file */
+    GYRE_PROFILE_REFERENCE, /* the papers and their authors' code, on every key in the file */
+    GYRE_PROFILE_HF_4_55    /* as 4.51, and YaRN knows truncate */
 } gyre_profile;
 /* out = "hf-5", "vllm", ...: its name in the command; NULL for DEFAULT and past the last. */
 GYRE_API const char *gyre_profile_name(gyre_profile profile);

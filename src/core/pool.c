@@ -4,6 +4,7 @@
  * running call, does its work on its own thread.  No call waits for another, so nested calls cannot deadlock. */
 #include "core/exec.h"
 #include "util/error.h"
+#include "util/signal_mask.h"
 
 #if GYRE_HAS_THREADS
 #include <pthread.h>
@@ -93,6 +94,19 @@ static int processors(void) {
     return online < 1 ? 1 : online > MAX_THREADS ? MAX_THREADS : (int)online;
 }
 
+/* Signals go to the caller's threads, which chose how to handle them.  out = 0, or an errno value. */
+static int start_threads(gyre_pool *pool, int count) {
+    int failed = 0;
+    sigset_t old;
+    gyre_block_signals(&old);
+    while (!failed && pool->count < count) {
+        failed = pthread_create(&pool->threads[pool->count], NULL, thread_main, pool);
+        if (!failed) pool->count++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed;
+}
+
 gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err) {
     if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (gyre_pool_create)");
     if (threads < 0) return gyre_fail(err, GYRE_EINVAL, "threads: %d is negative (gyre_pool_create)", threads);
@@ -108,10 +122,7 @@ gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err) {
     }
     pthread_cond_init(&pool->work, NULL); /* without attributes this cannot fail on any known system */
     pthread_cond_init(&pool->done, NULL);
-    while (!failed && pool->count < concurrency - 1) {
-        failed = pthread_create(&pool->threads[pool->count], NULL, thread_main, pool);
-        if (!failed) pool->count++;
-    }
+    failed = start_threads(pool, concurrency - 1);
     if (failed) {
         gyre_fail(err, GYRE_EIO, "thread %d of %d: %s (gyre_pool_create)", pool->count + 2, concurrency, strerror(failed));
         gyre_pool_free(pool);

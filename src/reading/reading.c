@@ -5,18 +5,9 @@
 #include "reading/family.h"
 #include "util/error.h"
 
-static const char *const profiles[] = {
-    [GYRE_PROFILE_HF_5] = "hf-5",          [GYRE_PROFILE_HF_4_56] = "hf-4.56", [GYRE_PROFILE_HF_4_51] = "hf-4.51",
-    [GYRE_PROFILE_HF_4_43] = "hf-4.43",    [GYRE_PROFILE_VLLM] = "vllm",       [GYRE_PROFILE_LLAMA_CPP] = "llama.cpp",
-    [GYRE_PROFILE_REFERENCE] = "reference"};
-enum { PROFILES = sizeof profiles / sizeof *profiles };
-
-const char *gyre_profile_name(gyre_profile profile) {
-    return (unsigned)profile < PROFILES ? profiles[profile] : NULL;
-}
-
 static gyre_status check_arguments(gyre_profile profile, int64_t length, gyre_error *err) {
-    if ((unsigned)profile >= PROFILES) return gyre_fail(err, GYRE_EINVAL, "profile: %d does not exist", (int)profile);
+    if (profile != GYRE_PROFILE_DEFAULT && !gyre_profile_name(profile))
+        return gyre_fail(err, GYRE_EINVAL, "profile: %d does not exist", (int)profile);
     if (length < 0) return gyre_fail(err, GYRE_EINVAL, "length: below 0");
     return GYRE_OK;
 }

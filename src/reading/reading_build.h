@@ -6,6 +6,7 @@
 #ifndef GYRE_READING_READING_BUILD_H
 #define GYRE_READING_READING_BUILD_H
 #include "gyre/gyre_reading.h"
+#include "reading/profile.h"
 
 /* A place in the file. */
 typedef struct gyre_place {

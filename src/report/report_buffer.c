@@ -1,5 +1,6 @@
 /* report_buffer.c: growing text, and strings escaped for where they go. */
 #include "report/report_internal.h"
+#include "util/utf8.h"
 
 #include <locale.h>
 #include <math.h>
@@ -72,40 +73,18 @@ gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, cons
 }
 
 /* -- characters -- */
-/* out = bytes of the well-formed UTF-8 character at `text`, 0 if there is none.  A final 0 is not a continuation byte,
- * so nothing past it is read. */
-/* They reverse what is shown after them. */
-static int is_mark_of_direction(uint32_t code) {
-    return code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
-           (code >= 0x2066 && code <= 0x2069);
-}
-
-static size_t decode_utf8(const unsigned char *text, uint32_t *code) {
-    static const uint32_t minimum[] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char first = text[0];
-    const size_t count = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
-    if (count == 0) return 0;
-    *code = count == 1 ? first : first & (0x7Fu >> count);
-    for (size_t i = 1; i < count; i++) {
-        if (text[i] >> 6 != 2) return 0;
-        *code = *code << 6 | (text[i] & 0x3Fu);
-    }
-    if (*code < minimum[count] || *code > 0x10FFFF || (*code >= 0xD800 && *code <= 0xDFFF)) return 0;
-    return *code == 0xFFFE || *code == 0xFFFF ? 0 : count; /* XML forbids these two */
-}
-
 gyre_report_char gyre_report_next_char(const char **text) {
     gyre_report_char c = {0, "", 0};
     if (!*text || !**text) return c;
-    c.count = decode_utf8((const unsigned char *)*text, &c.code);
-    if (c.count == 0) {
+    const int length = gyre_utf8_decode(*text, strnlen(*text, 4), &c.code);
+    if (length <= 0 || c.code == 0xfffe || c.code == 0xffff) { /* XML forbids these two */
         *text += 1;
         return (gyre_report_char){0xFFFD, "\xEF\xBF\xBD", 3};
     }
+    c.count = (size_t)length;
     memcpy(c.bytes, *text, c.count);
     *text += c.count;
-    if ((c.code < 0x20 && c.code != '\n') || (c.code >= 0x7F && c.code < 0xA0) || is_mark_of_direction(c.code))
-        return (gyre_report_char){' ', " ", 1};
+    if (c.code == '\t' || gyre_utf8_is_control(c.code)) return (gyre_report_char){' ', " ", 1};
     return c;
 }
 

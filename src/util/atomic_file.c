@@ -3,6 +3,7 @@
 #include "util/atomic_file.h"
 
 #include "util/file_write.h"
+#include "util/signal_mask.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -106,15 +107,29 @@ static int lock_temporary(gyre_atomic_file *file) {
     return 1;
 }
 
-/* Mode 0666 leaves it to the umask who may read a new file.  A name that exists belongs to another writer, or to a killed
+/* The file and the note that it exists come together: a signal handler between the two would leave the file behind.  The
+ * note does not come first, since a file of this name may be another writer's.  Mode 0666 leaves it to the umask who may
+ * read a new file. */
+static void open_temporary(gyre_atomic_file *file) {
+#if !defined(__wasi__)
+    sigset_t old;
+    gyre_block_signals(&old);
+#endif
+    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file->has_temporary = file->fd >= 0;
+#if !defined(__wasi__)
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+#endif
+}
+
+/* A name that exists belongs to another writer, or to a killed
  * process of this number: the next one is tried. */
 static int create_temporary(gyre_atomic_file *file) {
     enum { ATTEMPTS = 100 };
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         if (!gyre_atomic_temporary_name(file->temporary, file->target, attempt)) return ENAMETOOLONG;
         if (access(file->temporary, F_OK) == 0) continue;
-        file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        file->has_temporary = file->fd >= 0; /* not before: a file of this name is another writer's */
+        open_temporary(file);
         if (file->fd >= 0 && lock_temporary(file)) return 0;
         const int code = file->fd >= 0 ? EEXIST : errno;
         if (file->fd >= 0) close(file->fd);

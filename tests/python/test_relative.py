@@ -16,6 +16,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: 
 
 from judges import compare_rotary as compare  # noqa: E402
 from judges import rotary_modules as rm  # noqa: E402
+from judges.attention_layers import attend, layer_call, randomize, tables_of  # noqa: E402
 from judges.gyre_command import CONFIGS, explain  # noqa: E402
 
 VERSION = int(transformers.__version__.split(".", 1)[0])
@@ -324,3 +325,35 @@ def test_bert_relative(kind):
     tables = {name: table for name in encoding.table_shapes}
     got = np.asarray(gyre.attention(q, k, v, encoding=encoding, tables=tables))[0].transpose(1, 0, 2).reshape(n, -1)
     assert np.abs(got - want.numpy()).max() <= 1e-5
+
+
+# -- XLNet --
+
+
+@pytest.mark.parametrize("kind, clamp", [("bi", -1), ("bi", 5), ("uni", 5), ("uni", -1)])
+def test_xlnet(kind, clamp):
+    """Two segments of 16 tokens with a memory; "bi": every key, after the query too."""
+    config = transformers.XLNetConfig(vocab_size=40, d_model=24, n_head=3, d_inner=16, n_layer=1, attn_type=kind,
+                                      clamp_len=clamp, mem_len=16, dropout=0.0, use_mems_eval=True)
+    model = transformers.XLNetModel(config).eval()
+    randomize(model)
+    attention, n = model.layer[0].rel_attn, 16
+    ids = torch.randint(0, 40, (1, 2 * n))
+    memory = model(ids[:, :n]).mems
+    seen, _ = layer_call(model, attention, ids[:, n:], mems=memory)
+    h, old = seen["args"][0], seen["kwargs"]["mems"]
+    assert h.shape == old.shape == (n, 1, 24)
+
+    encoding = encoding_of(config)
+    rows = encoding.table_shapes["query"][2]
+    first = -(rows // 2) if kind == "bi" else 0
+    with torch.no_grad():
+        whole = torch.cat([old, h])[:, 0]
+        q, k, v = (torch.einsum("th,hnd->tnd", x, w) for x, w in
+                   ((h[:, 0], attention.q), (whole, attention.k), (whole, attention.v)))
+        inverse = 1 / (10000 ** (torch.arange(0, 24, 2.0) / 24))
+        turned = torch.outer(torch.arange(first, first + rows, dtype=torch.float32), inverse)
+        r = torch.einsum("th,hnd->tnd", torch.cat([turned.sin(), turned.cos()], dim=-1), attention.r)
+        mixed = attend(encoding, q, k, v, causal=kind == "uni", tables=tables_of(r, attention.r_w_bias, attention.r_r_bias))
+        got = attention.post_attention(h, mixed[:, None])
+    assert (got - seen["output"]).abs().max() <= 1e-5

@@ -49,12 +49,16 @@ static void test_ratio_for_factor_in_4_51(void **state) {
     (void)state;
     const char *file = LLAMA("'rope_theta':1e6,'max_position_embeddings':32768,'rope_scaling':{'type':'yarn',\n'factor':4.0,"
                              "'original_max_position_embeddings':32768}");
-    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_4_51, 0);
-    assert_divided(r->groups[0], 1e6, 1.0);
-    assert_field(r->groups[0], "factor", "1", GYRE_ORIGIN_DERIVED, "rope_scaling.factor", 2);
-    assert_non_null(field_of(r->groups[0], "factor")->note);
-    assert_warns(r, "takes the ratio of the lengths, 1, and not 4", "rope_scaling.factor", 2);
-    gyre_reading_free(r);
+    const gyre_profile by_ratio[] = {GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_55};
+    gyre_reading *r;
+    for (int v = 0; v < 2; v++) {
+        r = read_rope(file, by_ratio[v], 0);
+        assert_divided(r->groups[0], 1e6, 1.0);
+        assert_field(r->groups[0], "factor", "1", GYRE_ORIGIN_DERIVED, "rope_scaling.factor", 2);
+        assert_non_null(field_of(r->groups[0], "factor")->note);
+        assert_warns(r, "takes the ratio of the lengths, 1, and not 4", "rope_scaling.factor", 2);
+        gyre_reading_free(r);
+    }
     const gyre_profile others[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5, GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 4; v++) {
         const naive_yarn yarn = {128, 1e6L, 32768.0L, 4.0L, 1};
@@ -85,18 +89,19 @@ static void test_null_factor_is_the_ratio(void **state) {
     refuse(file, GYRE_PROFILE_HF_4_43, GYRE_EFORMAT, "rope_scaling.factor: missing");
 }
 
-static void test_truncate_since_4_56(void **state) {
+static void test_truncate_since_4_55(void **state) {
     (void)state;
     const char *file =
         "{'model_type':'gpt_oss','num_hidden_layers':2,'layer_types':['full_attention','full_attention'],"
         "'rope_theta':150000,'max_position_embeddings':131072,'rope_scaling':{'rope_type':'yarn','factor':32.0,"
         "'beta_fast':32.0,'beta_slow':1.0,\n'truncate':false,'original_max_position_embeddings':4096}}";
-    for (int v = 1; v < 4; v++) {
-        const naive_yarn yarn = {64, 15e4L, 4096.0L, 32.0L, v == 1};
-        gyre_reading *r = read_rope(file, versions[v], 0);
+    const gyre_profile know[] = {GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_55, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
+    for (int v = 0; v < 4; v++) {
+        const naive_yarn yarn = {64, 15e4L, 4096.0L, 32.0L, v == 0};
+        gyre_reading *r = read_rope(file, know[v], 0);
         assert_yarn(r->groups[0], &yarn, g32);
-        assert_field(r->groups[0], "truncate", v == 1 ? "true" : "false", GYRE_ORIGIN_FILE, "rope_scaling.truncate", 2);
-        if (v == 1) assert_warns(r, "truncate: transformers 4.51 does not read it", "rope_scaling.truncate", 2);
+        assert_field(r->groups[0], "truncate", v == 0 ? "true" : "false", GYRE_ORIGIN_FILE, "rope_scaling.truncate", 2);
+        if (v == 0) assert_warns(r, "truncate: transformers 4.51 does not read it", "rope_scaling.truncate", 2);
         gyre_reading_free(r);
     }
 }
@@ -232,17 +237,30 @@ static void test_factor_of_longrope(void **state) {
     const char *inside = LONG("", "'original_max_position_embeddings':4096,'factor':8.0,");
     for (int v = 0; v < 4; v++) {
         check_longrope(beside, versions[v], 4096, v < 3 ? by_ratio : by_factor, 1.0);
-        check_longrope(beside, versions[v], 4097, v < 3 ? by_ratio : by_factor, 3.0);
+        check_longrope(beside, versions[v], 4097, v < 3 ? by_ratio : by_factor, v == 0 ? 1.0 : 3.0);
         /* Version 4 does not look for L in the object. */
         check_longrope(inside, versions[v], 4097, v < 3 ? over_served : by_factor, v < 3 ? 1.0 : 3.0);
     }
+    check_longrope(beside, GYRE_PROFILE_HF_4_55, 4097, by_ratio, 3.0);
+    /* Before 4.51 a Llama kept the list of its first call; Phi-3 looked at the length again. */
+    gyre_reading *r = read_rope(beside, GYRE_PROFILE_HF_4_43, 4097);
+    assert_warns(r, "short_factor serves every length", "rope_scaling.long_factor", 1);
+    gyre_reading_free(r);
+    const char *phi = "{'model_type':'phi','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
+                      "'partial_rotary_factor':1.0,'max_position_embeddings':131072,'original_max_position_embeddings':4096,"
+                      "'rope_scaling':{'type':'longrope'," LISTS "}}";
+    check_longrope(phi, GYRE_PROFILE_HF_4_43, 4097, by_ratio, 1.0);
+    check_longrope("{'model_type':'phi3','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,"
+                   "'max_position_embeddings':131072,'original_max_position_embeddings':4096,'rope_scaling':{"
+                   "'type':'longrope'," LISTS "}}",
+                   GYRE_PROFILE_HF_4_43, 4097, by_ratio, 3.0);
     check_longrope(beside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
     check_longrope(inside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
     check_longrope(LONG("'original_max_position_embeddings':4096,", ""), GYRE_PROFILE_HF_5, 0, by_ratio, 1.0);
     check_longrope(LONG("'original_max_position_embeddings':4096,", "'attention_factor':2.5,"), GYRE_PROFILE_HF_4_51, 0, 2.5,
                    1.0);
     refuse(LONG("", ""), GYRE_PROFILE_HF_4_56, GYRE_EFORMAT, "rope_scaling.factor: missing");
-    gyre_reading *r = read_rope(beside, GYRE_PROFILE_HF_4_56, 0);
+    r = read_rope(beside, GYRE_PROFILE_HF_4_56, 0);
     assert_warns(r, "factor: transformers 4 takes the ratio of the lengths, 32, and not 8", "rope_scaling.factor", 1);
     gyre_reading_free(r);
     r = read_rope(LONG("'original_max_position_embeddings':4096,", "'short_mscale':1.1,"), GYRE_PROFILE_HF_5, 0);
@@ -658,7 +676,7 @@ int main(void) {
                                        cmocka_unit_test(test_bounds_of_ramps),
                                        cmocka_unit_test(test_ratio_for_factor_in_4_51),
                                        cmocka_unit_test(test_null_factor_is_the_ratio),
-                                       cmocka_unit_test(test_truncate_since_4_56),
+                                       cmocka_unit_test(test_truncate_since_4_55),
                                        cmocka_unit_test(test_truncate_of_nested_objects),
                                        cmocka_unit_test(test_mscale_since_4_51),
                                        cmocka_unit_test(test_softmax_of_latent_attention),

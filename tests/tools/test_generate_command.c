@@ -3,36 +3,6 @@
 #include "tools/common/utf8_text.h"
 #include <math.h>
 
-/* -- characters -- */
-static void test_characters(void **state) {
-    (void)state;
-    static const struct {
-        const char *text;
-        int bytes;
-    } cases[] = {{"", 0},
-                 {"a", 1},
-                 {"\x7f", 1},
-                 {"\xc3\xa9", 2},
-                 {"\xe2\x82\xac", 3},
-                 {"\xf0\x9f\x98\x80", 4},
-                 {"\xc3", 0},
-                 {"\xe2\x82", 0},
-                 {"\xf0\x9f\x98", 0},
-                 {"\xf4\x8f\xbf\xbf", 4},
-                 /* invalid: a lone continuation byte, an overlong form, a surrogate, above the last code point, not UTF-8 */
-                 {"\x80", -1},
-                 {"\xc0\x80", -1},
-                 {"\xe0\x9f\xbf", -1},
-                 {"\xed\xa0\x80", -1},
-                 {"\xf4\x90\x80\x80", -1},
-                 {"\xf5\x80\x80\x80", -1},
-                 {"\xff", -1},
-                 {"\xc3z", -1},
-                 {"\xe2\x82z", -1}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (utf8_char_length(cases[i].text, strlen(cases[i].text)) != cases[i].bytes) fail_msg("case %zu", i);
-}
-
 /* Byte by byte, as a model generates: a character is shown with its last byte, invalid bytes at once. */
 static void test_incomplete_characters_are_held_back(void **state) {
     (void)state;
@@ -326,12 +296,16 @@ static void test_errors(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_characters), cmocka_unit_test(test_incomplete_characters_are_held_back),
-        cmocka_unit_test(test_plain_text), cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_end),        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_seeds),      cmocka_unit_test(test_context_ends),
-        cmocka_unit_test(test_stream),     cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_interrupt),  cmocka_unit_test(test_errors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_incomplete_characters_are_held_back),
+                                       cmocka_unit_test(test_plain_text),
+                                       cmocka_unit_test(test_greedy),
+                                       cmocka_unit_test(test_end),
+                                       cmocka_unit_test(test_text),
+                                       cmocka_unit_test(test_seeds),
+                                       cmocka_unit_test(test_context_ends),
+                                       cmocka_unit_test(test_stream),
+                                       cmocka_unit_test(test_methods),
+                                       cmocka_unit_test(test_interrupt),
+                                       cmocka_unit_test(test_errors)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

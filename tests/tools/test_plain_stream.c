@@ -121,8 +121,7 @@ static void full_output(void **state) {
         "convert @rope -o @converted",
         "generate @rope --prompt a --tokens 2",
         "eval @rope --text @text --context 16 --json-lines",
-        "train --text @text -o @trained --tokens 1k --context 16 --batch 1 --layers 1 --width 16 "
-        "--json",
+        "train --text @text -o @trained --tokens 1k --context 16 --batch 1 --layers 1 --width 16 --json",
         "help",
         "version"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

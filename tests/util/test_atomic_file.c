@@ -8,10 +8,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/gyre-util-XXXXXX";
@@ -123,6 +125,35 @@ static void killed_writers(void **state) {
     assert_int_equal(empty_folder(), 1 + sizeof others / sizeof *others);
 }
 
+static gyre_atomic_file interrupted;
+
+static void remove_and_end(int number) {
+    if (interrupted.has_temporary) unlink(interrupted.temporary);
+    _exit(number);
+}
+
+/* Most of these signals arrive while the system creates or removes the file. */
+static void ended_by_a_signal(void **state) {
+    (void)state;
+    const char *target = in_folder("target");
+    for (int i = 0; i < 200; i++) {
+        const pid_t writer = fork();
+        assert_true(writer >= 0);
+        if (writer == 0) {
+            (void)signal(SIGTERM, remove_and_end);
+            while (gyre_atomic_open(&interrupted, target) == 0)
+                gyre_atomic_discard(&interrupted);
+            _exit(0);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 1000000 + i * 7000}, NULL);
+        kill(writer, SIGTERM);
+        int status;
+        assert_int_equal(waitpid(writer, &status, 0), writer);
+        assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == SIGTERM); /* it may come before the handler is there */
+        assert_int_equal(empty_folder(), 0);
+    }
+}
+
 static void mode_and_links(void **state) {
     (void)state;
     struct stat info;
@@ -202,6 +233,7 @@ int main(void) {
         cmocka_unit_test(whole_or_not_at_all),
         cmocka_unit_test(two_writers),
         cmocka_unit_test(killed_writers),
+        cmocka_unit_test(ended_by_a_signal),
         cmocka_unit_test(mode_and_links),
         cmocka_unit_test(not_regular),
         cmocka_unit_test(too_long),

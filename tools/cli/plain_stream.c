@@ -1,8 +1,8 @@
 /* plain_stream.c: a filter before a file descriptor. */
 #define _GNU_SOURCE /* fopencookie; NOLINT(bugprone-reserved-identifier): glibc names this macro */
 #include "tools/cli/plain_stream.h"
-#include "tools/common/utf8_text.h"
 #include "util/file_write.h"
+#include "util/utf8.h"
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,22 +13,6 @@
 enum { LONGEST = 8, MAX_STREAMS = 4 };
 
 /* -- one character -- */
-static uint32_t code_point(const char *text, int length) {
-    const unsigned char *c = (const unsigned char *)text;
-    if (length == 1) return c[0];
-    uint32_t code = c[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++)
-        code = code << 6 | (c[i] & 0x3fu);
-    return code;
-}
-
-/* Controls (C0 but tab and line feed, DEL, C1), marks of direction, and separators of lines. */
-static int is_control(uint32_t code) {
-    if (code < 0x20) return code != '\t' && code != '\n';
-    return (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f || code == 0xfeff ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-}
-
 /* out = the length of a code of colour at the start of the text, 0 for none. */
 static size_t color_code(const char *text, size_t bytes) {
     static const char *const codes[] = {"\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m", "\033[36m"};
@@ -40,15 +24,16 @@ static size_t color_code(const char *text, size_t bytes) {
 /* Writes the first character of the text as it is shown.  *read = the bytes that it takes, 0 if the text may go on.
  * out = the bytes written. */
 static size_t show_character(const char *text, size_t bytes, int colors, char out[LONGEST], size_t *read) {
-    const int length = utf8_char_length(text, bytes);
+    uint32_t code = 0;
+    const int length = gyre_utf8_decode(text, bytes, &code);
     const size_t color = colors && *text == '\033' ? color_code(text, bytes) : 0;
     *read = color ? color : (size_t)(length < 0 ? 1 : length);
-    if (color || (length > 0 && !is_control(code_point(text, length)))) {
+    if (color || (length > 0 && !gyre_utf8_is_control(code))) {
         memcpy(out, text, *read);
         return *read;
     }
     if (length <= 0) return (size_t)snprintf(out, LONGEST, "%s", "\xef\xbf\xbd");
-    return (size_t)snprintf(out, LONGEST, "\\u%04x", (unsigned)(code_point(text, length) & 0xffff));
+    return (size_t)snprintf(out, LONGEST, "\\u%04x", (unsigned)(code & 0xffff));
 }
 
 void plain_text(char *out, size_t size, const char *text) {
@@ -82,7 +67,7 @@ static plain_stream **find(const FILE *stream) {
 
 /* out = 1 if what follows may make a character or a code of colour of these bytes. */
 static int may_go_on(const char *text, size_t bytes) {
-    if (*text != '\033') return utf8_char_length(text, bytes) == 0;
+    if (*text != '\033') return gyre_utf8_decode(text, bytes, NULL) == 0;
     if (bytes > 4) return 0;
     for (size_t i = 1; i < bytes; i++)
         if (i == 1 ? text[i] != '[' : text[i] < '0' || text[i] > '9') return 0;

@@ -3,9 +3,6 @@
 #define GYRE_TOOLS_UTF8_TEXT_H
 #include <stddef.h>
 
-/* out = the length in bytes, 1 to 4, of the UTF-8 character at the start of text[0 .. bytes - 1].  0: the character is
- * incomplete.  -1: the first byte begins no character. */
-int utf8_char_length(const char *text, size_t bytes);
 /* out = the number of bytes before an incomplete character at the end; `bytes` if there is none. */
 size_t utf8_complete_prefix(const char *text, size_t bytes);
 /* out[0 .. size - 1] = the text with a final NUL.  NULs and bytes that belong to no character become U+FFFD.  A text that

@@ -49,6 +49,8 @@ const char *explain_profile_name(gyre_profile profile) {
         return "transformers 5";
     case GYRE_PROFILE_HF_4_56:
         return "transformers 4.56";
+    case GYRE_PROFILE_HF_4_55:
+        return "transformers 4.55";
     case GYRE_PROFILE_HF_4_51:
         return "transformers 4.51";
     case GYRE_PROFILE_HF_4_43:

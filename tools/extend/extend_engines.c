@@ -27,15 +27,15 @@ typedef struct advice_source {
 
 /* -- the changed config -- */
 static gyre_status load_written(const extension *e, const gyre_config *config, json_t **after, gyre_error *err) {
-    char folder[4096], path[4200];
+    temporary_folder folder;
+    char path[4200];
     gyre_error refusal = {0, ""};
-    gyre_status status = temporary_folder_create("extend", folder, sizeof folder, err);
+    gyre_status status = temporary_folder_create(&folder, "extend", err);
     if (status) return status;
-    snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
+    snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder.path);
     status = gyre_reading_write(e->path, config, e->to, path, &refusal);
     if (!status) *after = cli_json_load(path);
-    unlink(path);
-    rmdir(folder);
+    temporary_folder_remove(&folder);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     return GYRE_OK; /* a refusal: no config says it */
 }
@@ -99,7 +99,8 @@ static void add_reader(char readers[160], gyre_profile profile) {
 }
 
 static gyre_status advise_transformers(const advice_source *s, extend_advice *out, gyre_error *err) {
-    static const gyre_profile old[] = {GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_43};
+    static const gyre_profile old[] = {GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_55, GYRE_PROFILE_HF_4_51,
+                                       GYRE_PROFILE_HF_4_43};
     extend_support support;
     char why[200];
     if (!s->is_none && extend_transformers_lacks(s->e, out->why)) {

@@ -21,7 +21,7 @@ extern const char *const length_policy_names[LENGTH_POLICIES + 1];
 int is_gguf_path(const char *path);
 
 /* For help texts. */
-#define PROFILE_NAMES "hf-5, hf-4.56, hf-4.51, hf-4.43, vllm, llama.cpp or reference"
+#define PROFILE_NAMES "hf-5, hf-4.56, hf-4.55, hf-4.51, hf-4.43, vllm, llama.cpp or reference"
 /* out = the profile of that name.  Another text is a usage error. */
 gyre_profile profile_option(const char *option, const char *text);
 

@@ -140,7 +140,7 @@ export interface CommandResult {
     written: Map<string, Uint8Array>;
 }
 /** Names as `--as` takes them. */
-export type Profile = "hf-5" | "hf-4.56" | "hf-4.51" | "hf-4.43" | "vllm" | "llama.cpp" | "reference";
+export type Profile = "hf-5" | "hf-4.56" | "hf-4.55" | "hf-4.51" | "hf-4.43" | "vllm" | "llama.cpp" | "reference";
 /** A config.json or a GGUF under the name that the command prints, or "models/rope", which the page holds. */
 export type ModelFile = { name: string; data: string | Uint8Array } | "models/rope";
 

@@ -64,7 +64,7 @@ static int64_t derived_head_dim(const gyre_rope_source *source, gyre_rope_proven
 static int64_t old_llama_head_dim(const gyre_rope_source *source, const char *key, gyre_rope_provenance *found) {
     const gyre_scope *root = &source->root;
     const int is_llama = strcmp(source->family->model_type, "llama") == 0 && (source->family->traits & GYRE_WHOLE_HEAD);
-    if (gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_HF_4_43 || !is_llama) return 0;
+    if (!gyre_profile_before(gyre_build_profile(gyre_rope_build_of(source)), 51) || !is_llama) return 0;
     if (!gyre_rope_model_dim_key(root) || !gyre_rope_heads_key(root)) return 0;
     const int64_t stated = gyre_rope_read_channels(root, key, 1, 1), head = derived_head_dim(source, found);
     if (stated != head)

@@ -18,13 +18,6 @@ typedef struct gyre_rope_dict {
     json_t *class_default; /* the class's own dict if the file has none, else NULL; see gyre_rope_free_dict */
 } gyre_rope_dict;
 
-/* out = 1 for transformers 5 and the three versions of transformers 4. */
-int gyre_profile_is_hf(gyre_profile profile);
-/* out = 1 for transformers 4. */
-int gyre_profile_is_hf_4(gyre_profile profile);
-/* out = "transformers 4.56", "vLLM", ...: for messages. */
-const char *gyre_profile_program(gyre_profile profile);
-
 /* out = the first key that has a value; NULL = none.  Heads, layers, model_dim and the longest context have many names. */
 const char *gyre_rope_heads_key(const gyre_scope *root);
 const char *gyre_rope_layers_key(const gyre_scope *root);

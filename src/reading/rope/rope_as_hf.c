@@ -131,7 +131,7 @@ static void read_original_in_dict(const gyre_rope_source *source, gyre_layer_gro
 static void read_yarn_length(const gyre_rope_source *source, gyre_layer_group *group) {
     if (version(source) == GYRE_PROFILE_HF_5) {
         read_original_hf_5(source, group);
-    } else if (version(source) != GYRE_PROFILE_HF_4_43) {
+    } else if (!gyre_profile_before(version(source), 51)) {
         read_original_in_dict(source, group);
     } else if (gyre_scope_value(&source->dict, original_length_key)) {
         gyre_scope_warn(&source->dict, original_length_key,
@@ -163,9 +163,11 @@ static void read_yarn_factor(const gyre_rope_source *source, gyre_layer_group *g
     const int has_original =
         group->config.trained_length != source->max_positions || gyre_scope_value(dict, original_length_key);
     const double ratio = length_ratio(source, group->config.trained_length);
+    const int is_old = gyre_profile_before(version(source), 56);
+    const int takes_ratio = is_old && !gyre_profile_before(version(source), 51);
     if (!gyre_scope_has(dict, "factor")) {
         gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "missing");
-    } else if (version(source) == GYRE_PROFILE_HF_4_51 && gyre_scope_value(dict, original_length_key)) {
+    } else if (takes_ratio && gyre_scope_value(dict, original_length_key)) {
         const double given = gyre_scope_number(dict, "factor", ratio);
         if (given != ratio)
             gyre_scope_warn(dict, "factor",
@@ -173,12 +175,11 @@ static void read_yarn_factor(const gyre_rope_source *source, gyre_layer_group *g
                             given);
         set_factor_to_length_ratio(
             source, group, given != ratio ? "transformers 4.51 to 4.55 takes the ratio of the lengths instead" : NULL);
-    } else if (!gyre_scope_value(dict, "factor") && version(source) <= GYRE_PROFILE_HF_4_56) {
+    } else if (!gyre_scope_value(dict, "factor") && !is_old) {
         set_factor_to_length_ratio(source, group, "null stands for the ratio of the lengths");
     } else {
         gyre_rope_read_factor(source, group, NAN);
-        if (has_original && ratio != 1.0 && fabs(ratio - group->config.rope.factor) > 1e-9 * ratio &&
-            version(source) <= GYRE_PROFILE_HF_4_56)
+        if (has_original && ratio != 1.0 && fabs(ratio - group->config.rope.factor) > 1e-9 * ratio && !is_old)
             gyre_scope_warn(dict, "factor", "factor: %g, where the lengths have a ratio of %g; the factor is taken",
                             group->config.rope.factor, ratio);
     }
@@ -188,7 +189,7 @@ static void yarn_attention(const gyre_rope_source *source, gyre_layer_group *gro
     const gyre_scope *dict = &source->dict;
     struct gyre_rope_config *rope = &group->config.rope;
     const double mscale = gyre_scope_number(dict, "mscale", 0.0), all = gyre_scope_number(dict, "mscale_all_dim", 0.0);
-    const int knows = version(source) != GYRE_PROFILE_HF_4_43;
+    const int knows = !gyre_profile_before(version(source), 51);
     if (mscale < 0.0) gyre_scope_fail(dict, GYRE_EFORMAT, "mscale", "%g is below 0", mscale);
     if (all < 0.0) gyre_scope_fail(dict, GYRE_EFORMAT, "mscale_all_dim", "%g is below 0", all);
     if (json_is_integer(gyre_scope_value(dict, "attention_factor")))
@@ -218,7 +219,7 @@ static void yarn_softmax(const gyre_rope_source *source, gyre_layer_group *group
     const char *type = source->family->model_type;
     const int is_late = strcmp(type, "deepseek_v2") == 0 || strncmp(type, "mistral4", 8) == 0;
     if (!(source->family->traits & GYRE_MLA) || all == 0.0) return;
-    if (is_late && version(source) != GYRE_PROFILE_HF_5 && version(source) != GYRE_PROFILE_HF_4_43) {
+    if (is_late && version(source) != GYRE_PROFILE_HF_5 && !gyre_profile_before(version(source), 51)) {
         gyre_scope_warn(
             &source->dict, "mscale_all_dim",
             "mscale_all_dim: %s does not multiply the softmax by its square here, which the model was trained with",
@@ -251,7 +252,7 @@ static void read_remote_code_yarn(const gyre_rope_source *source, gyre_layer_gro
 }
 
 static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
-    if (version(source) == GYRE_PROFILE_HF_4_43 && (source->family->traits & GYRE_MLA)) {
+    if (gyre_profile_before(version(source), 51) && (source->family->traits & GYRE_MLA)) {
         read_remote_code_yarn(source, group);
         return;
     }
@@ -260,7 +261,7 @@ static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
         version(source) == GYRE_PROFILE_HF_5 && (source->nested || gyre_rope_becomes_nested(source->family));
     read_yarn_length(source, group);
     read_yarn_factor(source, group);
-    gyre_rope_read_ramp(source, group, is_nested || version(source) >= GYRE_PROFILE_HF_4_51);
+    gyre_rope_read_ramp(source, group, is_nested || gyre_profile_before(version(source), 55));
     yarn_attention(source, group);
     yarn_softmax(source, group);
 }
@@ -304,12 +305,24 @@ static void read_longrope_hf_5(const gyre_rope_source *source, gyre_layer_group 
         gyre_rope_read_factor(source, group, 1.0); /* a ratio below 1 gives an attention factor of 1 */
 }
 
+/* Before 4.51 only the classes of Phi-3 and what came with its own code looked at the length again. */
+static void keep_short_list(const gyre_rope_source *source, gyre_layer_group *group) {
+    const char *type = source->family->model_type;
+    const int looks_again = strncmp(type, "phi3", 4) == 0 || strncmp(type, "phi4", 4) == 0 || strcmp(type, "phimoe") == 0 ||
+                            strncmp(type, "minicpm", 7) == 0;
+    if (looks_again || !gyre_profile_before(version(source), 51)) return;
+    gyre_scope_warn(&source->dict, "long_factor",
+                    "long_factor: transformers before 4.51 never takes it for a %s: short_factor serves every length", type);
+    group->config.rope.long_factor = group->config.rope.short_factor;
+}
+
 static void read_longrope(const gyre_rope_source *source, gyre_layer_group *group) {
     if (version(source) == GYRE_PROFILE_HF_5)
         read_longrope_hf_5(source, group);
     else
         read_longrope_hf_4(source, group);
     gyre_rope_read_longrope_factors(source, group);
+    keep_short_list(source, group);
     if (group->config.trained_length == 1)
         gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "1 has logarithm 0, which longrope divides by");
     if (gyre_rope_read_short_long_mscale(source, group)) return;
@@ -463,7 +476,7 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layer_group *group) {
     warn_once_frozen(source, group);
     note_ignored_attention(source, group);
     const int is_old_yarn =
-        types[i].scaling == GYRE_SCALING_YARN && profile == GYRE_PROFILE_HF_4_43 && !(source->family->traits & GYRE_MLA);
+        types[i].scaling == GYRE_SCALING_YARN && gyre_profile_before(profile, 51) && !(source->family->traits & GYRE_MLA);
     const int is_phimoe = types[i].scaling == GYRE_SCALING_LONGROPE && strcmp(source->family->model_type, "phimoe") == 0;
     gyre_rope_warn_unread_keys(source, is_old_yarn ? old_yarn_keys : is_phimoe ? phimoe_keys : types[i].keys);
 }

@@ -5,33 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-int gyre_profile_is_hf_4(gyre_profile profile) {
-    return profile == GYRE_PROFILE_HF_4_43 || profile == GYRE_PROFILE_HF_4_51 || profile == GYRE_PROFILE_HF_4_56;
-}
-
-int gyre_profile_is_hf(gyre_profile profile) {
-    return profile == GYRE_PROFILE_HF_5 || gyre_profile_is_hf_4(profile);
-}
-
-const char *gyre_profile_program(gyre_profile profile) {
-    switch (profile) {
-    case GYRE_PROFILE_HF_5:
-        return "transformers 5";
-    case GYRE_PROFILE_HF_4_56:
-        return "transformers 4.56";
-    case GYRE_PROFILE_HF_4_51:
-        return "transformers 4.51";
-    case GYRE_PROFILE_HF_4_43:
-        return "transformers 4.43";
-    case GYRE_PROFILE_VLLM:
-        return "vLLM";
-    case GYRE_PROFILE_LLAMA_CPP:
-        return "llama.cpp";
-    default:
-        return "the reference";
-    }
-}
-
 /* -- names of sizes -- */
 const char *gyre_rope_heads_key(const gyre_scope *root) {
     static const char *const names[] = {"num_attention_heads", "n_head", "n_heads", "num_heads", NULL};
@@ -144,28 +117,28 @@ static const char *dict_key(const gyre_scope *root, gyre_profile profile) {
 /* Dicts that classes use if the file has neither. */
 typedef struct class_dict {
     const char *family;
-    gyre_profile since; /* of transformers */
+    int since; /* minor version of transformers 4; 0 = transformers 5 */
     const char *json;
 } class_dict;
 static const class_dict class_dicts[] = {
-    {"gpt_oss", GYRE_PROFILE_HF_4_51,
+    {"gpt_oss", 55,
      "{\"rope_type\": \"yarn\", \"factor\": 32.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"truncate\": false, "
      "\"original_max_position_embeddings\": 4096}"},
-    {"cwm", GYRE_PROFILE_HF_4_56,
+    {"cwm", 56,
      "{\"rope_type\": \"llama3\", \"factor\": 16.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
      "\"original_max_position_embeddings\": 8192}"},
-    {"apertus", GYRE_PROFILE_HF_4_56,
+    {"apertus", 56,
      "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
      "\"original_max_position_embeddings\": 8192}"},
-    {"ministral3", GYRE_PROFILE_HF_5,
+    {"ministral3", 0,
      "{\"rope_type\": \"yarn\", \"rope_theta\": 1000000.0, \"factor\": 16.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
      "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 16384, "
      "\"llama_4_scaling_beta\": 0.1}"},
-    {"mistral4", GYRE_PROFILE_HF_5,
+    {"mistral4", 0,
      "{\"rope_type\": \"yarn\", \"rope_theta\": 10000.0, \"factor\": 128.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
      "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 8192, "
      "\"llama_4_scaling_beta\": 0.1}"},
-    {"gemma4", GYRE_PROFILE_HF_5,
+    {"gemma4", 0,
      "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
      "\"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"}};
 
@@ -178,7 +151,8 @@ static const class_dict *class_dict_of(const gyre_family *family, const gyre_sco
         const char *rest = family->model_type + length;
         if (strncmp(class_dicts[i].family, family->model_type, length) != 0) continue;
         if (*rest && strcmp(rest, "_text") != 0) continue;
-        return is_4 && profile > class_dicts[i].since ? NULL : &class_dicts[i];
+        const int since = class_dicts[i].since;
+        return is_4 && (since == 0 || gyre_profile_before(profile, since)) ? NULL : &class_dicts[i];
     }
     return NULL;
 }

@@ -36,11 +36,6 @@ static const gyre_class_defaults *class_defaults_of(const char *model_type) {
 }
 
 /* -- which programs run the model -- */
-static int is_hf(gyre_profile profile) {
-    return profile == GYRE_PROFILE_HF_5 || profile == GYRE_PROFILE_HF_4_56 || profile == GYRE_PROFILE_HF_4_51 ||
-           profile == GYRE_PROFILE_HF_4_43;
-}
-
 static void check_program(const gyre_config_reader *r) {
     const unsigned traits = r->defaults->traits;
     const char *type = r->family->model_type;
@@ -51,7 +46,7 @@ static void check_program(const gyre_config_reader *r) {
     if (r->profile == GYRE_PROFILE_HF_5 && (traits & GYRE_REMOVED_IN_HF_5))
         gyre_scope_warn(r->root, "model_type", "transformers 5 no longer has %s: read as the last version that had it",
                         type);
-    if (is_hf(r->profile) && (traits & GYRE_NOT_IN_HF))
+    if (gyre_profile_is_hf(r->profile) && (traits & GYRE_NOT_IN_HF))
         gyre_scope_warn(r->root, "model_type", "transformers has no class for %s: read as the code that comes with it",
                         type);
 }

@@ -41,18 +41,13 @@ void gyre_read_jais(const gyre_family *family, const gyre_scope *root) {
 }
 
 /* -- MPT -- */
-static int is_hf(gyre_profile profile) {
-    return profile == GYRE_PROFILE_HF_5 || profile == GYRE_PROFILE_HF_4_56 || profile == GYRE_PROFILE_HF_4_51 ||
-           profile == GYRE_PROFILE_HF_4_43;
-}
-
 static void mpt_alibi(gyre_config_reader *r, const gyre_scope *attention) {
     const char *key = "alibi_bias_max", *why = NULL;
     add_alibi_group(r);
     double max_bias = gyre_scope_number(attention, key, 8.0);
     if (!(max_bias > 0.0)) gyre_scope_fail(attention, GYRE_EFORMAT, key, "not above 0");
     const int given = gyre_scope_value(attention, key) != NULL;
-    if (is_hf(r->profile) && max_bias != 8.0) {
+    if (gyre_profile_is_hf(r->profile) && max_bias != 8.0) {
         why = "transformers does not hand alibi_bias_max on: slopes are those of 8";
         gyre_scope_warn(attention, key, "%g is ignored: transformers always computes slopes for 8", max_bias);
         max_bias = 8.0;
@@ -65,7 +60,7 @@ static void mpt_alibi(gyre_config_reader *r, const gyre_scope *attention) {
 
 /* Handles attention without ALiBi, which programs treat differently.  out = 1 if the program uses slopes anyway. */
 static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention) {
-    if (is_hf(r->profile)) {
+    if (gyre_profile_is_hf(r->profile)) {
         gyre_scope_warn(attention, "alibi", "false, but transformers has slopes in every MPT, and no table");
         return 1;
     }
@@ -106,7 +101,7 @@ void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
         gyre_scope_warn(&types, "type", "\"%.40s\" is not read: the group describes the rotation without it", scaling);
     const double scale = gyre_scope_number(&attention, "softmax_scale", 0.0);
     if (scale == 0.0 || !r.group) return;
-    if (is_hf(r.profile) || r.profile == GYRE_PROFILE_REFERENCE) {
+    if (gyre_profile_is_hf(r.profile) || r.profile == GYRE_PROFILE_REFERENCE) {
         r.root = &attention;
         gyre_reader_set_scale(&r, "softmax_scale", GYRE_ORIGIN_FILE, NULL, scale);
     } else {
@@ -129,7 +124,7 @@ void gyre_read_falcon(const gyre_family *family, const gyre_scope *root) {
     gyre_build_set_field(r.build, r.group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "alibi");
     gyre_build_set_field(r.build, r.group, "before_scale", GYRE_ORIGIN_FAMILY, NULL,
                          "the bias is added before scores are divided by the root of head_dim, so slopes are too", "true");
-    if (is_hf(r.profile))
+    if (gyre_profile_is_hf(r.profile))
         gyre_build_warn(r.build, NULL,
                         "precision: transformers rounds Falcon's slopes, and their products with positions, to bf16");
 }

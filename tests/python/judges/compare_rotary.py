@@ -9,7 +9,7 @@ from judges import rotary_modules as rm
 from judges.gyre_command import field
 
 VERSION = tuple(int(part) for part in transformers.__version__.split(".")[:2])
-PROFILES = [((5, 0), "hf-5"), ((4, 56), "hf-4.56"), ((4, 51), "hf-4.51"), ((4, 43), "hf-4.43")]
+PROFILES = [((5, 0), "hf-5"), ((4, 56), "hf-4.56"), ((4, 55), "hf-4.55"), ((4, 51), "hf-4.51"), ((4, 43), "hf-4.43")]
 PROFILE = next(name for first, name in PROFILES if VERSION >= first)
 POSITIONS = [[0, 1, 4095], [131071]]  # two runs: some scalings look at the greatest position
 EPS = 2.0**-24  # half a unit in the last place of float32, relative

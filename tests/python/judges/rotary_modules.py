@@ -101,7 +101,12 @@ def table_in(model):
 
             def rows_of(rows, kind=type(module), dim=dim):
                 made = kind(rows, dim)
-                weight = made.create_weight() if hasattr(made, "create_weight") else made._init_weight()
+                if hasattr(made, "create_weight"):
+                    weight = made.create_weight()
+                elif inspect.signature(made._init_weight).parameters:  # 4.50
+                    weight = made._init_weight(made.weight)
+                else:
+                    weight = made._init_weight()
                 return made.weight.detach() if weight is None else torch.as_tensor(weight)
 
             return path, Table(rows_of)
@@ -121,6 +126,8 @@ def create_again(module):
         extra = {"device": "cpu"} if "device" in wanted else {}
         if "rope_type" in wanted:
             extra["rope_type"] = module.rope_type
+        if "base" in wanted:
+            raise CannotBuild(f"its {kind.__name__} does not keep the base that it was made with")
         return kind(module.config, **extra)
     if hasattr(module, "inv_freq"):
         return kind(2 * module.inv_freq.shape[-1])
