@@ -97,7 +97,7 @@ static gyre_status measure_round(search_work *w, const search_candidate *const *
 gyre_status search_prepare(void *ctx, const search_candidate *x, int64_t count, int64_t to, gyre_error *err) {
     search_work *w = ctx;
     const gyre_team *team = team_get();
-    const search_candidate *round[SEARCH_MAX_INITIAL];
+    const search_candidate *round[SEARCH_MAX_INITIAL] = {NULL};
     gyre_status status = GYRE_OK;
     if (!team || team->ranks > SEARCH_MAX_INITIAL) return GYRE_OK;
     double *nats = calloc((size_t)(team->ranks * to), 2 * sizeof *nats), *known = nats ? nats + team->ranks * to : NULL;
