@@ -123,9 +123,13 @@ endif()
 
 # The ring over MPI, on more ranks than processors if need be.
 if(GYRE_MPI)
-    add_executable(ring_over_mpi tests/mpi/ring_over_mpi.c $<TARGET_OBJECTS:gyre_mpi_objects>)
-    target_link_libraries(ring_over_mpi PRIVATE gyre_flags gyre_inside MPI::MPI_C)
-    foreach(ranks IN ITEMS 1 2 3 4)
+    foreach(program IN ITEMS ring_over_mpi ring_trouble)
+        add_executable(${program} tests/mpi/${program}.c $<TARGET_OBJECTS:gyre_mpi_objects>)
+        target_link_libraries(${program} PRIVATE gyre_flags gyre_inside MPI::MPI_C)
+    endforeach()
+    add_executable(ring_speed bench/ring_speed.c $<TARGET_OBJECTS:gyre_mpi_objects>)
+    target_link_libraries(ring_speed PRIVATE gyre_flags gyre_inside MPI::MPI_C)
+    foreach(ranks IN ITEMS 1 2 3 4 7)
         add_test(NAME ring_over_mpi_${ranks}
                  COMMAND ${PROJECT_SOURCE_DIR}/tests/mpi/run_ranks ${MPIEXEC_EXECUTABLE} ${ranks} $<TARGET_FILE:ring_over_mpi>)
         set_tests_properties(ring_over_mpi_${ranks} PROPERTIES TIMEOUT 600 LABELS "core;mpi")

@@ -2,24 +2,16 @@
  *
  * The first byte selects the encoding that the file is read with (its low two bits) and whether the checksums are corrected
  * first (the next bit). Without the correction few inputs would pass the checksums. */
+#include "fuzz_support.h"
 #include "gyre/gyre_cache.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { DIM = 8, QUERIES = 10, MOST_BYTES = 1 << 22, MOST_TOKENS = 1 << 12 };
 enum { NUMBERS = 12, DIM_AT = NUMBERS + 8 * 12, FACTOR_AT = NUMBERS + 8 * 19 }; /* src/cache/cache_file.h */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int truth, const char *what) {
-    if (truth) return;
-    fprintf(stderr, "broken promise: %s\n", what);
-    abort();
-}
 
 /* -- files -- */
 
@@ -46,18 +38,6 @@ static void sign_all(uint8_t *bytes, size_t size) {
     sign(bytes, size - 4);
 }
 
-static const char *file_path(void) {
-    static char path[64];
-    if (!*path) snprintf(path, sizeof path, "/tmp/gyre-fuzz-cache-%ld", (long)getpid());
-    return path;
-}
-
-static void write_file(const uint8_t *bytes, size_t size) {
-    FILE *file = fopen(file_path(), "wb");
-    require(file && fwrite(bytes, 1, size, file) == size, "a file can be written");
-    fclose(file);
-}
-
 /* -- memory: no more than a file of so many bytes may need -- */
 
 static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
@@ -82,7 +62,7 @@ static gyre_encoding *encoding_of(int which, double base) {
     config.rope.base = which == 3 ? 0 : base;
     config.rope.axes = which == 2 ? 2 : 0;
     config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = which == 2 ? DIM / 4 : 0;
-    if (which > 0) require(gyre_encoding_create(&encoding, &config, NULL, NULL) == GYRE_OK, "an encoding");
+    if (which > 0) fuzz_require(gyre_encoding_create(&encoding, &config, NULL, NULL) == GYRE_OK, "an encoding");
     return encoding;
 }
 
@@ -99,7 +79,7 @@ static void attend(const gyre_cache *cache, int64_t sequence) {
         void *scratch = bytes > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
         if (q && out && scratch) {
             const gyre_status status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL);
-            require(status == GYRE_OK || c->heads != 2, "a cache that is let in can be attended to");
+            fuzz_require(status == GYRE_OK || c->heads != 2, "a cache that is let in can be attended to");
         }
         free(scratch);
         free(q);
@@ -118,8 +98,8 @@ static void append(gyre_cache *cache, int64_t sequence, int64_t tokens) {
     const int64_t before = gyre_cache_tokens(cache, sequence);
     if (k && v) {
         const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &at, NULL, NULL);
-        require(status == GYRE_OK || status == GYRE_ENOMEM, "zeros are appended, or there is no room");
-        require(gyre_cache_tokens(cache, sequence) == before + (status == GYRE_OK ? tokens : 0), "all or nothing");
+        fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "zeros are appended, or there is no room");
+        fuzz_require(gyre_cache_tokens(cache, sequence) == before + (status == GYRE_OK ? tokens : 0), "all or nothing");
     }
     free(k);
     free(v);
@@ -129,10 +109,10 @@ static void save_and_load(const gyre_cache *cache) {
     const gyre_cache_config *c = gyre_cache_get_config(cache);
     gyre_cache *again = NULL;
     gyre_error err = {0, ""};
-    require(gyre_cache_save(cache, file_path(), &err) == GYRE_OK, err.text);
-    require(gyre_cache_load(&again, file_path(), c->encoding, NULL, &err) == GYRE_OK, err.text);
+    fuzz_require(gyre_cache_save(cache, fuzz_path("cache"), &err) == GYRE_OK, err.text);
+    fuzz_require(gyre_cache_load(&again, fuzz_path("cache"), c->encoding, NULL, &err) == GYRE_OK, err.text);
     for (int64_t i = 0; i < c->sequences; i++)
-        require(gyre_cache_tokens(again, i) == gyre_cache_tokens(cache, i), "a cache that was saved is read back");
+        fuzz_require(gyre_cache_tokens(again, i) == gyre_cache_tokens(cache, i), "a cache that was saved is read back");
     gyre_cache_free(again);
 }
 
@@ -143,22 +123,23 @@ static void use(gyre_cache *cache, const gyre_encoding *other) {
     attend(cache, 0);
     save_and_load(cache);
     append(cache, 0, 3);
-    require(gyre_cache_fork(cache, 0, last, NULL) != GYRE_EINVAL, "a fork");
+    fuzz_require(gyre_cache_fork(cache, 0, last, NULL) != GYRE_EINVAL, "a fork");
     if (gyre_cache_tokens(cache, 0) > 2) {
-        require(gyre_cache_remove(cache, 0, 1, 1, NULL) != GYRE_EINVAL, "a drop");
-        require(gyre_cache_shift(cache, 0, 1, 1, delta, NULL) != GYRE_EINVAL, "a shift");
+        fuzz_require(gyre_cache_remove(cache, 0, 1, 1, NULL) != GYRE_EINVAL, "a drop");
+        fuzz_require(gyre_cache_shift(cache, 0, 1, 1, delta, NULL) != GYRE_EINVAL, "a shift");
     }
     append(cache, 0, 17);
-    require(gyre_cache_slide(cache, last, 1, 4, NULL, NULL) != GYRE_EINVAL, "a slide");
+    fuzz_require(gyre_cache_slide(cache, last, 1, 4, NULL, NULL) != GYRE_EINVAL, "a slide");
     append(cache, last, 5);
     if (other) (void)!gyre_cache_set_encoding(cache, other, 0, NULL, NULL);
     for (int64_t i = 0; i < c->sequences; i++)
         attend(cache, i);
     save_and_load(cache);
     for (int64_t i = 0; i < c->sequences; i++)
-        require(gyre_cache_remove(cache, i, 0, gyre_cache_tokens(cache, i), NULL) == GYRE_OK, "everything is dropped");
+        fuzz_require(gyre_cache_remove(cache, i, 0, gyre_cache_tokens(cache, i), NULL) == GYRE_OK, "everything is dropped");
     const gyre_cache_usage usage = gyre_cache_get_usage(cache);
-    require(usage.tokens == 0 && usage.shared_tokens == 0 && usage.free_pages == usage.pages, "an empty cache is empty");
+    fuzz_require(usage.tokens == 0 && usage.shared_tokens == 0 && usage.free_pages == usage.pages,
+                 "an empty cache is empty");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -171,16 +152,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!bytes) return 0;
     memcpy(bytes, data + 1, size - 1);
     if (data[0] & 4) sign_all(bytes, size - 1);
-    write_file(bytes, size - 1);
+    fuzz_write("cache", bytes, size - 1);
     free(bytes);
     gyre_encoding *encoding = encoding_of(which, 100), *other = encoding_of(which, 200);
-    const gyre_status status = gyre_cache_load(&cache, file_path(), encoding, &alloc, &err);
-    require((status == GYRE_OK) == (cache != NULL), "a failure leaves no cache");
-    require(status == GYRE_OK || err.text[0] != '\0', "a failure has a text");
+    const gyre_status status = gyre_cache_load(&cache, fuzz_path("cache"), encoding, &alloc, &err);
+    fuzz_require((status == GYRE_OK) == (cache != NULL), "a failure leaves no cache");
+    fuzz_require(status == GYRE_OK || err.text[0] != '\0', "a failure has a text");
     if (cache) use(cache, other);
     gyre_cache_free(cache);
     gyre_encoding_free(encoding);
     gyre_encoding_free(other);
-    unlink(file_path());
     return 0;
 }

@@ -3,6 +3,7 @@
  * The first byte selects the meaning of the rest. '0': the file as it is. '1': a header up to the first NUL or the end, then
  * data; the header's size is put before it, because few mutations keep it right. '2': the index of a folder with the files
  * of write_folder. */
+#include "fuzz_support.h"
 #include "fuzz_tensor_store.h"
 
 #include <stdio.h>

@@ -1,33 +1,13 @@
 /* fuzz_tensor_store.c: uses the tensors of a model in every possible way. */
-#define _GNU_SOURCE /* memfd_create */
 #include "fuzz_tensor_store.h"
+
+#include "fuzz_support.h"
 
 #include "files/tensors/tensor_store.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-void fuzz_require(int truth, const char *what) {
-    if (truth) return;
-    fprintf(stderr, "broken promise: %s\n", what);
-    abort();
-}
-
-const char *fuzz_file(const uint8_t *bytes, size_t size) {
-    static char path[64];
-    static int descriptor = -1;
-    if (descriptor < 0) {
-        descriptor = memfd_create("fuzz", 0);
-        snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    }
-    fuzz_require(descriptor >= 0 && ftruncate(descriptor, 0) == 0, "a file can be made");
-    fuzz_require(pwrite(descriptor, bytes, size, 0) == (ssize_t)size, "a file can be written");
-    return path;
-}
 
 static void use_tensor(const gyre_tensor_store *store, const gyre_file_tensor *t) {
     const gyre_kernels *kernels = gyre_kernels_select();

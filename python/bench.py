@@ -2,6 +2,7 @@
 
     python python/bench.py            1 and 2 threads
     python python/bench.py --quick    fewer repetitions
+    python python/bench.py --only=rotations --no-compile --threads 1    one part
 
 Needs torch; torch.compile needs a C++ compiler.  Peers: the formula of transformers (apply_rotary_pos_emb, cos and sin
 computed before) in eager torch and under torch.compile; the complex product of Meta's Llama (freqs_cis computed before);
@@ -157,6 +158,7 @@ def imports() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--only", choices=["rotations", "attention"], help="one part of it")
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     options = parser.parse_args()
@@ -168,18 +170,20 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, *sys.argv])
     preload = os.environ.get("LD_PRELOAD", "")
     print(f"gyre {gyre.__version__}, torch {torch.__version__}, allocator {preload or 'of the C library, which keeps memory'}; peer / gyre of one run")
-    imports()
-    memory(4096)
-    latency(turns)
+    if not options.only:
+        imports()
+        memory(4096)
+        latency(turns)
     for threads in options.threads:
         print(f"{threads} threads")
         torch.set_num_threads(threads)
         gyre.set_threads(threads)
         compiled = None if options.no_compile else torch.compile(transformers_formula, dynamic=False)
-        for dtype in (torch.float32, torch.bfloat16):
+        for dtype in (torch.float32, torch.bfloat16) if options.only != "attention" else ():
             for tokens in (1, 512, 4096):
                 rotations(tokens, dtype, turns, compiled)
-        attentions(2048, max(3, turns // 4))
+        if options.only != "rotations":
+            attentions(2048, max(3, turns // 4))
     print(f"largest resident set: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 

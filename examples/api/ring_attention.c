@@ -1,4 +1,5 @@
-/* ring_attention.c: one rank's part of attention over a group, here a group of one. */
+/* ring_attention.c: one rank's part of attention over a group, its gradient, and decoding over a cache that is dealt out.
+ * Here the group has one rank; docs/sharding.md has the same over MPI. */
 #include "example.h"
 
 #include <gyre/gyre_ring.h>
@@ -39,7 +40,7 @@ int main(void) {
     check(gyre_batch_create(&batch, &config, NULL, &err));
     check(gyre_shards_create(&shards, batch, &shard_config, NULL, &err));
 
-    /* [gyre_ring_scratch gyre_ring_attention] */
+    /* [gyre_ring_scratch gyre_ring_attention gyre_ring_get_plan] */
     gyre_attention_args attention = GYRE_INIT(gyre_attention_args); /* of this rank's tokens; no positions */
     attention.encoding = rope;
     attention.causal = GYRE_CAUSAL_BY_POSITION;
@@ -52,9 +53,16 @@ int main(void) {
     ring.transport = &transport;
     ring.shards = shards;
     ring.attention = &attention;
+    ring.pass = GYRE_RING_FEWEST; /* keys or queries go around, whichever sends fewer bytes */
+    gyre_ring_plan plan = GYRE_INIT(gyre_ring_plan);
+    check(gyre_ring_get_plan(&ring, 0, NULL, &plan, &err)); /* asks nobody */
+    expect(plan.pass == GYRE_RING_KEYS && plan.sent == 0);
+    gyre_ring_timeline times = GYRE_INIT(gyre_ring_timeline);
+    ring.timeline = &times;
     const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
     void *scratch = scratch_memory(bytes);
     check(gyre_ring_attention(&ring, scratch, bytes, NULL, &err)); /* every rank makes this call */
+    expect(times.computing <= times.seconds && times.hidden >= 1); /* nothing was waited for */
     /* [end] */
     free(scratch);
 
@@ -68,6 +76,31 @@ int main(void) {
     check(gyre_ring_attention_gradient(&ring, &dout_view, dqkv, NULL, room, more, NULL, &err));
     /* [end] */
     free(room);
+
+    /* [gyre_ring_merge_scratch gyre_ring_merge] */
+    static double rows[HEADS][2 + DIM]; /* of the last token, over the keys that this rank has */
+    static float last[HEADS][DIM];
+    gyre_attention_args decode = GYRE_INIT(gyre_attention_args);
+    decode.encoding = rope;
+    decode.q = gyre_cdense(q[TOKENS - 1], GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
+    decode.q_pos.base = TOKENS - 1;
+    decode.k = attention.k; /* or gyre_cache_attention, over a cache of this rank */
+    decode.v = attention.v;
+    decode.state = gyre_dense(rows, GYRE_DTYPE_F64, 1, 1, HEADS, 2 + DIM); /* begins with zeros */
+    const size_t part_bytes = gyre_attention_scratch(&decode, 0, NULL);
+    void *part = scratch_memory(part_bytes);
+    check(gyre_attention(&decode, part, part_bytes, NULL, &err));
+    gyre_ring_merge_args merge = GYRE_INIT(gyre_ring_merge_args);
+    merge.transport = &transport;
+    merge.state = gyre_const(decode.state);
+    merge.out = gyre_dense(last, GYRE_DTYPE_F32, 1, 1, HEADS, DIM); /* the same bits on every rank */
+    const size_t state_bytes = gyre_ring_merge_scratch(&merge);
+    void *states = scratch_memory(state_bytes);
+    check(gyre_ring_merge(&merge, states, state_bytes, NULL, &err));
+    /* [end] */
+    free(part);
+    free(states);
+    expect(most_apart(&last[0][0], &out[TOKENS - 1][0][0], HEADS * DIM) < 1e-6);
     expect(near(dq[0][0][0], 0, 1e-6)); /* the first query has one key: its weight is 1 whatever q is */
     expect(fabs((double)dk[3][0][0]) > 0);
 

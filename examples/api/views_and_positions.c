@@ -24,6 +24,21 @@ static void rotate_fused(const gyre_encoding *rope) {
         expect(most_apart(&dense[t][0][0], &qkv[t][0][0][0], HEADS * DIM) < 1e-6);
 }
 
+/* A result that is written one token further on would overwrite keys that are still to be read. */
+static void look_before_writing(const gyre_encoding *rope) {
+    static float keys[TOKENS + 1][HEADS][DIM];
+    const gyre_cview in = gyre_cdense(keys[0], GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    const gyre_view out = gyre_dense(keys[1], GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    const gyre_positions from_zero = {0};
+    /* [gyre_views_overlap] */
+    const gyre_cview written = gyre_const(out);
+    if (gyre_views_overlap(&in, &written)) /* gyre_rotate refuses it: EINVAL */
+        expect(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &from_zero, &in, &out, NULL, &err) == GYRE_EINVAL);
+    /* [end] */
+    else
+        expect(0);
+}
+
 static void rotate_constant(const gyre_encoding *rope) {
     /* [gyre_cdense] */
     static const float ones[DIM] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -62,6 +77,7 @@ int main(void) {
     gyre_encoding *rope = NULL;
     check(gyre_rope_create(&rope, DIM, 10000, GYRE_LAYOUT_HALF, &err));
     rotate_fused(rope);
+    look_before_writing(rope);
     rotate_constant(rope);
     rotate_padded(rope);
     gyre_encoding_free(rope);

@@ -226,6 +226,10 @@ GYRE_API gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batc
                                 int64_t channels);
 /* out = a read-only view of the same memory. */
 GYRE_API gyre_cview gyre_const(gyre_view view);
+/* out = 1 if an element of a and an element of b share a byte, else 0.  Views may interleave without sharing one, as the
+ * queries and keys of a fused projection do.  0 also where the search gives up, after some thousand steps: views whose
+ * strides have nothing in common and that interleave.  Extents are not below 0, and their product is within int64. */
+GYRE_API int gyre_views_overlap(const gyre_cview *a, const gyre_cview *b);
 
 /* Position of token t of batch row b.  Calls that take positions need them: NULL is EINVAL.
  *     data NULL     base + t, in every row.  All fields zero: 0, 1, 2, ...
@@ -490,8 +494,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 
 /* out[b][t][0][:] = in[b][t][0][:] + p(position of t).  Views [batch, token, 1, dim] of one type: F32, F16, BF16 or F64.
  * p is computed in double and rounded once.  F32, F16 and BF16 are added in float where p is a row of a float table as it
- * stands, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not.  tables: NULL where the scheme
- * trains none at the input.
+ * stands, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not
+ * (EINVAL).  tables: NULL where the scheme trains none at the input.
  * Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (missing argument, memory or table), ESHAPE, EDTYPE,
  * ERANGE (outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables,
@@ -508,7 +512,7 @@ typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GY
  * Positions of each head: a view with the heads as its batch, [heads, token, 1, head_dim], and stride_batch from head to
  * head.
  * Views [batch, token, head, head_dim] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
- * overlap is not.
+ * overlap is not (EINVAL).
  * Angles are computed in double: error below 2e-10 rad at position 2^31 where long double has 64 bits (x86), 3e-7 where it
  * is double; for pairs of more than 1 rad a position (LongRoPE's factors below 1) times those radians.  cos and sin, with
  * their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.  Channels that do not rotate are

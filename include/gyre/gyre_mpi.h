@@ -29,7 +29,8 @@ typedef struct gyre_mpi_config {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_mpi_create(gyre_mpi **out, const gyre_mpi_config *config, gyre_error *err);
 /* NULL is fine.  All ranks make this call, before MPI_Finalize. */
 GYRE_API void gyre_mpi_free(gyre_mpi *mpi);
-/* out = the transport; valid as long as mpi.  Its calls come from one thread at a time. */
+/* out = the transport; valid as long as mpi.  Its calls come from one thread at a time.  After an exchange has failed, those
+ * with the same ranks fail too (EIO): free it and, if MPI still runs, create another. */
 GYRE_API gyre_transport gyre_mpi_transport(gyre_mpi *mpi);
 
 #ifdef __cplusplus

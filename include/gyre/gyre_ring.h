@@ -7,8 +7,9 @@
  *     step 1     rank 0: keys 2     rank 1: keys 0     rank 2: keys 1
  *     step 2     rank 0: keys 1     rank 1: keys 2     rank 2: keys 0
  *
- * Gradients of keys and values follow one step behind and end where they belong.  How bytes get from rank to rank is a
- * gyre_transport: gyre_mpi.h has one over MPI.  The conventions of gyre.h hold. */
+ * Gradients of keys and values follow one step behind and end where they belong.  Two other ways are a choice of the caller:
+ * queries go around, or every rank gets all keys (gyre_ring_pass).  How bytes get from rank to rank is a gyre_transport:
+ * gyre_mpi.h has one over MPI.  docs/sharding.md has pictures and figures.  The conventions of gyre.h hold. */
 #ifndef GYRE_RING_H
 #define GYRE_RING_H
 #include "gyre/gyre_positions.h"
@@ -17,8 +18,10 @@
 extern "C" {
 #endif
 
-/* `sent` bytes go to rank `to`, and `received` bytes come from rank `from`.  The memory is left alone until the exchange is
- * done. */
+/* -- how bytes get from rank to rank -- */
+
+/* `sent` bytes go to rank `to`, and `received` bytes come from rank `from`; either may be 0.  The memory is left alone until
+ * the exchange is done. */
 typedef struct gyre_exchange {
     int64_t to, from;
     const void *send;
@@ -27,7 +30,8 @@ typedef struct gyre_exchange {
 } gyre_exchange;
 enum { GYRE_TRANSPORT_CHANNELS = 2 };
 
-/* How bytes get from rank to rank.  Each channel has at most one exchange at a time; channels do not wait for each other. */
+/* Each channel has at most one exchange at a time; channels do not wait for each other.  All calls come from the thread that
+ * called the ring. */
 typedef struct gyre_transport {
     size_t size; /* set by GYRE_INIT */
     int64_t rank, ranks;
@@ -36,26 +40,80 @@ typedef struct gyre_transport {
     gyre_status (*begin)(void *ctx, int channel, const gyre_exchange *exchange);
     /* Returns when the exchange of the channel is done. */
     gyre_status (*wait)(void *ctx, int channel);
+    /* Moves the exchange of the channel on without waiting.  *done = 1: its wait would return at once.  Called often while
+     * parts are computed.  NULL = the transport moves them by itself. */
+    gyre_status (*progress)(void *ctx, int channel, int *done);
+    double timeout; /* seconds after which a wait fails; 0 = it never does */
 } gyre_transport;
 
-/* One rank's part of the call, which every rank makes with the same batch, layout, encoding and options. */
+/* Where the time of a call went, on one rank. */
+typedef struct gyre_ring_timeline {
+    size_t size;            /* set by GYRE_INIT */
+    double seconds;         /* of the whole call */
+    double computing;       /* in attention over parts, without `moving` */
+    double moving;          /* in begin and progress of the transport */
+    double waiting;         /* in wait of the transport, without `agreeing` */
+    double agreeing;        /* comparing arguments with the other ranks */
+    double in_flight;       /* of all exchanges, from begin until each was seen to be done, without `agreeing` */
+    double hidden;          /* share of in_flight in which the rank did not wait: 1 - waiting / in_flight; 1 without any */
+    int64_t exchanges;      /* without those of `agreeing` */
+    int64_t sent, received; /* bytes of them */
+} gyre_ring_timeline;
+
+/* -- attention -- */
+
+/* What moves.  The results of all ways are within the same bounds. */
+typedef enum gyre_ring_pass {
+    GYRE_RING_KEYS,    /* keys and values go around, two blocks at a time */
+    GYRE_RING_QUERIES, /* queries go around and their partial rows come home, where they are added in the order of ranks: for
+                        * few queries over many keys.  No gradient and no ORDER_FIXED (EUNSUPPORTED) */
+    GYRE_RING_GATHER,  /* every rank gets all keys and values and makes one call: the same bytes as KEYS, all memory */
+    GYRE_RING_FEWEST   /* GATHER where all keys and values take at most gather_bytes.  Otherwise KEYS or QUERIES, whichever
+                        * sends fewer bytes over all ranks; KEYS for the gradient and for ORDER_FIXED */
+} gyre_ring_pass;
+
+/* One rank's part of the call, which every rank makes with the same batch, layout, encoding and options.  Each call begins
+ * by comparing them: if they differ, or a rank cannot go on, all ranks return one error with the field and the rank. */
 typedef struct gyre_ring_args {
     size_t size; /* set by GYRE_INIT */
     const gyre_transport *transport;
     const gyre_shards *shards; /* with as many ranks as the transport */
     /* What gyre_attention takes, for the tokens of this rank: q, k, v, out and lse [rows, tokens of the shard, ...].  The
      * ring fills in positions, indices, starts, k_first, k_end and state.  q_pos.context_length and context_lengths are
-     * kept.  No mask, no weights and no ORDER_FIXED (EUNSUPPORTED). */
+     * kept.  No mask and no weights (EUNSUPPORTED).
+     * ORDER_FIXED: out and lse have the bits of one call with ORDER_FIXED on one machine, for any number of ranks and any
+     * layout.  Keys then come to all ranks in the order of their tokens.  ALiBi and KERPLE: as state in gyre_attention_args,
+     * or GATHER.  The gradient ignores it: it sums over queries that are on several ranks, and its bits depend on their
+     * number. */
     const gyre_attention_args *attention;
+    gyre_ring_pass pass;
+    size_t gather_bytes; /* FEWEST */
+    /* Keys that are dealt out apart from the queries: those of a cache and the new ones, as shards of a batch of the same
+     * documents with all their tokens.  k and v are then [rows, tokens of this shard, ...].  NULL = as the queries. */
+    const gyre_shards *key_shards;
+    int agreed; /* 1: an earlier call of the group had equal arguments; nothing is compared.  Alike on all ranks */
+    gyre_ring_timeline *timeline; /* written by the call, also if it fails; NULL = not wanted */
 } gyre_ring_args;
 
-/* out = bytes of scratch for gyre_ring_attention (gradient 0) or gyre_ring_attention_gradient (gradient 1): two blocks of
- * keys and values of the largest shard, the states of the rows (gradient 0) or three blocks of gradients in float, and what
- * one part needs; 0 = invalid arguments.  No memory is looked at but that of the shards. */
+/* out = bytes of scratch for gyre_ring_attention (gradient 0) or gyre_ring_attention_gradient (gradient 1); 0 = invalid
+ * arguments.  KEYS: two blocks of keys and values of the largest shard, the states of the rows (gradient 0) or three blocks
+ * of gradients in float, and what one part needs.  GATHER: all keys and values, and for the gradient theirs in float.  No
+ * memory is looked at but that of the shards. */
 GYRE_API size_t gyre_ring_scratch(const gyre_ring_args *args, int gradient, const gyre_exec *exec);
+
+/* What a rank would do. */
+typedef struct gyre_ring_plan {
+    size_t size;         /* set by GYRE_INIT */
+    gyre_ring_pass pass; /* KEYS, QUERIES or GATHER */
+    size_t scratch;      /* bytes; as gyre_ring_scratch */
+    int64_t sent;        /* bytes that this rank sends, without those that compare arguments */
+} gyre_ring_plan;
+/* *out = what this rank would do in the call.  Asks no other rank.  Errors: those of the call. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_get_plan(const gyre_ring_args *args, int gradient, const gyre_exec *exec,
+                                                        gyre_ring_plan *out, gyre_error *err);
 /* out, lse = attention of this rank's queries over the keys of all ranks.  The bits are the same in every run with as many
- * ranks; docs/sharding.md says how near they are to those of one machine.  A rank checks all its parts before it sends
- * anything.  After an error of the transport its memory and the scratch may still be in use by it.
+ * ranks; docs/sharding.md says how near they are to those of one machine.  A rank checks all its parts before it sends any
+ * of them.  After an error of the transport its memory and the scratch may still be in use by it.
  * Errors: those of gyre_attention and of the transport. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention(const gyre_ring_args *args, void *scratch, size_t bytes,
                                                          const gyre_exec *exec, gyre_error *err);
@@ -66,6 +124,26 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention_gradient(const gyre_rin
                                                                   const gyre_view dqkv[3],
                                                                   const gyre_table_gradients *gradients, void *scratch,
                                                                   size_t bytes, const gyre_exec *exec, gyre_error *err);
+
+/* -- decoding over a cache that is dealt out -- */
+
+/* Every rank has the queries and some of the keys: a gyre_cache of its own, or memory.  It attends to these with `state`
+ * and no out, and the ranks exchange their states. */
+typedef struct gyre_ring_merge_args {
+    size_t size; /* set by GYRE_INIT */
+    const gyre_transport *transport;
+    gyre_cview state;             /* that this rank's call wrote, begun with zeros; equal shapes on all ranks */
+    gyre_cview sink_logits;       /* as in gyre_attention_merge_args */
+    gyre_view out, lse;           /* as in gyre_attention_merge_args */
+    int agreed;                   /* as in gyre_ring_args */
+    gyre_ring_timeline *timeline; /* as in gyre_ring_args */
+} gyre_ring_merge_args;
+/* out = bytes of scratch: a state of each rank; 0 = invalid arguments. */
+GYRE_API size_t gyre_ring_merge_scratch(const gyre_ring_merge_args *args);
+/* out, lse = rows over the keys of all ranks, added in the order of ranks: the same bits on every rank.
+ * Errors: those of gyre_attention_merge and of the transport. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_merge(const gyre_ring_merge_args *args, void *scratch, size_t bytes,
+                                                     const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@ import numpy
 
 from gyre import _gyre
 from gyre._encoding import Encoding
-from gyre._errors import Error
+from gyre._errors import Error, path_text
 
 A = TypeVar("A")
 
@@ -109,7 +109,7 @@ def attention(
         positions, key_positions: of queries and keys, as in Encoding.rotate.  None: keys stand at 0, 1, 2, ..., and the
             last query beside the last key.
         causal: True or "position" = a query sees keys at positions not above its own; "order" = counted in tokens.
-        window: a query sees keys less than `window` positions away; (before, after) names each side, None = all.
+        window: a query sees keys less than `window` positions away; (before, after) names each side.  None and 0 = all.
         sinks: keys at positions below this are seen whatever the window (StreamingLLM, arXiv 2309.17453).
         scale: of q . k; None = 1 / sqrt(channels).  softcap: c tanh(s / c) of a score s (Gemma 2).
         tables: of schemes that train some: a dict of arrays by name, or the one table there is.
@@ -223,11 +223,11 @@ class Cache(_gyre.Cache):
     @classmethod
     def load(cls, path: str | os.PathLike[str], encoding: Encoding | None = None) -> Self:
         """The cache that save wrote; encoding: that of the saved one, which the file knows by its frequencies."""
-        return cls._load(os.fsdecode(path), encoding)
+        return cls._load(path_text(path, "path"), encoding)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes all sequences and a checksum to a file, which appears whole or not at all."""
-        self._save(os.fsdecode(path))
+        self._save(path_text(path, "path"))
 
     def attention(
         self,
@@ -270,8 +270,7 @@ class Cache(_gyre.Cache):
 
     def shift(self, first: int, count: int, delta: int | Sequence[int], *, sequence: int = 0) -> None:
         """Adds delta, one number or one for each axis, to the positions of tokens.  Factors are not applied again."""
-        each = [delta] * 4 if isinstance(delta, int) else [*delta, 0, 0, 0, 0][:4]
-        self._shift(sequence, first, count, tuple(each))
+        self._shift(sequence, first, count, delta)
 
     def fork(self, source: int, target: int) -> None:
         """Makes sequence `target` a copy of `source`, whatever it was."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gyre._encoding import Encoding, Source
-from gyre._errors import Error, FileError
+from gyre._errors import Error, FileError, path_text
 from gyre._results import Difference, Extensions, Result
 
 
@@ -129,14 +129,17 @@ def _as_path(source: Source | Any, name: str) -> Iterator[str]:
     if isinstance(source, Mapping):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "config.json"
-            path.write_text(json.dumps(source, indent=1))
+            try:
+                path.write_text(json.dumps(dict(source), indent=1), encoding="utf-8")
+            except (TypeError, ValueError) as why:
+                raise Error("EINVAL", f"{name}: is no config: {why}", name) from why
             yield str(path)
         return
     if not isinstance(source, (str, os.PathLike)):
         raise Error("EINVAL", f"{name}: is a {type(source).__name__}, not a path or a dict", name)
-    path = Path(source)
-    if not path.exists():
-        raise FileError("EIO", f"{name}: there is no {os.fsdecode(source)}", name)
+    path = Path(path_text(source, name))
+    if not os.path.exists(path):
+        raise FileError("EIO", f"{name}: there is no {path}", name)
     yield str(path)
 
 
@@ -265,5 +268,5 @@ def extend(
             beta_slow=beta_slow,
         )
         if write is not None:
-            run(["extend", path, *options, *_options(method=method, write=os.fsdecode(write))])
+            run(["extend", path, *options, *_options(method=method, write=path_text(write, "write"))])
         return Extensions(json.loads(run(["extend", path, "--json", *options, *_options(methods=methods)])))

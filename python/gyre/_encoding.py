@@ -12,7 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from gyre import _gyre
-from gyre._errors import Error
+from gyre._errors import Error, path_text
 from gyre._results import Explanation
 
 A = TypeVar("A")
@@ -58,7 +58,7 @@ def read(
             f"source: is a {type(source).__name__}, not the path of a config.json, a folder or a GGUF, nor a dict",
             "source",
         )
-    return _gyre.read(path=os.fsdecode(source), profile=profile, length=length)
+    return _gyre.read(path=path_text(source, "source"), profile=profile, length=length)
 
 
 def _choose_group(reading: dict[str, Any], layer_type: str | None) -> dict[str, Any]:
@@ -208,22 +208,19 @@ class Encoding(_gyre.Encoding):
         Args:
             positions: int32 or int64 [tokens] or [batch, tokens], with several axes [axes, tokens] or
                 [axes, batch, tokens]; or an int p for `tokens` positions from p on; without `tokens`, an int n stands
-                for 0 .. n - 1.
-            dtype: of the results; None = float32.  float32 and float64 are computed so; others are rounded from float32.
+                for 0 .. n - 1.  An array has its own number of tokens.
+            dtype: of the results, of numpy, torch or JAX, or its name; None = float32.  float32 and float64 are computed so; others are rounded from float32.
             pairs: True = one number for each pair, [..., rope.dim / 2].  False = [..., rope.dim]: doubled as the layout
                 pairs channels, [c0 c1 .. c0 c1 ..] for half, [c0 c0 c1 c1 ..] for interleaved.
             length: the context length in use.
 
         Returns arrays of the kind of `positions`, numpy's for an int.  Raises gyre.Error.
         """
-        if tokens is None and isinstance(positions, int):
-            positions, tokens = 0, positions
         name = "float32" if dtype is None else _dtype_name(dtype)
-        both = self._cos_sin(positions, tokens=tokens or 0, double=name == "float64", pairs=pairs, length=length or 0)
+        both = self._cos_sin(positions, tokens=tokens, double=name == "float64", pairs=pairs, length=length or 0)
         if name in ("float32", "float64"):
             return both
-        cosine, sine = (x.to(dtype) if hasattr(x, "to") else x.astype(dtype) for x in both)
-        return cosine, sine
+        return _rounded(both[0], name), _rounded(both[1], name)
 
     def bias(
         self,
@@ -238,7 +235,8 @@ class Encoding(_gyre.Encoding):
 
         Args:
             queries, keys: positions, int32 or int64 [tokens] or [batch, tokens]; or a number of tokens: keys at
-                0 .. keys - 1, queries at the last positions of the keys, as in decoding.  keys None = as queries.
+                0 .. keys - 1, queries at the last positions of the keys, as in decoding, also where those are an array.
+                keys None = as queries.
             tables: where the scheme trains one: an array shaped as :attr:`table_shapes` says (T5: [buckets, heads]).
             double: True = float64, else float32.
 
@@ -313,11 +311,35 @@ def _rebuild(cls: type[Encoding], config: dict[str, Any], reading: dict[str, Any
     return encoding
 
 
+_REAL = ("float32", "float64", "float16", "bfloat16")
+
+
 def _dtype_name(dtype: Any) -> str:
-    text = str(dtype)
-    if text.startswith("torch."):
-        return text.removeprefix("torch.")
-    return str(numpy.dtype(dtype))
+    """The name of a type of numpy, torch or JAX, or of a str."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in _REAL:
+        try:
+            name = str(numpy.dtype(dtype))
+        except TypeError:
+            name = ""
+    if name not in _REAL:
+        raise Error("EDTYPE", f"dtype: is {dtype!r}, not float16, bfloat16, float32 or float64", "dtype")
+    return name
+
+
+def _rounded(array: Any, name: str) -> Any:
+    """An array of any framework, rounded to the type of that name."""
+    if hasattr(array, "to") and type(array).__module__.startswith("torch"):
+        import torch
+
+        return array.to(getattr(torch, name))
+    if name == "bfloat16" and isinstance(array, numpy.ndarray):
+        try:
+            import ml_dtypes
+        except ImportError as why:
+            raise Error("EUNSUPPORTED", "dtype: numpy has bfloat16 from the package ml_dtypes alone: install it", "dtype") from why
+        return array.astype(ml_dtypes.bfloat16)
+    return array.astype(name)
 
 
 def fields() -> Sequence[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from typing import Any
 
 _STATUS = {
     -1: "EINVAL",
@@ -61,3 +63,14 @@ def make(status: int, text: str, field: str | None) -> Error:
         field = _ARGUMENTS[field]
     kind = {"EIO": FileError, "ENOMEM": OutOfMemory}.get(name, Error)
     return kind(name, text, field)
+
+
+def path_text(path: Any, name: str) -> str:
+    """The name of a file as a str.  Raises gyre.Error for what is none, and for one with a NUL."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise Error("EINVAL", f"{name}: is a {type(path).__name__}, not a str or a pathlib.Path", name)
+    text = os.fsdecode(path)
+    if "\0" in text:
+        raise Error("EINVAL", f"{name}: is {text!r}, but the name of a file has no NUL", name)
+    return text
+

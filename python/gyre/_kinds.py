@@ -1,4 +1,4 @@
-"""A function for each kind of encoding.  Zero and None stand for the default of gyre.h everywhere."""
+"""A function for each kind of encoding.  None stands for the default of gyre.h everywhere, and so does zero, unless it is refused."""
 
 from __future__ import annotations
 
@@ -6,12 +6,66 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gyre._encoding import Encoding
+from gyre._errors import Error
 
 _TERMS = {"query": 1, "key": 2, "value": 4}
 
 
+# The options of rope that each scaling looks at, of those that belong to scalings.
+_RAMP = ("factor", "beta_fast", "beta_slow")
+_SCALINGS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "linear": ("factor",),
+    "ntk": ("factor",),
+    "dynamic": ("factor",),
+    "by-parts": _RAMP,
+    "by-parts-paper": _RAMP,
+    "yarn": (*_RAMP, "mscale", "mscale_all_dim"),
+    "dynamic-yarn": ("beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
+    "llama3": ("factor", "low_freq", "high_freq"),
+    "longrope": ("factor", "short_factor", "long_factor"),
+    "proportional": ("factor", "proportion"),
+    "ntk-mixed": ("factor", "mixed_exponent"),
+}
+_OF_SCALINGS = (
+    "factor",
+    "beta_fast",
+    "beta_slow",
+    "low_freq",
+    "high_freq",
+    "proportion",
+    "mixed_exponent",
+    "mscale",
+    "mscale_all_dim",
+    "short_factor",
+    "long_factor",
+)
+_NOT_ZERO = ("base", "factor", "attention_factor", "proportion", "xpos_base", "far_window", "far_factor")
+
+
 def _terms(terms: Iterable[str]) -> int:
-    return sum({_TERMS[term] for term in terms})
+    given = [terms] if isinstance(terms, str) else list(terms)
+    for term in given:
+        if term not in _TERMS:
+            raise Error("EINVAL", f"terms: holds {term!r}, not 'query', 'key' or 'value'", "terms")
+    return sum({_TERMS[term] for term in given})
+
+
+def _check_rope(given: dict[str, Any]) -> None:
+    """Refuses options that would change nothing, and zeros, which gyre.h takes for its defaults."""
+    scaling, far = given["scaling"], given["far"]
+    for name in _NOT_ZERO:
+        if isinstance(given[name], (int, float)) and given[name] == 0:
+            raise Error("EINVAL", f"{name}: is {given[name]!r}; None is the default", name)
+    for name in _OF_SCALINGS:
+        if given[name] is not None and name not in _SCALINGS.get(scaling, _OF_SCALINGS):
+            text = f"{name}: is {given[name]!r}, but scaling is {scaling!r}, which has no {name}"
+            raise Error("EINVAL", text, name)
+    if given["xpos_center"] is not None and given["xpos_base"] is None:
+        raise Error("EINVAL", f"xpos_center: is {given['xpos_center']!r}, but xpos_base is None", "xpos_center")
+    for name in ("far_window", "far_factor"):
+        if given[name] is not None and far == "as-near":
+            raise Error("EINVAL", f"{name}: is {given[name]!r}, but far is 'as-near', which has no {name}", name)
 
 
 def _make(kind: str, **fields: Any) -> Encoding:
@@ -81,6 +135,7 @@ def rope(
     Raises:
         gyre.Error: it names the field, its value and what is allowed.
     """
+    _check_rope(locals())
     axes = len(axis_pairs) if axis_pairs is not None else None
     return _make(
         "rope",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gyre import _command, _gyre
 from gyre._encoding import Encoding
-from gyre._errors import Error, FileError
+from gyre._errors import Error, FileError, path_text
 from gyre._results import Measurement, Result
 
 Text = str | os.PathLike[str] | Sequence[os.PathLike[str]]
@@ -54,20 +54,25 @@ class Bar:
 def _text_paths(text: Text) -> Iterator[list[str]]:
     """Files of a text; a str is the text itself and becomes a file for the time of a call."""
     if isinstance(text, str):
-        if len(text) < 4096 and "\n" not in text and os.path.exists(text):
+        if len(text) < 4096 and not {"\n", "\0"} & set(text) and os.path.exists(text):
             raise Error("EINVAL", f"text: is the name of a file, {text!r}: pass pathlib.Path({text!r})", "text")
         with tempfile.TemporaryDirectory() as folder:
             written = Path(folder) / "text"
             written.write_text(text, encoding="utf-8")
             yield [str(written)]
         return
-    paths = [text] if isinstance(text, os.PathLike) else list(text)
-    for path in paths:
+    if not isinstance(text, (os.PathLike, Sequence)) or isinstance(text, bytes):
+        raise Error("EINVAL", f"text: is a {type(text).__name__}, not a str, a pathlib.Path or a list of these paths", "text")
+    names = []
+    for path in [text] if isinstance(text, os.PathLike) else text:
         if not isinstance(path, os.PathLike):
             raise Error("EINVAL", f"text: holds a {type(path).__name__}, not a pathlib.Path", "text")
-        if not os.path.exists(path):
-            raise FileError("EIO", f"text: there is no {os.fsdecode(path)}", "text")
-    yield [os.fsdecode(path) for path in paths]
+        names.append(path_text(path, "text"))
+        if not os.path.exists(names[-1]):
+            raise FileError("EIO", f"text: there is no {names[-1]}", "text")
+    if not names:
+        raise Error("EINVAL", "text: is an empty list, not paths of texts", "text")
+    yield names
 
 
 class Tokenizer(_gyre.Tokenizer):
@@ -76,7 +81,7 @@ class Tokenizer(_gyre.Tokenizer):
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """That of a model folder, a tokenizer.json or a GGUF.  Raises gyre.Error with the kind or step that Gyre lacks."""
-        return cls._open(os.fsdecode(path))
+        return cls._open(path_text(path, "path"))
 
     def encode(self, text: str | bytes, *, begin: bool = True, special: bool = False) -> list[int]:
         """The ids of a text.  begin: the begin token first, if the model's texts have one.  special: the text of an added
@@ -114,7 +119,7 @@ def _found(path: str) -> str:
     bundled = models / path.removeprefix("models/").rstrip("/")
     if os.path.exists(path):
         return path
-    if bundled.parent == models and (bundled / "config.json").is_file():
+    if bundled.parent == models and os.path.isfile(bundled / "config.json"):  # False too for a name that is too long
         return str(bundled)
     names = "" if "/" in path else ", ".join(sorted(one.parent.name for one in models.glob("*/config.json")))
     raise FileError("EIO", f"path: there is no {path}" + (f"; the package has {names}" if names else ""), "path")
@@ -124,7 +129,7 @@ class Model:
     """A model's files: what its positions are, and how well it predicts a text."""
 
     def __init__(self, path: str | os.PathLike[str], profile: str | None = None) -> None:
-        self.path = _found(os.fsdecode(path))
+        self.path = _found(path_text(path, "path"))
         self.profile = profile
 
     def __repr__(self) -> str:

@@ -7,25 +7,8 @@ from typing import Any, TypeVar
 
 from gyre import _gyre
 from gyre._encoding import Encoding
-from gyre._errors import Error
 
 A = TypeVar("A")
-
-
-def _moved(positions: Any, shift: int | Sequence[int], axes: int) -> Any:
-    """positions + shift."""
-    if isinstance(shift, int):
-        return (0 if positions is None else positions) + shift
-    if len(shift) != axes:
-        raise Error("ESHAPE", f"shift: has {len(shift)} numbers, but the encoding has {axes} axes", "shift")
-    if axes == 1:
-        return (0 if positions is None else positions) + shift[0]
-    if positions is None or isinstance(positions, int) or positions.shape[0] != axes:
-        raise Error("ESHAPE", "positions: an array [axes, ...] is needed for a shift by a number for each axis", "positions")
-    moved = positions + 0
-    for axis, delta in enumerate(shift):
-        moved[axis] += delta
-    return moved
 
 
 def rerotate(
@@ -58,16 +41,13 @@ def rerotate(
     The difference of the angles is formed in double, and each key is rounded once.  Returns k, or out.
     Raises gyre.Error.
     """
-    if shift is not None and new_positions is not None:
-        raise Error("EINVAL", "shift: given beside new_positions, which says the same", "shift")
-    if shift is not None:
-        new_positions = _moved(positions, shift, old.config["rope.axes"] or 1)
     return _gyre.rerotate(
         k,
         old,
         old if new is None else new,
         positions=positions,
-        new_positions=positions if new_positions is None else new_positions,
+        new_positions=new_positions,
+        shift=shift,
         length=length or 0,
         new_length=new_length or 0,
         layout=layout,

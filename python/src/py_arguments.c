@@ -7,17 +7,75 @@
 
 /* -- exceptions -- */
 
-static PyObject *raise_text(gyre_status status, const char *field, const char *text) {
-    PyObject *cause_type, *cause, *trace;
-    PyErr_Fetch(&cause_type, &cause, &trace); /* an exception of the caller's object, told in text already */
-    Py_XDECREF(cause_type);
-    Py_XDECREF(cause);
+int gyre_py_forget(void) {
+    if (!PyErr_Occurred()) return 0;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* *cause = the pending exception, which is cleared; NULL = none.  -1 where it is one that ends programs. */
+static int take_cause(PyObject **cause) {
+    PyObject *type, *trace;
+    *cause = NULL;
+    if (!PyErr_Occurred()) return 0;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    PyErr_Fetch(&type, cause, &trace);
+    PyErr_NormalizeException(&type, cause, &trace);
+    if (trace) PyException_SetTraceback(*cause, trace);
+    Py_XDECREF(type);
     Py_XDECREF(trace);
-    PyObject *error = PyObject_CallFunction(gyre_py.make_error, "isz", (int)status, text, field);
-    if (!error) return NULL;
+    return 0;
+}
+
+/* A text may hold names of files, and may be cut within a character: what is no UTF-8 becomes U+FFFD. */
+static PyObject *raise_text(gyre_status status, const char *field, const char *text) {
+    PyObject *cause;
+    if (take_cause(&cause) < 0) return NULL;
+    PyObject *told = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *named = field ? PyUnicode_DecodeUTF8(field, (Py_ssize_t)strlen(field), "replace") : Py_NewRef(Py_None);
+    PyObject *error = told && named ? PyObject_CallFunction(gyre_py.make_error, "iOO", (int)status, told, named) : NULL;
+    Py_XDECREF(told);
+    Py_XDECREF(named);
+    if (!error) {
+        Py_XDECREF(cause);
+        return NULL;
+    }
+    if (cause) PyException_SetCause(error, cause); /* takes the reference */
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_DECREF(error);
     return NULL;
+}
+
+/* Cuts a UTF-8 text before the character that does not fit, and writes it on one line. */
+static void cut(const char *text, char *out, size_t size) {
+    size_t n = strlen(text);
+    if (n >= size) {
+        n = size - 4;
+        while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
+            n--;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)(text[i] == '\n' ? ' ' : text[i]);
+    memcpy(out + n, text[n] ? "..." : "", text[n] ? 4 : 1);
+}
+
+void gyre_py_show(PyObject *object, char *out, size_t size) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *text = PyObject_Repr(object);
+    PyObject *bytes = text ? PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace") : NULL;
+    const char *shown = bytes ? PyBytes_AsString(bytes) : NULL;
+    cut(shown ? shown : "a value that cannot be shown", out, size);
+    Py_XDECREF(text);
+    Py_XDECREF(bytes);
+    if (gyre_py_forget() == 0) {
+        PyErr_Restore(type, value, trace);
+        return;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
 }
 
 PyObject *gyre_py_fail(gyre_status status, const char *field, const char *format, ...) {
@@ -85,10 +143,9 @@ int gyre_py_arguments(const gyre_py_signature *signature, PyObject *const *args,
 }
 
 static int fail_type(PyObject *object, const char *name, const char *wanted) {
-    PyObject *shown = PyObject_Repr(object);
-    const char *text = shown ? PyUnicode_AsUTF8AndSize(shown, NULL) : NULL;
-    gyre_py_fail(GYRE_EINVAL, name, "%s: is %.80s, not %s", name, text ? text : "no such value", wanted);
-    Py_XDECREF(shown);
+    char shown[100];
+    gyre_py_show(object, shown, sizeof shown);
+    gyre_py_fail(GYRE_EINVAL, name, "%s: is %s, not %s", name, shown, wanted);
     return -1;
 }
 
@@ -99,6 +156,16 @@ int gyre_py_integer(PyObject *object, const char *name, int64_t *out) {
     Py_XDECREF(whole);
     if (value == -1 && PyErr_Occurred()) return fail_type(object, name, "a whole number of 64 bits");
     *out = value;
+    return 0;
+}
+
+int gyre_py_integers(PyObject *tuple, const char *const *names, int count, int64_t *out) {
+    if (PyTuple_Size(tuple) != count) {
+        PyErr_Format(PyExc_TypeError, "takes %d arguments (%zd given)", count, PyTuple_Size(tuple));
+        return -1;
+    }
+    for (int i = 0; i < count; i++)
+        if (gyre_py_integer(PyTuple_GetItem(tuple, i), names[i], &out[i]) < 0) return -1;
     return 0;
 }
 
@@ -131,4 +198,9 @@ int gyre_py_word(PyObject *object, const char *name, const char *const *words, i
         snprintf(list + used, sizeof list - used, "%s '%s'", i ? "," : "", words[i]);
     }
     return fail_type(object, name, list);
+}
+
+int gyre_py_path(PyObject *object, const char *name, PyObject **bytes) {
+    *bytes = NULL;
+    return PyUnicode_FSConverter(object, bytes) ? 0 : fail_type(object, name, "the name of a file, without a NUL");
 }

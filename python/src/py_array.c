@@ -20,6 +20,7 @@ void gyre_py_array_close(gyre_py_array *array) {
         break;
     }
     array->holds = GYRE_PY_HOLDS_NOTHING;
+    Py_CLEAR(array->kept);
 }
 
 const char *gyre_py_dtype_text(const gyre_py_array *array) {
@@ -84,16 +85,14 @@ static int read_buffer(gyre_py_array *array, const Py_buffer *buffer) {
     return -1;
 }
 
-/* 1 if object.dtype.name is "bfloat16": an array of ml_dtypes, which has no buffer of its own. */
+/* 1 if object.dtype.name is "bfloat16": an array of ml_dtypes, which has no buffer of its own.  -1 with an exception. */
 static int is_bfloat16(PyObject *object) {
     PyObject *dtype = PyObject_GetAttrString(object, "dtype");
     PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
     const int is = name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "bfloat16") == 0;
-    if (name && !is && PyUnicode_Check(name)) PyErr_Clear();
     Py_XDECREF(dtype);
     Py_XDECREF(name);
-    PyErr_Clear();
-    return is;
+    return gyre_py_forget() < 0 ? -1 : is;
 }
 
 static int get_buffer(gyre_py_array *array, PyObject *object) {
@@ -103,7 +102,7 @@ static int get_buffer(gyre_py_array *array, PyObject *object) {
 }
 
 static int fail_dtype_name(const gyre_py_array *array) {
-    PyErr_Clear();
+    if (gyre_py_forget() < 0) return -1;
     PyObject *dtype = PyObject_GetAttrString(array->object, "dtype"), *text = dtype ? PyObject_Str(dtype) : NULL;
     const char *shown = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     gyre_py_fail(GYRE_EDTYPE, array->name, "%s: is of type %.40s, not float16, bfloat16, float32 or float64", array->name,
@@ -120,8 +119,9 @@ static int open_buffer(gyre_py_array *array) {
         gyre_py_array_close(array);
         return -1;
     }
-    PyErr_Clear();
-    if (!is_bfloat16(array->object)) return fail_dtype_name(array);
+    const int is_short = gyre_py_forget() < 0 ? -1 : is_bfloat16(array->object);
+    if (is_short < 0) return -1;
+    if (!is_short) return fail_dtype_name(array);
     PyObject *bits = PyObject_CallMethod(array->object, "view", "s", "uint16");
     if (!bits) return fail_dtype_name(array);
     const int status = get_buffer(array, bits);
@@ -158,33 +158,28 @@ const dl_exchange *gyre_py_exchange_of(PyObject *type) {
     return table && table->tensor_from_object ? table : NULL;
 }
 
-/* 1 if the type, or one that it derives from, is defined in `module` or below it. */
+/* 1 if the type is defined in `module` or below it; -1 with an exception. */
 static int comes_from(PyObject *type, const char *module) {
     PyObject *name = PyObject_GetAttrString(type, "__module__");
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     const size_t length = strlen(module);
     const int is = text && strncmp(text, module, length) == 0 && (text[length] == 0 || text[length] == '.');
     Py_XDECREF(name);
-    PyErr_Clear();
-    return is;
+    return gyre_py_forget() < 0 ? -1 : is;
 }
 
-/* out = 1 for a torch.Tensor or an object of a subclass. */
+/* out = 1 for a torch.Tensor or an object of a subclass; -1 with an exception. */
 static int is_torch(PyObject *object) {
     if (!torch.type) {
         PyObject *modules = PyImport_GetModuleDict(), *module = PyDict_GetItemString(modules, "torch");
         PyObject *type = module ? PyObject_GetAttrString(module, "Tensor") : NULL;
-        if (!type) {
-            PyErr_Clear();
-            return 0;
-        }
+        if (!type) return gyre_py_forget();
         torch.exchange = gyre_py_exchange_of(type);
         torch.type = type; /* kept as long as the process */
     }
     if ((PyObject *)Py_TYPE(object) == torch.type) return 1;
     const int is = PyObject_IsInstance(object, torch.type);
-    if (is < 0) PyErr_Clear();
-    return is > 0;
+    return is < 0 ? gyre_py_forget() : is;
 }
 
 /* A tensor that records gradients would lose them without a word, and one with torch's negative bit means the opposite of
@@ -195,7 +190,7 @@ static int check_tensor(const gyre_py_array *array) {
     const int requires = gradient == Py_True, is_negative = negative == Py_True;
     Py_XDECREF(gradient);
     Py_XDECREF(negative);
-    PyErr_Clear();
+    if (gyre_py_forget() < 0) return -1;
     if (requires)
         gyre_py_fail(GYRE_EUNSUPPORTED, array->name,
                      "%s: requires a gradient, which this call does not record: pass %s.detach(), or use gyre.torch",
@@ -215,7 +210,7 @@ static int open_torch(gyre_py_array *array) {
         array->exchange = torch.exchange;
         return gyre_py_array_from_dl(array, &tensor);
     }
-    PyErr_Clear();
+    if (gyre_py_forget() < 0) return -1;
     return gyre_py_array_open_dlpack(array); /* says why it cannot be read, or reads an empty one */
 }
 
@@ -232,12 +227,10 @@ static int fail_object(const gyre_py_array *array) {
     return -1;
 }
 
-int gyre_py_array_open(gyre_py_array *array, PyObject *object, const char *name) {
-    memset(array, 0, offsetof(gyre_py_array, hold));
-    array->object = object;
-    array->name = name;
+static int open_any(gyre_py_array *array, PyObject *object) {
     if ((PyObject *)Py_TYPE(object) == gyre_py.ndarray) return open_buffer(array);
-    if (is_torch(object)) return open_torch(array);
+    const int torch_tensor = is_torch(object);
+    if (torch_tensor) return torch_tensor < 0 ? -1 : open_torch(array);
     if (PyCapsule_CheckExact(object)) return gyre_py_array_open_capsule(array, object);
     const int is_numpy = PyObject_IsInstance(object, gyre_py.ndarray);
     if (is_numpy < 0) return -1;
@@ -248,8 +241,20 @@ int gyre_py_array_open(gyre_py_array *array, PyObject *object, const char *name)
     if (method) {
         array->family = GYRE_PY_OTHER;
         if (gyre_py_array_open_dlpack(array) < 0) return -1;
-        if (comes_from((PyObject *)Py_TYPE(object), "jaxlib")) array->readonly = 1; /* JAX's arrays never change */
-        return 0;
+        const int of_jax = comes_from((PyObject *)Py_TYPE(object), "jaxlib");
+        if (of_jax > 0) array->readonly = 1; /* JAX's arrays never change */
+        return of_jax < 0 ? -1 : 0;
     }
     return PyObject_CheckBuffer(object) ? open_buffer(array) : fail_object(array);
+}
+
+int gyre_py_array_open(gyre_py_array *array, PyObject *object, const char *name) {
+    memset(array, 0, offsetof(gyre_py_array, hold));
+    array->object = object;
+    array->name = name;
+    array->kept = Py_NewRef(object);
+    if (open_any(array, object) == 0) return 0;
+    gyre_py_array_close(array);
+    array->object = NULL;
+    return -1;
 }

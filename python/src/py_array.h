@@ -13,7 +13,8 @@ typedef enum gyre_py_family {
 
 /* An array that is open: its memory stays where it is until gyre_py_array_close.  Begin with {0}. */
 typedef struct gyre_py_array {
-    PyObject *object; /* borrowed */
+    PyObject *object; /* whose memory it is; NULL = none */
+    PyObject *kept;   /* the object, owned while the array is open: its owner may drop it while the call computes */
     const char *name; /* of the argument */
     gyre_py_family family;
     const dl_exchange *exchange; /* through which it was read; NULL = otherwise */
@@ -65,11 +66,30 @@ int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *
 int gyre_py_array_view(const gyre_py_array *array, const gyre_py_layout *layout, gyre_view *out);
 gyre_cview gyre_py_const(const gyre_view *view);
 
-/* Positions: an int, or an array [tokens], [batch, tokens], with several axes [axes, tokens] or [axes, batch, tokens]. */
+/* out = elements of a view's shape, at most INT64_MAX. */
+int64_t gyre_py_elements(const int64_t shape[4]);
+/* Writes "[2, 3]": the extents of the array in the order of its axes. */
+void gyre_py_shape_text(const gyre_py_array *array, char *out, size_t size);
+
+/* What must hold before memory of the caller is written: out is shaped as in, its elements have an address each, and it
+ * shares memory with in only where it is in itself.  -1 with an exception that shows extents in the order of the caller. */
+int gyre_py_check_out(const gyre_py_array *in, const gyre_view *in_view, const gyre_py_array *out,
+                      const gyre_view *out_view);
+/* -1 with an exception if two views share memory. */
+int gyre_py_check_apart(const char *out_name, const gyre_view *out, const char *name, const gyre_view *view);
+/* out[axis] = one number for all axes, or a list of one for each. */
+int gyre_py_shift(PyObject *object, const char *name, int64_t axes, int64_t out[GYRE_MAX_AXES]);
+
+/* Positions: an int, or an array [tokens], [batch, tokens], with several axes [axes, tokens] or [axes, batch, tokens].
+ * open reads them once: out->base = an int, or array->object is set.  match says which axis is which; without an array, or
+ * without positions (object NULL), nothing. */
 typedef struct gyre_py_positions_request {
     const char *name;
     int64_t axes, batch, tokens;
 } gyre_py_positions_request;
+int gyre_py_positions_open(PyObject *object, const char *name, gyre_positions *out, gyre_py_array *array);
+int gyre_py_positions_match(const gyre_py_positions_request *request, gyre_positions *out, const gyre_py_array *array);
+/* Both. */
 int gyre_py_positions(PyObject *object, const gyre_py_positions_request *request, gyre_positions *out, gyre_py_array *array);
 
 #endif

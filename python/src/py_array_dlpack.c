@@ -27,7 +27,7 @@ static void read_type(gyre_py_array *array, dl_type type) {
 /* Names the device as the array itself does, else by number. */
 static int fail_device(const gyre_py_array *array, int64_t type, int64_t id) {
     PyObject *device = PyObject_GetAttrString(array->object, "device"), *text = device ? PyObject_Str(device) : NULL;
-    PyErr_Clear();
+    gyre_py_forget(); /* what ends programs stays, and gyre_py_fail keeps it */
     const char *shown = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     char number[64];
     snprintf(number, sizeof number, "DLPack device (%lld, %lld)", (long long)type, (long long)id);
@@ -104,6 +104,27 @@ int gyre_py_array_open_capsule(gyre_py_array *array, PyObject *capsule) {
     return status;
 }
 
+/* Says what the array's own method raised, which stays as the cause. */
+static int fail_export(const gyre_py_array *array) {
+    PyObject *type, *value, *trace;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *text = PyObject_Str(value);
+    const char *shown = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (gyre_py_forget() == 0)
+        PyErr_Restore(type, value, trace);
+    else {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    }
+    gyre_py_fail(GYRE_EINVAL, array->name, "%s: its memory cannot be read: %.300s", array->name,
+                 shown && shown[0] ? shown : "__dlpack__ failed");
+    Py_XDECREF(text);
+    return -1;
+}
+
 static int check_device(gyre_py_array *array) {
     PyObject *method = PyObject_GetAttr(array->object, gyre_py.dlpack_device);
     PyObject *device = method ? PyObject_CallObject(method, NULL) : NULL;
@@ -115,7 +136,10 @@ static int check_device(gyre_py_array *array) {
         Py_XDECREF(whole);
     }
     Py_XDECREF(device);
-    PyErr_Clear(); /* an array without __dlpack_device__ says where it is in its capsule */
+    if (PyErr_Occurred()) { /* an array without __dlpack_device__ says where it is in its capsule */
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return fail_export(array);
+        PyErr_Clear();
+    }
     return on_processor(number[0]) ? 0 : fail_device(array, number[0], number[1]);
 }
 
@@ -129,21 +153,6 @@ static PyObject *ask_capsule(PyObject *object) {
     }
     Py_XDECREF(method);
     return capsule;
-}
-
-static int fail_export(const gyre_py_array *array) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *text = value ? PyObject_Str(value) : NULL;
-    const char *shown = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    PyErr_Clear();
-    gyre_py_fail(GYRE_EINVAL, array->name, "%s: its memory cannot be read: %.300s", array->name,
-                 shown && shown[0] ? shown : "__dlpack__ failed");
-    Py_XDECREF(text);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    return -1;
 }
 
 int gyre_py_array_open_dlpack(gyre_py_array *array) {

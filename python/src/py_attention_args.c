@@ -19,59 +19,71 @@ void gyre_py_attention_close(gyre_py_attention_call *c) {
 
 static const char short_real[] = "float16, bfloat16 or float32";
 
-static int open_operand(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
-                        gyre_cview *out) {
+static int view_operand(const gyre_py_array *array, const gyre_py_layout *layout, gyre_cview *out) {
     gyre_view view;
-    if (gyre_py_array_open(array, object, name) < 0 || gyre_py_array_is(array, GYRE_PY_SHORT_REAL, short_real) < 0 ||
-        gyre_py_array_view(array, layout, &view) < 0)
+    if (gyre_py_array_is(array, GYRE_PY_SHORT_REAL, short_real) < 0 || gyre_py_array_view(array, layout, &view) < 0)
         return -1;
     *out = gyre_py_const(&view);
     return 0;
 }
 
-/* *list = the whole numbers of an array of one axis, wanted of them. */
-static int read_list(PyObject *object, const char *name, int64_t wanted, int64_t **list) {
+static int open_operand(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
+                        gyre_cview *out) {
+    return gyre_py_array_open(array, object, name) < 0 ? -1 : view_operand(array, layout, out);
+}
+
+/* *list = the whole numbers of an array of one axis; *count of them, which 0 or more says beforehand. */
+static int read_list(PyObject *object, const char *name, int64_t *count, int64_t **list) {
     gyre_py_array array;
     if (!object) return 0;
     if (gyre_py_array_open(&array, object, name) < 0) return -1;
     int status = gyre_py_array_is(&array, GYRE_PY_WHOLE, "int32 or int64");
-    if (status == 0 && (array.ndim != 1 || (wanted >= 0 && array.shape[0] != wanted))) {
-        gyre_py_fail(GYRE_ESHAPE, name, "%s: is not an array of one axis with a number for each row or sequence", name);
+    const int fits = array.ndim == 1 && (*count < 0 || array.shape[0] == *count);
+    if (status == 0 && !fits) {
+        char shape[180];
+        gyre_py_shape_text(&array, shape, sizeof shape);
+        gyre_py_fail(GYRE_ESHAPE, name, "%s: has shape %s, not [%lld]: a number for each row or sequence", name, shape,
+                     (long long)(*count < 0 ? 2 : *count));
         status = -1;
     }
-    if (status == 0 && !(*list = malloc((size_t)(array.shape[0] + 1) * sizeof **list))) {
-        PyErr_NoMemory();
-        status = -1;
-    }
+    const int64_t bytes = status == 0 ? gyre_py_bytes(GYRE_DTYPE_I64, 1, array.shape) : -1;
+    if (bytes >= 0 && !(*list = malloc((size_t)bytes + sizeof **list))) PyErr_NoMemory();
+    status = bytes >= 0 && *list ? 0 : -1;
     for (int64_t i = 0; status == 0 && i < array.shape[0]; i++) {
         const int64_t at = i * array.stride[0];
         (*list)[i] = array.dtype == GYRE_DTYPE_I32 ? ((const int32_t *)array.data)[at] : ((const int64_t *)array.data)[at];
     }
+    if (status == 0) *count = array.shape[0];
     gyre_py_array_close(&array);
     return status;
 }
 
-static int64_t list_length(PyObject *object) {
-    const Py_ssize_t n = object ? PyObject_Size(object) : 0;
-    PyErr_Clear();
-    return n;
+/* query_starts and key_starts: sequences + 1 numbers each. */
+static int read_starts(gyre_py_attention_call *c, PyObject *const *o) {
+    int64_t starts = -1;
+    if (!o[OPTION_QUERY_STARTS] && !o[OPTION_KEY_STARTS]) return 0;
+    if (!o[OPTION_QUERY_STARTS] || !o[OPTION_KEY_STARTS]) {
+        const char *const name = o[OPTION_QUERY_STARTS] ? "key_starts" : "query_starts";
+        gyre_py_fail(GYRE_EINVAL, name, "%s: missing: a packed batch needs query_starts and key_starts", name);
+        return -1;
+    }
+    if (read_list(o[OPTION_QUERY_STARTS], "query_starts", &starts, &c->lists[0]) < 0) return -1;
+    if (starts < 2) {
+        gyre_py_fail(GYRE_ESHAPE, "query_starts", "query_starts: has %lld numbers, not one more than there are sequences",
+                     (long long)starts);
+        return -1;
+    }
+    c->args.sequences = starts - 1;
+    return read_list(o[OPTION_KEY_STARTS], "key_starts", &starts, &c->lists[1]);
 }
 
 static int read_lists(gyre_py_attention_call *c, PyObject *const *o) {
     gyre_attention_args *args = &c->args;
-    if (o[OPTION_QUERY_STARTS] || o[OPTION_KEY_STARTS]) {
-        if (!o[OPTION_QUERY_STARTS] || !o[OPTION_KEY_STARTS]) {
-            gyre_py_fail(GYRE_EINVAL, "query_starts", "query_starts: a packed batch needs query_starts and key_starts");
-            return -1;
-        }
-        args->sequences = list_length(o[OPTION_QUERY_STARTS]) - 1;
-    }
-    const int64_t rows = args->sequences > 0 ? args->sequences : args->q.shape[0];
-    if (read_list(o[OPTION_QUERY_STARTS], "query_starts", -1, &c->lists[0]) < 0 ||
-        read_list(o[OPTION_KEY_STARTS], "key_starts", args->sequences + 1, &c->lists[1]) < 0 ||
-        read_list(o[OPTION_KEY_FIRST], "key_first", rows, &c->lists[2]) < 0 ||
-        read_list(o[OPTION_KEY_END], "key_end", rows, &c->lists[3]) < 0 ||
-        read_list(o[OPTION_QUERY_END], "query_end", rows, &c->lists[4]) < 0)
+    if (read_starts(c, o) < 0) return -1;
+    int64_t rows = args->sequences > 0 ? args->sequences : args->q.shape[0];
+    if (read_list(o[OPTION_KEY_FIRST], "key_first", &rows, &c->lists[2]) < 0 ||
+        read_list(o[OPTION_KEY_END], "key_end", &rows, &c->lists[3]) < 0 ||
+        read_list(o[OPTION_QUERY_END], "query_end", &rows, &c->lists[4]) < 0)
         return -1;
     args->q_starts = c->lists[0];
     args->k_starts = c->lists[1];
@@ -97,6 +109,11 @@ static int read_numbers(gyre_attention_args *args, PyObject *const *o) {
         gyre_py_integer(o[OPTION_SEED], "seed", &seed) < 0 ||
         gyre_py_integer(o[OPTION_LENGTH], "length", &args->q_pos.context_length) < 0)
         return -1;
+    if (o[OPTION_SCALE] && args->scale == 0) {
+        gyre_py_fail(GYRE_EINVAL, "scale",
+                     "scale: is 0, under which every key has the same weight; None = 1 / sqrt(channels)");
+        return -1;
+    }
     args->causal = (gyre_causal)causal;
     args->order = (gyre_order)order;
     args->seed = (uint64_t)seed;
@@ -111,17 +128,13 @@ static int read_positions(gyre_py_attention_call *c, const gyre_py_attention_inp
     const gyre_py_positions_request q_wanted = {"positions", axes, batch, queries};
     const gyre_py_positions_request k_wanted = {"key_positions", axes, batch, keys};
     if (!q && !args->q_starts) args->q_pos.base = keys - queries;
-    if (q && !k && in->k && !PyLong_Check(q)) {
-        if (queries == keys)
-            k = q;
-        else {
-            gyre_py_fail(GYRE_EINVAL, "key_positions", "key_positions: needed, as there are %lld queries and %lld keys",
-                         (long long)queries, (long long)keys);
-            return -1;
-        }
-    }
     if (gyre_py_positions(q, &q_wanted, &args->q_pos, &c->q_positions) < 0) return -1;
-    return in->k ? gyre_py_positions(k, &k_wanted, &args->k_pos, &c->k_positions) : 0;
+    if (!in->k) return 0;
+    if (k || !c->q_positions.object) return gyre_py_positions(k, &k_wanted, &args->k_pos, &c->k_positions);
+    if (queries == keys) return gyre_py_positions_match(&k_wanted, &args->k_pos, &c->q_positions);
+    gyre_py_fail(GYRE_EINVAL, "key_positions", "key_positions: needed, as there are %lld queries and %lld keys",
+                 (long long)queries, (long long)keys);
+    return -1;
 }
 
 /* [batch, heads, queries, keys], the first two axes 1 or absent where the mask is the same for all. */
@@ -169,10 +182,9 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
     PyObject *const *o = in->options;
     args->encoding = in->encoding ? in->encoding->encoding : NULL;
     if (gyre_py_array_open(&c->q, in->q, "q") < 0 ||
-        gyre_py_layout_read(o[OPTION_LAYOUT], c->q.ndim == 3 ? "thd" : "bhsd", &c->layout) < 0)
+        gyre_py_layout_read(o[OPTION_LAYOUT], c->q.ndim == 3 ? "thd" : "bhsd", &c->layout) < 0 ||
+        view_operand(&c->q, &c->layout, &args->q) < 0)
         return -1;
-    gyre_py_array_close(&c->q);
-    if (open_operand(&c->q, in->q, "q", &c->layout, &args->q) < 0) return -1;
     if (in->k && (open_operand(&c->k, in->k, "k", &c->layout, &args->k) < 0 ||
                   open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
         return -1;
@@ -236,7 +248,7 @@ void gyre_py_attention_results_drop(gyre_py_attention_results *r) {
 
 int gyre_py_attention_scratch(gyre_py_attention_call *c, size_t bytes) {
     c->scratch_bytes = bytes;
-    c->scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    c->scratch = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
     if (c->scratch) return 0;
     gyre_py_fail(GYRE_ENOMEM, NULL, "memory: none for %zu bytes of scratch", bytes);
     return -1;

@@ -3,6 +3,7 @@
 
 #include "gyre/gyre_cache.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +16,23 @@ typedef struct cache_object {
 } cache_object;
 
 static void lock_cache(cache_object *self) {
-    if (PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) return;
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS
+    gyre_py_lock(self->lock);
 }
 
-static const gyre_py_encoding *encoding_of(const cache_object *self) {
-    return (const gyre_py_encoding *)self->encoding;
+/* The encoding while a call opens its arrays, whose code may set another one; the caller owns it. */
+static PyObject *take_encoding(cache_object *self) {
+    lock_cache(self);
+    PyObject *encoding = self->encoding;
+    Py_XINCREF(encoding);
+    PyThread_release_lock(self->lock);
+    return encoding;
+}
+
+/* Under the lock: is the encoding still the one that arguments were read for? */
+static gyre_status check_encoding(const cache_object *self, const PyObject *encoding, gyre_error *err) {
+    if (self->encoding == encoding) return GYRE_OK;
+    snprintf(err->text, sizeof err->text, "encoding: was changed by another thread during the call");
+    return GYRE_EINVAL;
 }
 
 /* -- creation -- */
@@ -83,15 +93,17 @@ static PyObject *cache_create(PyObject *type, PyObject *const *args, Py_ssize_t 
 }
 
 static PyObject *cache_load(PyObject *type, PyObject *args) {
-    const char *path;
-    PyObject *object;
+    PyObject *named, *object, *path;
     const gyre_py_encoding *encoding;
-    if (!PyArg_ParseTuple(args, "sO", &path, &object) ||
-        gyre_py_encoding_of(object == Py_None ? NULL : object, "encoding", &encoding) < 0)
+    if (!PyArg_ParseTuple(args, "OO", &named, &object) ||
+        gyre_py_encoding_of(object == Py_None ? NULL : object, "encoding", &encoding) < 0 ||
+        gyre_py_path(named, "path", &path) < 0)
         return NULL;
     gyre_cache *cache = NULL;
     gyre_error err = {0};
-    const gyre_status status = gyre_cache_load(&cache, path, encoding ? encoding->encoding : NULL, NULL, &err);
+    const gyre_status status =
+        gyre_cache_load(&cache, PyBytes_AsString(path), encoding ? encoding->encoding : NULL, NULL, &err);
+    Py_DECREF(path);
     return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, encoding ? object : NULL)
                              : gyre_py_raise(status, &err);
 }
@@ -134,12 +146,12 @@ typedef struct append_call {
     int64_t sequence;
 } append_call;
 
-static int open_append(append_call *c, const cache_object *self, PyObject *const *a) {
+static int open_append(append_call *c, const gyre_py_encoding *encoding, PyObject *const *a) {
     if (gyre_py_integer(a[3], "sequence", &c->sequence) < 0 ||
         gyre_py_integer(a[5], "length", &c->positions.context_length) < 0 ||
         open_rows(&c->k, a[0], "k", a[4], &c->k_view) < 0 || open_rows(&c->v, a[1], "v", a[4], &c->v_view) < 0)
         return -1;
-    const int64_t axes = self->encoding ? encoding_of(self)->axes : 1;
+    const int64_t axes = encoding ? encoding->axes : 1;
     const gyre_py_positions_request wanted = {"positions", axes, c->k_view.shape[0], c->k_view.shape[1]};
     return gyre_py_positions(a[2], &wanted, &c->positions, &c->position_array);
 }
@@ -151,14 +163,15 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
     PyObject *a[7], *finished = NULL;
     append_call c = {0};
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
-    if (open_append(&c, self, a) == 0) {
+    PyObject *encoding = take_encoding(self);
+    if (open_append(&c, (const gyre_py_encoding *)encoding, a) == 0) {
         const gyre_cview k = gyre_py_const(&c.k_view), v = gyre_py_const(&c.v_view);
         gyre_error err = {0};
-        gyre_status status = GYRE_OK;
-        gyre_py_threads threads = gyre_py_threads_begin(k.shape[1] * k.shape[2] * k.shape[3] < 1 << 18);
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(k.shape) < 1 << 18);
         lock_cache(self);
+        gyre_status status = check_encoding(self, encoding, &err);
         Py_BEGIN_ALLOW_THREADS
-        if (!a[2]) status = next_position(self, c.sequence, &c.positions.base, &err);
+        if (status == GYRE_OK && !a[2]) status = next_position(self, c.sequence, &c.positions.base, &err);
         if (status == GYRE_OK)
             status = gyre_cache_append(self->cache, c.sequence, &k, &v, &c.positions, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
@@ -169,6 +182,7 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
     gyre_py_array_close(&c.k);
     gyre_py_array_close(&c.v);
     gyre_py_array_close(&c.position_array);
+    Py_XDECREF(encoding);
     return finished;
 }
 
@@ -176,7 +190,10 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
 static int64_t *read_sequences(PyObject *object, int64_t batch) {
     int64_t *out = calloc((size_t)(batch > 0 ? batch : 1), sizeof *out);
     PyObject *list = object ? PySequence_List(object) : NULL;
-    if (object && !list) PyErr_Clear();
+    if (object && !list && gyre_py_forget() < 0) {
+        free(out);
+        return NULL;
+    }
     int good = out && (!object || (list && PyList_Size(list) == batch));
     for (int64_t b = 0; good && b < batch; b++) {
         out[b] = b;
@@ -184,10 +201,12 @@ static int64_t *read_sequences(PyObject *object, int64_t batch) {
     }
     Py_XDECREF(list);
     if (good) return out;
-    free(out);
-    if (!PyErr_Occurred())
+    if (!PyErr_Occurred() && !out)
+        PyErr_NoMemory();
+    else if (!PyErr_Occurred())
         gyre_py_fail(GYRE_ESHAPE, "sequences", "sequences: is not a list with a sequence for each of %lld batch rows",
                      (long long)batch);
+    free(out);
     return NULL;
 }
 
@@ -195,7 +214,7 @@ static gyre_status attend(cache_object *self, const int64_t *sequences, gyre_py_
                           gyre_error *err) {
     const size_t bytes = gyre_cache_attention_scratch(self->cache, sequences, &c->args, exec);
     c->scratch_bytes = bytes;
-    c->scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    c->scratch = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
     if (!c->scratch) return GYRE_ENOMEM;
     return gyre_cache_attention(self->cache, sequences, &c->args, c->scratch, bytes, exec, err);
 }
@@ -219,17 +238,18 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
     gyre_py_attention_results results = {0};
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0)
         return NULL;
-    const gyre_py_attention_inputs in = {.q = a[0], .encoding = encoding_of(self), .options = a + 2};
+    PyObject *encoding = take_encoding(self);
+    const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)encoding, .options = a + 2};
     const int64_t values = gyre_cache_get_config(self->cache)->value_dim;
     int64_t *sequences = NULL;
     if (gyre_py_attention_open(&c, &in) == 0 && (sequences = read_sequences(a[1], c.args.q.shape[0])) &&
         gyre_py_attention_results_make(&c, &results, a[OUT], values) == 0) {
         gyre_error err = {0};
-        gyre_status status = GYRE_OK;
         gyre_py_threads threads = gyre_py_threads_begin(0);
         lock_cache(self);
+        gyre_status status = check_encoding(self, encoding, &err);
         Py_BEGIN_ALLOW_THREADS
-        if (!in.options[OPTION_POSITIONS]) status = default_positions(self, sequences, &c, &err);
+        if (status == GYRE_OK && !in.options[OPTION_POSITIONS]) status = default_positions(self, sequences, &c, &err);
         if (status == GYRE_OK) status = attend(self, sequences, &c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         PyThread_release_lock(self->lock);
@@ -239,6 +259,7 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
     free(sequences);
     gyre_py_attention_results_drop(&results);
     gyre_py_attention_close(&c);
+    Py_XDECREF(encoding);
     return finished;
 }
 
@@ -250,58 +271,67 @@ static PyObject *done(gyre_status status, const gyre_error *err) {
 }
 
 static PyObject *cache_remove(PyObject *object, PyObject *args) {
+    static const char *const names[] = {"sequence", "first", "count"};
     cache_object *self = (cache_object *)object;
-    long long sequence, first, count;
+    int64_t a[3];
     gyre_error err = {0};
-    if (!PyArg_ParseTuple(args, "LLL", &sequence, &first, &count)) return NULL;
+    if (gyre_py_integers(args, names, 3, a) < 0) return NULL;
     lock_cache(self);
-    const gyre_status status = gyre_cache_remove(self->cache, sequence, first, count, &err);
+    const gyre_status status = gyre_cache_remove(self->cache, a[0], a[1], a[2], &err);
     PyThread_release_lock(self->lock);
     return done(status, &err);
 }
 
 static PyObject *cache_shift(PyObject *object, PyObject *args) {
+    static const char *const names[] = {"sequence", "first", "count"};
     cache_object *self = (cache_object *)object;
-    long long sequence, first, count, d[GYRE_MAX_AXES] = {0};
+    int64_t a[3], delta[GYRE_MAX_AXES] = {0};
     gyre_error err = {0};
-    if (!PyArg_ParseTuple(args, "LLL(LLLL)", &sequence, &first, &count, &d[0], &d[1], &d[2], &d[3])) return NULL;
-    const int64_t delta[GYRE_MAX_AXES] = {d[0], d[1], d[2], d[3]};
+    PyObject *by = PyTuple_Size(args) == 4 ? PyTuple_GetItem(args, 3) : Py_None, *first = PyTuple_GetSlice(args, 0, 3);
+    PyObject *encoding = take_encoding(self);
+    const int64_t axes = encoding ? ((const gyre_py_encoding *)encoding)->axes : 1;
+    const int status = !first || gyre_py_integers(first, names, 3, a) < 0 ? -1 : gyre_py_shift(by, "delta", axes, delta);
+    Py_XDECREF(first);
+    Py_XDECREF(encoding);
+    if (status < 0) return NULL;
     lock_cache(self);
-    const gyre_status status = gyre_cache_shift(self->cache, sequence, first, count, delta, &err);
+    const gyre_status shifted = gyre_cache_shift(self->cache, a[0], a[1], a[2], delta, &err);
     PyThread_release_lock(self->lock);
-    return done(status, &err);
+    return done(shifted, &err);
 }
 
 static PyObject *cache_fork(PyObject *object, PyObject *args) {
+    static const char *const names[] = {"source", "target"};
     cache_object *self = (cache_object *)object;
-    long long from, to;
+    int64_t a[2];
     gyre_error err = {0};
-    if (!PyArg_ParseTuple(args, "LL", &from, &to)) return NULL;
+    if (gyre_py_integers(args, names, 2, a) < 0) return NULL;
     lock_cache(self);
-    const gyre_status status = gyre_cache_fork(self->cache, from, to, &err);
+    const gyre_status status = gyre_cache_fork(self->cache, a[0], a[1], &err);
     PyThread_release_lock(self->lock);
     return done(status, &err);
 }
 
 static PyObject *cache_slide(PyObject *object, PyObject *args) {
+    static const char *const names[] = {"sequence", "sinks", "window"};
     cache_object *self = (cache_object *)object;
-    long long sequence, sinks, window;
-    int64_t next = 0;
+    int64_t a[3], next = 0;
     gyre_error err = {0};
-    if (!PyArg_ParseTuple(args, "LLL", &sequence, &sinks, &window)) return NULL;
+    if (gyre_py_integers(args, names, 3, a) < 0) return NULL;
     lock_cache(self);
-    const gyre_status status = gyre_cache_slide(self->cache, sequence, sinks, window, &next, &err);
+    const gyre_status status = gyre_cache_slide(self->cache, a[0], a[1], a[2], &next, &err);
     PyThread_release_lock(self->lock);
     return status == GYRE_OK ? PyLong_FromLongLong(next) : gyre_py_raise(status, &err);
 }
 
 static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
     cache_object *self = (cache_object *)object;
-    PyObject *wanted;
-    long long length;
+    PyObject *wanted, *in_use;
+    int64_t length = 0;
     const gyre_py_encoding *encoding;
     gyre_error err = {0};
-    if (!PyArg_ParseTuple(args, "OL", &wanted, &length) || gyre_py_encoding_of(wanted, "encoding", &encoding) < 0)
+    if (!PyArg_ParseTuple(args, "OO", &wanted, &in_use) || gyre_py_encoding_of(wanted, "encoding", &encoding) < 0 ||
+        gyre_py_integer(in_use, "length", &length) < 0)
         return NULL;
     gyre_py_threads threads = gyre_py_threads_begin(0);
     gyre_status status;
@@ -323,11 +353,13 @@ static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
 /* -- looking -- */
 
 static PyObject *cache_positions(PyObject *object, PyObject *args) {
+    static const char *const names[] = {"sequence", "axis"};
     cache_object *self = (cache_object *)object;
-    long long sequence, axis;
+    int64_t a[2];
     gyre_py_result result = {0};
     gyre_error err = {0};
-    if (!PyArg_ParseTuple(args, "LL", &sequence, &axis)) return NULL;
+    if (gyre_py_integers(args, names, 2, a) < 0) return NULL;
+    const int64_t sequence = a[0], axis = a[1];
     lock_cache(self);
     const int64_t tokens = gyre_cache_tokens(self->cache, sequence), shape[1] = {tokens > 0 ? tokens : 0};
     gyre_status status = tokens < 0 ? GYRE_EINVAL : GYRE_OK;
@@ -337,7 +369,7 @@ static PyObject *cache_positions(PyObject *object, PyObject *args) {
     PyThread_release_lock(self->lock);
     PyObject *finished = NULL;
     if (tokens < 0)
-        gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: there is no sequence %lld", sequence);
+        gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: there is no sequence %lld", (long long)sequence);
     else if (status != GYRE_OK)
         gyre_py_raise(status, &err);
     else if (made == 0)
@@ -370,15 +402,16 @@ static PyObject *cache_usage(PyObject *object, PyObject *unused) {
 
 static PyObject *cache_save(PyObject *object, PyObject *path) {
     cache_object *self = (cache_object *)object;
-    const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+    PyObject *bytes;
     gyre_error err = {0};
     gyre_status status;
-    if (!text) return NULL;
+    if (gyre_py_path(path, "path", &bytes) < 0) return NULL;
     lock_cache(self);
     Py_BEGIN_ALLOW_THREADS
-    status = gyre_cache_save(self->cache, text, &err);
+    status = gyre_cache_save(self->cache, PyBytes_AsString(bytes), &err);
     Py_END_ALLOW_THREADS
     PyThread_release_lock(self->lock);
+    Py_DECREF(bytes);
     return done(status, &err);
 }
 

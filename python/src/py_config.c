@@ -1,6 +1,7 @@
 /* py_config.c: gyre_config as a dict of its fields, by their names in gyre.h. */
 #include "py_encoding.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -125,7 +126,9 @@ typedef struct config_reading {
 static int read_numbers(config_reading *r, const field *f, PyObject *value, char *place) {
     PyObject *list = PySequence_List(value);
     if (!list) {
-        gyre_py_fail(GYRE_EINVAL, f->name, "%s: is not a list of numbers", f->name);
+        char shown[60];
+        gyre_py_show(value, shown, sizeof shown);
+        gyre_py_fail(GYRE_EINVAL, f->name, "%s: is %s, not a list of numbers", f->name, shown);
         return -1;
     }
     const Py_ssize_t n = PyList_Size(list);
@@ -150,7 +153,11 @@ static int read_axes(const field *f, PyObject *value, int64_t *out) {
     PyObject *list = PySequence_List(value);
     const Py_ssize_t n = list ? PyList_Size(list) : -1;
     int status = n >= 0 && n <= GYRE_MAX_AXES ? 0 : -1;
-    if (status < 0) gyre_py_fail(GYRE_EINVAL, f->name, "%s: is not a list of at most %d numbers", f->name, GYRE_MAX_AXES);
+    if (status < 0) {
+        char shown[60];
+        gyre_py_show(value, shown, sizeof shown);
+        gyre_py_fail(GYRE_EINVAL, f->name, "%s: is %s, not a list of at most %d numbers", f->name, shown, GYRE_MAX_AXES);
+    }
     for (Py_ssize_t i = 0; i < n && status == 0; i++)
         status = gyre_py_integer(PyList_GetItem(list, i), f->name, &out[i]);
     Py_XDECREF(list);
@@ -168,6 +175,11 @@ static int read_field(config_reading *r, const field *f, PyObject *value) {
         return gyre_py_truth(value, f->name, (int *)(void *)place);
     case FIELD_TERMS:
         if (gyre_py_integer(value, f->name, &whole) < 0) return -1;
+        if (whole < 0 || whole > UINT_MAX) {
+            gyre_py_fail(GYRE_EINVAL, f->name, "%s: is %lld, not a sum of 1 (query), 2 (key) and 4 (value)", f->name,
+                         (long long)whole);
+            return -1;
+        }
         *(unsigned *)(void *)place = (unsigned)whole;
         return 0;
     case FIELD_NUMBER:
@@ -190,18 +202,25 @@ static const field *find_field(PyObject *name) {
     return NULL;
 }
 
+static int read_named(config_reading *r, PyObject *name, PyObject *value) {
+    const field *f = find_field(name);
+    if (f) return value == Py_None ? 0 : read_field(r, f, value);
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    char shown[60];
+    if (!text) gyre_py_show(name, shown, sizeof shown);
+    gyre_py_fail(GYRE_EINVAL, text, "%.60s: is no field of a config (gyre.fields() lists them)", text ? text : shown);
+    return -1;
+}
+
 static int read_fields(config_reading *r, PyObject *dict) {
-    PyObject *name, *value;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(dict, &at, &name, &value)) {
-        const field *f = find_field(name);
-        if (!f) {
-            const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : "a name that is no text";
-            gyre_py_fail(GYRE_EINVAL, text, "%s: is no field of a config (gyre.fields() lists them)", text ? text : "name");
-            return -1;
-        }
-        if (value != Py_None && read_field(r, f, value) < 0) return -1;
+    PyObject *items = PyDict_Items(dict); /* a copy: code of the values may change the dict */
+    int status = items ? 0 : -1;
+    for (Py_ssize_t i = 0; status == 0 && i < PyList_Size(items); i++) {
+        PyObject *const item = PyList_GetItem(items, i);
+        status = read_named(r, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
     }
+    Py_XDECREF(items);
+    if (status < 0) return -1;
     for (int i = 0; i < r->lists_count; i++) {
         const int64_t wanted = list_length(&r->config, r->list_fields[i]);
         if (r->lengths[i] == wanted) continue;

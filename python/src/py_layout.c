@@ -4,18 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static int fail_layout(const char *text) {
-    gyre_py_fail(GYRE_EINVAL, "layout",
-                 "layout: is '%.20s', not letters of axes such as 'bhsd', 'bshd' or 'thd': b batch, s or t token, h head, "
-                 "d channel",
-                 text);
+static int fail_layout(PyObject *object) {
+    char shown[40];
+    gyre_py_show(object, shown, sizeof shown);
+    gyre_py_fail(
+        GYRE_EINVAL, "layout",
+        "layout: is %s, not letters of axes such as 'bhsd', 'bshd' or 'thd': b batch, s or t token, h head, d channel",
+        shown);
     return -1;
 }
 
 int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *out) {
     const char *text = standard;
-    if (object && !PyUnicode_Check(object)) return fail_layout("no text");
-    if (object && !(text = PyUnicode_AsUTF8AndSize(object, NULL))) return -1;
+    if (object && (!PyUnicode_Check(object) || !(text = PyUnicode_AsUTF8AndSize(object, NULL)))) return fail_layout(object);
     out->axis[0] = out->axis[1] = out->axis[2] = out->axis[3] = -1;
     out->ndim = 0;
     for (const char *letter = text; *letter; letter++) {
@@ -24,10 +25,10 @@ int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *
                          : *letter == 'h'                   ? 2
                          : *letter == 'd'                   ? 3
                                                             : -1;
-        if (axis < 0 || out->axis[axis] >= 0) return fail_layout(text);
+        if (axis < 0 || out->axis[axis] >= 0) return fail_layout(object);
         out->axis[axis] = out->ndim++;
     }
-    if (out->axis[1] < 0 || out->axis[3] < 0) return fail_layout(text);
+    if (out->axis[1] < 0 || out->axis[3] < 0) return fail_layout(object);
     memcpy(out->text, text, (size_t)out->ndim);
     out->text[out->ndim] = 0;
     return 0;
@@ -52,22 +53,103 @@ gyre_cview gyre_py_const(const gyre_view *view) {
     return gyre_const(*view);
 }
 
+int64_t gyre_py_elements(const int64_t shape[4]) {
+    int64_t elements = 1;
+    for (int i = 0; i < 4; i++)
+        if (shape[i] == 0) return 0;
+    for (int i = 0; i < 4; i++)
+        elements = elements > INT64_MAX / shape[i] ? INT64_MAX : elements * shape[i];
+    return elements;
+}
+
+void gyre_py_shape_text(const gyre_py_array *array, char *out, size_t size) {
+    snprintf(out, size, "[");
+    for (int i = 0; i < array->ndim; i++) {
+        const size_t used = strlen(out);
+        snprintf(out + used, size - used, "%s%lld", i ? ", " : "", (long long)array->shape[i]);
+    }
+    const size_t used = strlen(out);
+    snprintf(out + used, size - used, "]");
+}
+
+static int is_same_memory(const gyre_view *a, const gyre_view *b) {
+    if (a->data != b->data) return 0;
+    for (int i = 0; i < 4; i++)
+        if (a->shape[i] > 1 && a->stride[i] != b->stride[i]) return 0;
+    return 1;
+}
+
+int gyre_py_check_apart(const char *out_name, const gyre_view *out, const char *name, const gyre_view *view) {
+    const gyre_cview a = gyre_const(*out), b = gyre_const(*view);
+    if (!gyre_views_overlap(&a, &b)) return 0;
+    gyre_py_fail(GYRE_EINVAL, out_name, "%s: shares memory with %s, which would be overwritten: pass memory of its own",
+                 out_name, name);
+    return -1;
+}
+
+int gyre_py_check_out(const gyre_py_array *in, const gyre_view *in_view, const gyre_py_array *out,
+                      const gyre_view *out_view) {
+    if (memcmp(in_view->shape, out_view->shape, sizeof in_view->shape) != 0) {
+        char given[180], wanted[180];
+        gyre_py_shape_text(out, given, sizeof given);
+        gyre_py_shape_text(in, wanted, sizeof wanted);
+        gyre_py_fail(GYRE_ESHAPE, out->name, "%s: has shape %s, but %s has %s", out->name, given, in->name, wanted);
+        return -1;
+    }
+    if (gyre_py_elements(out_view->shape) == 0) return 0;
+    for (int i = 0; i < out->ndim; i++)
+        if (out->stride[i] == 0 && out->shape[i] > 1) {
+            gyre_py_fail(GYRE_EINVAL, out->name, "%s: the stride of axis %d is 0, so its %lld elements share one address",
+                         out->name, i, (long long)out->shape[i]);
+            return -1;
+        }
+    const gyre_cview a = gyre_const(*in_view), b = gyre_const(*out_view);
+    if (is_same_memory(in_view, out_view) || !gyre_views_overlap(&a, &b)) return 0;
+    gyre_py_fail(GYRE_EINVAL, out->name,
+                 "%s: shares a part of its memory with %s: pass %s itself for a result in place, or memory of its own",
+                 out->name, in->name, in->name);
+    return -1;
+}
+
+int gyre_py_shift(PyObject *object, const char *name, int64_t axes, int64_t out[GYRE_MAX_AXES]) {
+    PyObject *one = PyIndex_Check(object) ? PyNumber_Index(object) : NULL;
+    if (one) {
+        const int status = gyre_py_integer(one, name, &out[0]);
+        Py_DECREF(one);
+        for (int i = 1; status == 0 && i < GYRE_MAX_AXES; i++)
+            out[i] = out[0];
+        return status;
+    }
+    if (gyre_py_forget() < 0) return -1;
+    PyObject *list = PySequence_List(object);
+    if (!list || PyList_Size(list) != axes) {
+        char shown[100];
+        gyre_py_show(object, shown, sizeof shown);
+        gyre_py_fail(GYRE_EINVAL, name, "%s: is %s, not a whole number or a list of %lld, one for each axis", name, shown,
+                     (long long)axes);
+        Py_XDECREF(list);
+        return -1;
+    }
+    int status = 0;
+    for (Py_ssize_t i = 0; status == 0 && i < axes; i++)
+        status = gyre_py_integer(PyList_GetItem(list, i), name, &out[i]);
+    Py_DECREF(list);
+    return status;
+}
+
 /* -- positions -- */
 
 static int fail_positions(const gyre_py_positions_request *r, const gyre_py_array *array) {
-    char shape[96] = "[";
-    for (int i = 0; i < array->ndim; i++) {
-        const size_t used = strlen(shape);
-        snprintf(shape + used, sizeof shape - used, "%s%lld", i ? ", " : "", (long long)array->shape[i]);
-    }
+    char shape[180];
+    gyre_py_shape_text(array, shape, sizeof shape);
     if (r->axes > 1)
         gyre_py_fail(GYRE_ESHAPE, r->name,
-                     "%s: has shape %s], not [tokens], [axes, tokens] or [axes, batch, tokens] with %lld axes, batch %lld, "
+                     "%s: has shape %s, not [tokens], [axes, tokens] or [axes, batch, tokens] with %lld axes, batch %lld, "
                      "%lld tokens",
                      r->name, shape, (long long)r->axes, (long long)r->batch, (long long)r->tokens);
     else
         gyre_py_fail(GYRE_ESHAPE, r->name,
-                     "%s: has shape %s], not [tokens] or [batch, tokens] with batch %lld and %lld tokens", r->name, shape,
+                     "%s: has shape %s, not [tokens] or [batch, tokens] with batch %lld and %lld tokens", r->name, shape,
                      (long long)r->batch, (long long)r->tokens);
     return -1;
 }
@@ -86,22 +168,29 @@ static int match_axes(const gyre_py_positions_request *r, const gyre_py_array *a
     return 0;
 }
 
-int gyre_py_positions(PyObject *object, const gyre_py_positions_request *r, gyre_positions *out, gyre_py_array *array) {
+int gyre_py_positions_open(PyObject *object, const char *name, gyre_positions *out, gyre_py_array *array) {
     if (!object) return 0;
-    if (PyLong_Check(object)) return gyre_py_integer(object, r->name, &out->base);
-    if (gyre_py_array_open(array, object, r->name) < 0) return -1;
+    if (PyLong_Check(object)) return gyre_py_integer(object, name, &out->base);
+    if (gyre_py_array_open(array, object, name) < 0) return -1;
     if (array->ndim == 0 && PyIndex_Check(object)) { /* a number of numpy or torch */
         gyre_py_array_close(array);
-        return gyre_py_integer(object, r->name, &out->base);
+        array->object = NULL;
+        return gyre_py_integer(object, name, &out->base);
     }
-    if (gyre_py_array_is(array, GYRE_PY_WHOLE, "int32 or int64") == 0) {
-        if (match_axes(r, array, out) == 0) {
-            out->data = array->data;
-            out->dtype = (gyre_dtype)array->dtype;
-            return 0;
-        }
-        fail_positions(r, array);
-    }
+    if (gyre_py_array_is(array, GYRE_PY_WHOLE, "int32 or int64") == 0) return 0;
     gyre_py_array_close(array);
     return -1;
+}
+
+int gyre_py_positions_match(const gyre_py_positions_request *r, gyre_positions *out, const gyre_py_array *array) {
+    if (!array->object) return 0;
+    if (match_axes(r, array, out) < 0) return fail_positions(r, array);
+    out->data = array->data;
+    out->dtype = (gyre_dtype)array->dtype;
+    return 0;
+}
+
+int gyre_py_positions(PyObject *object, const gyre_py_positions_request *r, gyre_positions *out, gyre_py_array *array) {
+    if (gyre_py_positions_open(object, r->name, out, array) < 0) return -1;
+    return gyre_py_positions_match(r, out, array);
 }

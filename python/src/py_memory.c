@@ -30,18 +30,43 @@ static void release_memory(shared_memory *memory) {
     free(memory);
 }
 
-/* out = dense memory for a shape, aligned for vectors; NULL without memory. */
-static shared_memory *make_memory(gyre_dtype dtype, int ndim, const int64_t *shape) {
-    int64_t bytes = (int64_t)gyre_dtype_size(dtype);
+static const char *const dtype_names[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64"};
+
+static PyObject *fail_memory(gyre_dtype dtype, int ndim, const int64_t *shape) {
+    gyre_py_array described = {.ndim = ndim};
+    char text[180];
+    memcpy(described.shape, shape, (size_t)ndim * sizeof *shape);
+    gyre_py_shape_text(&described, text, sizeof text);
+    return gyre_py_fail(GYRE_ENOMEM, NULL, "memory: none for a result of shape %s of %s", text, dtype_names[dtype]);
+}
+
+int64_t gyre_py_bytes(gyre_dtype dtype, int ndim, const int64_t *shape) {
+    int64_t bytes = (int64_t)gyre_dtype_size(dtype), most = INT64_MAX / 2;
     for (int i = 0; i < ndim; i++)
+        if (shape[i] == 0) return 0;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] < 0 || bytes > most / shape[i]) {
+            fail_memory(dtype, ndim, shape);
+            return -1;
+        }
         bytes *= shape[i];
+    }
+    return bytes;
+}
+
+/* out = dense memory for a shape, aligned for vectors; NULL with an exception. */
+static shared_memory *make_memory(gyre_dtype dtype, int ndim, const int64_t *shape) {
+    const int64_t bytes = gyre_py_bytes(dtype, ndim, shape);
+    if (bytes < 0) return NULL;
     shared_memory *memory = calloc(1, sizeof *memory);
-    if (!memory) return NULL;
+    if (memory) memory->data = aligned_alloc(64, ((size_t)bytes + 127) / 64 * 64);
+    if (!memory || !memory->data) {
+        free(memory);
+        fail_memory(dtype, ndim, shape);
+        return NULL;
+    }
     atomic_init(&memory->users, 1);
-    memory->data = aligned_alloc(64, ((size_t)bytes + 127) / 64 * 64);
-    if (memory->data) return memory;
-    free(memory);
-    return NULL;
+    return memory;
 }
 
 static void buffer_dealloc(PyObject *self) {
@@ -156,7 +181,7 @@ static PyObject *make_buffer(gyre_dtype dtype, int ndim, const int64_t *shape) {
     buffer_object *b = memory ? PyObject_New(buffer_object, (PyTypeObject *)gyre_py.buffer_type) : NULL;
     if (!b) {
         release_memory(memory);
-        return PyErr_NoMemory();
+        return NULL;
     }
     b->memory = memory;
     b->dtype = dtype;
@@ -189,7 +214,11 @@ static void open_buffer_object(gyre_py_result *result) {
 
 static int open_result(gyre_py_result *result, PyObject *memory) {
     result->memory = memory;
-    if (memory && gyre_py_array_open(&result->array, memory, "out") == 0) return 0;
+    if (!memory) {
+        gyre_py_fail(GYRE_ENOMEM, NULL, "memory: none for a result");
+        return -1;
+    }
+    if (gyre_py_array_open(&result->array, memory, "out") == 0) return 0;
     Py_CLEAR(result->memory);
     return -1;
 }
@@ -215,10 +244,11 @@ static void order_axes(const gyre_py_array *like, int *order) {
 
 /* A tensor over memory taken here, through torch's exchange table: half the time of torch.empty_like. */
 static int torch_like(gyre_py_result *result, const gyre_py_array *like, const dl_exchange *exchange) {
+    shared_memory *memory = make_memory((gyre_dtype)like->dtype, like->ndim, like->shape);
+    if (!memory) return -1;
     dl_export *e = calloc(1, sizeof *e);
-    shared_memory *memory = e ? make_memory((gyre_dtype)like->dtype, like->ndim, like->shape) : NULL;
-    if (!memory) {
-        free(e);
+    if (!e) {
+        release_memory(memory);
         PyErr_NoMemory();
         return -1;
     }
@@ -241,6 +271,7 @@ static int torch_like(gyre_py_result *result, const gyre_py_array *like, const d
     void *object = NULL;
     if (exchange->managed_to_object(&e->versioned, &object) != 0 || !object) {
         delete_versioned(&e->versioned);
+        gyre_py_fail(GYRE_ENOMEM, NULL, "memory: torch takes none for a result");
         return -1;
     }
     result->memory = object;
@@ -278,8 +309,6 @@ static PyObject *shape_tuple(int ndim, const int64_t *shape) {
     }
     return tuple;
 }
-
-static const char *const dtype_names[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64"};
 
 static int new_torch(gyre_py_result *result, gyre_dtype dtype, int ndim, const int64_t *shape) {
     static PyObject *empty;
@@ -325,6 +354,8 @@ static PyObject *to_numpy(PyObject *buffer) {
     PyObject *module = PyImport_ImportModule("ml_dtypes"), *type = NULL, *typed = NULL;
     if (module) type = PyObject_GetAttrString(module, "bfloat16");
     if (type) typed = PyObject_CallMethod(array, "view", "O", type);
+    if (!typed)
+        gyre_py_fail(GYRE_EUNSUPPORTED, "ml_dtypes", "ml_dtypes: numpy has bfloat16 from this package alone: install it");
     Py_XDECREF(module);
     Py_XDECREF(type);
     Py_DECREF(array);
@@ -332,13 +363,12 @@ static PyObject *to_numpy(PyObject *buffer) {
 }
 
 /* The function that makes an array of another framework from memory: from_dlpack of the array's namespace, or of the module
- * that its type is from. */
+ * that its type is from.  NULL where there is none, or with an exception that ends programs. */
 static PyObject *find_from_dlpack(PyObject *like) {
     PyObject *space = PyObject_CallMethod(like, "__array_namespace__", NULL);
     PyObject *function = space ? PyObject_GetAttr(space, gyre_py.from_dlpack) : NULL;
     Py_XDECREF(space);
-    if (function) return function;
-    PyErr_Clear();
+    if (function || gyre_py_forget() < 0) return function;
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(like), "__module__");
     PyObject *parts = name ? PyObject_CallMethod(name, "split", "si", ".", 1) : NULL;
     PyObject *module = parts ? PyImport_Import(PyList_GetItem(parts, 0)) : NULL;
@@ -346,8 +376,7 @@ static PyObject *find_from_dlpack(PyObject *like) {
     Py_XDECREF(name);
     Py_XDECREF(parts);
     Py_XDECREF(module);
-    PyErr_Clear();
-    return function;
+    return gyre_py_forget() < 0 ? NULL : function;
 }
 
 PyObject *gyre_py_result_finish(gyre_py_result *result) {
@@ -356,7 +385,11 @@ PyObject *gyre_py_result_finish(gyre_py_result *result) {
     result->memory = NULL;
     if (!object || (PyObject *)Py_TYPE(object) != gyre_py.buffer_type) return object;
     PyObject *finished = NULL, *function = result->family == GYRE_PY_OTHER ? find_from_dlpack(result->like) : NULL;
-    finished = function ? PyObject_CallFunctionObjArgs(function, object, NULL) : to_numpy(object);
+    if (function) {
+        finished = PyObject_CallFunctionObjArgs(function, object, NULL);
+        if (!finished) gyre_py_fail(GYRE_EUNSUPPORTED, "out", "out: the caller's from_dlpack does not take the result");
+    } else if (!PyErr_Occurred())
+        finished = to_numpy(object);
     Py_XDECREF(function);
     Py_DECREF(object);
     return finished;

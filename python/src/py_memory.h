@@ -11,6 +11,8 @@ typedef struct gyre_py_result {
     gyre_py_family family;
 } gyre_py_result;
 
+/* out = bytes of dense memory; -1 with an exception where they are more than memory can have. */
+int64_t gyre_py_bytes(gyre_dtype dtype, int ndim, const int64_t *shape);
 /* Memory shaped and typed as `like`, and strided as it where its framework does that. */
 int gyre_py_result_like(gyre_py_result *result, const gyre_py_array *like);
 /* Memory of a shape and type of its own, dense. */

@@ -33,18 +33,19 @@ static void model_dealloc(PyObject *self) {
 }
 
 static PyObject *model_open(PyObject *type, PyObject *args) {
-    const char *path;
-    PyObject *profile_name;
-    long long length;
+    PyObject *named, *profile_name, *in_use, *path;
+    int64_t length = 0;
     gyre_profile profile;
-    if (!PyArg_ParseTuple(args, "sOL", &path, &profile_name, &length) || gyre_py_profile(profile_name, &profile) < 0)
+    if (!PyArg_ParseTuple(args, "OOO", &named, &profile_name, &in_use) || gyre_py_profile(profile_name, &profile) < 0 ||
+        gyre_py_integer(in_use, "length", &length) < 0 || gyre_py_path(named, "path", &path) < 0)
         return NULL;
     gyre_model *model = NULL;
     gyre_error err = {0};
     gyre_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = gyre_model_open_as(&model, path, profile, length, &err);
+    status = gyre_model_open_as(&model, PyBytes_AsString(path), profile, length, &err);
     Py_END_ALLOW_THREADS
+    Py_DECREF(path);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);
     model_object *self = (model_object *)allocate_object(type);
     if (self)
@@ -97,11 +98,11 @@ static void context_dealloc(PyObject *object) {
 
 static PyObject *context_create(PyObject *type, PyObject *args) {
     static const char *const types[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64", "q8"};
-    PyObject *model, *dtype;
-    long long max_tokens;
+    PyObject *model, *most, *dtype;
+    int64_t max_tokens = 0;
     int fixed = 1, choice = 0;
-    if (!PyArg_ParseTuple(args, "O!LOp", (PyTypeObject *)model_type, &model, &max_tokens, &dtype, &fixed) ||
-        gyre_py_word(dtype, "cache", types, 7, &choice) < 0)
+    if (!PyArg_ParseTuple(args, "O!OOp", (PyTypeObject *)model_type, &model, &most, &dtype, &fixed) ||
+        gyre_py_integer(most, "max_tokens", &max_tokens) < 0 || gyre_py_word(dtype, "cache", types, 7, &choice) < 0)
         return NULL;
     context_object *self = (context_object *)allocate_object(type);
     if (!self) return NULL;
@@ -133,7 +134,7 @@ static int32_t *read_ids(PyObject *object, int64_t *count) {
         int64_t id = 0;
         status = gyre_py_integer(PyList_GetItem(list, i), "ids", &id);
         if (status == 0 && (id < 0 || id > INT32_MAX)) {
-            gyre_py_fail(GYRE_EINVAL, "ids", "ids: %lld is no token", (long long)id);
+            gyre_py_fail(GYRE_EINVAL, "ids", "ids: holds %lld, which is no token: ids are 0 .. 2^31 - 1", (long long)id);
             status = -1;
         }
         ids[i] = (int32_t)id;
@@ -141,7 +142,12 @@ static int32_t *read_ids(PyObject *object, int64_t *count) {
     Py_XDECREF(list);
     if (status == 0) return ids;
     free(ids);
-    if (*count < 0) gyre_py_fail(GYRE_EINVAL, "ids", "ids: is not a list or an array of whole numbers");
+    if (*count < 0) {
+        char shown[60];
+        gyre_py_show(object, shown, sizeof shown);
+        gyre_py_fail(GYRE_EINVAL, "ids", "ids: is %s, not a list or an array of whole numbers", shown);
+    } else if (!PyErr_Occurred())
+        PyErr_NoMemory();
     return NULL;
 }
 
@@ -155,10 +161,9 @@ static gyre_status forward(context_object *self, const int32_t *ids, int64_t cou
 
 static PyObject *context_read(PyObject *object, PyObject *args) {
     context_object *self = (context_object *)object;
-    PyObject *given, *finished = NULL;
-    long long rows;
-    int64_t count;
-    if (!PyArg_ParseTuple(args, "OL", &given, &rows)) return NULL;
+    PyObject *given, *last, *finished = NULL;
+    int64_t count, rows = 0;
+    if (!PyArg_ParseTuple(args, "OO", &given, &last) || gyre_py_integer(last, "rows", &rows) < 0) return NULL;
     int32_t *ids = read_ids(given, &count);
     if (!ids) return NULL;
     const int64_t shape[2] = {rows < 0 || rows > count ? count : rows, self->vocab};
@@ -176,17 +181,26 @@ static PyObject *context_read(PyObject *object, PyObject *args) {
     return finished;
 }
 
-static PyObject *context_tokens(PyObject *self, PyObject *unused) {
+static PyObject *context_tokens(PyObject *object, PyObject *unused) {
+    context_object *self = (context_object *)object;
     (void)unused;
-    return PyLong_FromLongLong(gyre_context_tokens(((context_object *)self)->context));
+    gyre_py_lock(self->lock);
+    const int64_t tokens = gyre_context_tokens(self->context);
+    PyThread_release_lock(self->lock);
+    return PyLong_FromLongLong(tokens);
 }
 
-static PyObject *context_truncate(PyObject *self, PyObject *tokens) {
+static PyObject *context_truncate(PyObject *object, PyObject *tokens) {
+    context_object *self = (context_object *)object;
     int64_t wanted = 0;
     if (gyre_py_integer(tokens, "tokens", &wanted) < 0) return NULL;
-    if (gyre_context_truncate(((context_object *)self)->context, wanted) == GYRE_OK) Py_RETURN_NONE;
-    return gyre_py_fail(GYRE_EINVAL, "tokens", "tokens: %lld is not among the %lld that were read", (long long)wanted,
-                        (long long)gyre_context_tokens(((context_object *)self)->context));
+    gyre_py_lock(self->lock); /* a thread may be reading */
+    const int64_t read = gyre_context_tokens(self->context);
+    const gyre_status status = gyre_context_truncate(self->context, wanted);
+    PyThread_release_lock(self->lock);
+    if (status == GYRE_OK) Py_RETURN_NONE;
+    return gyre_py_fail(GYRE_EINVAL, "tokens", "tokens: is %lld, not 0 .. %lld, the number of tokens that were read",
+                        (long long)wanted, (long long)read);
 }
 
 static PyMethodDef context_methods[] = {
@@ -215,12 +229,13 @@ static void tokenizer_dealloc(PyObject *self) {
     free_object(self);
 }
 
-static PyObject *tokenizer_open(PyObject *type, PyObject *path) {
-    const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+static PyObject *tokenizer_open(PyObject *type, PyObject *named) {
+    PyObject *path;
     gyre_error err = {0};
-    if (!text) return NULL;
+    if (gyre_py_path(named, "path", &path) < 0) return NULL;
     gyre_tokenizer *made = NULL;
-    const gyre_status status = gyre_tokenizer_open(&made, text, &err);
+    const gyre_status status = gyre_tokenizer_open(&made, PyBytes_AsString(path), &err);
+    Py_DECREF(path);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);
     tokenizer_object *self = (tokenizer_object *)allocate_object(type);
     if (self)
@@ -234,7 +249,8 @@ static PyObject *tokenizer_encode(PyObject *self, PyObject *args) {
     const char *text;
     Py_ssize_t bytes;
     unsigned flags;
-    if (!PyArg_ParseTuple(args, "s#I", &text, &bytes, &flags)) return NULL;
+    if (!PyArg_ParseTuple(args, "s#I", &text, &bytes, &flags))
+        return gyre_py_fail(GYRE_EINVAL, "text", "text: is not a str that UTF-8 can write, nor bytes");
     int32_t *ids = NULL;
     int64_t count = 0;
     gyre_error err = {0};

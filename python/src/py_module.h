@@ -21,10 +21,16 @@ typedef struct gyre_py_shared {
 } gyre_py_shared;
 extern gyre_py_shared gyre_py;
 
-/* Raises gyre.Error, and returns NULL.  field: the argument at fault.  text: "ARGUMENT: why", as the library writes it. */
+/* Raises gyre.Error, and returns NULL.  field: the argument at fault.  text: "ARGUMENT: why", as the library writes it.  An
+ * exception that is pending becomes its __cause__; one that ends programs (KeyboardInterrupt, SystemExit) stays instead. */
 PyObject *gyre_py_fail(gyre_status status, const char *field, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Raises what the library said.  field is the text before the first colon. */
 PyObject *gyre_py_raise(gyre_status status, const gyre_error *err);
+
+/* Clears a pending exception.  Returns 0, or -1 where it is one that ends programs, which stays pending. */
+int gyre_py_forget(void);
+/* Writes repr(object), cut to fit and never within a character. */
+void gyre_py_show(PyObject *object, char *out, size_t size);
 
 /* out[i] = the argument called names[i], or NULL where it is missing or None; borrowed.  names ends with NULL; the first
  * `positional` may be given by place, and the first `required` must be given.  Returns 0, or -1 with an exception. */
@@ -37,10 +43,17 @@ int gyre_py_arguments(const gyre_py_signature *signature, PyObject *const *args,
                       PyObject **out);
 /* *out = a whole number, a number, a truth value; NULL leaves it.  Returns 0, or -1 with an exception that names it. */
 int gyre_py_integer(PyObject *object, const char *name, int64_t *out);
+/* The same for each of a tuple of exactly `count` arguments. */
+int gyre_py_integers(PyObject *tuple, const char *const *names, int count, int64_t *out);
 int gyre_py_number(PyObject *object, const char *name, double *out);
 int gyre_py_truth(PyObject *object, const char *name, int *out);
 /* *out = the index of a word among words[count]; NULL leaves it. */
 int gyre_py_word(PyObject *object, const char *name, const char *const *words, int count, int *out);
+/* *bytes = the name of a file, owned by the caller; PyBytes_AsString of it ends with a NUL and has no other. */
+int gyre_py_path(PyObject *object, const char *name, PyObject **bytes);
+
+/* Takes a lock; other threads of Python run while it waits. */
+void gyre_py_lock(PyThread_type_lock lock);
 
 /* A gyre_exec over the module's threads, for one call.  small 1: the call is too short for more than one thread. */
 typedef struct gyre_py_threads {

@@ -19,10 +19,9 @@ int gyre_py_profile(PyObject *object, gyre_profile *out) {
         strncat(list, i > 1 ? ", " : "", sizeof list - strlen(list) - 1);
         strncat(list, name, sizeof list - strlen(list) - 1);
     }
-    PyObject *shown = PyObject_Repr(object);
-    const char *text = shown ? PyUnicode_AsUTF8AndSize(shown, NULL) : NULL;
-    gyre_py_fail(GYRE_EINVAL, "profile", "profile: is %.60s, not one of %s", text ? text : "no such value", list);
-    Py_XDECREF(shown);
+    char shown[60];
+    gyre_py_show(object, shown, sizeof shown);
+    gyre_py_fail(GYRE_EINVAL, "profile", "profile: is %s, not one of %s", shown, list);
     return -1;
 }
 
@@ -62,9 +61,9 @@ static PyObject *reading_dict(const gyre_reading *r) {
         append(&warnings, Py_BuildValue("{szszsL}", "text", w->text, "key", w->key, "line", (long long)w->line));
     }
     if (groups && warnings)
-        return Py_BuildValue("{szszszszsLsNsN}", "path", r->path, "format", r->format, "model_type", r->model_type,
-                             "profile", gyre_profile_name(r->profile), "length", (long long)r->context_length, "groups",
-                             groups, "warnings", warnings);
+        return Py_BuildValue("{sNszszszsLsNsN}", "path", r->path ? PyUnicode_DecodeFSDefault(r->path) : Py_NewRef(Py_None),
+                             "format", r->format, "model_type", r->model_type, "profile", gyre_profile_name(r->profile),
+                             "length", (long long)r->context_length, "groups", groups, "warnings", warnings);
     Py_XDECREF(groups);
     Py_XDECREF(warnings);
     return NULL;
@@ -81,9 +80,12 @@ PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count
         gyre_py_integer(a[3], "length", &length) < 0)
         return NULL;
     Py_ssize_t size = 0;
-    const char *path = a[0] ? PyUnicode_AsUTF8AndSize(a[0], NULL) : NULL;
+    PyObject *named = NULL;
     const char *text = a[1] ? PyUnicode_AsUTF8AndSize(a[1], &size) : NULL;
-    if (!path && !text) return PyErr_Occurred() ? NULL : gyre_py_fail(GYRE_EINVAL, "path", "path: is missing");
+    if (a[1] && !text) return gyre_py_fail(GYRE_EINVAL, "source", "source: holds text that UTF-8 cannot write");
+    if (!a[0]) return gyre_py_fail(GYRE_EINVAL, "path", "path: is missing");
+    if (gyre_py_path(a[0], "source", &named) < 0) return NULL;
+    const char *path = PyBytes_AsString(named);
     gyre_reading *reading = NULL;
     gyre_error err = {0};
     gyre_status status;
@@ -91,8 +93,10 @@ PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count
     status = text ? gyre_reading_parse(&reading, text, (size_t)size, path, profile, length, &err)
                   : gyre_reading_open(&reading, path, profile, length, &err);
     Py_END_ALLOW_THREADS
+    Py_DECREF(named);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);
     PyObject *dict = reading_dict(reading);
     gyre_reading_free(reading);
+    if (!dict) gyre_py_fail(GYRE_EFORMAT, "source", "source: its file holds text that is no UTF-8");
     return dict;
 }

@@ -3,6 +3,7 @@
 
 #include "gyre/gyre_cache.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const roles[] = {"query", "key"};
@@ -24,23 +25,27 @@ static const char *standard_layout(int ndim) {
     return ndim == 3 ? "thd" : "bhsd";
 }
 
-/* Opens x and the memory of the result. */
-static int open_rotation(rotation *r, PyObject *x, PyObject *out, const char *name, PyObject *layout_text) {
+/* Opens x and the memory of the result.  out_name: what that is called, if it is not x. */
+static int open_rotation(rotation *r, PyObject *x, PyObject *out, const char *name, const char *out_name,
+                         PyObject *layout_text) {
     gyre_py_layout layout;
     r->out.memory = NULL;
     r->out.array.holds = GYRE_PY_HOLDS_NOTHING;
+    r->out.array.kept = NULL;
     if (gyre_py_array_open(&r->in, x, name) < 0) return -1;
     if (gyre_py_array_is(&r->in, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") < 0 ||
         gyre_py_layout_read(layout_text, standard_layout(r->in.ndim), &layout) < 0 ||
         gyre_py_array_view(&r->in, &layout, &r->in_view) < 0 ||
-        (out ? gyre_py_result_given(&r->out, out, out == x ? name : "out") : gyre_py_result_like(&r->out, &r->in)) < 0)
+        (out ? gyre_py_result_given(&r->out, out, out == x ? name : out_name) : gyre_py_result_like(&r->out, &r->in)) < 0)
         return -1;
     if (out && gyre_py_array_is(&r->out.array, 1U << r->in.dtype, gyre_py_dtype_text(&r->in)) < 0) return -1;
-    return gyre_py_array_view(&r->out.array, &layout, &r->out_view);
+    if (gyre_py_array_view(&r->out.array, &layout, &r->out_view) < 0) return -1;
+    return out ? gyre_py_check_out(&r->in, &r->in_view, &r->out.array, &r->out_view) : 0;
 }
 
 static int64_t bytes_of(const gyre_view *view) {
-    return view->shape[0] * view->shape[1] * view->shape[2] * view->shape[3] * (int64_t)gyre_dtype_size(view->dtype);
+    const int64_t elements = gyre_py_elements(view->shape);
+    return elements > INT64_MAX / 8 ? INT64_MAX : elements * (int64_t)gyre_dtype_size(view->dtype);
 }
 
 enum { ONE_THREAD_BYTES = 1 << 20 }; /* less is one thread's work in the library */
@@ -64,7 +69,7 @@ PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count
         gyre_py_word(a[4], "direction", directions, 3, &direction) < 0 ||
         gyre_py_integer(a[5], "length", &positions.context_length) < 0)
         return NULL;
-    if (open_rotation(&r, a[0], a[6], "x", a[2]) == 0) {
+    if (open_rotation(&r, a[0], a[6], "x", "out", a[2]) == 0) {
         const gyre_py_positions_request wanted = {"positions", e->axes, r.in_view.shape[0], r.in_view.shape[1]};
         if (gyre_py_positions(a[1], &wanted, &positions, &position_array) == 0) {
             gyre_error err = {0};
@@ -82,9 +87,27 @@ PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count
     return finished;
 }
 
+/* 1 if the magnitude of a key at its position is out of range.  That depends on the role, so it must be known before the
+ * queries are written.  One head into memory of its own tells; other encodings than xPos have no magnitudes. */
+static gyre_status try_keys(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_view *keys,
+                            gyre_error *err) {
+    gyre_view one = *keys;
+    if (!(gyre_encoding_get_config(encoding)->rope.xpos_base > 0) || bytes_of(keys) == 0) return GYRE_OK;
+    one.shape[2] = 1;
+    const gyre_cview in = gyre_const(one);
+    void *memory = malloc((size_t)bytes_of(&one));
+    if (!memory) return GYRE_ENOMEM;
+    const gyre_view out = gyre_dense(memory, one.dtype, one.shape[0], one.shape[1], 1, one.shape[3]);
+    const gyre_status status = gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, positions, &in, &out, NULL, err);
+    free(memory);
+    return status;
+}
+
 static gyre_status rotate_both(const gyre_encoding *encoding, const gyre_positions *positions, const rotation *r,
                                const gyre_exec *exec, gyre_error *err) {
-    gyre_status status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, positions, &r[0], exec, err);
+    gyre_status status = try_keys(encoding, positions, &r[1].in_view, err);
+    if (status == GYRE_OK)
+        status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, positions, &r[0], exec, err);
     if (status == GYRE_OK) status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, positions, &r[1], exec, err);
     return status;
 }
@@ -102,7 +125,9 @@ static int pair_of(PyObject *out, PyObject **q, PyObject **k) {
     *q = *k = NULL;
     if (!out) return 0;
     if (!PyTuple_Check(out) || PyTuple_Size(out) != 2) {
-        gyre_py_fail(GYRE_EINVAL, "out", "out: is not a tuple of two arrays, such as out=(q, k)");
+        char shown[60];
+        gyre_py_show(out, shown, sizeof shown);
+        gyre_py_fail(GYRE_EINVAL, "out", "out: is %s, not a tuple of two arrays, such as out=(q, k)", shown);
         return -1;
     }
     *q = PyTuple_GetItem(out, 0);
@@ -110,14 +135,26 @@ static int pair_of(PyObject *out, PyObject **q, PyObject **k) {
     return 0;
 }
 
-/* What the first call writes must not be lost when the second fails: the keys are checked before anything is written. */
-static int check_pair(const rotation *r) {
-    const int64_t *q = r[0].in_view.shape, *k = r[1].in_view.shape;
-    if (q[0] == k[0] && q[1] == k[1] && q[3] == k[3]) return 0;
-    gyre_py_fail(GYRE_ESHAPE, "k",
-                 "k: has batch %lld, %lld tokens and %lld channels, but q has batch %lld, %lld tokens and %lld channels",
-                 (long long)k[0], (long long)k[1], (long long)k[3], (long long)q[0], (long long)q[1], (long long)q[3]);
-    return -1;
+/* What the first call writes must not be lost when the second fails, nor be read by it: all is checked before anything is
+ * written. */
+static int check_pair(const rotation *r, const gyre_encoding *encoding, int writes_queries) {
+    const int64_t *q = r[0].in_view.shape, *k = r[1].in_view.shape, channels = gyre_encoding_get_config(encoding)->head_dim;
+    if (q[0] != k[0] || q[1] != k[1] || q[3] != k[3]) {
+        char given[180], wanted[180];
+        gyre_py_shape_text(&r[1].in, given, sizeof given);
+        gyre_py_shape_text(&r[0].in, wanted, sizeof wanted);
+        gyre_py_fail(GYRE_ESHAPE, "k", "k: has shape %s, but q has %s: they may differ in their heads alone", given, wanted);
+        return -1;
+    }
+    if (gyre_encoding_get_config(encoding)->kind == GYRE_KIND_ROPE && q[3] != channels) {
+        gyre_py_fail(GYRE_ESHAPE, "q", "q: %lld channels a head, the encoding has %lld", (long long)q[3],
+                     (long long)channels);
+        return -1;
+    }
+    if (!writes_queries) return 0;
+    const char *const name = r[0].out.array.name;
+    if (gyre_py_check_apart(name, &r[0].out_view, "k", &r[1].in_view) < 0) return -1;
+    return gyre_py_check_apart(name, &r[0].out_view, "the result for k", &r[1].out_view);
 }
 
 PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -131,9 +168,9 @@ PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || pair_of(a[5], &out[0], &out[1]) < 0 ||
         gyre_py_integer(a[4], "length", &positions.context_length) < 0)
         return NULL;
-    const int opened = open_rotation(&r[0], a[0], out[0], "q", a[3]);
-    const int both = opened == 0 ? open_rotation(&r[1], a[1], out[1], "k", a[3]) : -1;
-    if (both == 0 && check_pair(r) == 0) {
+    const int opened = open_rotation(&r[0], a[0], out[0], "q", "out[0]", a[3]);
+    const int both = opened == 0 ? open_rotation(&r[1], a[1], out[1], "k", "out[1]", a[3]) : -1;
+    if (both == 0 && check_pair(r, e->encoding, out[0] != NULL) == 0) {
         const gyre_py_positions_request wanted = {"positions", e->axes, r->in_view.shape[0], r->in_view.shape[1]};
         if (gyre_py_positions(a[2], &wanted, &positions, &position_array) == 0) {
             gyre_error err = {0};
@@ -154,36 +191,88 @@ PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t 
 
 /* -- from one encoding to another -- */
 
-/* Positions of keys under the old and the new encoding. */
+/* Positions of keys under the old and the new encoding.  moved: memory of positions that a shift made. */
 typedef struct position_pair {
     gyre_positions before, after;
     gyre_py_array before_array, after_array;
+    int64_t *moved;
 } position_pair;
+
+static int64_t position_at(const gyre_positions *p, int64_t b, int64_t t, int64_t axis) {
+    if (!p->data) return p->base + t;
+    const int64_t at = b * p->stride_batch + t * p->stride_token + axis * p->stride_axis;
+    return p->dtype == GYRE_DTYPE_I32 ? ((const int32_t *)p->data)[at] : ((const int64_t *)p->data)[at];
+}
+
+/* p->after = p->before + shift, in 64 bits whatever the type of the positions; -1 with an exception. */
+static int move_positions(position_pair *p, PyObject *shift, int64_t axes, const gyre_view *keys) {
+    enum { MOST = 1 << 30 }; /* positions end at 2^31: beyond, the library says so */
+    int64_t by[GYRE_MAX_AXES] = {0};
+    const int64_t batch = p->before.stride_batch ? keys->shape[0] : 1, tokens = keys->shape[1];
+    const int64_t shape[3] = {axes, batch, tokens}, bytes = gyre_py_bytes(GYRE_DTYPE_I64, 3, shape);
+    if (bytes < 0 || gyre_py_shift(shift, "shift", axes, by) < 0) return -1;
+    for (int64_t axis = 0; axis < axes; axis++)
+        if (by[axis] / 16 > MOST || by[axis] / 16 < -MOST) {
+            gyre_py_fail(GYRE_ERANGE, "shift", "shift: %lld takes positions past 2^31", (long long)by[axis]);
+            return -1;
+        }
+    if (!p->before_array.object && (p->before.base / 16 > MOST || p->before.base / 16 < -MOST)) return 0; /* refused */
+    p->moved = PyMem_Malloc((size_t)bytes + sizeof *p->moved);
+    if (!p->moved) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int64_t i = 0; i < axes * batch * tokens; i++) {
+        const int64_t axis = i / (batch * tokens), old = position_at(&p->before, i / tokens % batch, i % tokens, axis);
+        p->moved[i] = old / 16 > MOST || old / 16 < -MOST ? old : old + by[axis];
+    }
+    p->after.data = p->moved;
+    p->after.dtype = GYRE_DTYPE_I64;
+    p->after.stride_axis = batch * tokens;
+    p->after.stride_batch = batch > 1 ? tokens : 0;
+    p->after.stride_token = 1;
+    return 0;
+}
+
+enum { K, OLD, NEW, POSITIONS, NEW_POSITIONS, SHIFT, LENGTH, NEW_LENGTH, LAYOUT, OUT, REROTATE_ARGUMENTS };
 
 static int open_position_pair(position_pair *p, PyObject *const *a, const gyre_py_encoding *before,
                               const gyre_py_encoding *after, const gyre_view *keys) {
     const gyre_py_positions_request old_wanted = {"positions", before->axes, keys->shape[0], keys->shape[1]};
-    const gyre_py_positions_request new_wanted = {"new_positions", after->axes, keys->shape[0], keys->shape[1]};
-    if (gyre_py_integer(a[5], "length", &p->before.context_length) < 0 ||
-        gyre_py_integer(a[6], "new_length", &p->after.context_length) < 0 ||
-        gyre_py_positions(a[3], &old_wanted, &p->before, &p->before_array) < 0)
+    gyre_py_positions_request new_wanted = {"new_positions", after->axes, keys->shape[0], keys->shape[1]};
+    if (gyre_py_integer(a[LENGTH], "length", &p->before.context_length) < 0 ||
+        gyre_py_integer(a[NEW_LENGTH], "new_length", &p->after.context_length) < 0 ||
+        gyre_py_positions(a[POSITIONS], &old_wanted, &p->before, &p->before_array) < 0)
         return -1;
-    return gyre_py_positions(a[4], &new_wanted, &p->after, &p->after_array);
+    if (a[NEW_POSITIONS] && a[SHIFT]) {
+        gyre_py_fail(GYRE_EINVAL, "shift", "shift: given beside new_positions, which says the same");
+        return -1;
+    }
+    if (a[NEW_POSITIONS]) return gyre_py_positions(a[NEW_POSITIONS], &new_wanted, &p->after, &p->after_array);
+    if (a[SHIFT] && before->axes != after->axes) {
+        gyre_py_fail(GYRE_EINVAL, "shift", "shift: old has %lld axes and new %lld: pass new_positions",
+                     (long long)before->axes, (long long)after->axes);
+        return -1;
+    }
+    if (a[SHIFT]) return move_positions(p, a[SHIFT], before->axes, keys);
+    p->after.base = p->before.base;
+    new_wanted.name = "positions";
+    return gyre_py_positions_match(&new_wanted, &p->after, &p->before_array);
 }
 
 PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"k",      "old",        "new",    "positions", "new_positions",
-                                        "length", "new_length", "layout", "out",       NULL};
+    static const char *const names[] = {"k",          "old",    "new", "positions", "new_positions", "shift", "length",
+                                        "new_length", "layout", "out", NULL};
     static const gyre_py_signature signature = {"rerotate", 3, 3, names};
     const gyre_py_encoding *before, *after;
-    PyObject *a[10], *finished = NULL;
+    PyObject *a[REROTATE_ARGUMENTS + 1], *finished = NULL;
     rotation r;
     position_pair p = {0};
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_encoding_of(a[1], "old", &before) < 0 ||
-        gyre_py_encoding_of(a[2], "new", &after) < 0)
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_encoding_of(a[OLD], "old", &before) < 0 ||
+        gyre_py_encoding_of(a[NEW], "new", &after) < 0)
         return NULL;
-    if (open_rotation(&r, a[0], a[8] ? a[8] : a[0], "k", a[7]) == 0 &&
+    if (open_rotation(&r, a[K], a[OUT] ? a[OUT] : a[K], "k", "out", a[LAYOUT]) == 0 &&
         open_position_pair(&p, a, before, after, &r.in_view) == 0) {
         const gyre_cview in = gyre_py_const(&r.in_view);
         gyre_error err = {0};
@@ -198,6 +287,7 @@ PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t cou
     }
     gyre_py_array_close(&p.before_array);
     gyre_py_array_close(&p.after_array);
+    PyMem_Free(p.moved);
     close_rotation(&r);
     return finished;
 }
@@ -243,7 +333,7 @@ static PyObject *angle_results(const angle_request *r, const gyre_py_array *like
         const gyre_view c = angle_view(r, &out[0].array), s = angle_view(r, &out[1].array);
         gyre_error err = {0};
         gyre_status status;
-        gyre_py_threads threads = gyre_py_threads_begin(r->batch * r->tokens * width * 8 < ONE_THREAD_BYTES);
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.shape) < ONE_THREAD_BYTES / 16);
         Py_BEGIN_ALLOW_THREADS
         status = gyre_cos_sin(r->encoding->encoding, &r->positions, &c, &s, gyre_py_exec(&threads), &err);
         for (int i = 0; status == GYRE_OK && !r->pairs_only && i < 2; i++)
@@ -263,6 +353,35 @@ static PyObject *angle_results(const angle_request *r, const gyre_py_array *like
     return finished;
 }
 
+/* An int counts positions from 0, or tokens are counted from it; an array has its own number of tokens. */
+static int open_angles(angle_request *r, PyObject *positions, PyObject *tokens, gyre_py_array *array) {
+    if (gyre_py_positions_open(positions, "positions", &r->positions, array) < 0 ||
+        gyre_py_integer(tokens, "tokens", &r->tokens) < 0)
+        return -1;
+    if (array->object) {
+        const int several = r->encoding->axes > 1, last = array->ndim - 1;
+        const int has_batch = array->ndim > 1 && (!several || array->ndim == 3);
+        if (tokens) {
+            gyre_py_fail(GYRE_EINVAL, "tokens", "tokens: is %lld, but positions is an array, which has its own number",
+                         (long long)r->tokens);
+            return -1;
+        }
+        r->tokens = last >= 0 ? array->shape[last] : 0;
+        r->batch = has_batch ? array->shape[last - 1] : 1;
+        r->ndim = has_batch ? 3 : 2;
+        const gyre_py_positions_request wanted = {"positions", r->encoding->axes, r->batch, r->tokens};
+        return gyre_py_positions_match(&wanted, &r->positions, array);
+    }
+    const char *const name = tokens ? "tokens" : "positions";
+    if (!tokens) {
+        r->tokens = r->positions.base;
+        r->positions.base = 0;
+    }
+    if (r->tokens >= 0) return 0;
+    gyre_py_fail(GYRE_EINVAL, name, "%s: is %lld, not a number of positions, 0 or more", name, (long long)r->tokens);
+    return -1;
+}
+
 PyObject *gyre_py_cos_sin(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     static const char *const names[] = {"positions", "tokens", "double", "pairs", "length", NULL};
     static const gyre_py_signature signature = {"cos_sin", 1, 1, names};
@@ -270,25 +389,12 @@ PyObject *gyre_py_cos_sin(PyObject *self, PyObject *const *args, Py_ssize_t coun
     PyObject *a[6], *finished = NULL;
     int wide = 0;
     gyre_py_array array = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_integer(a[1], "tokens", &r.tokens) < 0 ||
-        gyre_py_truth(a[2], "double", &wide) < 0 || gyre_py_truth(a[3], "pairs", &r.pairs_only) < 0 ||
-        gyre_py_integer(a[4], "length", &r.positions.context_length) < 0)
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[2], "double", &wide) < 0 ||
+        gyre_py_truth(a[3], "pairs", &r.pairs_only) < 0 || gyre_py_integer(a[4], "length", &r.positions.context_length) < 0)
         return NULL;
     r.dtype = wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
     r.pairs = gyre_encoding_get_config(r.encoding->encoding)->rope.dim / 2;
-    if (PyLong_Check(a[0])) {
-        if (gyre_py_integer(a[0], "positions", &r.positions.base) == 0) finished = angle_results(&r, NULL);
-        return finished;
-    }
-    if (gyre_py_array_open(&array, a[0], "positions") < 0) return NULL;
-    const int several = r.encoding->axes > 1, last = array.ndim - 1;
-    const int has_batch = array.ndim > 1 && (!several || array.ndim == 3);
-    r.tokens = last >= 0 ? array.shape[last] : 0;
-    r.batch = has_batch ? array.shape[last - 1] : 1;
-    r.ndim = has_batch ? 3 : 2;
-    gyre_py_array_close(&array);
-    const gyre_py_positions_request wanted = {"positions", r.encoding->axes, r.batch, r.tokens};
-    if (gyre_py_positions(a[0], &wanted, &r.positions, &array) == 0) finished = angle_results(&r, &array);
+    if (open_angles(&r, a[0], a[1], &array) == 0) finished = angle_results(&r, array.object ? &array : NULL);
     gyre_py_array_close(&array);
     return finished;
 }

@@ -21,40 +21,63 @@ static void close_scores(score_call *c) {
     gyre_py_tables_close(&c->tables);
 }
 
-/* *count, *batch = those of positions, an int that counts tokens or an array. */
-static int measure(PyObject *object, const char *name, int64_t *count, int64_t *batch, int *has_batch) {
-    if (PyLong_Check(object)) {
-        if (gyre_py_integer(object, name, count) < 0) return -1;
-        if (*count >= 0) return 0;
-        gyre_py_fail(GYRE_EINVAL, name, "%s: %lld is no number of tokens", name, (long long)*count);
+/* Positions of one side: a number of tokens, or an array. */
+static int open_side(PyObject *object, const char *name, gyre_positions *positions, gyre_py_array *array, int64_t *count) {
+    if (gyre_py_positions_open(object, name, positions, array) < 0) return -1;
+    if (array->object) {
+        *count = array->ndim > 0 ? array->shape[array->ndim - 1] : 0;
+        if (array->ndim == 1 || array->ndim == 2) return 0;
+        gyre_py_fail(GYRE_ESHAPE, name, "%s: has %d axes, not [tokens] or [batch, tokens]", name, array->ndim);
         return -1;
     }
-    gyre_py_array array;
-    if (gyre_py_array_open(&array, object, name) < 0) return -1;
-    const int ndim = array.ndim;
-    if (ndim == 1 || ndim == 2) *count = array.shape[ndim - 1];
-    if (ndim == 2) {
-        *has_batch = 1;
-        if (array.shape[0] > *batch) *batch = array.shape[0];
-    }
-    gyre_py_array_close(&array);
-    if (ndim == 1 || ndim == 2) return 0;
-    gyre_py_fail(GYRE_ESHAPE, name, "%s: has %d axes, not [tokens] or [batch, tokens]", name, ndim);
+    *count = positions->base;
+    positions->base = 0;
+    if (*count >= 0) return 0;
+    gyre_py_fail(GYRE_EINVAL, name, "%s: is %lld, not a number of tokens, 0 or more, nor an array of positions", name,
+                 (long long)*count);
     return -1;
 }
 
+static void take_batch(score_call *c, const gyre_py_array *array) {
+    if (!array->object || array->ndim != 2) return;
+    c->has_batch = 1;
+    if (array->shape[0] > c->batch) c->batch = array->shape[0];
+}
+
 /* A number of queries stands at the last positions of the keys, as in decoding. */
+static int place_last(score_call *c) {
+    if (!c->key_array.object) {
+        c->queries.base = c->key_count - c->query_count;
+        return 0;
+    }
+    if (c->query_count > c->key_count) {
+        gyre_py_fail(GYRE_EINVAL, "queries",
+                     "queries: is %lld, but there are positions of %lld keys: pass those of the queries",
+                     (long long)c->query_count, (long long)c->key_count);
+        return -1;
+    }
+    const int64_t length = c->queries.context_length;
+    c->queries = c->keys;
+    c->queries.context_length = length;
+    c->queries.data = (const char *)c->keys.data +
+                      (c->key_count - c->query_count) * c->keys.stride_token * (int64_t)gyre_dtype_size(c->keys.dtype);
+    return 0;
+}
+
 static int open_scores(score_call *c, PyObject *queries, PyObject *keys, PyObject *tables, PyObject *length) {
-    if (!keys) keys = queries;
     c->batch = 1;
     if (gyre_py_integer(length, "length", &c->queries.context_length) < 0 ||
-        measure(queries, "queries", &c->query_count, &c->batch, &c->has_batch) < 0 ||
-        measure(keys, "keys", &c->key_count, &c->batch, &c->has_batch) < 0)
+        open_side(queries, "queries", &c->queries, &c->query_array, &c->query_count) < 0)
         return -1;
+    c->key_count = c->query_count;
+    if (keys && open_side(keys, "keys", &c->keys, &c->key_array, &c->key_count) < 0) return -1;
+    take_batch(c, &c->query_array);
+    take_batch(c, &c->key_array);
     const gyre_py_positions_request q = {"queries", 1, c->batch, c->query_count}, k = {"keys", 1, c->batch, c->key_count};
-    if (!PyLong_Check(queries) && gyre_py_positions(queries, &q, &c->queries, &c->query_array) < 0) return -1;
-    if (!PyLong_Check(keys) && gyre_py_positions(keys, &k, &c->keys, &c->key_array) < 0) return -1;
-    if (PyLong_Check(queries) && PyLong_Check(keys)) c->queries.base = c->key_count - c->query_count;
+    if (gyre_py_positions_match(&q, &c->queries, &c->query_array) < 0 ||
+        gyre_py_positions_match(&k, &c->keys, keys ? &c->key_array : &c->query_array) < 0)
+        return -1;
+    if (!c->query_array.object && keys && place_last(c) < 0) return -1;
     return gyre_py_tables_open(&c->tables, tables, c->encoding->encoding);
 }
 
@@ -74,10 +97,10 @@ static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
     if (score_view(&result->array, &view) < 0) return NULL;
     gyre_error err = {0};
     gyre_status status;
-    const int64_t bytes = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3] * 4;
-    gyre_py_threads threads = gyre_py_threads_begin(bytes < 1 << 20);
+    const int64_t elements = gyre_py_elements(view.shape); /* of new memory: within what a size_t counts in bytes */
+    gyre_py_threads threads = gyre_py_threads_begin(elements < 1 << 18);
     Py_BEGIN_ALLOW_THREADS
-    if (is_new) memset(result->array.data, 0, (size_t)(bytes / 4) * gyre_dtype_size(view.dtype));
+    if (is_new) memset(result->array.data, 0, (size_t)elements * gyre_dtype_size(view.dtype));
     status =
         gyre_add_bias(c->encoding->encoding, &c->tables.tables, &c->queries, &c->keys, &view, gyre_py_exec(&threads), &err);
     Py_END_ALLOW_THREADS
@@ -180,14 +203,15 @@ PyObject *gyre_py_add(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     gyre_py_layout layout;
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
     if (open_input_call(&c, e, a, "x") == 0 &&
-        (a[4] ? gyre_py_result_given(&result, a[4], "out") : gyre_py_result_like(&result, &c.x)) == 0 &&
+        (a[4] ? gyre_py_result_given(&result, a[4], a[4] == a[0] ? "x" : "out") : gyre_py_result_like(&result, &c.x)) == 0 &&
         gyre_py_array_is(&result.array, 1U << c.x.dtype, gyre_py_dtype_text(&c.x)) == 0 &&
         gyre_py_layout_read(a[3], c.x.ndim == 2 ? "sd" : "bsd", &layout) == 0 &&
-        gyre_py_array_view(&result.array, &layout, &out) == 0) {
+        gyre_py_array_view(&result.array, &layout, &out) == 0 &&
+        (!a[4] || gyre_py_check_out(&c.x, &c.view, &result.array, &out) == 0)) {
         const gyre_cview in = gyre_py_const(&c.view);
         gyre_error err = {0};
         gyre_status status;
-        gyre_py_threads threads = gyre_py_threads_begin(in.shape[0] * in.shape[1] * in.shape[3] < 1 << 18);
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(in.shape) < 1 << 18);
         Py_BEGIN_ALLOW_THREADS
         status = gyre_add_input(e->encoding, &c.tables.tables, &c.positions, &in, &out, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS

@@ -82,13 +82,15 @@ int gyre_py_tables_open(gyre_py_tables *t, PyObject *object, const gyre_encoding
         const int which = only_table(encoding);
         return which < 0 ? -1 : open_table(t, which, object, encoding);
     }
-    PyObject *name, *value;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(object, &at, &name, &value)) {
-        const int which = table_index(name);
-        if (which < 0 || open_table(t, which, value, encoding) < 0) return -1;
+    PyObject *items = PyDict_Items(object); /* a copy: code of the arrays may change the dict */
+    int status = items ? 0 : -1;
+    for (Py_ssize_t i = 0; status == 0 && i < PyList_Size(items); i++) {
+        PyObject *const item = PyList_GetItem(items, i);
+        const int which = table_index(PyTuple_GetItem(item, 0));
+        status = which < 0 ? -1 : open_table(t, which, PyTuple_GetItem(item, 1), encoding);
     }
-    return 0;
+    Py_XDECREF(items);
+    return status;
 }
 
 void gyre_py_tables_close(gyre_py_tables *t) {

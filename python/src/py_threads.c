@@ -17,6 +17,13 @@ static struct {
     int wanted; /* threads; 0 = one per processor */
 } threads;
 
+void gyre_py_lock(PyThread_type_lock lock) {
+    if (PyThread_acquire_lock(lock, NOWAIT_LOCK)) return;
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+}
+
 int gyre_py_threads_init(void) {
     const char *text = getenv("GYRE_THREADS");
     const long wanted = text ? strtol(text, NULL, 10) : 0;

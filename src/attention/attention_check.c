@@ -2,7 +2,6 @@
 #include "attention/attention_check.h"
 #include "attention/segments.h"
 #include "attention/terms/table_buffers.h"
-#include "attention/view_overlap.h"
 #include "core/positions.h"
 #include "core/rotation/angles.h"
 #include "core/scheme.h"

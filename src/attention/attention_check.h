@@ -23,4 +23,7 @@ int gyre_attention_is_empty(const gyre_attention_request *call);
  * from it for a batch whose rows are calls of their own.  The shapes are checked before. */
 gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyre_error *err);
 
+/* All that gyre_attention_merge checks (attention_merge.c).  args: as gyre_sized_read leaves them. */
+gyre_status gyre_attention_merge_check(const gyre_attention_merge_args *args, gyre_error *err);
+
 #endif

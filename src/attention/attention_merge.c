@@ -1,6 +1,6 @@
 /* attention_merge.c: gyre_attention_merge, the sum of rows whose keys were split over calls or machines. */
+#include "attention/attention_check.h"
 #include "attention/forward/row_states.h"
-#include "attention/view_overlap.h"
 #include "core/convert.h"
 #include "core/exec.h"
 #include "core/sized.h"
@@ -135,12 +135,16 @@ static void merge_token(void *arg, int64_t index) {
         merge_row(args, index / shape[1], index % shape[1], h);
 }
 
+gyre_status gyre_attention_merge_check(const gyre_attention_merge_args *args, gyre_error *err) {
+    gyre_status status = check_states(args, err);
+    if (!status) status = check_outputs(args, err);
+    return status ? status : check_apart(args, err);
+}
+
 gyre_status gyre_attention_merge(const gyre_attention_merge_args *given, const gyre_exec *exec, gyre_error *err) {
     gyre_attention_merge_args args;
     gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_merge_args", err);
-    if (!status) status = check_states(&args, err);
-    if (!status) status = check_outputs(&args, err);
-    if (!status) status = check_apart(&args, err);
+    if (!status) status = gyre_attention_merge_check(&args, err);
     if (!status) gyre_parallel(exec, merge_token, &args, args.states[0].shape[0] * args.states[0].shape[1]);
     return status;
 }

@@ -154,7 +154,9 @@ gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const 
     if (elements == 0) return GYRE_OK;
     if (!in->data || !out->data) return refuse_memory(in->shape, in->data ? "out" : "in", where, err);
     const gyre_status status = check_strides(out, "out", where, err);
-    if (status == GYRE_OK && in->data == out->data && !gyre_same_memory(in, out))
-        return gyre_fail(err, GYRE_EINVAL, "out: is the memory of in with other strides (%s)", where);
-    return status;
+    if (status != GYRE_OK || gyre_same_memory(in, out)) return status;
+    const gyre_cview written = gyre_const(*out);
+    if (gyre_views_overlap(in, &written))
+        return gyre_fail(err, GYRE_EINVAL, "out: overlaps in, and is not in itself with the same strides (%s)", where);
+    return GYRE_OK;
 }

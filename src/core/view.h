@@ -31,7 +31,7 @@ gyre_status gyre_cview_check(const gyre_cview *view, const char *name, const cha
 /* The same for memory that will be written; also EINVAL if a stride of 0 makes several elements share one address. */
 gyre_status gyre_output_check(const gyre_view *view, const char *name, const char *where, gyre_error *err);
 /* `in` and `out` of gyre_rotate and gyre_add_input: one real type, one shape, the same memory with the same strides or
- * different memory.  Errors: EDTYPE, ESHAPE, EINVAL. */
+ * memory that shares no byte.  Errors: EDTYPE, ESHAPE, EINVAL. */
 gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err);
 
 #endif

@@ -14,11 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const char temporary_suffix[] = ".tmp-", aside_suffix[] = ".old-";
+/* Names of temporaries: FOLDER.gyre-PID.tmp is being written, FOLDER.gyre-PID.old was moved aside. */
+static const char mark[] = ".gyre-", temporary_suffix[] = ".tmp", aside_suffix[] = ".old";
 
 static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
     if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
@@ -102,34 +104,59 @@ static void remove_folder(const char *folder) {
     rmdir(folder);
 }
 
-/* out = PID if entry is "NAME.tmp-PID" or "NAME.old-PID", else 0. */
-static long owner_pid(const char *entry, const char *name, const char *mark) {
-    const size_t length = strlen(name), mark_length = strlen(mark);
+/* out = PID if entry is "NAME.gyre-PID.tmp" or "NAME.gyre-PID.old", as the suffix says, else 0. */
+static long owner_pid(const char *entry, const char *name, const char *suffix) {
+    const size_t length = strlen(name), mark_length = sizeof mark - 1;
     if (strncmp(entry, name, length) != 0 || strncmp(entry + length, mark, mark_length) != 0) return 0;
-    const char *digits = entry + length + mark_length;
-    if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits) || strlen(digits) > 10) return 0;
-    return strtol(digits, NULL, 10);
+    const char *pid = entry + length + mark_length;
+    const size_t digits = strspn(pid, "0123456789");
+    if (digits == 0 || digits > 10 || strcmp(pid + digits, suffix) != 0) return 0;
+    return strtol(pid, NULL, 10);
 }
 
 static int is_dead(long pid) {
     return pid > 0 && (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
 }
 
-/* Handles what a killed process left.  A half-written folder is removed.  A folder that was moved aside is moved back if
- * its place is empty. */
+/* out = a descriptor of the folder, which holds its lock; -1 if a living process has it.  A file system without locks of
+ * folders leaves it to the process number who lives. */
+static int lock_folder(const char *path, long pid) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && is_dead(pid))) return fd;
+    close(fd);
+    return -1;
+}
+
+/* Only files of a checkpoint, and what a killed write of one left (util/atomic_file.h). */
+static gyre_status check_own_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
+    const char *temporary = strstr(name, mark);
+    const gyre_checkpoint_file *file;
+    (void)arg;
+    for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
+        if (strcmp(file->name, name) == 0 || (temporary && strlen(file->name) == (size_t)(temporary - name) &&
+                                              strncmp(file->name, name, strlen(file->name)) == 0))
+            return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "folder: holds %.100s (%s)", name, folder);
+}
+
+/* Handles what a killed process left.  A half-written folder is removed, unless it holds a file that no checkpoint has.  A
+ * folder that was moved aside is moved back if its place is empty. */
 static gyre_status recover_entry(const char *folder, const char *entry, void *final, gyre_error *err) {
     char path[PATH_MAX];
     const char *name = last_component(final);
     struct stat info;
-    const int temporary = is_dead(owner_pid(entry, name, temporary_suffix));
-    const int aside = is_dead(owner_pid(entry, name, aside_suffix));
+    const long temporary = owner_pid(entry, name, temporary_suffix), aside = owner_pid(entry, name, aside_suffix);
     if (!temporary && !aside) return GYRE_OK;
-    const gyre_status status = join(folder, entry, path, err);
-    if (status != GYRE_OK) return status;
+    gyre_status status = join(folder, entry, path, err);
+    const int lock = status == GYRE_OK ? lock_folder(path, temporary ? temporary : aside) : -1;
+    if (lock < 0) return status;
     if (aside && lstat(final, &info) != 0 && errno == ENOENT)
-        return rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
-    remove_folder(path);
-    return GYRE_OK;
+        status = rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
+    else if (for_each_entry(path, check_own_entry, NULL, NULL) == GYRE_OK)
+        remove_folder(path);
+    close(lock);
+    return status;
 }
 
 /* -- beginning -- */
@@ -195,6 +222,10 @@ gyre_status gyre_folder_recover(const char *final, gyre_error *err) {
     return for_each_entry(parent, recover_entry, name, err);
 }
 
+static void name_temporary(char out[PATH_MAX], const char *final, const char *suffix) {
+    snprintf(out, PATH_MAX, "%.*s%s%ld%s", PATH_MAX - 32, final, mark, (long)getpid(), suffix);
+}
+
 gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final, gyre_error *err) {
     gyre_folder_replacement f;
     int exists;
@@ -203,8 +234,9 @@ gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final
     if (status == GYRE_OK) status = gyre_folder_recover(f.final, err);
     if (status == GYRE_OK) status = check_replaceable(f.final, &exists, err);
     if (status != GYRE_OK) return status;
-    snprintf(f.temporary, sizeof f.temporary, "%.*s%s%ld", PATH_MAX - 32, f.final, temporary_suffix, (long)getpid());
+    name_temporary(f.temporary, f.final, temporary_suffix);
     if (mkdir(f.temporary, 0777) != 0) return gyre_fail_errno(err, f.temporary, errno);
+    f.lock = lock_folder(f.temporary, (long)getpid()); /* -1 where the system has no locks */
     *folder = f;
     return GYRE_OK;
 }
@@ -242,6 +274,11 @@ gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *
 }
 
 /* -- commit -- */
+static void unlock(gyre_folder_replacement *folder) {
+    if (folder->lock >= 0) close(folder->lock);
+    folder->lock = -1;
+}
+
 /* Makes a hard link, so that a log that is still being written continues in the new folder.  Copies where links are not
  * supported. */
 static gyre_status carry_over(const gyre_folder_replacement *folder, const char *name, gyre_error *err) {
@@ -268,15 +305,19 @@ static int exchange(const char *a, const char *b) {
 /* Between the two renames nothing is in place.  gyre_folder_recover repairs a kill at that moment. */
 static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder, gyre_error *err) {
     char aside[PATH_MAX];
-    snprintf(aside, sizeof aside, "%.*s%s%ld", PATH_MAX - 32, folder->final, aside_suffix, (long)getpid());
-    if (rename(folder->final, aside) != 0) return gyre_fail_errno(err, folder->final, errno);
-    if (rename(folder->temporary, folder->final) != 0) {
-        const gyre_status status = gyre_fail_errno(err, folder->final, errno);
+    gyre_status status = GYRE_OK;
+    name_temporary(aside, folder->final, aside_suffix);
+    const int lock = lock_folder(folder->final, (long)getpid());
+    if (rename(folder->final, aside) != 0) {
+        status = gyre_fail_errno(err, folder->final, errno);
+    } else if (rename(folder->temporary, folder->final) != 0) {
+        status = gyre_fail_errno(err, folder->final, errno);
         (void)!rename(aside, folder->final); /* if this fails too, the next gyre_folder_recover does it */
-        return status;
+    } else {
+        remove_folder(aside);
     }
-    remove_folder(aside);
-    return GYRE_OK;
+    if (lock >= 0) close(lock);
+    return status;
 }
 
 static gyre_status replace(const gyre_folder_replacement *folder, gyre_error *err) {
@@ -306,9 +347,12 @@ gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err)
             status = gyre_fail_errno(err, folder->final, errno);
     }
     if (status == GYRE_OK) status = sync_parent(folder->final, err);
+    if (status == GYRE_OK) unlock(folder);
     return status;
 }
 
+/* The name goes before the lock, so that nobody finds an unlocked temporary of a living writer. */
 void gyre_folder_discard(gyre_folder_replacement *folder) {
     remove_folder(folder->temporary);
+    unlock(folder);
 }

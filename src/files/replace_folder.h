@@ -1,7 +1,7 @@
 /* replace_folder.h: replaces a checkpoint's folder atomically.  After a kill or on a full disk the folder is the old one
  * or the new one, complete.
  *
- *    begin     FOLDER.tmp-PID is made
+ *    begin     FOLDER.gyre-PID.tmp is made, and locked while its writer lives
  *    write     files are written into it
  *    commit    synced, then exchanged with FOLDER (renamed if there is none); the old folder is removed */
 #ifndef GYRE_FILES_REPLACE_FOLDER_H
@@ -11,10 +11,12 @@
 
 typedef struct gyre_folder_replacement {
     char final[PATH_MAX], temporary[PATH_MAX];
+    int lock; /* a descriptor of the temporary folder; -1 = none */
 } gyre_folder_replacement;
 
 /* Cleans up what a killed process left beside `final`: removes half-written folders and restores a folder that was moved
- * aside.  Call it before reading a folder that will be written again.  gyre_folder_begin calls it. */
+ * aside.  A folder of such a name that is locked, or holds a file that no checkpoint has, is left alone.  Call it before
+ * reading a folder that will be written again.  gyre_folder_begin calls it. */
 gyre_status gyre_folder_recover(const char *final, gyre_error *err);
 /* Makes the temporary folder, and the parents of `final`.  EINVAL if `final` is not a folder, or holds files that do not
  * belong to a checkpoint (util/checkpoint_files.h), so that a wrong name loses no data.  Only one replacement of one
@@ -27,7 +29,7 @@ gyre_status gyre_folder_write(const gyre_folder_replacement *folder, const char 
 /* Copies the file at `from` into the temporary folder as `name` and syncs it. */
 gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *name, const char *from, gyre_error *err);
 /* Syncs everything and puts the folder in place.  README.md and train.log of the old folder are kept if the new one has
- * none.  After an error the caller discards the replacement. */
+ * none.  After an error the caller discards the replacement, after GYRE_OK there is nothing left to discard. */
 gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err);
 /* Removes the temporary folder and its files. */
 void gyre_folder_discard(gyre_folder_replacement *folder);

@@ -12,7 +12,10 @@ enum { MOST_MESSAGE = 1 << 30, MOST_MESSAGES = 256, DEFAULT_TIMEOUT = 300 };
 
 typedef struct channel {
     MPI_Request requests[2 * MOST_MESSAGES];
-    int count;
+    MPI_Status statuses[2 * MOST_MESSAGES]; /* not looked at; gcc does not know MPICH's MPI_STATUSES_IGNORE */
+    int count;                              /* requests that are not done; the first `receives` receive */
+    int receives;
+    int64_t to, from;
 } channel;
 
 struct gyre_mpi {
@@ -20,6 +23,7 @@ struct gyre_mpi {
     int rank, ranks;
     double timeout;
     channel channels[GYRE_TRANSPORT_CHANNELS];
+    unsigned char *lost; /* [ranks]: 1 = an exchange with this rank failed, so its messages no longer match */
 };
 
 /* Messages between two ranks with one tag arrive in the order in which they were sent. */
@@ -30,6 +34,7 @@ static int post(gyre_mpi *mpi, channel *c, int tag, const gyre_exchange *e) {
         failed = MPI_Irecv((char *)e->receive + at, (int)n, MPI_BYTE, (int)e->from, tag, mpi->comm, &c->requests[c->count]);
         c->count += !failed;
     }
+    c->receives = c->count;
     for (size_t at = 0; at < e->sent && !failed; at += MOST_MESSAGE) {
         const size_t left = e->sent - at, n = left < MOST_MESSAGE ? left : MOST_MESSAGE;
         failed = MPI_Isend((const char *)e->send + at, (int)n, MPI_BYTE, (int)e->to, tag, mpi->comm, &c->requests[c->count]);
@@ -43,7 +48,34 @@ static gyre_status begin(void *ctx, int which, const gyre_exchange *e) {
     gyre_mpi *mpi = ctx;
     channel *c = &mpi->channels[which];
     if (c->count > 0 || e->sent > most || e->received > most) return GYRE_EINVAL;
+    if (mpi->lost[e->to] || mpi->lost[e->from]) return GYRE_EIO;
+    c->to = e->to;
+    c->from = e->from;
     return post(mpi, c, which, e) == MPI_SUCCESS ? GYRE_OK : GYRE_EIO;
+}
+
+/* Nothing is received into the caller's memory any more.  What is being sent may still be read. */
+static gyre_status give_up(gyre_mpi *mpi, channel *c) {
+    for (int i = 0; i < c->count; i++) {
+        if (c->requests[i] == MPI_REQUEST_NULL) continue;
+        if (i < c->receives && MPI_Cancel(&c->requests[i]) == MPI_SUCCESS)
+            MPI_Wait(&c->requests[i], &c->statuses[i]);
+        else
+            MPI_Request_free(&c->requests[i]);
+    }
+    c->count = 0;
+    mpi->lost[c->to] = mpi->lost[c->from] = 1;
+    return GYRE_EIO;
+}
+
+static gyre_status progress(void *ctx, int which, int *done) {
+    gyre_mpi *mpi = ctx;
+    channel *c = &mpi->channels[which];
+    *done = c->count == 0;
+    if (*done) return GYRE_OK;
+    if (MPI_Testall(c->count, c->requests, done, c->statuses) != MPI_SUCCESS) return give_up(mpi, c);
+    if (*done) c->count = 0;
+    return GYRE_OK;
 }
 
 /* Gives the processor up between tests: ranks may be more than processors. */
@@ -51,17 +83,17 @@ static gyre_status wait_for(void *ctx, int which) {
     gyre_mpi *mpi = ctx;
     channel *c = &mpi->channels[which];
     const double end = MPI_Wtime() + mpi->timeout;
-    int done = c->count == 0;
-    while (!done) {
-        if (MPI_Testall(c->count, c->requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) return GYRE_EIO;
-        if (!done && MPI_Wtime() > end) return GYRE_EIO;
-        if (!done) sched_yield();
+    int done = 0;
+    for (;;) {
+        const gyre_status status = progress(mpi, which, &done);
+        if (status || done) return status;
+        if (MPI_Wtime() > end) return give_up(mpi, c);
+        sched_yield();
     }
-    c->count = 0;
-    return GYRE_OK;
 }
 
 static gyre_status fail(gyre_mpi *mpi, gyre_error *err) {
+    free(mpi->lost);
     free(mpi);
     return gyre_fail(err, GYRE_EIO, "comm: MPI cannot duplicate it (gyre_mpi_create)");
 }
@@ -85,6 +117,12 @@ gyre_status gyre_mpi_create(gyre_mpi **out, const gyre_mpi_config *given, gyre_e
         MPI_Comm_free(&mpi->comm);
         return fail(mpi, err);
     }
+    mpi->lost = calloc((size_t)mpi->ranks, 1);
+    if (!mpi->lost) {
+        const int ranks = mpi->ranks;
+        gyre_mpi_free(mpi);
+        return gyre_fail(err, GYRE_ENOMEM, "memory: %d bytes (gyre_mpi_create)", ranks);
+    }
     *out = mpi;
     return GYRE_OK;
 }
@@ -92,6 +130,7 @@ gyre_status gyre_mpi_create(gyre_mpi **out, const gyre_mpi_config *given, gyre_e
 void gyre_mpi_free(gyre_mpi *mpi) {
     if (!mpi) return;
     MPI_Comm_free(&mpi->comm);
+    free(mpi->lost);
     free(mpi);
 }
 
@@ -102,5 +141,7 @@ gyre_transport gyre_mpi_transport(gyre_mpi *mpi) {
     out.ctx = mpi;
     out.begin = begin;
     out.wait = wait_for;
+    out.progress = progress;
+    out.timeout = mpi->timeout;
     return out;
 }

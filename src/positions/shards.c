@@ -156,6 +156,44 @@ static void fill_rank(gyre_shards *s, const gyre_shard_config *config, int64_t r
     fill_sequences(s, rank);
 }
 
+/* -- what ranks compare -- */
+
+uint64_t gyre_shards_fingerprint(uint64_t start, const void *bytes, size_t n) {
+    const unsigned char *at = bytes;
+    uint64_t h = start;
+    for (; n > 0; n -= n < 8 ? n : 8, at += 8) {
+        uint64_t word = 0;
+        memcpy(&word, at, n < 8 ? n : 8);
+        h = (h ^ word) * 0x9E3779B97F4A7C15U;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static void take_fingerprint(gyre_shards *s, const gyre_shard_config *config) {
+    const gyre_batch *b = s->batch;
+    const size_t number = sizeof(int64_t), tokens = (size_t)(b->rows * b->tokens), sequences = (size_t)b->sequences;
+    const int64_t shape[] = {(int64_t)b->form,
+                             b->rows,
+                             b->tokens,
+                             b->axes,
+                             b->documents,
+                             s->ranks,
+                             config->window,
+                             (int64_t)config->causal,
+                             config->sinks,
+                             (int64_t)config->layout,
+                             config->window_after,
+                             config->chunk_multiple};
+    uint64_t h = gyre_shards_fingerprint(1, shape, sizeof shape);
+    h = gyre_shards_fingerprint(h, s->index, (size_t)b->tokens * number);
+    h = gyre_shards_fingerprint(h, s->order, tokens * number);
+    h = gyre_shards_fingerprint(h, s->positions, (size_t)b->axes * tokens * number);
+    h = gyre_shards_fingerprint(h, s->starts,
+                                (size_t)s->ranks * (b->form == GYRE_BATCH_PACKED ? sequences + 1 : 0) * number);
+    s->fingerprint = gyre_shards_fingerprint(h, s->k_end, (size_t)s->ranks * sequences * number);
+}
+
 /* -- memory -- */
 
 static size_t lay_out(gyre_shards *s, int64_t runs, int64_t *block) {
@@ -221,6 +259,7 @@ gyre_status gyre_shards_create(gyre_shards **out, const gyre_batch *batch, const
         fill_index(*out, rank, filled);
         for (int64_t r = 0; r < own.ranks; r++)
             fill_rank(*out, &config, r);
+        take_fingerprint(*out, &config);
     }
     own.alloc.free(own.alloc.ctx, filled);
     return status;

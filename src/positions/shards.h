@@ -15,6 +15,10 @@ struct gyre_shards {
     int64_t *order;                    /* [rows * tokens] */
     int64_t *positions;                /* [axes * rows * tokens] */
     int64_t *starts, *k_first, *k_end; /* [ranks][sequences + 1], [ranks][sequences] */
+    uint64_t fingerprint;              /* of the config, the documents and the positions */
 };
+
+/* out = a number that differs where the bytes differ, but for chance; `start` goes on from earlier bytes. */
+uint64_t gyre_shards_fingerprint(uint64_t start, const void *bytes, size_t n);
 
 #endif

@@ -1,6 +1,5 @@
 /* test_view_overlap.c: whether two strided views share a byte, against a map of all bytes; and attention that writes between
  * the rows of its inputs. */
-#include "attention/view_overlap.h"
 #include "attention_memory.h"
 #include "support.h"
 

@@ -169,7 +169,7 @@ static const wrong_call rotate_calls[] = {
     {no_memory, GYRE_EINVAL, "in: has no memory for its shape [2, 3, 2, 8] (gyre_rotate)"},
     {no_output_memory, GYRE_EINVAL, "out: has no memory for its shape [2, 3, 2, 8] (gyre_rotate)"},
     {shared_output, GYRE_EINVAL, "out: stride[1] is 0, so 3 elements share one address (gyre_rotate)"},
-    {other_strides, GYRE_EINVAL, "out: is the memory of in with other strides (gyre_rotate)"},
+    {other_strides, GYRE_EINVAL, "out: overlaps in, and is not in itself with the same strides (gyre_rotate)"},
     {more_channels, GYRE_ESHAPE, "in: 12 channels a head, the encoding has 8 (gyre_rotate)"},
     {negative_length, GYRE_EINVAL, "positions.context_length: -4 is negative (gyre_rotate)"},
     {float_positions, GYRE_EDTYPE, "positions.dtype: F32 is neither I32 nor I64 (gyre_rotate)"},

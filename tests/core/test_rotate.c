@@ -411,6 +411,9 @@ static void wrong_arguments(void **state) {
     gyre_view shifted = gyre_dense(x, GYRE_DTYPE_F32, 1, 1, 1, 72);
     shifted.stride[3] = -1;
     assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL, NULL), GYRE_EINVAL);
+    /* An output that begins within the input: some tokens would be written before they are read. */
+    gyre_view later = gyre_dense(x + 1, GYRE_DTYPE_F32, 1, 1, 1, 72);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &later, NULL, NULL), GYRE_EINVAL);
     shifted = out;
     shifted.stride[3] = 0;
     assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL, NULL), GYRE_EINVAL);

@@ -197,5 +197,5 @@ def test_rerotate_by_a_number_for_each_axis() -> None:
     keys = encoding.rotate(raw, positions)
     gyre.rerotate(keys, encoding, positions=positions, shift=(7, -2))
     np.testing.assert_allclose(keys, encoding.rotate(raw, positions + np.array([[7], [-2]])), atol=1e-12)
-    with pytest.raises(gyre.Error, match="shift: has 3 numbers"):
+    with pytest.raises(gyre.Error, match="shift: is .1, 2, 3., not a whole number or a list of 2"):
         gyre.rerotate(keys, encoding, positions=positions, shift=(1, 2, 3))

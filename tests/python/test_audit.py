@@ -321,6 +321,56 @@ def test_what_cannot_be_compared_is_said() -> None:
         gt.audit({})  # type: ignore[arg-type]
 
 
+class TakesPositions(nn.Module):
+    """A rotary module whose second argument has another name; off: its forward turns by another factor."""
+
+    def __init__(self, config: Any, off: float = 1.0) -> None:
+        super().__init__()
+        self.inner, self.off, self.config = [OwnRotaryEmbedding(config)], off, config
+        self.register_buffer("inv_freq", self.inner[0].inv_freq, persistent=False)
+
+    def forward(self, x: torch.Tensor, pos: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        result: tuple[torch.Tensor, torch.Tensor] = self.inner[0](x, pos * self.off)
+        return result
+
+
+class TakesALength(TakesPositions):
+    def forward(self, x: torch.Tensor, seq_len: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+        return super().forward(x, torch.arange(int(seq_len))[None])
+
+
+class TakesOnlyX(TakesPositions):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        return super().forward(x, torch.arange(x.shape[1])[None])
+
+
+class TakesByName(TakesPositions):
+    def forward(self, x: torch.Tensor, *, position_ids: torch.Tensor) -> Any:  # type: ignore[override]
+        return super().forward(x, position_ids)
+
+
+def test_a_forward_whose_positions_have_another_name() -> None:
+    model = nn.Module()
+    model.config = config_of("llama")
+    model.rotary = TakesPositions(model.config)
+    report = gt.audit(model)
+    assert report.ok and "rotary.forward()" in report.right, str(report)
+    model.rotary = TakesPositions(model.config, off=0.5)
+    report = gt.audit(model)
+    assert not report.ok and [f.buffer for f in report.findings] == ["forward()"], str(report)
+
+
+@pytest.mark.parametrize("kind", [TakesALength, TakesOnlyX, TakesByName])
+def test_a_forward_that_cannot_be_checked_is_never_ok(kind: type[TakesPositions]) -> None:
+    model = nn.Module()
+    model.config = config_of("llama")
+    for off in (1.0, 0.5):
+        model.rotary = kind(model.config, off)
+        report = gt.audit(model)
+        assert not report.ok and not report.findings and report.right == ["rotary.inv_freq"], str(report)
+        assert "rotary.forward()" in report.skipped[0] and "not compared" in str(report)
+
+
 # -- the command --
 
 

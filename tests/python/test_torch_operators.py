@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import gyre
@@ -266,4 +267,82 @@ def test_bad_arguments_are_named() -> None:
         (lambda: gt.rotate(x[..., :30], YARN), "30"),
     ):
         with pytest.raises(gyre.Error, match=text):
+            call()
+
+
+# -- tensors without memory --
+
+
+def both_ways(call: Callable[[str], Any]) -> list[str | None]:
+    """What a call says on the processor and on the meta device: the field at fault, or None."""
+    said: list[str | None] = []
+    for device in ("cpu", "meta"):
+        try:
+            call(device)
+            said.append(None)
+        except gyre.Error as why:
+            said.append(why.field)
+    return said
+
+
+def test_meta_tensors_refuse_what_the_processor_refuses() -> None:
+    rope, axes, alibi = gyre.rope(8), gyre.rope(8, axis_pairs=[2, 1, 1]), gyre.alibi(2)
+
+    def x(device: str, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=dtype, device=device)
+
+    def at(device: str, *shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+        return torch.zeros(*shape, dtype=dtype, device=device)
+
+    right: list[Callable[[str], Any]] = [
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, at(d, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, at(d, 2, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, at(d, 1, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), axes, at(d, 3, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), axes, at(d, 3, 1, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), axes, at(d, 3, 2, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), axes, at(d, 3)),
+        lambda d: gt.rotate_pair(x(d, 2, 4, 3, 8), x(d, 2, 2, 3, 8), rope, at(d, 3)),
+        lambda d: gt.attention(x(d, 1, 4, 3, 8), x(d, 1, 2, 5, 8), x(d, 1, 2, 5, 6), encoding=rope),
+        lambda d: gt.bias(alibi, at(d, 3), at(d, 2, 4)),
+        lambda d: gt.RotaryEmbedding(rope)(x(d, 1), at(d, 2, 3)),
+        lambda d: gt.RotaryEmbedding(axes)(x(d, 1), at(d, 3, 2, 3)),
+    ]
+    for call in right:
+        assert both_ways(call) == [None, None]
+    wrong: list[Callable[[str], Any]] = [
+        lambda d: gt.rotate(x(d, 2, 2, 3, 6), rope),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8, dtype=torch.int32), rope),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, layout="bhsx"),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, layout="bhdd"),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, at(d, 4)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, at(d, 3, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), rope, at(d, 3, dtype=torch.float32)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), axes, at(d, 2, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), axes, at(d, 1, 3)),
+        lambda d: gt.rotate(x(d, 2, 2, 3, 8), axes, at(d, 3, 3, 3)),
+        lambda d: gt.rotate_pair(x(d, 2, 2, 3, 6), x(d, 2, 2, 3, 6), rope),
+        lambda d: gt.rotate_pair(x(d, 2, 2, 3, 8), x(d, 2, 2, 4, 8), rope),
+        lambda d: gt.attention(x(d, 1, 2, 3, 6), x(d, 1, 2, 3, 6), x(d, 1, 2, 3, 6), encoding=rope),
+        lambda d: gt.attention(x(d, 1, 2, 3, 8), x(d, 1, 2, 3, 4), x(d, 1, 2, 3, 8), encoding=rope),
+        lambda d: gt.attention(x(d, 1, 2, 3, 8), x(d, 1, 2, 3, 8), x(d, 1, 2, 4, 8), encoding=rope),
+        lambda d: gt.attention(x(d, 1, 3, 3, 8), x(d, 1, 2, 3, 8), x(d, 1, 2, 3, 8), encoding=rope),
+        lambda d: gt.attention(*[x(d, 1, 2, 3, 8, dtype=torch.float64)] * 3, encoding=rope),
+        lambda d: gt.bias(alibi, at(d, 3, dtype=torch.float32)),
+        lambda d: gt.bias(alibi, at(d, 3, 3, 3)),
+        lambda d: gt.RotaryEmbedding(rope)(x(d, 1), at(d, 2, 2, 3)),
+        lambda d: gt.RotaryEmbedding(rope)(x(d, 1), at(d, 2, 3, dtype=torch.float32)),
+        lambda d: gt.RotaryEmbedding(axes)(x(d, 1), at(d, 2, 2, 3)),
+    ]
+    for i, call in enumerate(wrong):
+        fields = both_ways(call)
+        assert fields[0] is not None and fields[1] is not None, (i, fields)
+        assert fields[0] == fields[1], (i, fields)
+
+
+def test_numbers_of_tokens_that_are_none() -> None:
+    with pytest.raises(gyre.Error, match="queries: is 6, but there are positions of 4 keys"):
+        gt.bias(gyre.alibi(2), 6, torch.arange(4))
+    for call in (lambda: gt.bias(gyre.alibi(2), -1), lambda: gt.bias(gyre.alibi(2), 2, -1)):
+        with pytest.raises(gyre.Error, match="is -1, not a number of tokens"):
             call()

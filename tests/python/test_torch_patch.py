@@ -136,6 +136,58 @@ def test_generation_and_compile() -> None:
         torch.testing.assert_close(logits(compiled), right, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", WITH_TABLES)
+def test_layers_with_tables_compile(name: str) -> None:
+    """Whole where the model itself compiles whole; its own graph decides."""
+    model = model_of(name)
+    right = logits(model)
+    torch._dynamo.reset()
+    try:
+        logits(torch.compile(model, fullgraph=True, backend="aot_eager"))
+        whole = True
+    except torch._dynamo.exc.Unsupported:
+        whole = False
+    torch._dynamo.reset()
+    with gt.patch(model):
+        compiled = torch.compile(model, fullgraph=whole, backend="aot_eager")
+        torch.testing.assert_close(logits(compiled), right, rtol=1e-4, atol=1e-5)
+        at = torch.stack([torch.arange(19) * 3, torch.arange(19) + 7])
+        torch.testing.assert_close(logits(compiled, position_ids=at), logits(model, position_ids=at), rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt-j"])
+def test_a_copy_of_a_patched_model_is_patched(name: str) -> None:
+    model = model_of(name)
+    right = logits(model)
+    handle = gt.patch(model)
+    other = copy.deepcopy(model)
+    for path in handle.modules:
+        assert type(other.get_submodule(path)) is type(model.get_submodule(path))
+        assert other.get_submodule(path) is not model.get_submodule(path)
+    torch.testing.assert_close(logits(other), right, rtol=1e-4, atol=1e-5)
+    handle.remove()
+    assert torch.equal(logits(model), right)
+    torch.testing.assert_close(logits(other), right, rtol=1e-4, atol=1e-5)
+    if name == "gpt-j":  # the copy looks at its tables no longer, so it is patched indeed
+        for module in other.modules():
+            if hasattr(module, "embed_positions"):
+                module.embed_positions.mul_(2)
+        torch.testing.assert_close(logits(other), right, rtol=1e-4, atol=1e-5)
+        for module in other.modules():
+            if hasattr(module, "embed_positions"):
+                module.embed_positions.div_(2)
+    with pytest.raises(gyre.Error, match="patched already"):
+        gt.patch(other)
+    if name != "gpt-j":  # its hooks are functions, which torch.save refuses first
+        with pytest.raises(gyre.Error, match="is patched, and a patch is of this process"):
+            torch.save(other, io.BytesIO())
+    gt.unpatch(other)
+    assert torch.equal(logits(other), right)
+    file = __import__(type(model).__module__, fromlist=["x"])
+    assert not hasattr(file.apply_rotary_pos_emb, "gyre_original")
+
+
 def test_other_models_of_the_file_are_served_as_before() -> None:
     one, other = model_of("llama"), model_of("llama-3.1")
     before = logits(other)
@@ -204,6 +256,11 @@ def test_forms() -> None:
     assert torch.equal(half[0], torch.cat((c, c), -1)) and torch.equal(half[1], torch.cat((s, s), -1))
     assert torch.equal(gt.RotaryEmbedding(encoding, form="interleaved")(x, at)[1], s.repeat_interleave(2, -1))
     assert torch.equal(gt.RotaryEmbedding(encoding, form="complex")(x, at), torch.complex(c, s))
+    for wrong in ([[0, 1]], 3, None):
+        with pytest.raises(gyre.Error, match="position_ids: is a .*, not a tensor"):
+            gt.RotaryEmbedding(encoding)(x, wrong)
+    with pytest.raises(gyre.Error, match="x: is a float"):
+        gt.RotaryEmbedding(encoding)(1.0, at)
     with pytest.raises(gyre.Error, match="form: 'quarter'"):
         gt.RotaryEmbedding(encoding, form="quarter")
     with pytest.raises(gyre.Error, match="alibi does not rotate"):

@@ -1,129 +1,6 @@
 /* test_ring.c: attention over a ring of ranks, each a thread, is the attention of one machine. */
 #include "gyre/gyre_ring.h"
-#include "split_attention.h"
-
-#include <pthread.h>
-
-/* -- a transport between threads -- */
-
-/* What one rank has begun on one channel.  The rank it comes from copies into `receive`. */
-typedef struct mailbox {
-    gyre_exchange exchange;
-    int open, filled, sent; /* open: begun and not waited for; filled: received; sent: the other has it */
-} mailbox;
-
-typedef struct network {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    mailbox box[MOST_RANKS][GYRE_TRANSPORT_CHANNELS];
-    int fail_at; /* this many exchanges from now on fail; 0 = none does */
-} network;
-
-typedef struct endpoint {
-    network *net;
-    int64_t rank;
-} endpoint;
-
-/* Moves what can be moved on a channel.  The lock is held. */
-static void deliver(network *net, int channel) {
-    for (int64_t to = 0; to < MOST_RANKS; to++) {
-        mailbox *in = &net->box[to][channel];
-        if (!in->open || in->filled) continue;
-        mailbox *out = &net->box[in->exchange.from][channel];
-        if (!out->open || out->sent || out->exchange.to != to) continue;
-        assert_true(out->exchange.sent == in->exchange.received);
-        memcpy(in->exchange.receive, out->exchange.send, out->exchange.sent);
-        in->filled = out->sent = 1;
-    }
-    pthread_cond_broadcast(&net->changed);
-}
-
-static gyre_status begin(void *ctx, int channel, const gyre_exchange *exchange) {
-    const endpoint *e = ctx;
-    mailbox *box = &e->net->box[e->rank][channel];
-    pthread_mutex_lock(&e->net->lock);
-    const int fails = e->net->fail_at > 0 && --e->net->fail_at == 0;
-    assert_false(box->open);
-    *box = (mailbox){*exchange, 1, 0, 0};
-    deliver(e->net, channel);
-    pthread_mutex_unlock(&e->net->lock);
-    return fails ? GYRE_EIO : GYRE_OK;
-}
-
-static gyre_status wait_for(void *ctx, int channel) {
-    const endpoint *e = ctx;
-    mailbox *box = &e->net->box[e->rank][channel];
-    pthread_mutex_lock(&e->net->lock);
-    while (!box->filled || !box->sent)
-        pthread_cond_wait(&e->net->changed, &e->net->lock);
-    box->open = 0;
-    pthread_mutex_unlock(&e->net->lock);
-    return GYRE_OK;
-}
-
-/* -- ranks -- */
-typedef struct rank_job {
-    endpoint at;
-    group *g;
-    shared_gradients sum;
-    gyre_transport transport;
-} rank_job;
-
-static gyre_attention_args rank_args(const group *g, int64_t rank) {
-    gyre_attention_args args = shared_args(g->w, GYRE_ORDER_FAST);
-    use_data(g->w->c, &g->data[rank], &g->data[rank], &args);
-    use_sinks(g->w, &args);
-    if (g->w->c->config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) args.context_lengths = g->w->info.context_lengths;
-    return args;
-}
-
-static void *run_rank(void *arg) {
-    rank_job *job = arg;
-    group *g = job->g;
-    const int64_t rank = job->at.rank;
-    const gyre_attention_args args = rank_args(g, rank);
-    gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    job->transport = (gyre_transport){sizeof job->transport, rank, g->ranks, &job->at, begin, wait_for};
-    ring.transport = &job->transport;
-    ring.shards = g->shards;
-    ring.attention = &args;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL), more = gyre_ring_scratch(&ring, 1, NULL);
-    void *scratch = scratch_for(bytes > more ? bytes : more);
-    assert_int_equal(gyre_ring_attention(&ring, scratch, bytes, NULL, NULL), GYRE_OK);
-    const gyre_cview dout = field_cview(g->w->c, &g->data[rank], F_DOUT);
-    const gyre_view dqkv[3] = {field_view(g->w->c, &g->data[rank], F_DQ), field_view(g->w->c, &g->data[rank], F_DK),
-                               field_view(g->w->c, &g->data[rank], F_DV)};
-    const gyre_table_gradients gradients = shared_views(g->w, &job->sum);
-    for (field f = F_DQ; f <= F_DV; f++) /* they are overwritten */
-        memset(g->data[rank].at[f], 0x5A, field_bytes(g->w->c, &g->data[rank], f));
-    assert_int_equal(gyre_ring_attention_gradient(&ring, &dout, dqkv, &gradients, scratch, more, NULL, NULL), GYRE_OK);
-    free(scratch);
-    return NULL;
-}
-
-/* *sum = gradients of the tables, added in the order of ranks. */
-static void run_group(group *g, shared_gradients *sum) {
-    network net = {.fail_at = 0};
-    rank_job jobs[MOST_RANKS];
-    pthread_t threads[MOST_RANKS];
-    pthread_mutex_init(&net.lock, NULL);
-    pthread_cond_init(&net.changed, NULL);
-    for (int64_t r = 0; r < g->ranks; r++) {
-        jobs[r] = (rank_job){{&net, r}, g, make_shared(g->w), GYRE_INIT(gyre_transport)};
-        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &jobs[r]), 0);
-    }
-    for (int64_t r = 0; r < g->ranks; r++) {
-        pthread_join(threads[r], NULL);
-        for (int t = 0; t < TABLES; t++)
-            for (size_t i = 0; i < g->w->table_size[t]; i++)
-                sum->table[t][i] += jobs[r].sum.table[t][i];
-        for (int h = 0; h < HEADS; h++)
-            sum->sink[h] += jobs[r].sum.sink[h];
-        free_shared(&jobs[r].sum);
-    }
-    pthread_cond_destroy(&net.changed);
-    pthread_mutex_destroy(&net.lock);
-}
+#include "ring_threads.h"
 
 /* -- tests -- */
 #define TURNING(...)                                                                                                        \
@@ -150,37 +27,7 @@ static const split_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 static const int64_t lengths[] = {37, 10, 50};
-
-static double apart(const whole *w, const token_data *a, field which) {
-    const size_t n = field_size(w->c, a, which), row = n / (size_t)(a->rows * a->tokens);
-    const gyre_dtype dtype = field_view(w->c, a, which).dtype;
-    double most = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double is = test_get(a->at[which], dtype, i), wanted = test_get(w->data.at[which], dtype, i);
-        if (is == wanted || (w->info.document_of[i / row] < 0 && which < F_DQ)) continue;
-        most = fmax(most, isfinite(is) ? fabs(is - wanted) / (1 + fabs(wanted)) : INFINITY);
-    }
-    return most;
-}
-
-static void check_group(const group *g, const shared_gradients *sum, const shared_gradients *wanted) {
-    whole *w = g->w;
-    token_data all = make_data(w->c, w->info.rows, w->info.tokens);
-    static const field of[] = {F_OUT, F_LSE, F_DQ, F_DK, F_DV};
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        gather(g, of[i], &all);
-        if (!(apart(w, &all, of[i]) <= 5e-6))
-            fail_msg("%s, %lld ranks: field %d is off by %.1e", w->c->name, (long long)g->ranks, (int)of[i],
-                     apart(w, &all, of[i]));
-    }
-    for (int t = 0; t < TABLES; t++)
-        for (size_t i = 0; i < w->table_size[t]; i++)
-            test_close((long double)sum->table[t][i], (long double)wanted->table[t][i],
-                       2e-5L * (1 + fabsl((long double)wanted->table[t][i])), "tables");
-    for (int h = 0; h < HEADS; h++)
-        test_close((long double)sum->sink[h], (long double)wanted->sink[h], 2e-5L, "sink logits");
-    free_data(&all);
-}
+static const ring_options plain = {.pass = GYRE_RING_KEYS};
 
 static void a_ring_is_one_machine(void **state) {
     static const int64_t groups[] = {1, 2, 3, 4, 7};
@@ -197,8 +44,8 @@ static void a_ring_is_one_machine(void **state) {
                     group g;
                     make_group(&g, &w, (gyre_shard_layout)l, groups[r], 0);
                     shared_gradients sum = make_shared(&w);
-                    run_group(&g, &sum);
-                    check_group(&g, &sum, &wanted);
+                    run_group(&g, &plain, &sum);
+                    check_group(&g, 0, &sum, &wanted);
                     free_shared(&sum);
                     free_group(&g);
                 }
@@ -216,8 +63,8 @@ static void bits_repeat(void **state) {
     make_group(&two, &w, GYRE_SHARD_ZIGZAG, 4, 0);
     shared_gradients first = make_shared(&w), second = make_shared(&w);
     for (int i = 0; i < 20; i++) { /* threads arrive in another order each time */
-        run_group(&one, &first);
-        run_group(&two, &second);
+        run_group(&one, &plain, &first);
+        run_group(&two, &plain, &second);
         for (int64_t r = 0; r < 4; r++)
             for (field f = F_OUT; f < FIELDS; f++)
                 assert_memory_equal(one.data[r].at[f], two.data[r].at[f], field_bytes(w.c, &one.data[r], f));
@@ -236,17 +83,17 @@ static void mistakes_are_named(void **state) {
     whole w;
     group g;
     gyre_error err = {0, ""};
-    network net = {.fail_at = 1};
+    network net;
     endpoint at = {&net, 0};
     (void)state;
-    pthread_mutex_init(&net.lock, NULL);
-    pthread_cond_init(&net.changed, NULL);
+    open_network(&net);
     make_whole(&w, &cases[0], GYRE_BATCH_PACKED, lengths, 3);
     make_group(&g, &w, GYRE_SHARD_ZIGZAG, 2, 0);
     gyre_attention_args args = rank_args(&g, 0);
-    gyre_transport transport = {sizeof transport, 0, 2, &at, begin, wait_for};
+    gyre_transport transport = network_transport(&at, 2);
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
     ring.transport = &transport, ring.shards = g.shards, ring.attention = &args;
+    ring.agreed = 1; /* nobody else is there */
     const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
     void *scratch = scratch_for(bytes);
 #define SAYS(want, fragment)                                                                                                \
@@ -255,7 +102,14 @@ static void mistakes_are_named(void **state) {
         if (!strstr(err.text, fragment)) fail_msg("\"%s\" does not contain \"%s\"", err.text, fragment);                    \
     } while (0)
     args.order = GYRE_ORDER_FIXED;
-    SAYS(GYRE_EUNSUPPORTED, "order: FIXED needs keys in their order");
+    ring.pass = GYRE_RING_QUERIES;
+    SAYS(GYRE_EUNSUPPORTED, "pass: QUERIES has no ORDER_FIXED");
+    ring.pass = (gyre_ring_pass)4;
+    SAYS(GYRE_EINVAL, "pass: 4 is none");
+    ring.pass = GYRE_RING_KEYS;
+    args = rank_args(&g, 0);
+    args.mask = gyre_cdense(w.sink, GYRE_DTYPE_F32, 1, 1, 1, 1);
+    SAYS(GYRE_EUNSUPPORTED, "mask: not while keys are on several ranks");
     args = rank_args(&g, 1);
     args.q = g.info[0].tokens == g.info[1].tokens ? gyre_cdense(args.q.data, args.q.dtype, 1, 3, HEADS, DIM) : args.q;
     SAYS(GYRE_ESHAPE, "but the shard of rank 0 has");
@@ -273,12 +127,16 @@ static void mistakes_are_named(void **state) {
     SAYS(GYRE_EINVAL, "shards: is NULL");
     ring.shards = g.shards;
     assert_int_equal(gyre_ring_attention(&ring, scratch, bytes - 64, NULL, &err), GYRE_ENOMEM);
-    SAYS(GYRE_EIO, "transport: an exchange of rank 0 failed"); /* the first exchange of all */
+    net.fail_at = 1;
+    SAYS(GYRE_EIO, "transport: rank 0 sends"); /* the first exchange of all */
+    ring.agreed = 0;
+    net.fail_at = 1;
+    net.timeout = 0.05;
+    SAYS(GYRE_EIO, "transport: rank 0 waited 0.0 s for rank 1 to begin");
     free(scratch);
     free_group(&g);
     free_whole(&w);
-    pthread_cond_destroy(&net.changed);
-    pthread_mutex_destroy(&net.lock);
+    close_network(&net);
 }
 
 int main(void) {

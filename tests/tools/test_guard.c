@@ -75,6 +75,43 @@ static void texts_and_tokenizers(void **state) {
     assert_kept("explain @rope --check @text -o @text", "text", "--output");
 }
 
+/* Other names of a result, at any depth below a folder of texts. */
+static void links_below_texts(void **state) {
+    (void)state;
+    write_text("elsewhere", 400);
+    write_text("behind", 400);
+    assert_int_equal(mkdir(in_folder("texts/one"), 0777), 0);
+    assert_int_equal(mkdir(in_folder("texts/one/two"), 0777), 0);
+    assert_int_equal(link(in_folder("elsewhere"), in_folder("texts/one/two/hard")), 0);
+    assert_int_equal(symlink("../../../behind", in_folder("texts/one/two/soft")), 0);
+    assert_int_equal(symlink("..", in_folder("texts/one/two/up")), 0); /* no endless walk */
+    assert_int_equal(symlink("texts", in_folder("texts-link")), 0);
+    assert_kept("eval @rope --text @texts --context 16 -o @elsewhere", "elsewhere", "--output");
+    assert_kept("eval @rope --text @texts --context 16 -o @behind", "behind", "--output");
+    assert_kept("eval @rope --text @texts-link --context 16 --report @elsewhere", "elsewhere", "--report");
+    assert_int_equal(run("eval @rope --text @texts --context 16 -o @other")->exit, 0);
+    remove_tree(in_folder("texts/one"));
+}
+
+/* What the second run would refuse, the first one does, before the file is there. */
+static void new_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *name;
+    } cases[] = {{"explain @rope -o @rope/new.txt", "rope/new.txt"},
+                 {"explain @rope -o @texts/../rope/new.txt", "rope/new.txt"},
+                 {"explain @rope/config.json -o @rope/tokenizer.json", "rope/tokenizer.json"},
+                 {"extend @rope --to 1k --method yarn --write @rope/new.json", "rope/new.json"},
+                 {"eval @rope --text @text --context 16 --journal @rope/vocab.json", "rope/vocab.json"},
+                 {"convert @rope -o @rope/model.gguf", "rope/model.gguf"},
+                 {"eval @rope --text @texts --context 16 -o @texts/result", "texts/result"},
+                 {"eval @rope --text @texts --context 16 --journal @texts/journal", "texts/journal"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_fails(cases[i].line, 2, "would be a file of");
+        assert_int_equal(access(in_folder(cases[i].name), F_OK), -1);
+    }
+}
+
 /* Two results in one file. */
 static void one_file_twice(void **state) {
     (void)state;
@@ -129,7 +166,9 @@ static void what_is_allowed(void **state) {
     (void)state;
     write_file("old", "an earlier result", 17);
     assert_int_equal(run("explain @rope -o @old")->exit, 0);
-    assert_int_equal(run("explain @rope -o @rope/new.txt")->exit, 0);
+    assert_int_equal(run("explain @rope -o @beside.txt")->exit, 0);
+    assert_int_equal(run("convert @rope -o @rope/nested")->exit, 0); /* a checkpoint in a checkpoint */
+    remove_tree(in_folder("rope/nested"));
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal")->exit, 0);
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal --resume")->exit, 0);
     assert_int_equal(run("extend @rope --to 1k --method yarn --write @old")->exit, 0);
@@ -179,15 +218,10 @@ static void killed_run(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_the_model),
-                                       cmocka_unit_test(other_names),
-                                       cmocka_unit_test(texts_and_tokenizers),
-                                       cmocka_unit_test(one_file_twice),
-                                       cmocka_unit_test(other_models),
-                                       cmocka_unit_test(neighbours),
-                                       cmocka_unit_test(pipes),
-                                       cmocka_unit_test(what_is_allowed),
-                                       cmocka_unit_test(file_cut_while_read),
-                                       cmocka_unit_test(killed_run)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_of_the_model), cmocka_unit_test(other_names),         cmocka_unit_test(texts_and_tokenizers),
+        cmocka_unit_test(links_below_texts),  cmocka_unit_test(new_files),           cmocka_unit_test(one_file_twice),
+        cmocka_unit_test(other_models),       cmocka_unit_test(neighbours),          cmocka_unit_test(pipes),
+        cmocka_unit_test(what_is_allowed),    cmocka_unit_test(file_cut_while_read), cmocka_unit_test(killed_run)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

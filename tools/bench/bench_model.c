@@ -21,28 +21,15 @@ enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
 
 /* -- the models -- */
 typedef struct model_files {
-    char folder[1024];
-    char path_by_type[TYPE_COUNT][1040];
+    temporary_folder folder;
+    char path_by_type[TYPE_COUNT][2064];
 } model_files;
 
 static gyre_status make_folder(model_files *files, gyre_error *err) {
-    const gyre_status status = temporary_folder_create("bench", files->folder, sizeof files->folder, err);
+    const gyre_status status = temporary_folder_create(&files->folder, "bench", err);
     for (int t = 0; t < TYPE_COUNT; t++)
-        snprintf(files->path_by_type[t], sizeof files->path_by_type[t], "%s/%s", files->folder, dtype_name(TYPES[t]));
+        snprintf(files->path_by_type[t], sizeof files->path_by_type[t], "%s/%s", files->folder.path, dtype_name(TYPES[t]));
     return status;
-}
-
-static void remove_folder(const model_files *files) {
-    static const char *const names[] = {GYRE_CONFIG_FILE, GYRE_WEIGHTS_FILE};
-    for (int t = 0; t < TYPE_COUNT && *files->folder; t++) {
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            char path[1088];
-            snprintf(path, sizeof path, "%s/%s", files->path_by_type[t], names[i]);
-            unlink(path);
-        }
-        rmdir(files->path_by_type[t]);
-    }
-    if (*files->folder) rmdir(files->folder);
 }
 
 static gyre_status write_models(const bench_options *o, const model_files *files, gyre_error *err) {
@@ -77,7 +64,7 @@ static gyre_status open_models(const bench_options *o, gyre_model *models[TYPE_C
     if (!status) status = write_models(o, &files, err);
     for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
         status = gyre_model_open(&models[t], files.path_by_type[t], err);
-    remove_folder(&files);
+    temporary_folder_remove(&files.folder);
     return status;
 }
 

@@ -1,7 +1,9 @@
 /* cli_error.c: messages on stderr. */
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_progress.h"
+#include "tools/cli/cli_signals.h"
 #include "tools/cli/plain_stream.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,11 +30,17 @@ void cli_set_command_name(const char *name) {
     command_name = name;
 }
 
+static int is_about_output(const char *text) {
+    static const char output[] = "standard output: ";
+    return strncmp(text, output, sizeof output - 1) == 0 || strstr(text, strerror(EPIPE));
+}
+
 /* Prints one line even if a file name contains line breaks: those become '?', and other controls what plain_text makes of
  * them. */
 static void print_line(const char *format, va_list arguments, const char *end) {
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
+    if (cli_pipe_closed() && is_about_output(text)) return; /* its reader wanted no more */
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
     plain_text(last_error, sizeof last_error, text);

@@ -4,6 +4,9 @@
 #include "tools/cli/cli_error.h"
 #include "util/checkpoint_files.h"
 #include <dirent.h>
+#if !defined(__wasi__)
+#include <ftw.h>
+#endif
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,10 @@ char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/was
 
 enum { MAX_WRITES = 8 };
 static const char **reads;
-static struct { const char *option, *path; } writes[MAX_WRITES];
+static struct {
+    const char *option, *path;
+    cli_guard_kind kind;
+} writes[MAX_WRITES];
 static int reads_count, writes_count;
 
 void cli_guard_read(const char *path) {
@@ -26,7 +32,7 @@ void cli_guard_read(const char *path) {
     reads[reads_count++] = path;
 }
 
-void cli_guard_write(const char *option, const char *path) {
+void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) {
     if (!*path) cli_usage_error("--%s: the name of the file is empty", option);
     int i = 0;
     while (i < writes_count && strcmp(writes[i].option, option) != 0)
@@ -34,6 +40,7 @@ void cli_guard_write(const char *option, const char *path) {
     if (i == MAX_WRITES) cli_usage_error("--%s: one result too many", option);
     writes[i].option = option; /* given twice: the last one counts */
     writes[i].path = path;
+    writes[i].kind = kind;
     if (i == writes_count) writes_count++;
 }
 
@@ -83,9 +90,51 @@ static int is_below(const char *path, const char *folder) {
     return below;
 }
 
+/* -- a tree of texts -- */
+#if defined(__wasi__) /* which has no nftw; its files have one name each, and is_below finds them */
+static int is_in_tree(const struct stat *file, const char *folder) {
+    return is_entry_of(file, folder, 0);
+}
+#else
+static const struct stat *sought; /* nftw hands nothing through to its callback */
+
+static int is_sought(const char *path, const struct stat *is, int kind, struct FTW *where) {
+    struct stat behind;
+    (void)where;
+    if (kind == FTW_SL && stat(path, &behind) == 0) is = &behind;
+    return kind != FTW_NS && is->st_dev == sought->st_dev && is->st_ino == sought->st_ino;
+}
+
+/* out = 1 if a name anywhere below the folder is the file's: its own, a hard link's, or that of a link to it. */
+static int is_in_tree(const struct stat *file, const char *folder) {
+    enum { DESCRIPTORS = 16 };
+    char top[PATH_MAX]; /* of a link, the folder behind it is walked */
+    sought = file;
+    return snprintf(top, sizeof top, "%s/.", folder) < (int)sizeof top && nftw(top, is_sought, DESCRIPTORS, FTW_PHYS) == 1;
+}
+#endif
+
 static int is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static int is_model_folder(const char *folder) {
+    char config[PATH_MAX];
+    struct stat info;
+    return snprintf(config, sizeof config, "%s/%s", folder, GYRE_CONFIG_FILE) < (int)sizeof config &&
+           stat(config, &info) == 0;
+}
+
+/* folder = the folder of a file: "." for a plain name. */
+static void folder_of(const char *path, char folder[PATH_MAX]) {
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+}
+
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
 /* -- the rules -- */
@@ -94,23 +143,36 @@ static void check_file(const char *option, const char *path, const struct stat *
     if (is_same(is, input)) cli_usage_error("--%s: %s is read by this run; name another file", option, path);
     if (is_folder(input)) {
         /* A journal may lie beside a model; in a folder of texts it would be one of them. */
-        char config[PATH_MAX];
-        struct stat info;
-        const int model = snprintf(config, sizeof config, "%s/%s", input, GYRE_CONFIG_FILE) < (int)sizeof config &&
-                          stat(config, &info) == 0;
+        const int model = is_model_folder(input);
         const int journal = model && strcmp(option, "journal") == 0;
-        if (is_entry_of(is, input, journal) || (!journal && is_below(path, input)))
+        if (is_entry_of(is, input, journal) || (!journal && is_below(path, input)) || (!model && is_in_tree(is, input)))
             cli_usage_error("--%s: %s is a file of %s, which this run reads; name another file", option, path, input);
         return;
     }
-    const char *slash = strrchr(input, '/');
-    if (!is_model_name(slash ? slash + 1 : input)) return;
-    if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - input) + 1 : 1, slash ? input : ".") >=
-        (int)sizeof folder)
-        return;
+    if (!is_model_name(name_of(input))) return;
+    folder_of(input, folder);
     if (is_entry_of(is, folder, 1))
         cli_usage_error("--%s: %s is a file of the model in %s, which this run reads; name another file", option, path,
                         folder);
+}
+
+/* A file that is not there yet would be refused by the next run, so this one refuses it too. */
+static void check_new_file(const char *option, const char *path, const char *input) {
+    char folder[PATH_MAX], of_input[PATH_MAX];
+    struct stat is;
+    folder_of(path, folder);
+    if (stat(folder, &is) != 0) return;
+    if (is_folder(input)) {
+        const int journal = strcmp(option, "journal") == 0 && is_model_folder(input) && !is_model_name(name_of(path));
+        if (!journal && (is_same(&is, input) || is_below(folder, input)))
+            cli_usage_error("--%s: %s would be a file of %s, which this run reads; name a file elsewhere", option, path,
+                            input);
+        return;
+    }
+    folder_of(input, of_input);
+    if (is_model_name(name_of(input)) && is_model_name(name_of(path)) && is_same(&is, of_input))
+        cli_usage_error("--%s: %s would be a file of the model in %s, which this run reads; name another file", option, path,
+                        of_input);
 }
 
 /* train, convert and extend replace or fill a folder. */
@@ -128,12 +190,11 @@ static void check_folder(const char *option, const char *path, const char *input
 
 /* out = 1 for one name in one folder, of files that need not be there yet. */
 static int is_same_name(const char *a, const char *b) {
-    const char *slash_a = strrchr(a, '/'), *slash_b = strrchr(b, '/');
     char folder_a[PATH_MAX], folder_b[PATH_MAX];
     struct stat is;
-    if (strcmp(slash_a ? slash_a + 1 : a, slash_b ? slash_b + 1 : b) != 0) return 0;
-    snprintf(folder_a, sizeof folder_a, "%.*s", slash_a ? (int)(slash_a - a) + 1 : 1, slash_a ? a : ".");
-    snprintf(folder_b, sizeof folder_b, "%.*s", slash_b ? (int)(slash_b - b) + 1 : 1, slash_b ? b : ".");
+    if (strcmp(name_of(a), name_of(b)) != 0) return 0;
+    folder_of(a, folder_a);
+    folder_of(b, folder_b);
     return stat(folder_a, &is) == 0 && is_same(&is, folder_b);
 }
 
@@ -147,12 +208,15 @@ static void check_pair(int i, int j) {
 void cli_guard_check(void) {
     struct stat is;
     for (int i = 0; i < writes_count; i++) {
-        const int exists = stat(writes[i].path, &is) == 0;
-        for (int k = 0; k < reads_count && exists; k++)
-            if (S_ISREG(is.st_mode))
-                check_file(writes[i].option, writes[i].path, &is, reads[k]);
-            else if (S_ISDIR(is.st_mode))
-                check_folder(writes[i].option, writes[i].path, reads[k]);
+        const char *option = writes[i].option, *path = writes[i].path;
+        const int exists = stat(path, &is) == 0;
+        for (int k = 0; k < reads_count; k++)
+            if (exists && S_ISREG(is.st_mode))
+                check_file(option, path, &is, reads[k]);
+            else if (exists && S_ISDIR(is.st_mode))
+                check_folder(option, path, reads[k]);
+            else if (!exists && writes[i].kind == CLI_GUARD_FILE)
+                check_new_file(option, path, reads[k]);
         for (int j = i + 1; j < writes_count; j++)
             check_pair(i, j);
     }

@@ -3,12 +3,17 @@
 #ifndef GYRE_TOOLS_CLI_GUARD_H
 #define GYRE_TOOLS_CLI_GUARD_H
 
+typedef enum cli_guard_kind {
+    CLI_GUARD_FILE,
+    CLI_GUARD_FOLDER, /* a checkpoint's, which may stand in the folder of another */
+} cli_guard_kind;
+
 /* Notes a file or folder that this run reads.  NULL does nothing.  path is borrowed until cli_guard_check. */
 void cli_guard_read(const char *path);
 /* Notes the value of an option that names a file or folder to write. */
-void cli_guard_write(const char *option, const char *path);
-/* Usage error if a file to write is read by this run, stands in a folder that it reads, or is another file to write; or if a
- * folder to replace holds a file that is read.  Forgets what was noted. */
+void cli_guard_write(const char *option, const char *path, cli_guard_kind kind);
+/* Usage error if a file to write is read by this run, stands in a folder that it reads (or would, were it written), or is
+ * another file to write; or if a folder to replace holds a file that is read.  Forgets what was noted. */
 void cli_guard_check(void);
 
 #endif

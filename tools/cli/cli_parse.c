@@ -46,7 +46,7 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
         p->options->json = 1;
         return 0;
     case 'o':
-        cli_guard_write("output", text);
+        cli_guard_write("output", text, CLI_GUARD_FILE);
         p->options->output = text;
         return 0;
     case 'h':
@@ -138,6 +138,13 @@ static const struct argp_option *option_of_key(const struct argp_option *options
     return NULL;
 }
 
+/* out = 1 if the option names a folder that the command fills: train's, and convert's but for a GGUF. */
+static int is_checkpoint(const struct argp_option *o, const char *text) {
+    const size_t length = strlen(text);
+    const int gguf = length >= 5 && strcmp(text + length - 5, ".gguf") == 0;
+    return strcmp(o->arg, "DIR") == 0 || (strcmp(o->arg, "PATH") == 0 && strcmp(o->name, "output") == 0 && !gguf);
+}
+
 /* Notes the files that an option names.  An argument is noted by who knows that it is one: model_path_find for a model. */
 static void note_files(const parse_state *p, int key, const char *text) {
     static const char *const written[] = {"output", "report", "figure", "journal", "write"};
@@ -146,7 +153,7 @@ static void note_files(const parse_state *p, int key, const char *text) {
     if (!o || !o->arg) return;
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (strcmp(o->name, written[i]) == 0) {
-            cli_guard_write(o->name, text);
+            cli_guard_write(o->name, text, is_checkpoint(o, text) ? CLI_GUARD_FOLDER : CLI_GUARD_FILE);
             return;
         }
     if (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "PATH") == 0 || strcmp(o->arg, "DIR") == 0) cli_guard_read(text);

@@ -13,8 +13,8 @@
 
 /* Read by the signal handler.  pending_copy: the temporary that gyre_reading_write makes beside its target. */
 static char pending_copy[GYRE_TEMPORARY_PATH_BYTES];
-static volatile sig_atomic_t copy_pending, deferred, interrupted; /* interrupted: the signal's number */
-static volatile sig_atomic_t measures;                            /* 1: the current step may take long */
+static volatile sig_atomic_t copy_pending, deferred, interrupted, pipe_closed; /* interrupted: the signal's number */
+static volatile sig_atomic_t measures;                                         /* 1: the current step may take long */
 
 static int waits_for_shared, shared; /* shared: the number of a signal that one of several processes has seen */
 
@@ -30,8 +30,9 @@ static void say_stopping_in_handler(void) {
 }
 
 static void on_signal(int number) {
-    if (deferred && !interrupted) {
-        interrupted = number;
+    if (number == SIGPIPE) pipe_closed = 1;
+    if (deferred && (!interrupted || number == SIGPIPE)) { /* every further write raises SIGPIPE again */
+        if (!interrupted) interrupted = number;
         if (measures && number == SIGINT && !cli_is_silent()) say_stopping_in_handler();
         return;
     }
@@ -56,13 +57,14 @@ static void on_bus_error(int number) {
 }
 
 void cli_install_signal_handlers(void) {
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP}; /* SIGHUP: the terminal was closed */
-    for (int i = 0; i < 3; i++) {
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE}; /* SIGHUP: the terminal was closed */
+    for (int i = 0; i < 4; i++) {
         struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         (void)sigemptyset(&action.sa_mask);
         (void)sigaddset(&action.sa_mask, SIGINT);
         (void)sigaddset(&action.sa_mask, SIGTERM);
         (void)sigaddset(&action.sa_mask, SIGHUP);
+        (void)sigaddset(&action.sa_mask, SIGPIPE);
         /* A shell starts background jobs with SIGINT ignored.  It stays ignored. */
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) (void)sigaction(numbers[i], &action, NULL);
     }
@@ -92,6 +94,10 @@ void cli_defer_signals_to_window(void) {
 
 int cli_interrupted(void) {
     return waits_for_shared ? shared != 0 : interrupted != 0;
+}
+
+int cli_pipe_closed(void) {
+    return pipe_closed != 0;
 }
 
 int cli_stops(void *unused) {

@@ -2,7 +2,7 @@
 #ifndef GYRE_TOOLS_CLI_SIGNALS_H
 #define GYRE_TOOLS_CLI_SIGNALS_H
 
-/* SIGINT and SIGTERM remove unfinished outputs, then end the program.  main calls this once. */
+/* SIGINT, SIGTERM, SIGHUP and SIGPIPE remove unfinished outputs, then end the program.  main calls this once. */
 void cli_install_signal_handlers(void);
 
 /* The handlers also remove the unfinished copy that gyre_reading_write makes beside `target` (a file, not a folder).
@@ -14,8 +14,11 @@ void cli_defer_signals(void);
 /* The same for commands that read windows of a text: the first Ctrl-C also says on stderr that they stop soon. */
 void cli_defer_signals_to_window(void);
 int cli_interrupted(void);
+/* out = 1 if a pipe that is written to has lost its reader (SIGPIPE).  Errors of standard output are then not printed. */
+int cli_pipe_closed(void);
 /* Whether this process has seen a signal, with the type of the library's stop callbacks. */
 int cli_stops(void *unused);
+
 /* -- a process of several (tools/team) -- */
 /* From now on cli_interrupted is 1 only after cli_share_signal: all processes then stop at the same step. */
 void cli_wait_for_shared_signal(void);
@@ -24,8 +27,8 @@ int cli_signal_seen(void);
 /* number: of a signal that one of the processes has seen; 0 = none. */
 void cli_share_signal(int number);
 
-/* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, as shells count a
- * program that a signal ends; else `status`. */
+/* out = the exit status of the command: 130 after a Ctrl-C that it lived through, 143 after SIGTERM, 141 after SIGPIPE, as
+ * shells count a program that a signal ends; else `status`. */
 int cli_exit_status(int status);
 
 #endif

@@ -1,21 +1,114 @@
-/* temporary_folder.c: mkdtemp with an error message. */
-#define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): for mkdtemp; POSIX defines this name
+/* temporary_folder.c: folders that are locked while they are in use, so that the next run knows which were left behind. */
+#define _DEFAULT_SOURCE     // NOLINT(bugprone-reserved-identifier): mkdtemp and flock; glibc names this macro
+#define _XOPEN_SOURCE   700 // NOLINT(bugprone-reserved-identifier): nftw; POSIX defines this name
 #include "tools/cli/temporary_folder.h"
 #include "tools/cli/cli_error.h"
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
-gyre_status temporary_folder_create(const char *command, char *folder, size_t size, gyre_error *err) {
-    const char *set = getenv("TMPDIR"), *base = set && *set ? set : "/tmp";
-    const int length = snprintf(folder, size, "%s/gyre-%s-XXXXXX", base, command);
+static const char mark[] = "gyre-", page_mark[] = "gyre-explore-", lock_name[] = "gyre.lock";
+enum { RANDOM = 6, PAGE_SECONDS = 60, DESCRIPTORS = 16 };
+
+static const char *base_folder(void) {
+    const char *set = getenv("TMPDIR");
+    return set && *set ? set : "/tmp";
+}
+
+/* -- removing -- */
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where) {
+    (void)info, (void)kind, (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+static void remove_tree(const char *path) {
+    (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+}
+
+/* out = a descriptor of the lock of a folder that this user's run made; -1 if it is none, or one in use. */
+static int take_abandoned(const char *path) {
+    char name[4096];
+    struct stat folder, lock;
+    if (lstat(path, &folder) != 0 || !S_ISDIR(folder.st_mode) || folder.st_uid != geteuid()) return -1;
+    if (snprintf(name, sizeof name, "%s/%s", path, lock_name) >= (int)sizeof name) return -1;
+    const int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return -1;
+    if (fstat(fd, &lock) == 0 && S_ISREG(lock.st_mode) && lock.st_uid == geteuid() && lock.st_size == 0 &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* A page outlives its run, because a browser reads it. */
+static int is_fresh_page(const char *name, int lock) {
+    struct stat info;
+    return strncmp(name, page_mark, sizeof page_mark - 1) == 0 && fstat(lock, &info) == 0 &&
+           time(NULL) - info.st_mtime < PAGE_SECONDS;
+}
+
+static void remove_abandoned(const char *base) {
+    char path[4096];
+    DIR *entries = opendir(base);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        const char *name = entry->d_name, *end = strrchr(name, '-');
+        if (strncmp(name, mark, sizeof mark - 1) != 0 || !end || strlen(end + 1) != RANDOM) continue;
+        if (snprintf(path, sizeof path, "%s/%s", base, name) >= (int)sizeof path) continue;
+        const int lock = take_abandoned(path);
+        if (lock >= 0 && !is_fresh_page(name, lock)) remove_tree(path);
+        if (lock >= 0) close(lock);
+    }
+    if (entries) closedir(entries);
+}
+
+void temporary_folder_remove(temporary_folder *folder) {
+    if (folder->path[0]) remove_tree(folder->path);
+    if (folder->lock >= 0) close(folder->lock);
+    *folder = (temporary_folder){.lock = -1};
+}
+
+/* -- creating -- */
+/* The lock gets its name when it is held, so that no other run finds it unlocked. */
+static int make_lock(const char *path) {
+    char name[sizeof((temporary_folder *)0)->path + 32], unlocked[sizeof name];
+    snprintf(name, sizeof name, "%s/%s", path, lock_name);
+    snprintf(unlocked, sizeof unlocked, "%s/unlocked", path);
+    const int fd = open(unlocked, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) (void)flock(fd, LOCK_EX | LOCK_NB);
+    if (fd < 0 || rename(unlocked, name) == 0) return fd;
+    const int code = errno;
+    (void)unlink(unlocked);
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+gyre_status temporary_folder_create(temporary_folder *folder, const char *command, gyre_error *err) {
+    const char *base = base_folder();
+    *folder = (temporary_folder){.lock = -1};
+    const int length = snprintf(folder->path, sizeof folder->path, "%s/%s%s-XXXXXX", base, mark, command);
     gyre_status status = GYRE_OK;
-    if (length < 0 || (size_t)length >= size)
+    if (length < 0 || (size_t)length >= sizeof folder->path)
         status = gyre_fail(err, GYRE_EIO, "TMPDIR: the path is too long (%s)", command);
-    else if (!mkdtemp(folder))
-        status =
-            gyre_fail(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (%s)", base, strerror(errno), command);
-    if (status) folder[0] = 0;
+    else {
+        remove_abandoned(base);
+        const int made = mkdtemp(folder->path) != NULL;
+        folder->lock = made ? make_lock(folder->path) : -1;
+        if (folder->lock < 0) {
+            status = gyre_fail(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (%s)", base, strerror(errno),
+                               command);
+            if (made) rmdir(folder->path);
+        }
+    }
+    if (status) folder->path[0] = 0;
     return status;
 }

@@ -166,10 +166,10 @@ static void open_in_browser(const char *path) {
 
 /* path = where the copy with a config goes. */
 static int temporary_page(char path[BUNDLED_PATH]) {
-    char folder[BUNDLED_PATH / 2];
+    temporary_folder folder; /* stays, for the browser */
     gyre_error err = {0, ""};
-    if (temporary_folder_create("explore", folder, sizeof folder, &err)) return cli_fail_error(&err);
-    snprintf(path, BUNDLED_PATH, "%s/explorer.html", folder);
+    if (temporary_folder_create(&folder, "explore", &err)) return cli_fail_error(&err);
+    snprintf(path, BUNDLED_PATH, "%s/explorer.html", folder.path);
     return 0;
 }
 

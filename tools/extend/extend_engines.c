@@ -27,15 +27,15 @@ typedef struct advice_source {
 
 /* -- the changed config -- */
 static gyre_status load_written(const extension *e, const gyre_config *config, json_t **after, gyre_error *err) {
-    char folder[4096], path[4200];
+    temporary_folder folder;
+    char path[4200];
     gyre_error refusal = {0, ""};
-    gyre_status status = temporary_folder_create("extend", folder, sizeof folder, err);
+    gyre_status status = temporary_folder_create(&folder, "extend", err);
     if (status) return status;
-    snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
+    snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder.path);
     status = gyre_reading_write(e->path, config, e->to, path, &refusal);
     if (!status) *after = cli_json_load(path);
-    unlink(path);
-    rmdir(folder);
+    temporary_folder_remove(&folder);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     return GYRE_OK; /* a refusal: no config says it */
 }

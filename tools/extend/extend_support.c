@@ -253,7 +253,6 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
     for (int i = 0; i < EXTEND_READERS; i++)
         if (extend_readers[i] == GYRE_PROFILE_HF_5 && !extend_is_gguf(e) && extend_transformers_lacks(e, out->why[i]))
             out->support[i] = EXTEND_SUPPORT_NONE;
-    unlink(path);
     return status;
 }
 
@@ -279,7 +278,7 @@ static void describe_unchecked(const extend_candidate *c, const extension *e, ex
 }
 
 gyre_status extend_check_support(const extend_candidate *c, const extension *e, extend_effect *out, gyre_error *err) {
-    char folder[4096];
+    temporary_folder folder;
     if (method_is_none(&c->method->method)) {
         snprintf(out->config, sizeof out->config, "as it is");
         return check_readers(c, e, e->reading->path, out, err);
@@ -288,9 +287,9 @@ gyre_status extend_check_support(const extend_candidate *c, const extension *e, 
         describe_unchecked(c, e, out);
         return GYRE_OK;
     }
-    gyre_status status = temporary_folder_create("extend", folder, sizeof folder, err);
+    gyre_status status = temporary_folder_create(&folder, "extend", err);
     if (status) return status;
-    status = check_in_folder(folder, c, e, out, err);
-    rmdir(folder);
+    status = check_in_folder(folder.path, c, e, out, err);
+    temporary_folder_remove(&folder);
     return status;
 }

@@ -53,13 +53,13 @@ int search_check_target(const search_options *o) {
 }
 
 int search_try_config(const search_work *w) {
-    char folder[4096], path[4200];
+    temporary_folder folder;
+    char path[4200];
     gyre_error err = {0, ""};
     if (!w->options->stretch.write) return 0;
-    if (temporary_folder_create("search", folder, sizeof folder, &err)) return cli_fail_error(&err);
-    snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
+    if (temporary_folder_create(&folder, "search", &err)) return cli_fail_error(&err);
+    snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder.path);
     const gyre_status status = search_write_config(w, &w->initial[SEARCH_INITIAL_YARN].rescale, path, &err);
-    (void)unlink(path);
-    (void)rmdir(folder);
+    temporary_folder_remove(&folder);
     return status ? cli_fail_error(&err) : 0;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* -- the C library -- */
 int madvise(void *memory, size_t bytes, int advice) {
@@ -41,6 +42,9 @@ void cli_defer_signals_to_window(void) {}
 int cli_interrupted(void) {
     return 0;
 }
+int cli_pipe_closed(void) {
+    return 0;
+}
 int cli_stops(void *unused) {
     (void)unused;
     return 0;
@@ -60,12 +64,25 @@ void cli_lock_release(cli_lock *lock) {
 }
 
 /* -- temporary_folder.c -- */
-gyre_status temporary_folder_create(const char *command, char *folder, size_t size, gyre_error *err) {
+gyre_status temporary_folder_create(temporary_folder *folder, const char *command, gyre_error *err) {
     static int made;
-    snprintf(folder, size, "/tmp-%s-%d", command, made++);
-    if (mkdir(folder, 0777) == 0) return GYRE_OK;
-    folder[0] = 0;
+    folder->lock = -1;
+    snprintf(folder->path, sizeof folder->path, "/tmp-%s-%d", command, made++);
+    if (mkdir(folder->path, 0777) == 0) return GYRE_OK;
+    folder->path[0] = 0;
     return gyre_fail(err, GYRE_EIO, "folder: cannot be made (%s)", command);
+}
+
+/* A command tries one file out. */
+void temporary_folder_remove(temporary_folder *folder) {
+    static const char *const names[] = {"config.json", "model.gguf"};
+    char path[sizeof folder->path + 16];
+    for (size_t i = 0; i < sizeof names / sizeof *names && folder->path[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder->path, names[i]);
+        unlink(path);
+    }
+    if (folder->path[0]) rmdir(folder->path);
+    folder->path[0] = 0;
 }
 
 /* -- replace_folder.c: writes models, which no command here does -- */

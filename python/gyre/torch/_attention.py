@@ -11,7 +11,17 @@ from torch import Tensor
 from gyre import _attention as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch._specs import encoding_of, options_of, spec_of, split_positions, tensor
+from gyre.torch._specs import (
+    SHORT_REAL,
+    WHOLE,
+    check_tensor,
+    dtype_text,
+    encoding_of,
+    options_of,
+    spec_of,
+    split_positions,
+    tensor,
+)
 
 # Optional tensors of a call, in the order in which the operators take them.
 _NAMES = (
@@ -99,8 +109,28 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Ten
     return out, lse.contiguous()
 
 
+def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
+    """What the core refuses of shapes and types, for tensors without memory."""
+    layout = options_of(rest[-1])["layout"]
+    channel, head, encoding = layout.index("d"), layout.find("h"), rest[-2]
+    for x, name in ((q, "q"), (k, "k"), (v, "v")):
+        check_tensor(x, name, layout, SHORT_REAL)
+    if k.shape[channel] != q.shape[channel]:
+        raise Error("ESHAPE", f"k: {k.shape[channel]} channels a head, q has {q.shape[channel]}", "k")
+    if encoding:
+        wanted = encoding_of(encoding).config["head_dim"]
+        if wanted and q.shape[channel] != wanted:
+            raise Error("ESHAPE", f"q: {q.shape[channel]} channels a head, the encoding has {wanted}", "q")
+    for axis in range(len(layout)):
+        if axis != channel and k.shape[axis] != v.shape[axis]:
+            raise Error("ESHAPE", f"v: has shape {list(v.shape)}, but k has {list(k.shape)}", "v")
+    if head >= 0 and (k.shape[head] == 0 or q.shape[head] % k.shape[head]):
+        raise Error("ESHAPE", f"q: {q.shape[head]} heads are no multiple of the {k.shape[head]} of k", "q")
+
+
 @_attention.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    _check(q, k, v, rest)
     out, lse = _shapes(q, v, rest[-1])
     return q.new_empty(out), q.new_empty(lse, dtype=torch.float32)
 
@@ -226,6 +256,12 @@ def attention(
 # -- the numbers that are added to scores --
 
 
+def _count(tokens: int, name: str) -> int:
+    if tokens < 0:
+        raise Error("EINVAL", f"{name}: is {tokens}, not a number of tokens, 0 or more, nor a tensor of positions", name)
+    return tokens
+
+
 @torch.library.custom_op(
     "gyre::bias",
     mutates_args=(),
@@ -243,6 +279,11 @@ def _bias(
 
 @_bias.register_fake
 def _(queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, *_: Any) -> Tensor:
+    for x, name in ((queries, "queries"), (keys, "keys")):
+        if x.dim() not in (1, 2):
+            raise Error("ESHAPE", f"{name}: has {x.dim()} axes, not [tokens] or [batch, tokens]", name)
+        if x.dtype not in WHOLE:
+            raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not int32 or int64", name)
     batch = list(queries.shape[:-1]) or list(keys.shape[:-1])
     shape = [*batch, encoding_of(encoding).config["heads"], queries.shape[-1], keys.shape[-1]]
     return queries.new_empty(shape, dtype=torch.float64 if double else torch.float32)
@@ -295,17 +336,21 @@ def bias(
     """The number that is added to each score, as Encoding.bias does, with a gradient to a trained table.
 
     queries, keys: positions, int32 or int64 [tokens] or [batch, tokens]; or a number of tokens: keys at 0 .. keys - 1,
-    queries at the last positions of the keys.  keys None = as queries.  double: True = float64, else float32.
+    queries at the last positions of the keys, also where those are a tensor.  keys None = as queries.  double: True = float64, else float32.
 
     Returns [heads, queries, keys] or [batch, heads, queries, keys].  Raises gyre.Error where the scheme puts no number on
     scores.  A gradient is computed in float32 and has the type of the table.
     """
     keys = queries if keys is None else keys
-    if isinstance(queries, int):
-        last = keys if isinstance(keys, int) else queries
-        queries = torch.arange(last - queries, last)
     if isinstance(keys, int):
-        keys = torch.arange(keys)
+        first = keys - queries if isinstance(queries, int) else 0
+        last, keys = keys, torch.arange(_count(keys, "keys"))
+        queries = torch.arange(first, last) if isinstance(queries, int) and _count(queries, "queries") >= 0 else queries
+    elif isinstance(queries, int):
+        if not 0 <= queries <= tensor(keys, "keys").shape[-1]:
+            text = f"queries: is {queries}, but there are positions of {keys.shape[-1]} keys: pass those of the queries"
+            raise Error("EINVAL", text, "queries")
+        queries = keys[..., keys.shape[-1] - queries :]
     each, names = _split_tables(tables)
     at, to = tensor(queries, "queries"), tensor(keys, "keys")
     result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length or 0)

@@ -28,6 +28,7 @@ _FREQUENCIES = re.compile(r"^(?P<layers>.*?)_?(?P<kind>original_inv_freq|inv_fre
 _FACTOR = re.compile(r"^(?P<layers>.*?)_?attention_scaling$")
 _TABLES = {"cos_cached": "sin_cached", "_cos_cached": "_sin_cached", "cos_cache": "sin_cache", "freqs_cos": "freqs_sin"}
 _JOINED = ("freqs_cis", "embed_positions")  # complex, [positions, pairs, 2], or [sin | cos] side by side
+_POSITIONS = re.compile(r"pos|_ids$")  # in the name of an argument that is positions
 _NEAR = (0, 1, 2, 7, 63)  # positions at which a module is run
 
 
@@ -65,7 +66,7 @@ class Audit:
     Attributes:
         model: its class.  profile: the program whose reading of the config counts.
         findings: what is wrong.  right: "module.buffer" of what was compared and is right.
-        skipped: what could not be compared, and why.
+        skipped: what could not be compared, and why; then the model is not ok.
     """
 
     model: str
@@ -76,8 +77,8 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """True where something was compared and nothing was found."""
-        return bool(self.right) and not self.findings
+        """True where something was compared, all of it is right and nothing was left out."""
+        return bool(self.right) and not self.findings and not self.skipped
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -94,7 +95,8 @@ class Audit:
         lines += [f"  right    {name}" for name in self.right]
         lines += [f"  skipped  {text}" for text in self.skipped]
         total = len(self.findings) + len(self.right)
-        lines.append(f"{len(self.findings)} wrong of {total} compared" if total else "nothing was compared")
+        left = f", {len(self.skipped)} not compared" if self.skipped else ""
+        lines.append(f"{len(self.findings)} wrong of {total} compared{left}" if total else "nothing was compared")
         return "\n".join(lines)
 
 
@@ -260,13 +262,16 @@ class _Auditor:
     def run(self, path: str, module: nn.Module, seen: dict[str, list[_Target]]) -> None:
         """Runs a copy of a module whose buffers are right: does it give the cos and sin that the config means?"""
         parameters = inspect.signature(module.forward).parameters
-        if "position_ids" not in parameters:
+        named = _second(parameters)
+        if named is None:
+            takes = ", ".join(parameters) or "nothing"
+            self.report.skipped.append(f"{path}.forward(): takes ({takes}), no positions beside a tensor")
             return
         for layers, targets in seen.items():
             if any(_other_order(getattr(module, "inv_freq", None), target) for target in targets):
                 self.report.skipped.append(f"{path}.forward(): its pairs are in an order of its own")
             elif any(target.encoding.config["rope.axes_layout"] == "axial" for target in targets):
-                continue  # of images: positions are rows and columns
+                self.report.skipped.append(f"{path}.forward(): is of images, whose positions are rows and columns")
             elif targets and (bool(layers) == ("layer_type" in parameters) or isinstance(module, RotaryEmbedding)):
                 name = f"forward({layers})"
                 try:
@@ -274,7 +279,17 @@ class _Auditor:
                 except Exception as why:
                     self.report.skipped.append(f"{path}.{name}: cannot be run alone: {type(why).__name__}: {why}")
                 else:
-                    self.note(path, name, fault)
+                    if fault is None or _POSITIONS.search(named):
+                        self.note(path, name, fault)
+                    else:  # what it makes of positions may not be what it takes
+                        self.report.skipped.append(f"{path}.{name}: takes {named}, which may not be positions")
+
+
+def _second(parameters: Any) -> str | None:
+    """The name of the second argument that a forward takes by place, which is where rotary modules take positions."""
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [name for name, one in parameters.items() if one.kind in places]
+    return names[1] if len(names) > 1 else None
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
@@ -421,7 +436,7 @@ _USAGE = """usage: python -m gyre audit MODEL [--as=PROFILE] [--json]
 
 MODEL is a folder with a config.json and, if it is to be loaded, weights.  With weights, the model is loaded on the
 processor as transformers loads it, and its rotary buffers are compared with what the config means.  Without weights, the
-rotary modules are made from the config.  Exit status: 0 = right, 3 = wrong, 4 = nothing could be compared, 2 = an error."""
+rotary modules are made from the config.  Exit status: 0 = right, 3 = wrong, 4 = something could not be compared, 2 = an error."""
 
 
 def _weights(folder: Path) -> bool:
@@ -481,4 +496,4 @@ def main(arguments: list[str]) -> int:
         print(f"gyre: MODEL: {why}", file=sys.stderr)
         return 2
     print(json.dumps(report.as_dict(), indent=1) if "--json" in options else report)
-    return 3 if report.findings else 0 if report.right else 4
+    return 3 if report.findings else 0 if report.ok else 4

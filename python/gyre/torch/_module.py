@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gyre import _encoding
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch._specs import encoding_of, spec_of
+from gyre.torch._specs import check_positions, encoding_of, spec_of, tensor
 
 FORMS = ("half", "interleaved", "pairs", "complex")
 
@@ -27,6 +27,10 @@ def _cos_sin(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Ten
 @_cos_sin.register_fake
 def _(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
     config = encoding_of(encoding).config
+    several = config["rope.axes"] > 1
+    if positions.dim() < 1 or positions.dim() > 2 + several:
+        raise Error("ESHAPE", f"positions: has {positions.dim()} axes, not 1 .. {2 + several}", "positions")
+    check_positions(positions, max(1, config["rope.axes"]), positions.shape[-2] if positions.dim() > 1 + several else 1, positions.shape[-1])
     shape = positions.shape[1:] if config["rope.axes"] > 1 else positions.shape
     like = positions.new_empty((*shape, config["rope.dim"] // 2), dtype=torch.float32)
     return like, torch.empty_like(like)
@@ -125,6 +129,8 @@ class RotaryEmbedding(nn.Module):
         Returns (cos, sin), [batch, tokens, dim], the attention factor included; one complex tensor in the form "complex".
         """
         name = self._chosen(layer_type)
+        tensor(x, "x")
+        tensor(position_ids, "position_ids")
         positions = position_ids.to("cpu") if position_ids.device.type not in ("cpu", "meta") else position_ids
         length = self._length(name, positions)
         cosine, sine = _cos_sin(positions, self._specs[name], length)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import sys
@@ -141,6 +142,21 @@ class Patch:
         self.modules, self.functions, self.hooks = {}, [], []
         if getattr(self.model, "_gyre_patch", None) is self:
             del self.model._gyre_patch
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Patch:
+        """A copy of a patched model is patched, and its patch ends on its own."""
+        other = Patch(self.model)
+        memo[id(self)] = other
+        other.model = copy.deepcopy(self.model, memo)
+        other.modules = copy.deepcopy(self.modules, memo)
+        other.hooks = copy.deepcopy(self.hooks, memo)
+        other.functions = list(self.functions)
+        for module, name in other.functions:
+            getattr(module, name).gyre_users += 1
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise Error("EUNSUPPORTED", "model: is patched, and a patch is of this process: end it before the model is saved", "model")
 
     def __enter__(self) -> Self:
         return self

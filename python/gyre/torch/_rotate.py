@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch._specs import check_layout, encoding_of, spec_of, split_positions, tensor
+from gyre.torch._specs import check_layout, check_rotation, encoding_of, spec_of, split_positions, tensor
 
 _ADJOINT = {"forward": "adjoint", "adjoint": "forward"}
 
@@ -37,7 +37,8 @@ def _rotate(
 
 
 @_rotate.register_fake
-def _(x: Tensor, *rest: Any) -> Tensor:
+def _(x: Tensor, positions: Tensor | None, first: int, encoding: str, layout: str, *rest: Any) -> Tensor:
+    check_rotation(x, "x", positions, encoding, layout)
     return torch.empty_like(x, requires_grad=False)
 
 
@@ -79,7 +80,14 @@ def _rotate_pair(
 
 
 @_rotate_pair.register_fake
-def _(q: Tensor, k: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+def _(
+    q: Tensor, k: Tensor, positions: Tensor | None, first: int, encoding: str, layout: str, *rest: Any
+) -> tuple[Tensor, Tensor]:
+    check_rotation(q, "q", positions, encoding, layout)
+    check_rotation(k, "k", positions, encoding, layout)
+    if any(q.shape[i] != k.shape[i] for i in range(q.dim()) if layout[i] != "h"):
+        text = f"k: has shape {list(k.shape)}, but q has {list(q.shape)}: they may differ in their heads alone"
+        raise Error("ESHAPE", text, "k")
     return torch.empty_like(q, requires_grad=False), torch.empty_like(k, requires_grad=False)
 
 

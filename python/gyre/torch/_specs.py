@@ -11,7 +11,21 @@ import torch
 from gyre._errors import Error
 from gyre._specs import encoding_of, spec_of
 
-__all__ = ["check_layout", "encoding_of", "options_of", "spec_of", "split_positions", "tensor"]
+__all__ = [
+    "REAL",
+    "SHORT_REAL",
+    "WHOLE",
+    "check_layout",
+    "check_positions",
+    "check_rotation",
+    "check_tensor",
+    "dtype_text",
+    "encoding_of",
+    "options_of",
+    "spec_of",
+    "split_positions",
+    "tensor",
+]
 
 
 @lru_cache(maxsize=1024)
@@ -39,9 +53,62 @@ def tensor(x: Any, name: str) -> torch.Tensor:
     return x
 
 
+REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+SHORT_REAL = REAL[:3]
+WHOLE = (torch.int32, torch.int64)
+
+
+def dtype_text(x: torch.Tensor) -> str:
+    """ "float32", ..."""
+    return str(x.dtype).removeprefix("torch.")
+
+
 def check_layout(x: torch.Tensor, layout: str | None) -> str:
     """The layout of x, which is "bhsd" for four axes and "thd" for three where none is given."""
     layout = layout or ("thd" if x.dim() == 3 else "bhsd")
     if len(layout) != x.dim():
         raise Error("ESHAPE", f"x: has {x.dim()} axes, but layout {layout!r} has {len(layout)}", "x")
     return layout
+
+
+def check_tensor(x: torch.Tensor, name: str, layout: str, types: tuple[torch.dtype, ...]) -> None:
+    """Refuses what the core refuses of a type and a number of axes; for tensors without memory."""
+    letters = layout.replace("t", "s")
+    if len(set(letters)) != len(letters) or not {"s", "d"} <= set(letters) <= set("bhsd"):
+        text = f"layout: is {layout!r}, not letters of axes such as 'bhsd', 'bshd' or 'thd': b batch, s or t token, h head, d channel"
+        raise Error("EINVAL", text, "layout")
+    if x.dim() != len(layout):
+        raise Error("ESHAPE", f"{name}: has {x.dim()} axes, but layout {layout!r} has {len(layout)}: pass layout=", name)
+    if x.dtype not in types:
+        names = ", ".join(str(one).removeprefix("torch.") for one in types)
+        raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not one of {names}", name)
+
+
+def check_positions(positions: torch.Tensor, axes: int, batch: Any, tokens: Any) -> None:
+    """Refuses what the core refuses of positions; extents that torch.compile keeps open are not looked at."""
+    if positions.dtype not in WHOLE:
+        raise Error("EDTYPE", f"positions: is of type {dtype_text(positions)}, not int32 or int64", "positions")
+    shape, several = list(positions.shape), axes > 1
+    wanted: list[Any] = [axes, batch, tokens] if several else [batch, tokens]
+    lead = wanted[:-1] if len(shape) == len(wanted) else wanted[:1] if several and len(shape) == 2 else []
+    good = len(shape) == len(lead) + 1
+    for i, (extent, right) in enumerate(zip(shape, [*lead, tokens], strict=False)):
+        if isinstance(extent, int) and isinstance(right, int) and extent != right:
+            good = good and extent == 1 and i == len(lead) - 1 and not (several and i == 0)
+    if not good:
+        forms = "[tokens], [axes, tokens] or [axes, batch, tokens]" if several else "[tokens] or [batch, tokens]"
+        text = f"positions: has shape {shape}, not {forms} with batch {batch} and {tokens} tokens"
+        raise Error("ESHAPE", text, "positions")
+
+
+def check_rotation(x: torch.Tensor, name: str, positions: torch.Tensor | None, encoding: str, layout: str) -> None:
+    """Refuses what the core refuses of a rotation, for tensors without memory."""
+    check_tensor(x, name, layout, REAL)
+    config = encoding_of(encoding).config
+    channels = x.shape[layout.index("d")]
+    if config["kind"] == "rope" and channels != config["head_dim"]:
+        raise Error("ESHAPE", f"{name}: {channels} channels a head, the encoding has {config['head_dim']}", name)
+    if positions is not None:
+        batch = x.shape[layout.index("b")] if "b" in layout else 1
+        tokens = x.shape[layout.replace("t", "s").index("s")]
+        check_positions(positions, max(1, config["rope.axes"]), batch, tokens)

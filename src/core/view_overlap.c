@@ -7,7 +7,7 @@
  * With y counted from the far end all terms stand on one side: sum of stride x count = target, each count from 0 to a last.
  * Equal strides of both views are one term.  Strides are mostly nested, larger than all that is below them, so the search
  * has one or two counts to try for each. */
-#include "attention/view_overlap.h"
+#include "core/view.h"
 
 #include <stdint.h>
 

@@ -1,0 +1,253 @@
+/* fuzz_cache_calls.c: any sequence of legal calls of a cache, against plain arrays: what it holds, where its tokens are,
+ * and attention over them by the definition in double.  A call that fails changes nothing. */
+#include "fuzz_positions.h"
+#include "fuzz_support.h"
+#include "gyre/gyre_cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEQUENCES = 3, MOST_TOKENS = 200, MOST_KEY_HEADS = 2, MOST_CALLS = 40, MOST_QUERIES = 10, GROUP = 2 };
+
+typedef struct token {
+    int64_t at;
+    double k[MOST_KEY_HEADS][FUZZ_MOST_DIM], v[MOST_KEY_HEADS][FUZZ_MOST_DIM];
+} token;
+
+typedef struct sequence {
+    int64_t count;
+    token token[MOST_TOKENS];
+} sequence;
+
+typedef struct run {
+    fuzz_bytes in;
+    test_random random;
+    fuzz_positions positions;
+    gyre_cache_config config;
+    gyre_cache *cache;
+    sequence sequence[SEQUENCES];
+} run;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Numbers that are rounded before they are rotated are known exactly; of others float alone is near enough. */
+static gyre_dtype type_of_keys(run *r) {
+    return r->config.keys == GYRE_CACHE_KEYS_RAW ? fuzz_dtype(&r->in) : GYRE_DTYPE_F32;
+}
+
+static void make_cache(run *r) {
+    fuzz_bytes *in = &r->in;
+    gyre_error err = {0, ""};
+    gyre_cache_config *c = &r->config;
+    *c = (gyre_cache_config)GYRE_INIT(gyre_cache_config);
+    c->heads = 1 + fuzz_choice(in, MOST_KEY_HEADS);
+    c->head_dim = 1 + fuzz_choice(in, 40);
+    c->value_dim = fuzz_choice(in, 2) ? 0 : 1 + fuzz_choice(in, 40);
+    fuzz_positions_make(&r->positions, in, c->head_dim, c->heads * GROUP, &r->random);
+    if (!r->positions.encoding) return;
+    c->encoding = r->positions.encoding;
+    c->keys = fuzz_choice(in, 2) ? GYRE_CACHE_KEYS_ROTATED : GYRE_CACHE_KEYS_RAW;
+    c->key_dtype = type_of_keys(r);
+    c->value_dtype = fuzz_dtype(in);
+    c->sequences = 1 + fuzz_choice(in, SEQUENCES);
+    c->max_tokens = fuzz_between(in, SEQUENCES, MOST_TOKENS);
+    c->page_tokens = fuzz_choice(in, 2) ? 0 : 1 + fuzz_choice(in, 20);
+    const gyre_status status = gyre_cache_create(&r->cache, c, NULL, &err);
+    fuzz_require_error(status, &err);
+    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal cache is made");
+    r->config = *gyre_cache_get_config(r->cache);
+}
+
+/* -- calls -- */
+static double rounded(gyre_dtype dtype, double x) {
+    float memory[2];
+    test_put(memory, dtype, 0, x);
+    return test_get(memory, dtype, 0);
+}
+
+static void append(run *r, int64_t to) {
+    const gyre_cache_config *c = &r->config;
+    const int64_t count = 1 + fuzz_choice(&r->in, 20), first = fuzz_between(&r->in, 0, 400) - 20;
+    sequence *s = &r->sequence[to];
+    gyre_error err = {0, ""};
+    if (s->count + count > MOST_TOKENS) return;
+    fuzz_view k = fuzz_view_make(&r->in, fuzz_dtype(&r->in), 1, count, c->heads, c->head_dim),
+              v = fuzz_view_make(&r->in, fuzz_dtype(&r->in), 1, count, c->heads, c->value_dim);
+    fuzz_view_fill(&k, &r->random, 1);
+    fuzz_view_fill(&v, &r->random, 1);
+    const gyre_cview keys = gyre_const(k.view), values = gyre_const(v.view);
+    const gyre_positions at = {.base = first};
+    const gyre_status status = gyre_cache_append(r->cache, to, &keys, &values, &at, NULL, &err);
+    fuzz_require_error(status, &err);
+    fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "tokens are appended, or there is no page");
+    for (int64_t t = 0; t < count && !status; t++) {
+        token *new = &s->token[s->count + t];
+        new->at = first + t;
+        for (int64_t h = 0; h < c->heads; h++) {
+            for (int64_t i = 0; i < c->head_dim; i++)
+                new->k[h][i] =
+                    rounded(c->keys == GYRE_CACHE_KEYS_RAW ? c->key_dtype : GYRE_DTYPE_F32, fuzz_view_at(&k, 0, t, h, i));
+            for (int64_t i = 0; i < c->value_dim; i++)
+                new->v[h][i] = rounded(c->value_dtype, fuzz_view_at(&v, 0, t, h, i));
+        }
+    }
+    if (!status) s->count += count;
+    fuzz_view_free(&k);
+    fuzz_view_free(&v);
+}
+
+static void require_edited(gyre_status status, const gyre_error *err) {
+    fuzz_require_error(status, err);
+    fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_ERANGE, "a legal edit is done or has no room");
+}
+
+static void take_out(run *r, int64_t of) {
+    sequence *s = &r->sequence[of];
+    gyre_error err = {0, ""};
+    const int64_t first = fuzz_between(&r->in, 0, s->count), count = fuzz_between(&r->in, 0, s->count - first);
+    const gyre_status status = gyre_cache_remove(r->cache, of, first, count, &err);
+    require_edited(status, &err);
+    if (status) return;
+    memmove(s->token + first, s->token + first + count, (size_t)(s->count - first - count) * sizeof(token));
+    s->count -= count;
+}
+
+static void shift(run *r, int64_t of) {
+    sequence *s = &r->sequence[of];
+    gyre_error err = {0, ""};
+    const int64_t first = fuzz_between(&r->in, 0, s->count), count = fuzz_between(&r->in, 0, s->count - first);
+    const int64_t delta[GYRE_MAX_AXES] = {fuzz_between(&r->in, -300, 300)};
+    const gyre_status status = gyre_cache_shift(r->cache, of, first, count, delta, &err);
+    require_edited(status, &err);
+    for (int64_t t = first; t < first + count && !status; t++)
+        s->token[t].at += delta[0];
+}
+
+static void fork_sequence(run *r, int64_t from) {
+    const int64_t to = fuzz_choice(&r->in, (int)r->config.sequences);
+    gyre_error err = {0, ""};
+    const gyre_status status = gyre_cache_fork(r->cache, from, to, &err);
+    require_edited(status, &err);
+    if (!status && from != to) memcpy(&r->sequence[to], &r->sequence[from], sizeof(sequence));
+}
+
+static void slide(run *r, int64_t of) {
+    sequence *s = &r->sequence[of];
+    gyre_error err = {0, ""};
+    const int64_t window = 1 + fuzz_choice(&r->in, 60), sinks = fuzz_between(&r->in, 0, window - 1);
+    int64_t next = -1;
+    const int64_t before = s->count;
+    const gyre_status status = gyre_cache_slide(r->cache, of, sinks, window, &next, &err);
+    require_edited(status, &err);
+    if (status || before <= window) return;
+    memmove(s->token + sinks, s->token + before - (window - sinks), (size_t)(window - sinks) * sizeof(token));
+    s->count = window;
+    for (int64_t t = 0; t < window; t++)
+        s->token[t].at = t;
+    fuzz_require(next == window, "the next token stands after the window");
+}
+
+/* -- attention -- */
+static double score_of(const run *r, const token *k, int64_t head, int64_t m, const double *q, double scale) {
+    double key[FUZZ_MOST_DIM], sum = 0;
+    memcpy(key, k->k[head / GROUP], sizeof key);
+    fuzz_positions_rotate(&r->positions, k->at, 1, key);
+    for (int64_t i = 0; i < r->config.head_dim; i++)
+        sum += q[i] * key[i];
+    return scale * sum + fuzz_positions_bias(&r->positions, head, m, k->at);
+}
+
+static void check_row(const run *r, const sequence *s, const fuzz_view *queries, const fuzz_view *out, int64_t t, int64_t m,
+                      int64_t head) {
+    double q[FUZZ_MOST_DIM] = {0}, score[MOST_TOKENS], want[FUZZ_MOST_DIM] = {0}, most = -INFINITY, sum = 0, largest = 0;
+    const double scale = 1 / sqrt((double)r->config.head_dim);
+    for (int64_t i = 0; i < r->config.head_dim; i++)
+        q[i] = fuzz_view_at(queries, 0, t, head, i);
+    fuzz_positions_rotate(&r->positions, m, 1, q);
+    for (int64_t j = 0; j < s->count; j++) {
+        score[j] = s->token[j].at <= m ? score_of(r, &s->token[j], head, m, q, scale) : -INFINITY;
+        most = fmax(most, score[j]);
+        if (score[j] > -INFINITY) largest = fmax(largest, fabs(score[j]));
+    }
+    for (int64_t j = 0; j < s->count; j++)
+        sum += score[j] = most > -INFINITY ? exp(score[j] - most) : 0;
+    for (int64_t i = 0; i < r->config.value_dim; i++) {
+        for (int64_t j = 0; j < s->count && sum > 0; j++)
+            want[i] += score[j] / sum * s->token[j].v[head / GROUP][i];
+        fuzz_require(fabs(fuzz_view_at(out, 0, t, head, i) - want[i]) <= 3e-5 * (1 + largest), "attention over a cache");
+    }
+}
+
+static void attend(run *r, int64_t of) {
+    const gyre_cache_config *c = &r->config;
+    const sequence *s = &r->sequence[of];
+    const int64_t count = fuzz_choice(&r->in, 3) ? 1 : 1 + fuzz_choice(&r->in, MOST_QUERIES), heads = c->heads * GROUP;
+    const int64_t first = s->count > 0 ? s->token[s->count - 1].at - count + 1 : 0;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    gyre_error err = {0, ""};
+    fuzz_view q = fuzz_view_make(&r->in, GYRE_DTYPE_F32, 1, count, heads, c->head_dim),
+              out = fuzz_view_make(&r->in, GYRE_DTYPE_F32, 1, count, heads, c->value_dim);
+    fuzz_view_fill(&q, &r->random, 1);
+    args.tables = &r->positions.tables;
+    args.q = gyre_const(q.view);
+    args.out = out.view;
+    args.q_pos.base = first;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
+    args.order = fuzz_choice(&r->in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
+    const size_t bytes = gyre_cache_attention_scratch(r->cache, &of, &args, NULL);
+    fuzz_require(bytes > 0, "a size of scratch");
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    fuzz_require(scratch != NULL, "memory for scratch");
+    fuzz_require(gyre_cache_attention(r->cache, &of, &args, scratch, bytes, NULL, &err) == GYRE_OK, "attention is computed");
+    free(scratch);
+    for (int64_t t = 0; t < count; t++)
+        for (int64_t h = 0; h < heads; h++)
+            check_row(r, s, &q, &out, t, first + t, h);
+    fuzz_view_free(&q);
+    fuzz_view_free(&out);
+}
+
+/* -- comparing -- */
+static void compare(const run *r) {
+    for (int64_t i = 0; i < r->config.sequences; i++) {
+        int64_t at[MOST_TOKENS];
+        const sequence *s = &r->sequence[i];
+        fuzz_require(gyre_cache_tokens(r->cache, i) == s->count, "a sequence has its tokens");
+        fuzz_require(gyre_cache_positions(r->cache, i, 0, s->count, 0, at, NULL) == GYRE_OK, "with their positions");
+        for (int64_t t = 0; t < s->count; t++)
+            fuzz_require(at[t] == s->token[t].at, "where they were put");
+    }
+}
+
+static void save_and_load(run *r) {
+    gyre_cache *again = NULL;
+    gyre_error err = {0, ""};
+    fuzz_require(gyre_cache_save(r->cache, fuzz_path("cache"), &err) == GYRE_OK, err.text);
+    fuzz_require(gyre_cache_load(&again, fuzz_path("cache"), r->positions.encoding, NULL, &err) == GYRE_OK, err.text);
+    gyre_cache_free(r->cache);
+    r->cache = again;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static run r;
+    memset(&r, 0, sizeof r);
+    r.in = (fuzz_bytes){data, size};
+    r.random.state = 1 + fuzz_byte(&r.in);
+    make_cache(&r);
+    for (int i = 0; i < MOST_CALLS && r.in.left > 0 && r.cache; i++) {
+        static void (*const calls[])(run *, int64_t) = {append, append,        append, take_out,
+                                                        shift,  fork_sequence, slide,  attend};
+        const int which = fuzz_choice(&r.in, 33);
+        if (which == 32)
+            save_and_load(&r);
+        else
+            calls[which % 8](&r, fuzz_choice(&r.in, (int)r.config.sequences));
+        compare(&r);
+    }
+    for (int64_t i = 0; r.cache && i < r.config.sequences; i++)
+        attend(&r, i);
+    gyre_cache_free(r.cache);
+    fuzz_positions_free(&r.positions);
+    return 0;
+}

@@ -1,0 +1,146 @@
+/* fuzz_rotate.c: legal calls of gyre_rotate, gyre_cos_sin, gyre_add_bias and gyre_permute_rows, against their definitions in
+ * double.  The inverse gives the input back, and the adjoint is the transpose. */
+#include "fuzz_positions.h"
+#include "fuzz_support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct call {
+    fuzz_bytes in;
+    test_random random;
+    fuzz_positions positions;
+    int64_t batch, tokens, heads, dim, first;
+} call;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static gyre_dtype any_dtype(fuzz_bytes *in) {
+    return fuzz_choice(in, 4) == 3 ? GYRE_DTYPE_F64 : fuzz_dtype(in);
+}
+
+/* -- rotation -- */
+static void check_rotated(const call *c, const fuzz_view *x, const fuzz_view *y, int sign, double scale) {
+    double head[FUZZ_MOST_DIM];
+    const gyre_dtype dtype = x->view.dtype;
+    for (int64_t i = 0; i < c->batch * c->tokens * c->heads; i++) {
+        const int64_t h = i % c->heads, t = i / c->heads % c->tokens, b = i / c->heads / c->tokens;
+        for (int64_t n = 0; n < c->dim; n++)
+            head[n] = fuzz_view_at(x, b, t, h, n);
+        fuzz_positions_rotate(&c->positions, c->first + t, sign, head);
+        for (int64_t n = 0; n < c->dim; n++) {
+            const int turns = n >= c->positions.config.rope.first_channel &&
+                              n < c->positions.config.rope.first_channel + c->positions.config.rope.dim;
+            const double want = head[n] * (c->positions.config.kind == GYRE_KIND_ROPE && turns ? scale : 1);
+            const double error = 2 * fuzz_rounding(dtype, 2 * c->positions.factor + 2) + 1e-6 * (dtype != GYRE_DTYPE_F64);
+            fuzz_require(fabs(fuzz_view_at(y, b, t, h, n) - want) <= error, "a head rotates as defined");
+        }
+    }
+}
+
+static void rotate(call *c) {
+    const gyre_dtype dtype = any_dtype(&c->in);
+    const gyre_direction direction = (gyre_direction)fuzz_choice(&c->in, 3);
+    const gyre_role role = fuzz_choice(&c->in, 2) ? GYRE_ROLE_KEY : GYRE_ROLE_QUERY;
+    const gyre_positions at = {.base = c->first};
+    gyre_error err = {0, ""};
+    fuzz_view x = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, c->dim),
+              y = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, c->dim);
+    fuzz_view_fill(&x, &c->random, 1);
+    const gyre_cview in = gyre_const(x.view);
+    const gyre_status status = gyre_rotate(c->positions.encoding, direction, role, &at, &in, &y.view, NULL, &err);
+    fuzz_require_error(status, &err);
+    fuzz_require(status == GYRE_OK, "a legal rotation is done");
+    const double factor = c->positions.factor;
+    check_rotated(c, &x, &y, direction == GYRE_DIRECTION_FORWARD ? 1 : -1,
+                  direction == GYRE_DIRECTION_INVERSE ? 1 / (factor * factor) : 1);
+    fuzz_require(gyre_rotate(c->positions.encoding, direction, role, &at, &in, &x.view, NULL, &err) == GYRE_OK, "in place");
+    fuzz_views_require_same(&x, &y, "in place are the same bits");
+    fuzz_view_free(&x);
+    fuzz_view_free(&y);
+}
+
+static void cos_sin(call *c) {
+    const gyre_dtype dtype = fuzz_choice(&c->in, 2) ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
+    const gyre_positions at = {.base = c->first};
+    const int64_t pairs = c->positions.config.kind == GYRE_KIND_ROPE ? c->positions.config.rope.dim / 2 : 1;
+    fuzz_view cosine = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, 1, pairs),
+              sine = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, 1, pairs);
+    const gyre_status status = gyre_cos_sin(c->positions.encoding, &at, &cosine.view, &sine.view, NULL, NULL);
+    fuzz_require((status == GYRE_OK) == (c->positions.config.kind == GYRE_KIND_ROPE), "what rotates has angles");
+    for (int64_t i = 0; !status && i < c->tokens * pairs; i++) {
+        const double angle = (double)(c->first + i / pairs) * c->positions.inv_freq[i % pairs];
+        const double error = dtype == GYRE_DTYPE_F64 ? 1e-6 : 1e-6 * (1 + c->positions.factor);
+        const double s = c->positions.config.rope.clockwise ? -1 : 1;
+        fuzz_require(fabs(fuzz_view_at(&cosine, 0, i / pairs, 0, i % pairs) - c->positions.factor * cos(angle)) <= error,
+                     "cos");
+        fuzz_require(fabs(fuzz_view_at(&sine, 0, i / pairs, 0, i % pairs) - s * c->positions.factor * sin(angle)) <= error,
+                     "sin");
+    }
+    fuzz_view_free(&cosine);
+    fuzz_view_free(&sine);
+}
+
+static void permute(call *c) {
+    const gyre_layout a = (gyre_layout)fuzz_choice(&c->in, 2), b = (gyre_layout)fuzz_choice(&c->in, 2);
+    const gyre_dtype dtype = any_dtype(&c->in);
+    const int64_t inputs = 1 + fuzz_choice(&c->in, 5);
+    fuzz_view x = fuzz_view_make(&c->in, dtype, 1, c->heads, c->dim, inputs),
+              y = fuzz_view_make(&c->in, dtype, 1, c->heads, c->dim, inputs),
+              z = fuzz_view_make(&c->in, dtype, 1, c->heads, c->dim, inputs);
+    fuzz_view_fill(&x, &c->random, 1);
+    const gyre_cview from = gyre_const(x.view), between = gyre_const(y.view);
+    const gyre_status status = gyre_permute_rows(c->positions.encoding, a, b, &from, &y.view, NULL);
+    fuzz_require((status == GYRE_OK) == (c->positions.config.kind == GYRE_KIND_ROPE), "rows of what rotates are moved");
+    if (!status) {
+        fuzz_require(gyre_permute_rows(c->positions.encoding, b, a, &between, &z.view, NULL) == GYRE_OK, "and back");
+        fuzz_views_require_same(&x, &z, "to where they were");
+    }
+    fuzz_view_free(&x);
+    fuzz_view_free(&y);
+    fuzz_view_free(&z);
+}
+
+/* -- biases -- */
+static void add_bias(call *c) {
+    const gyre_dtype dtype = any_dtype(&c->in);
+    const int64_t keys = fuzz_choice(&c->in, 50);
+    const gyre_positions q = {.base = c->first}, k = {.base = c->first - 3};
+    gyre_error err = {0, ""};
+    fuzz_view s = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, keys),
+              before = fuzz_view_make(&(fuzz_bytes){NULL, 0}, dtype, c->batch, c->tokens, c->heads, keys);
+    const int places = gyre_encoding_places(c->positions.encoding) & GYRE_PLACE_SCORE;
+    const gyre_status status = gyre_add_bias(c->positions.encoding, &c->positions.tables, &q, &k, &s.view, NULL, &err);
+    fuzz_require_error(status, &err);
+    fuzz_require((status == GYRE_OK) == (places != 0), "what acts on scores has a bias");
+    for (int64_t i = 0; !status && i < c->tokens * c->heads * keys; i++) {
+        const int64_t n = i % keys, h = i / keys % c->heads, t = i / keys / c->heads;
+        const double want = fuzz_positions_bias(&c->positions, h, c->first + t, c->first - 3 + n);
+        fuzz_require(fabs(fuzz_view_at(&s, c->batch - 1, t, h, n) - want) <= 2 * fuzz_rounding(dtype, want) + 1e-12,
+                     "a bias");
+    }
+    fuzz_view_free(&s);
+    fuzz_view_free(&before);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static call c;
+    memset(&c, 0, sizeof c);
+    c.in = (fuzz_bytes){data, size};
+    c.random.state = 1 + fuzz_byte(&c.in);
+    c.batch = 1 + fuzz_choice(&c.in, 2);
+    c.tokens = fuzz_choice(&c.in, 4) ? 1 + fuzz_choice(&c.in, 12) : fuzz_between(&c.in, 0, 300);
+    c.heads = 1 + fuzz_choice(&c.in, FUZZ_MOST_HEADS);
+    c.dim = 1 + fuzz_choice(&c.in, FUZZ_MOST_DIM);
+    c.first = fuzz_choice(&c.in, 3) ? fuzz_between(&c.in, 0, 600) - 100 : fuzz_between(&c.in, -(1 << 20), 1 << 20);
+    fuzz_positions_make(&c.positions, &c.in, c.dim, c.heads, &c.random);
+    if (c.positions.encoding) {
+        rotate(&c);
+        cos_sin(&c);
+        permute(&c);
+        add_bias(&c);
+    }
+    fuzz_positions_free(&c.positions);
+    return 0;
+}

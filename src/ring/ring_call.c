@@ -1,0 +1,248 @@
+/* ring_call.c: what a call was given, blocks of keys and values, and the arguments of a part. */
+#include "ring/ring_call.h"
+#include "core/sized.h"
+#include "core/view.h"
+#include "util/error.h"
+#include "util/integers.h"
+
+#include <string.h>
+
+enum { LINE = 64 };
+
+/* -- blocks -- */
+
+size_t gyre_ring_round_up(size_t bytes) {
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+/* out = bytes of keys (v: of values) of a block. */
+static size_t side_bytes(const gyre_ring_call *r, int v, int64_t tokens, int floats) {
+    const gyre_cview *like = v ? &r->args.v : &r->args.k;
+    const size_t size = floats ? sizeof(float) : gyre_dtype_size(like->dtype);
+    return gyre_ring_round_up((size_t)(like->shape[0] * tokens * like->shape[2] * like->shape[3]) * size);
+}
+
+size_t gyre_ring_block_bytes(const gyre_ring_call *r, int64_t tokens, int floats) {
+    return side_bytes(r, 0, tokens, floats) + side_bytes(r, 1, tokens, floats);
+}
+
+gyre_view gyre_ring_side(const gyre_ring_call *r, char *block, int v, int64_t tokens, int floats) {
+    const gyre_cview *like = v ? &r->args.v : &r->args.k;
+    char *at = block && v ? block + side_bytes(r, 0, tokens, floats) : block;
+    return gyre_dense(at, floats ? GYRE_DTYPE_F32 : like->dtype, like->shape[0], tokens, like->shape[2], like->shape[3]);
+}
+
+void gyre_ring_copy(const gyre_cview *from, const gyre_view *to) {
+    const size_t size = gyre_dtype_size(from->dtype);
+    const int64_t *shape = from->shape, run = from->stride[3] == 1 && to->stride[3] == 1 ? shape[3] : 1;
+    for (int64_t b = 0; b < shape[0]; b++)
+        for (int64_t t = 0; t < shape[1]; t++)
+            for (int64_t h = 0; h < shape[2]; h++)
+                for (int64_t c = 0; c < shape[3]; c += run)
+                    memcpy(gyre_view_at(to, b, t, h, c), gyre_cview_at(from, b, t, h, c), (size_t)run * size);
+}
+
+void gyre_ring_pack_keys(const gyre_ring_call *r, int64_t first, int64_t count, char *block) {
+    for (int v = 0; v < 2; v++) {
+        gyre_cview from = v ? r->args.v : r->args.k;
+        const gyre_view to = gyre_ring_side(r, block, v, count, 0);
+        if (count > 0) from.data = gyre_cview_at(&from, 0, first, 0, 0);
+        from.shape[1] = count;
+        gyre_ring_copy(&from, &to);
+    }
+}
+
+/* -- ranks -- */
+
+static gyre_shard_info shard_of(const gyre_shards *shards, int64_t rank) {
+    gyre_shard_info info = GYRE_INIT(gyre_shard_info);
+    const gyre_status status = gyre_shards_get(shards, rank, &info);
+    (void)status; /* the ranks were counted */
+    return info;
+}
+
+gyre_shard_info gyre_ring_queries_of(const gyre_ring_call *r, int64_t rank) {
+    return shard_of(r->shards, rank);
+}
+
+gyre_shard_info gyre_ring_keys_of(const gyre_ring_call *r, int64_t rank) {
+    return shard_of(r->key_shards, rank);
+}
+
+int64_t gyre_ring_peer(const gyre_ring_call *r, int64_t distance) {
+    const int64_t ranks = r->transport.ranks;
+    return ((r->transport.rank + distance) % ranks + ranks) % ranks;
+}
+
+/* -- a part -- */
+
+size_t gyre_ring_state_bytes(const gyre_ring_call *r, int64_t queries) {
+    const int64_t *q = r->args.q.shape;
+    return gyre_ring_round_up((size_t)(q[0] * queries * q[2] * (2 + r->args.v.shape[3])) * sizeof(double));
+}
+
+void gyre_ring_use_state(gyre_attention_args *args, const gyre_ring_call *r, char *state) {
+    const int64_t *q = args->q.shape;
+    args->state = gyre_dense(state, GYRE_DTYPE_F64, q[0], q[1], q[2], 2 + r->args.v.shape[3]);
+}
+
+void gyre_ring_part(gyre_ring_call *r, int64_t owner, char *block, gyre_attention_args *args) {
+    const gyre_shard_info keys = gyre_ring_keys_of(r, owner);
+    *args = r->args;
+    args->k = gyre_const(gyre_ring_side(r, block, 0, keys.tokens, 0));
+    args->v = gyre_const(gyre_ring_side(r, block, 1, keys.tokens, 0));
+    args->k_pos = keys.positions;
+    r->k_index = keys.order;
+    args->q_index = &r->q_index;
+    args->k_index = &r->k_index;
+    args->k_starts = keys.starts;
+    args->k_first = keys.k_first;
+    args->k_end = keys.k_end;
+    args->accumulate = r->gradient;
+}
+
+gyre_status gyre_ring_measure(gyre_ring_call *r, const gyre_attention_args *args, const gyre_exec *exec, gyre_error *err) {
+    const size_t bytes = gyre_attention_scratch(args, r->gradient, exec);
+    if (bytes == 0) return gyre_fail(err, GYRE_EINVAL, "attention: gyre_attention refuses its shapes (%s)", r->name);
+    if (bytes > r->part_bytes) r->part_bytes = bytes;
+    return GYRE_OK;
+}
+
+/* -- arguments -- */
+
+static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
+    const int64_t queries = r->own.tokens, keys = gyre_ring_keys_of(r, r->transport.rank).tokens;
+    const struct {
+        const char *name;
+        const int64_t *shape;
+        int64_t tokens;
+    } views[] = {{"q", r->args.q.shape, queries}, {"k", r->args.k.shape, keys}, {"v", r->args.v.shape, keys}};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        if (views[i].shape[0] != r->own.rows || views[i].shape[1] != views[i].tokens)
+            return gyre_fail(err, GYRE_ESHAPE,
+                             "%s: %" PRId64 " rows of %" PRId64 " tokens, but the shard of rank %" PRId64 " has %" PRId64
+                             " of %" PRId64 " (%s)",
+                             views[i].name, views[i].shape[0], views[i].shape[1], r->transport.rank, r->own.rows,
+                             views[i].tokens, r->name);
+    if (r->args.mask.data || r->args.weights.data)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: not while keys are on several ranks (%s)",
+                         r->args.mask.data ? "mask" : "weights", r->name);
+    gyre_status status = gyre_cview_check(&r->args.q, "q", r->name, err);
+    if (!status) status = gyre_cview_check(&r->args.k, "k", r->name, err);
+    if (!status) status = gyre_cview_check(&r->args.v, "v", r->name, err);
+    return status;
+}
+
+gyre_status gyre_ring_read_transport(gyre_ring_call *r, const gyre_transport *given, gyre_error *err) {
+    const gyre_status status = gyre_sized_read(&r->transport, sizeof r->transport, given, "gyre_transport", err);
+    if (status) return status;
+    const gyre_transport *t = &r->transport;
+    if (!t->begin || !t->wait || t->rank < 0 || t->rank >= t->ranks)
+        return gyre_fail(err, GYRE_EINVAL, "transport: no functions, or rank %" PRId64 " of %" PRId64 " (%s)", t->rank,
+                         t->ranks, r->name);
+    r->can_talk = 1;
+    return GYRE_OK;
+}
+
+static gyre_status check_shards(const gyre_ring_call *r, const gyre_shards *shards, const char *name, gyre_error *err) {
+    const int64_t ranks = r->transport.ranks;
+    gyre_shard_info past = GYRE_INIT(gyre_shard_info);
+    if (!shards) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", name, r->name);
+    if (gyre_shards_get(shards, ranks - 1, &past) || !gyre_shards_get(shards, ranks, &past))
+        return gyre_fail(err, GYRE_EINVAL, "%s: not of the %" PRId64 " ranks of the transport (%s)", name, ranks, r->name);
+    return GYRE_OK;
+}
+
+static gyre_status read_shards(gyre_ring_call *r, const gyre_ring_args *args, gyre_error *err) {
+    r->shards = args->shards;
+    r->key_shards = args->key_shards ? args->key_shards : args->shards;
+    gyre_status status = check_shards(r, r->shards, "shards", err);
+    if (!status) status = check_shards(r, r->key_shards, "key_shards", err);
+    if (status) return status;
+    const gyre_shard_info q = gyre_ring_queries_of(r, 0), k = gyre_ring_keys_of(r, 0);
+    if (q.rows != k.rows || q.sequences != k.sequences || !q.starts != !k.starts)
+        return gyre_fail(err, GYRE_EINVAL, "key_shards: their batch has other rows or documents than that of shards (%s)",
+                         r->name);
+    for (int64_t rank = 0; rank < r->transport.ranks; rank++) {
+        r->largest = gyre_max_i64(r->largest, gyre_ring_keys_of(r, rank).tokens);
+        r->largest_queries = gyre_max_i64(r->largest_queries, gyre_ring_queries_of(r, rank).tokens);
+    }
+    return GYRE_OK;
+}
+
+/* What the ring fills in for the queries. */
+static void take_queries(gyre_ring_call *r) {
+    const int64_t length = r->args.q_pos.context_length;
+    r->own = gyre_ring_queries_of(r, r->transport.rank);
+    r->args.q_pos = r->own.positions;
+    r->args.q_pos.context_length = length;
+    r->args.q_starts = r->own.starts;
+    r->args.sequences = r->own.starts ? r->own.sequences : 0;
+    r->args.q_end = NULL;
+    r->args.state.data = NULL;
+    r->q_index = r->own.order;
+}
+
+/* -- the choice of what moves -- */
+
+static size_t query_bytes(const gyre_ring_call *r, int64_t tokens) {
+    const int64_t *q = r->args.q.shape;
+    return gyre_ring_round_up((size_t)(q[0] * tokens * q[2] * q[3]) * gyre_dtype_size(r->args.q.dtype));
+}
+
+int64_t gyre_ring_sent(const gyre_ring_call *r, gyre_ring_pass pass, int64_t rank) {
+    const int64_t ranks = r->transport.ranks;
+    size_t keys = 0, states = 0, gradients = 0;
+    if (ranks == 1) return 0;
+    for (int64_t i = 0; i < ranks; i++) {
+        const int64_t of_keys = gyre_ring_keys_of(r, i).tokens;
+        if (i != (rank + 1) % ranks) keys += gyre_ring_block_bytes(r, of_keys, 0);
+        if (i != rank) states += gyre_ring_state_bytes(r, gyre_ring_queries_of(r, i).tokens);
+        if (i != rank || pass == GYRE_RING_KEYS) gradients += gyre_ring_block_bytes(r, of_keys, 1);
+    }
+    if (pass == GYRE_RING_QUERIES)
+        return (int64_t)(states + (size_t)(ranks - 1) * query_bytes(r, gyre_ring_queries_of(r, rank).tokens));
+    if (pass == GYRE_RING_GATHER || r->in_order)
+        keys = (size_t)(ranks - 1) * gyre_ring_block_bytes(r, gyre_ring_keys_of(r, rank).tokens, 0);
+    return (int64_t)(keys + (r->gradient ? gradients : 0));
+}
+
+/* Every rank comes to the same choice: it depends on shapes and shards alone. */
+static gyre_status choose(gyre_ring_call *r, const gyre_ring_args *args, gyre_error *err) {
+    const int fixed = r->args.order == GYRE_ORDER_FIXED && !r->gradient;
+    r->pass = args->pass;
+    if ((int)args->pass < GYRE_RING_KEYS || args->pass > GYRE_RING_FEWEST)
+        return gyre_fail(err, GYRE_EINVAL, "pass: %d is none (%s)", (int)args->pass, r->name);
+    if (args->pass == GYRE_RING_QUERIES && (r->gradient || fixed))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "pass: QUERIES has no %s; KEYS and GATHER do (%s)",
+                         fixed ? "ORDER_FIXED" : "gradient", r->name);
+    if (args->pass == GYRE_RING_FEWEST) {
+        size_t keys = 0, queries = 0;
+        for (int64_t i = 0; i < r->transport.ranks; i++) {
+            const int64_t n = gyre_ring_queries_of(r, i).tokens;
+            keys += gyre_ring_block_bytes(r, gyre_ring_keys_of(r, i).tokens, 0);
+            queries += query_bytes(r, n) + gyre_ring_state_bytes(r, n);
+        }
+        r->pass = keys <= args->gather_bytes                ? GYRE_RING_GATHER
+                  : r->gradient || fixed || keys <= queries ? GYRE_RING_KEYS
+                                                            : GYRE_RING_QUERIES;
+    }
+    r->in_order = r->pass == GYRE_RING_GATHER || fixed;
+    return GYRE_OK;
+}
+
+gyre_status gyre_ring_open(gyre_ring_call *r, const char *name, const gyre_ring_args *given, int gradient, gyre_error *err) {
+    gyre_ring_args args;
+    *r = (gyre_ring_call){.name = name, .gradient = gradient};
+    gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_ring_args", err);
+    if (!status) status = gyre_ring_read_transport(r, args.transport, err);
+    if (status) return status;
+    r->agreed = args.agreed;
+    r->given_timeline = args.timeline;
+    status = read_shards(r, &args, err);
+    if (!status) status = gyre_sized_read(&r->args, sizeof r->args, args.attention, "gyre_attention_args", err);
+    if (status) return status;
+    take_queries(r);
+    status = check_views(r, err);
+    return status ? status : choose(r, &args, err);
+}

@@ -1,0 +1,136 @@
+/* ring_transfers.c: exchanges that go on while parts are computed, and where the time went. */
+#include "core/exec.h"
+#include "core/sized.h"
+#include "core/view.h"
+#include "ring/ring_call.h"
+#include "util/error.h"
+
+#include <string.h>
+#include <time.h>
+#if GYRE_HAS_THREADS
+#include <pthread.h>
+#endif
+
+/* -- time -- */
+
+double gyre_ring_seconds(void) {
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void gyre_ring_stop_clock(gyre_ring_call *r) {
+    gyre_ring_timeline *t = &r->timeline;
+    if (!r->given_timeline) return;
+    t->size = sizeof *t;
+    t->seconds = gyre_ring_seconds() - r->began;
+    t->hidden = t->in_flight > 0 ? 1 - t->waiting / t->in_flight : 1;
+    gyre_sized_write(r->given_timeline, t);
+}
+
+/* -- exchanges -- */
+
+static gyre_status fail_exchange(const gyre_ring_call *r, gyre_ring_channel channel, gyre_status status, gyre_error *err) {
+    const gyre_ring_open_exchange *x = &r->exchanges[channel];
+    return gyre_fail(err, status,
+                     "transport: rank %" PRId64 " sends %zu bytes to rank %" PRId64 " and receives %zu from rank %" PRId64
+                     ", which failed after %.1f s: %s (%s)",
+                     r->transport.rank, x->exchange.sent, x->exchange.to, x->exchange.received, x->exchange.from,
+                     gyre_ring_seconds() - x->begun, gyre_status_text(status), r->name);
+}
+
+gyre_status gyre_ring_begin(gyre_ring_call *r, gyre_ring_channel channel, const gyre_exchange *exchange, gyre_error *err) {
+    gyre_ring_open_exchange *x = &r->exchanges[channel];
+    *x = (gyre_ring_open_exchange){*exchange, 1, 0, gyre_ring_seconds()};
+    const gyre_status status = r->transport.begin(r->transport.ctx, (int)channel, exchange);
+    r->timeline.moving += gyre_ring_seconds() - x->begun;
+    r->timeline.exchanges++;
+    r->timeline.sent += (int64_t)exchange->sent;
+    r->timeline.received += (int64_t)exchange->received;
+    return status ? fail_exchange(r, channel, status, err) : GYRE_OK;
+}
+
+static void see_done(gyre_ring_call *r, gyre_ring_open_exchange *x, double now) {
+    if (!x->done) r->timeline.in_flight += now - x->begun;
+    x->done = 1;
+}
+
+gyre_status gyre_ring_wait(gyre_ring_call *r, gyre_ring_channel channel, gyre_error *err) {
+    gyre_ring_open_exchange *x = &r->exchanges[channel];
+    const double begun = gyre_ring_seconds();
+    const gyre_status status = r->transport.wait(r->transport.ctx, (int)channel);
+    const double now = gyre_ring_seconds();
+    if (!x->done) r->timeline.waiting += now - begun;
+    see_done(r, x, now);
+    if (status) return fail_exchange(r, channel, status, err);
+    x->open = 0;
+    return GYRE_OK;
+}
+
+gyre_status gyre_ring_poll(gyre_ring_call *r, gyre_ring_channel channel, int *done, gyre_error *err) {
+    gyre_ring_open_exchange *x = &r->exchanges[channel];
+    *done = !x->open || x->done;
+    if (*done || !r->transport.progress) return GYRE_OK;
+    const gyre_status status = r->transport.progress(r->transport.ctx, (int)channel, done);
+    if (status) return fail_exchange(r, channel, status, err);
+    if (*done) see_done(r, x, gyre_ring_seconds());
+    return GYRE_OK;
+}
+
+/* -- tasks between which exchanges move on -- */
+
+typedef struct task_loop {
+    gyre_ring_call *r;
+    const gyre_exec *inner;
+    void (*fn)(void *arg, int64_t i);
+    void *arg;
+#if GYRE_HAS_THREADS
+    pthread_t caller;
+#endif
+} task_loop;
+
+static void move_on(gyre_ring_call *r) {
+    const double begun = gyre_ring_seconds();
+    for (int c = 0; c < GYRE_TRANSPORT_CHANNELS && !r->failed; c++) {
+        int done;
+        if (r->exchanges[c].open && !r->exchanges[c].done)
+            r->failed = gyre_ring_poll(r, (gyre_ring_channel)c, &done, &r->failure);
+    }
+    if (r->advance && !r->failed) r->failed = r->advance(r, &r->failure);
+    r->polling += gyre_ring_seconds() - begun;
+}
+
+static void run_task(void *arg, int64_t i) {
+    const task_loop *loop = arg;
+    loop->fn(loop->arg, i);
+#if GYRE_HAS_THREADS
+    if (!pthread_equal(loop->caller, pthread_self())) return; /* the transport has one thread */
+#endif
+    move_on(loop->r);
+}
+
+static void run_tasks(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
+    task_loop loop = *(task_loop *)ctx;
+    loop.fn = fn;
+    loop.arg = arg;
+    gyre_parallel(loop.inner, run_task, &loop, n);
+}
+
+gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args, const gyre_gradient_views *gradient,
+                              const gyre_exec *exec, gyre_error *err) {
+    task_loop loop = {.r = r, .inner = exec};
+#if GYRE_HAS_THREADS
+    loop.caller = pthread_self();
+#endif
+    const gyre_exec moving = {run_tasks, &loop, exec && exec->run ? exec->concurrency : 1};
+    const double begun = gyre_ring_seconds();
+    r->polling = 0;
+    const gyre_status status = gradient ? gyre_attention_gradient(args, gradient->dout, gradient->dqkv, gradient->gradients,
+                                                                  r->part, r->part_bytes, &moving, err)
+                                        : gyre_attention(args, r->part, r->part_bytes, &moving, err);
+    r->timeline.computing += gyre_ring_seconds() - begun - r->polling;
+    r->timeline.moving += r->polling;
+    if (status || !r->failed) return status;
+    if (err) *err = r->failure;
+    return r->failed;
+}

@@ -1,0 +1,138 @@
+/* ring_threads.h: a batch that is dealt out to ranks, each of which a thread plays with calls of gyre_ring.h. */
+#ifndef GYRE_TESTS_RING_THREADS_H
+#define GYRE_TESTS_RING_THREADS_H
+#include "split_attention.h"
+#include "thread_network.h"
+
+typedef struct ring_options {
+    gyre_ring_pass pass;
+    gyre_order order;
+    int forward; /* 1: no gradient */
+    const gyre_exec *exec;
+} ring_options;
+
+typedef struct rank_job {
+    endpoint at;
+    group *g;
+    ring_options options;
+    shared_gradients sum;
+    gyre_transport transport;
+    gyre_ring_timeline forward, gradient;
+    gyre_ring_plan forward_plan, gradient_plan;
+} rank_job;
+
+static inline gyre_attention_args rank_args(const group *g, int64_t rank) {
+    gyre_attention_args args = shared_args(g->w, GYRE_ORDER_FAST);
+    use_data(g->w->c, &g->data[rank], &g->data[rank], &args);
+    use_sinks(g->w, &args);
+    if (g->w->c->config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) args.context_lengths = g->w->info.context_lengths;
+    return args;
+}
+
+static inline void run_rank_gradient(rank_job *job, gyre_ring_args *ring) {
+    group *g = job->g;
+    gyre_error err;
+    const int64_t rank = job->at.rank;
+    const gyre_cview dout = field_cview(g->w->c, &g->data[rank], F_DOUT);
+    const gyre_view dqkv[3] = {field_view(g->w->c, &g->data[rank], F_DQ), field_view(g->w->c, &g->data[rank], F_DK),
+                               field_view(g->w->c, &g->data[rank], F_DV)};
+    const gyre_table_gradients gradients = shared_views(g->w, &job->sum);
+    const size_t bytes = gyre_ring_scratch(ring, 1, job->options.exec);
+    void *scratch = scratch_for(bytes);
+    for (field f = F_DQ; f <= F_DV; f++) /* they are overwritten */
+        memset(g->data[rank].at[f], 0x5A, field_bytes(g->w->c, &g->data[rank], f));
+    ring->timeline = &job->gradient;
+    expect_ok(gyre_ring_get_plan(ring, 1, job->options.exec, &job->gradient_plan, &err), &err);
+    expect_ok(gyre_ring_attention_gradient(ring, &dout, dqkv, &gradients, scratch, bytes, job->options.exec, &err), &err);
+    free(scratch);
+}
+
+static inline void *run_rank(void *arg) {
+    rank_job *job = arg;
+    gyre_attention_args args = rank_args(job->g, job->at.rank);
+    gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
+    gyre_error err;
+    args.order = job->options.order;
+    job->transport = network_transport(&job->at, job->g->ranks);
+    ring.transport = &job->transport;
+    ring.shards = job->g->shards;
+    ring.attention = &args;
+    ring.pass = job->options.pass;
+    ring.timeline = &job->forward;
+    const size_t bytes = gyre_ring_scratch(&ring, 0, job->options.exec);
+    void *scratch = scratch_for(bytes);
+    expect_ok(gyre_ring_get_plan(&ring, 0, job->options.exec, &job->forward_plan, &err), &err);
+    expect_ok(gyre_ring_attention(&ring, scratch, bytes, job->options.exec, &err), &err);
+    free(scratch);
+    if (!job->options.forward) run_rank_gradient(job, &ring);
+    return NULL;
+}
+
+/* *sum = gradients of the tables, added in the order of ranks.  jobs: [MOST_RANKS]; their times and plans stay. */
+static inline void run_jobs(group *g, const ring_options *options, shared_gradients *sum, rank_job *jobs) {
+    network net;
+    pthread_t threads[MOST_RANKS];
+    open_network(&net);
+    for (int64_t r = 0; r < g->ranks; r++) {
+        jobs[r] = (rank_job){.at = {&net, r},
+                             .g = g,
+                             .options = *options,
+                             .sum = make_shared(g->w),
+                             .forward = GYRE_INIT(gyre_ring_timeline),
+                             .gradient = GYRE_INIT(gyre_ring_timeline),
+                             .forward_plan = GYRE_INIT(gyre_ring_plan),
+                             .gradient_plan = GYRE_INIT(gyre_ring_plan)};
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &jobs[r]), 0);
+    }
+    for (int64_t r = 0; r < g->ranks; r++) {
+        pthread_join(threads[r], NULL);
+        for (int t = 0; t < TABLES && sum; t++)
+            for (size_t i = 0; i < g->w->table_size[t]; i++)
+                sum->table[t][i] += jobs[r].sum.table[t][i];
+        for (int h = 0; h < HEADS && sum; h++)
+            sum->sink[h] += jobs[r].sum.sink[h];
+        free_shared(&jobs[r].sum);
+    }
+    close_network(&net);
+}
+
+static inline void run_group(group *g, const ring_options *options, shared_gradients *sum) {
+    rank_job jobs[MOST_RANKS];
+    run_jobs(g, options, sum, jobs);
+}
+
+/* How far what the ranks computed is from the whole, at most; padding does not count. */
+static inline double apart(const whole *w, const token_data *a, field which) {
+    const size_t n = field_size(w->c, a, which), row = n / (size_t)(a->rows * a->tokens);
+    const gyre_dtype dtype = field_view(w->c, a, which).dtype;
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double is = test_get(a->at[which], dtype, i), wanted = test_get(w->data.at[which], dtype, i);
+        if (is == wanted || (w->info.document_of[i / row] < 0 && which < F_DQ)) continue;
+        most = fmax(most, isfinite(is) ? fabs(is - wanted) / (1 + fabs(wanted)) : INFINITY);
+    }
+    return most;
+}
+
+/* Against w->data and the gradients of one machine.  forward: 1 = out and lse alone. */
+static inline void check_group(const group *g, int forward, const shared_gradients *sum, const shared_gradients *wanted) {
+    whole *w = g->w;
+    token_data all = make_data(w->c, w->info.rows, w->info.tokens);
+    static const field of[] = {F_OUT, F_LSE, F_DQ, F_DK, F_DV};
+    for (size_t i = 0; i < (forward ? 2 : sizeof of / sizeof *of); i++) {
+        gather(g, of[i], &all);
+        if (!(apart(w, &all, of[i]) <= 5e-6))
+            fail_msg("%s, %lld ranks: field %d is off by %.1e", w->c->name, (long long)g->ranks, (int)of[i],
+                     apart(w, &all, of[i]));
+    }
+    free_data(&all);
+    if (forward) return;
+    for (int t = 0; t < TABLES; t++)
+        for (size_t i = 0; i < w->table_size[t]; i++)
+            test_close((long double)sum->table[t][i], (long double)wanted->table[t][i],
+                       2e-5L * (1 + fabsl((long double)wanted->table[t][i])), "tables");
+    for (int h = 0; h < HEADS; h++)
+        test_close((long double)sum->sink[h], (long double)wanted->sink[h], 2e-5L, "sink logits");
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* test_pipe.c: a reader that leaves early, as in `gyre ... | head -1`, and what killed runs leave in /tmp. */
+#include "run_command.h"
+
+#include <sys/file.h>
+#include <utime.h>
+
+/* Starts the command with its output in a full pipe, in which no write succeeds, and closes the reading end. */
+static outcome *run_unread(const char *line) {
+    static outcome o;
+    static const char zeros[4096];
+    const int reader = open(in_folder("pipe"), O_RDONLY | O_NONBLOCK | O_CLOEXEC),
+              writer = open(in_folder("pipe"), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0 && writer >= 0);
+    while (write(writer, zeros, sizeof zeros) > 0) {
+    }
+    const pid_t child = start(line, in_folder("pipe"));
+    close(writer);
+    close(reader);
+    finish(child, &o);
+    return &o;
+}
+
+static outcome *run_into_closed_pipe(const char *line) {
+    outcome *o = run_unread(line);
+    if (o->signal != SIGPIPE && o->exit != 128 + SIGPIPE)
+        fail_msg("gyre %s: exit %d, signal %d: %s", line, o->exit, o->signal, o->err);
+    if (strstr(o->err, "standard output") || strstr(o->err, "Broken pipe")) fail_msg("gyre %s: %s", line, o->err);
+    return o;
+}
+
+/* out = how many names in the folder contain the text. */
+static int count_names(const char *in, const char *text) {
+    int count = 0;
+    DIR *dir = opendir(in);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += strstr(entry->d_name, text) != NULL;
+    closedir(dir);
+    return count;
+}
+
+static void ends_quietly(void **state) {
+    (void)state;
+    static const char *const lines[] = {"--help",
+                                        "version",
+                                        "help eval",
+                                        "help --man eval",
+                                        "explain @rope",
+                                        "explain @rope --json",
+                                        "diff @rope @alibi",
+                                        "extend @rope --to 1k",
+                                        "plot wavelengths @rope --csv",
+                                        "show shift",
+                                        "eval @rope --text @text --contexts 16 --windows 2",
+                                        "eval @rope --text @text --contexts 16,32 --windows 2 --json-lines",
+                                        "passkey @rope --lengths 320 --trials 1 --json-lines",
+                                        "generate @rope --prompt abc --tokens 200 --temperature 0"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_string_equal(run_into_closed_pipe(lines[i])->err, "");
+}
+
+/* Files that options name are whole or not there, and nothing else stays. */
+static void files_are_whole(void **state) {
+    (void)state;
+    (void)run_into_closed_pipe("convert @rope -o @converted --json");
+    assert_int_equal(run("explain @converted")->exit, 0);
+    (void)run_into_closed_pipe("extend @rope --to 1k --method yarn --write @written");
+    if (access(in_folder("written"), F_OK) == 0) assert_int_equal(run("explain @written")->exit, 0);
+    (void)run_into_closed_pipe(
+        "train --text @text -o @trained --tokens 64 --context 16 --batch 1 --layers 1 --width 16 --json");
+    assert_int_equal(run("explain @trained")->exit, 0);
+    (void)run_into_closed_pipe("eval @rope --text @text --contexts 16,32 --windows 2 --journal @journal --json-lines");
+    assert_int_equal(run("eval @rope --text @text --contexts 16,32 --windows 2 --journal @journal --resume")->exit, 0);
+    assert_int_equal(count_names(folder, ".gyre-"), 0);
+    assert_int_equal(count_names(folder, ".lock"), 0);
+}
+
+/* A pipe that the caller ignores is an error like any other. */
+static void ignored_signal(void **state) {
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    const outcome *o = run_unread("explain @rope");
+    signal(SIGPIPE, SIG_DFL);
+    assert_int_equal(o->exit, 1);
+    assert_non_null(strstr(o->err, "standard output: Broken pipe"));
+}
+
+/* -- temporary folders -- */
+static void make_left(const char *name, int locked_name) {
+    char path[64];
+    assert_int_equal(mkdir(in_folder(name), 0700), 0);
+    snprintf(path, sizeof path, "%s/config.json", name);
+    write_file(path, "{}", 2);
+    snprintf(path, sizeof path, "%s/gyre.lock", name);
+    if (locked_name) write_file(path, "", 0);
+}
+
+static void abandoned_folders(void **state) {
+    (void)state;
+    const struct utimbuf old = {1000000000, 1000000000};
+    assert_int_equal(mkdir(in_folder("temporary"), 0700), 0);
+    make_left("temporary/gyre-extend-abcdef", 1);  /* of a killed run */
+    make_left("temporary/gyre-search-inUse0", 1);  /* of a living one */
+    make_left("temporary/gyre-extend-backup", 0);  /* somebody's own */
+    make_left("temporary/gyre-explore-young0", 1); /* a browser is about to read it */
+    make_left("temporary/gyre-explore-older0", 1);
+    make_left("temporary/gyre-extend-notrandom", 1);
+    assert_int_equal(utime(in_folder("temporary/gyre-explore-older0/gyre.lock"), &old), 0);
+    assert_int_equal(mkdir(in_folder("temporary/gyre-explore-older0/below"), 0700), 0);
+    assert_int_equal(symlink("../gyre-extend-backup", in_folder("temporary/gyre-explore-older0/link")), 0);
+    assert_int_equal(symlink("gyre-extend-backup", in_folder("temporary/gyre-search-linked")), 0);
+    const int lock = open(in_folder("temporary/gyre-search-inUse0/gyre.lock"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    assert_int_equal(setenv("TMPDIR", in_folder("temporary"), 1), 0);
+    assert_int_equal(run("extend @rope --to 1k")->exit, 0);
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+    close(lock);
+    assert_int_not_equal(access(in_folder("temporary/gyre-extend-abcdef"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("temporary/gyre-explore-older0"), F_OK), 0);
+    assert_int_equal(access(in_folder("temporary/gyre-search-inUse0/config.json"), F_OK), 0);
+    assert_int_equal(access(in_folder("temporary/gyre-extend-backup/config.json"), F_OK), 0);
+    assert_int_equal(access(in_folder("temporary/gyre-explore-young0/config.json"), F_OK), 0);
+    assert_int_equal(access(in_folder("temporary/gyre-extend-notrandom/config.json"), F_OK), 0);
+    assert_int_equal(count_names(in_folder("temporary"), "gyre-"), 5); /* these and the link: the run left none */
+}
+
+static int make_pipe(void **state) {
+    return make_folder(state) || mkfifo(in_folder("pipe"), 0600);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ends_quietly), cmocka_unit_test(files_are_whole),
+                                       cmocka_unit_test(ignored_signal), cmocka_unit_test(abandoned_folders)};
+    alarm(300);
+    return cmocka_run_group_tests(tests, make_pipe, remove_folder);
+}
