@@ -6,7 +6,6 @@
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A message has at most MOST_MESSAGE bytes, because MPI 3 counts in int; an exchange has at most MOST_MESSAGES each way. */
 enum { MOST_MESSAGE = 1 << 30, MOST_MESSAGES = 256, DEFAULT_TIMEOUT = 300 };
@@ -111,7 +110,7 @@ gyre_status gyre_mpi_create(gyre_mpi **out, const gyre_mpi_config *given, gyre_e
     gyre_mpi *mpi = calloc(1, sizeof *mpi);
     if (!mpi) return gyre_fail(err, GYRE_ENOMEM, "memory: %zu bytes (gyre_mpi_create)", sizeof *mpi);
     MPI_Comm comm = MPI_COMM_WORLD;
-    if (config.comm) memcpy(&comm, config.comm, sizeof comm);
+    if (config.comm) comm = *(MPI_Comm const *)config.comm;
     mpi->timeout = config.timeout > 0 ? config.timeout : DEFAULT_TIMEOUT;
     if (MPI_Comm_dup(comm, &mpi->comm) != MPI_SUCCESS) return fail(mpi, err);
     if (MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN) || MPI_Comm_rank(mpi->comm, &mpi->rank) ||
