@@ -496,8 +496,27 @@ static void test_colors(void **state) {
     assert_int_equal(method_color("rope"), 0);
 }
 
+/* The group is the smallest that fits, found without a step for each smaller one. */
+static void groups_of_vast_contexts(void **state) {
+    (void)state;
+    const int64_t vast = INT64_C(1) << 40;
+    method m;
+    assert_int_equal(method_parse("self-extend", &m, NULL), GYRE_OK);
+    for (int64_t trained = 4; trained <= 40; trained++)
+        for (int64_t context = trained + 1; context < 3000; context += 7) {
+            const int64_t window = trained / 2;
+            int64_t group = 1;
+            while ((context - 1) / group + window - window / group > trained - 1)
+                group++;
+            assert_true(method_factor(&m, trained, context) == (double)group);
+        }
+    /* 1 + floor((2^40 - 1) / 2): a loop over all groups would take hours. */
+    assert_true(method_factor(&m, 4, vast) == (double)(vast / 2));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_of_vast_contexts),
         cmocka_unit_test(test_methods_that_need_a_number),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_wrong_names),

@@ -40,6 +40,7 @@ static int is_about_output(const char *text) {
 static void print_line(const char *format, va_list arguments, const char *end) {
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
+    if (strstr(text, strerror(EPIPE))) cli_note_closed_pipe();
     if (cli_pipe_closed() && is_about_output(text)) return; /* its reader wanted no more */
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
@@ -64,6 +65,7 @@ int cli_fail_error(const gyre_error *err) {
 }
 
 void cli_warn(const char *format, ...) {
+    if (cli_pipe_closed()) return; /* about a result that nobody reads any more */
     va_list arguments;
     va_start(arguments, format);
     print_line(format, arguments, "");

@@ -109,8 +109,11 @@ static int is_sought(const char *path, const struct stat *is, int kind, struct F
 static int is_in_tree(const struct stat *file, const char *folder) {
     enum { DESCRIPTORS = 16 };
     char top[PATH_MAX]; /* of a link, the folder behind it is walked */
+    if (snprintf(top, sizeof top, "%s/.", folder) >= (int)sizeof top) return 0;
     sought = file;
-    return snprintf(top, sizeof top, "%s/.", folder) < (int)sizeof top && nftw(top, is_sought, DESCRIPTORS, FTW_PHYS) == 1;
+    const int found = nftw(top, is_sought, DESCRIPTORS, FTW_PHYS) == 1;
+    sought = NULL;
+    return found;
 }
 #endif
 

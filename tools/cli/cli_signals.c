@@ -100,6 +100,13 @@ int cli_pipe_closed(void) {
     return pipe_closed != 0;
 }
 
+void cli_note_closed_pipe(void) {
+    struct sigaction current;
+    if (sigaction(SIGPIPE, NULL, &current) != 0 || current.sa_handler != on_signal) return;
+    pipe_closed = 1;
+    if (!interrupted) interrupted = SIGPIPE;
+}
+
 int cli_stops(void *unused) {
     (void)unused;
     return interrupted != 0;

@@ -16,6 +16,9 @@ void cli_defer_signals_to_window(void);
 int cli_interrupted(void);
 /* out = 1 if a pipe that is written to has lost its reader (SIGPIPE).  Errors of standard output are then not printed. */
 int cli_pipe_closed(void);
+/* Does what SIGPIPE does, for a write that failed on a thread whose signals are blocked; nothing where the caller of the
+ * command ignores SIGPIPE. */
+void cli_note_closed_pipe(void);
 /* Whether this process has seen a signal, with the type of the library's stop callbacks. */
 int cli_stops(void *unused);
 

@@ -191,13 +191,13 @@ static double fit_leaky_factor(int64_t trained, int64_t context) {
     return (double)(context - 1 - window) / (double)(trained - 1 - window);
 }
 
-/* out = the smallest group that maps it to at most that. */
+/* out = the smallest group that maps it to at most that.  Beyond the window only one quotient is left, so that a few trained
+ * tokens and a context of billions are not counted through. */
 static double fit_group_size(int64_t trained, int64_t context) {
-    const int64_t window = default_window(trained);
-    int64_t group = 1;
-    while ((context - 1) / group + window - window / group > trained - 1)
-        group++;
-    return (double)group;
+    const int64_t window = default_window(trained), beyond = (context - 1) / (trained - window) + 1;
+    for (int64_t group = 1; group <= window; group++)
+        if ((context - 1) / group + window - window / group <= trained - 1) return (double)group;
+    return (double)(beyond > window ? beyond : window + 1);
 }
 
 double method_factor(const method *m, int64_t trained, int64_t context) {

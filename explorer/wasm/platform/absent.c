@@ -45,6 +45,7 @@ int cli_interrupted(void) {
 int cli_pipe_closed(void) {
     return 0;
 }
+void cli_note_closed_pipe(void) {}
 int cli_stops(void *unused) {
     (void)unused;
     return 0;
