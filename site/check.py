@@ -106,7 +106,7 @@ def shape(path: Path) -> list[str]:
 
 
 def check_languages() -> None:
-    for folder in ("guide",):
+    for folder in ("guide", "how-to"):
         english = {path.name for path in (ROOT / "docs" / folder).glob("*.md")}
         chinese = {path.name for path in (ROOT / "docs/zh" / folder).glob("*.md")}
         for name in sorted(english ^ chinese):

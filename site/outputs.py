@@ -19,7 +19,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("docs/index.md", "docs/guide/*.md", "docs/how-to/*.md", "docs/zh/index.md", "docs/zh/guide/*.md")
+PAGES = ("docs/index.md", "docs/guide/*.md", "docs/how-to/*.md", "docs/zh/index.md", "docs/zh/guide/*.md",
+         "docs/zh/how-to/*.md")
 ran: dict[str, list[str]] = {}
 
 

@@ -41,6 +41,20 @@ static void ask_for_table(void) {
     gyre_model_free(learned);
 }
 
+static void ask_for_bias(void) {
+    /* [gyre_model_get_bias_table] */
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    config.model_dim = 32, config.layers = 1;
+    config.position.kind = GYRE_KIND_T5;
+    config.position.score.buckets = 32, config.position.score.max_distance = 128;
+    gyre_model *t5 = NULL;
+    check(gyre_model_create(&t5, &config, 1, &err));
+    const gyre_cview table = gyre_model_get_bias_table(t5, 0);
+    expect(table.shape[2] == 32 && table.shape[3] == gyre_model_get_config(t5)->heads); /* a number a bucket and head */
+    /* [end] */
+    gyre_model_free(t5);
+}
+
 static void open_saved(const char *folder, int64_t parameters) {
     /* [gyre_model_open gyre_model_free] */
     gyre_model *model = NULL;
@@ -87,6 +101,7 @@ int main(int argc, char **argv) {
     gyre_model *made = create(), *opened = NULL, *again = NULL;
     ask(made);
     ask_for_table();
+    ask_for_bias();
 
     /* [gyre_model_save] */
     check(gyre_model_save(made, folder, GYRE_DTYPE_BF16, &err)); /* config.json and model.safetensors */

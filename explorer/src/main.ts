@@ -135,13 +135,18 @@ function place(): HTMLElement {
     return document.getElementById("page")!;
 }
 
+/* "auto" follows the system; a change of it builds the page anew. */
+const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function setTheme(): void {
+    const { theme } = get();
+    document.documentElement.dataset.theme = theme !== "auto" ? theme : darkSystem.matches ? "dark" : "light";
+}
+
 /** Builds the page anew: at the start, and in another language or theme. */
 function mount(): void {
     const focused = document.activeElement?.id;
     setLanguage(chosenLanguage());
-    const { theme } = get();
-    if (theme === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
+    setTheme();
     forgetPalette();
     document.title = t("header.title");
     observer?.disconnect();
@@ -177,6 +182,7 @@ function mount(): void {
 }
 
 async function start(): Promise<void> {
+    setTheme();
     place().append(h("p", { class: "loading", role: "status" }, "Gyre …"));
     try {
         useCore(await loadCore());
@@ -198,7 +204,7 @@ async function start(): Promise<void> {
         }
         schedule();
     });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", mount);
+    darkSystem.addEventListener("change", mount);
 }
 
 void start();

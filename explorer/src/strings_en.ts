@@ -184,7 +184,7 @@ export const en = {
     "yours.config": "config.json",
     "yours.placeholder": "Paste a config.json here, or drop a file",
     "yours.gguf": "{name}: the head of a GGUF was read",
-    "yours.file": "Or choose a file:",
+    "yours.file": "Choose a file",
     "yours.examples": "Examples:",
     "yours.task": "Command",
     "yours.explain": "Explain",

@@ -179,7 +179,7 @@ export const zh: Record<keyof typeof en, string> = {
     "yours.config": "config.json",
     "yours.placeholder": "在这里粘贴 config.json，或拖入文件",
     "yours.gguf": "已读取 {name} 的开头（GGUF）",
-    "yours.file": "或者选择文件：",
+    "yours.file": "选择文件",
     "yours.examples": "示例：",
     "yours.task": "命令",
     "yours.explain": "解读",

@@ -16,44 +16,30 @@ interface Step {
 /* The model of the page: what the steps say can be measured on it. */
 const shape: Partial<State> = { dim: 32, base: 10000, trained: 256, factor: 0, window: 512 };
 
-const steps: Step[] = [
-    {
-        title: "tour.1.title",
-        text: "tour.1.text",
-        views: ["clock", "map"],
-        state: { method: "none", target: 256, pair: 5, m: 200, n: 180 },
-    },
-    {
-        title: "tour.2.title",
-        text: "tour.2.text",
-        views: ["clock", "map"],
-        state: { method: "none", target: 512, pair: 9, m: 480, n: 180 },
-    },
-    {
-        title: "tour.3.title",
-        text: "tour.3.text",
-        views: ["clock", "waves"],
-        state: { method: "linear", target: 512, pair: 0, m: 480, n: 479 },
-    },
-    {
-        title: "tour.4.title",
-        text: "tour.4.text",
-        views: ["waves", "map"],
-        state: { method: "ntk", target: 512, pair: 9, m: 480, n: 180 },
-    },
-    {
-        title: "tour.5.title",
-        text: "tour.5.text",
-        views: ["waves", "map"],
-        state: { method: "by-parts", target: 512, pair: 5, m: 480, n: 180 },
-    },
-    {
-        title: "tour.6.title",
-        text: "tour.6.text",
-        views: ["model", "waves"],
-        state: { method: "yarn", target: 512, pair: 5, m: 480, n: 180 },
-    },
+/* What each step looks at: method, target, pair and two positions. */
+type Look = [method: string, target: number, pair: number, m: number, n: number];
+const looks: { views: string[]; at: Look }[] = [
+    { views: ["clock", "map"], at: ["none", 256, 5, 200, 180] },
+    { views: ["clock", "map"], at: ["none", 512, 9, 480, 180] },
+    { views: ["clock", "waves"], at: ["linear", 512, 0, 480, 479] },
+    { views: ["waves", "map"], at: ["ntk", 512, 9, 480, 180] },
+    { views: ["waves", "map"], at: ["by-parts", 512, 5, 480, 180] },
+    { views: ["model", "waves"], at: ["yarn", 512, 5, 480, 180] },
 ];
+const words: [title: Key, text: Key][] = [
+    ["tour.1.title", "tour.1.text"],
+    ["tour.2.title", "tour.2.text"],
+    ["tour.3.title", "tour.3.text"],
+    ["tour.4.title", "tour.4.text"],
+    ["tour.5.title", "tour.5.text"],
+    ["tour.6.title", "tour.6.text"],
+];
+const steps: Step[] = looks.map(({ views, at: [method, target, pair, m, n] }, i) => ({
+    title: words[i]![0],
+    text: words[i]![1],
+    views,
+    state: { method, target, pair, m, n },
+}));
 
 export const STEPS = steps.length;
 

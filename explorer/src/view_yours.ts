@@ -54,9 +54,11 @@ export function yoursView(): View {
             set({ config: area.value });
         },
     });
+    /* The browser words its own file button in its own language, so the page has one in the page's. */
     const upload: HTMLInputElement = h("input", {
         type: "file",
         id: "config-file",
+        hidden: true,
         accept: ".json,.gguf",
         change: () => upload.files?.[0] && take(upload.files[0]),
     });
@@ -73,7 +75,12 @@ export function yoursView(): View {
         { class: "drop" },
         h("label", { for: "config" }, t("yours.config")),
         area,
-        h("label", { class: "file", for: "config-file" }, t("yours.file"), upload),
+        h(
+            "div",
+            { class: "file" },
+            h("button", { type: "button", id: "choose-file", click: () => upload.click() }, t("yours.file")),
+            upload,
+        ),
         samples,
     );
     const tasks = choice<Task>(

@@ -110,6 +110,10 @@ typedef struct gyre_model_source {
 /* out = the table of positions added at the input, [1, 1, positions, dim], of any type; data NULL = the model has none.
  * Valid as long as the model. */
 GYRE_API gyre_cview gyre_model_get_input_table(const gyre_model *model);
+/* out = what a layer of a model in Gyre's own format learned for GYRE_TABLE_BIAS: [1, 1, rows, heads] in F32, as
+ * gyre_add_bias takes it; data NULL = the model learned none, has no such layer, or is of another format.  Valid as long as
+ * the model. */
+GYRE_API gyre_cview gyre_model_get_bias_table(const gyre_model *model, int64_t layer);
 /* out = its source; strings valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
 /* *out = FNV-1a, 64 bits, of its weight files in order of their names, which are read whole; 0 for a model made here.

@@ -169,6 +169,16 @@ gyre_cview gyre_model_get_input_table(const gyre_model *model) {
     return model->network->input;
 }
 
+gyre_cview gyre_model_get_bias_table(const gyre_model *model, int64_t layer) {
+    const gyre_table_size *size = &model->encoding->table[GYRE_TABLE_BIAS];
+    const int tensor = GYRE_WEIGHT_FIRST_TABLE + (GYRE_TABLE_BIAS - GYRE_TABLE_QUERY);
+    const int has = model->weights && size->rows > 0 && layer >= 0 && layer < model->config.layers;
+    if (!has) return gyre_cdense(NULL, GYRE_DTYPE_F32, 0, 0, 0, 0);
+    const int64_t of = model->config.shared_tables ? 0 : layer;
+    return gyre_cdense(model->weights + gyre_layer_tensor_offset(&model->layout, of, tensor), GYRE_DTYPE_F32, 1, size->heads,
+                       size->rows, size->channels);
+}
+
 int64_t gyre_model_parameters(const gyre_model *model) {
     return model->network->parameter_count;
 }

@@ -109,7 +109,8 @@ gyre_status gyre_mpi_create(gyre_mpi **out, const gyre_mpi_config *given, gyre_e
         return gyre_fail(err, GYRE_EINVAL, "MPI: MPI_Init was not called (gyre_mpi_create)");
     gyre_mpi *mpi = calloc(1, sizeof *mpi);
     if (!mpi) return gyre_fail(err, GYRE_ENOMEM, "memory: %zu bytes (gyre_mpi_create)", sizeof *mpi);
-    const MPI_Comm comm = config.comm ? *(const MPI_Comm *)config.comm : MPI_COMM_WORLD;
+    MPI_Comm comm = MPI_COMM_WORLD;
+    if (config.comm) comm = *(MPI_Comm const *)config.comm;
     mpi->timeout = config.timeout > 0 ? config.timeout : DEFAULT_TIMEOUT;
     if (MPI_Comm_dup(comm, &mpi->comm) != MPI_SUCCESS) return fail(mpi, err);
     if (MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN) || MPI_Comm_rank(mpi->comm, &mpi->rank) ||

@@ -239,7 +239,7 @@ gyre_status gyre_report_script_draw(const gyre_report_script *s, char **out, siz
     gnuplot_io c = {.format = s->format};
     char *picture = NULL;
     gyre_status status = run_script(&c, s->text, strlen(s->text), s->width, s->height, err);
-    const gyre_report_canvas canvas = {.title = s->title, .width = s->width, .height = s->height};
+    const gyre_report_canvas canvas = {.title = s->title, .width = s->width, .height = s->height, .alone = 1};
     if (!status && s->format == GYRE_REPORT_FORMAT_SVG) {
         status = edit_svg(&c, &canvas, &picture, err);
         *bytes = status ? 0 : strlen(picture);

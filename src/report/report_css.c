@@ -29,7 +29,7 @@ static const char text_rules[] =
     "dl{margin:0}\n"
     "dt{color:var(--quiet);font-size:.8rem}\n"
     "dd{margin:0}\n"
-    ".facts dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:1rem 1.5rem;margin:1.5rem 0;"
+    ".facts dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,14rem),1fr));gap:1rem 1.5rem;margin:1.5rem 0;"
     "padding:1rem 1.25rem;background:var(--soft);border-radius:10px}\n"
     ".facts dd{font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}\n"
     ".scroll{overflow-x:auto;margin:1.25rem 0 1.75rem}\n"
@@ -37,7 +37,7 @@ static const char text_rules[] =
     "caption{text-align:left;font-weight:600;font-size:1rem;padding-bottom:.6rem}\n"
     /* They wrap at the width of the screen, and stay while the table scrolls. */
     "caption div,tfoot span{display:block;position:sticky;left:0;max-width:min(100%,calc(100vw - 2.5rem))}\n"
-    "caption small{display:block;font-size:.85rem;font-weight:400;color:var(--quiet)}\n"
+    "caption small{display:block;width:max-content;max-width:min(40rem,calc(100vw - 2.5rem));font-size:.85rem;font-weight:400;color:var(--quiet)}\n"
     "th,td{padding:.34rem .7rem;white-space:nowrap;font-weight:400;text-align:left}\n"
     ".right{text-align:right}\n"
     ".center{text-align:center}\n"

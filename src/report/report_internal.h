@@ -43,13 +43,16 @@ void gyre_report_format_number(char out[64], char style, int digits, double valu
 
 /* -- inks: report_inks.c -- */
 /* Every colour of a figure has a light and a dark form.  Figures are drawn with the light ones, as #rrggbb. */
-#define GYRE_REPORT_INK_GROUND "#ffffff"
-#define GYRE_REPORT_INK_TEXT   "#202124"
-#define GYRE_REPORT_INK_LABEL  "#3c4043"
-#define GYRE_REPORT_INK_QUIET  "#5f6368"
-#define GYRE_REPORT_INK_FRAME  "#80868b"
-#define GYRE_REPORT_INK_GRID   "#e8eaed"
-#define GYRE_REPORT_INK_OTHER  "#bdc1c6" /* cells without a value, and lines that only give context */
+#define GYRE_REPORT_INK_GROUND  "#ffffff"
+#define GYRE_REPORT_INK_TEXT    "#202124"
+#define GYRE_REPORT_INK_LABEL   "#3c4043"
+#define GYRE_REPORT_INK_QUIET   "#5f6368"
+#define GYRE_REPORT_INK_FRAME   "#80868b"
+#define GYRE_REPORT_INK_GRID    "#e8eaed"
+#define GYRE_REPORT_INK_SHADE   "#f3ead8" /* a range behind lines */
+#define GYRE_REPORT_INK_PART    "#b7d6ec" /* part of an area whose rest is ground */
+#define GYRE_REPORT_INK_WARNING "#b34700" /* words that warn */
+#define GYRE_REPORT_INK_OTHER   "#bdc1c6" /* cells without a value, and lines that only give context */
 
 enum {
     GYRE_REPORT_COLORS = 8,

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COLORS_OF_SCALE = 16 }; /* a scale has more */
+
 static int begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -162,10 +164,17 @@ static const char *skip_empty_group(const char *at) {
     return begins(inside, "</g>") ? inside + strlen("</g>") : NULL;
 }
 
-/* Maps have areas of one colour for cells without a value, and the scale, in groups of their own. */
+/* Maps have areas of one colour for cells without a value, and the scale, in groups of their own.  Figures drawn by a script
+ * have other areas too, of few polygons each. */
 static int is_colorbox(const char *at, const gyre_report_canvas *canvas) {
-    return canvas->hint_grid && begins(at, "<g stroke='none' shape-rendering='crispEdges'>") &&
-           !begins(at + strcspn(at, "\n") + 1, "\t\t<polygon fill = 'rgb(189, 193, 198)'");
+    if (!begins(at, "<g stroke='none' shape-rendering='crispEdges'>")) return 0;
+    if (canvas->hint_grid) return !begins(at + strcspn(at, "\n") + 1, "\t\t<polygon fill = 'rgb(189, 193, 198)'");
+    const char *end = strstr(at, "</g>");
+    int polygons = 0;
+    for (const char *p = strstr(at, "<polygon"); p && end && p < end && polygons < COLORS_OF_SCALE;
+         p = strstr(p + 1, "<polygon"))
+        polygons++;
+    return polygons == COLORS_OF_SCALE;
 }
 
 /* Writes what stands for the tag at `at`, which ends before `next`.  out = where to go on. */

@@ -95,18 +95,16 @@ static gyre_status exchange(gyre_ring_call *r, int64_t peer, int sends, greeting
 }
 
 /* A rank that does not answer is named to the others too. */
-static gyre_status compare_all(gyre_ring_call *r, const gyre_ring_fields *fields, greeting *own) {
+static void compare_all(gyre_ring_call *r, const gyre_ring_fields *fields, greeting *own) {
     greeting other;
     gyre_error error;
-    gyre_status status = GYRE_OK;
     for (int64_t rank = 1; rank < r->transport.ranks; rank++) {
         const gyre_status failed = exchange(r, rank, 0, &other, &error);
         if (!failed) compare(own, fields, &other, r->name);
         if (failed && !own->status) say(own, failed, error.text);
     }
     for (int64_t rank = 1; rank < r->transport.ranks; rank++)
-        if (exchange(r, rank, 1, own, &error) && !own->status) say(own, status = GYRE_EIO, error.text);
-    return status;
+        if (exchange(r, rank, 1, own, &error) && !own->status) say(own, GYRE_EIO, error.text);
 }
 
 /* Rank 0 may be waiting for another rank: it has its time, and then this rank's begins. */
@@ -125,7 +123,10 @@ static gyre_status hear(gyre_ring_call *r, greeting *own, gyre_error *err) {
 }
 
 static gyre_status hear_and_tell(gyre_ring_call *r, const gyre_ring_fields *fields, greeting *own, gyre_error *err) {
-    if (r->transport.rank == 0) return compare_all(r, fields, own);
+    if (r->transport.rank == 0) {
+        compare_all(r, fields, own);
+        return GYRE_OK;
+    }
     const gyre_status status = exchange(r, 0, 1, own, err);
     return status ? status : hear(r, own, err);
 }

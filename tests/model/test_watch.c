@@ -10,6 +10,7 @@ static gyre_model *model_of(gyre_kind kind) {
     gyre_model_config c = naive_model_config();
     c.position = (gyre_config)GYRE_INIT(gyre_config);
     c.position.kind = kind;
+    if (kind == GYRE_KIND_T5) c.position.score.buckets = 32;
     if (kind == GYRE_KIND_LEARNED) c.position.input.positions = ROOM;
     return naive_model(&c, 0.15);
 }
@@ -124,7 +125,25 @@ static void input_table(void **state) {
     gyre_model_free(learned);
 }
 
+/* The table of a layer has the shape of its encoding's, and other numbers than another layer's; a model opened to be read
+ * gives what one opened to be trained does. */
+static void bias_table(void **state) {
+    (void)state;
+    gyre_model *t5 = model_of(GYRE_KIND_T5), *rope = model_of(GYRE_KIND_ROPE);
+    const gyre_cview first = gyre_model_get_bias_table(t5, 0), second = gyre_model_get_bias_table(t5, 1);
+    int64_t shape[4];
+    assert_null(gyre_model_get_bias_table(rope, 0).data);
+    assert_null(gyre_model_get_bias_table(t5, gyre_model_get_config(t5)->layers).data);
+    assert_null(gyre_model_get_bias_table(t5, -1).data);
+    assert_int_equal(gyre_encoding_table_shape(gyre_model_get_encoding(t5), GYRE_TABLE_BIAS, shape), GYRE_OK);
+    assert_memory_equal(first.shape, shape, sizeof shape);
+    assert_true(first.data != second.data);
+    gyre_model_free(rope);
+    gyre_model_free(t5);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(weights), cmocka_unit_test(refusals), cmocka_unit_test(input_table)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(weights), cmocka_unit_test(refusals), cmocka_unit_test(input_table),
+                                       cmocka_unit_test(bias_table)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

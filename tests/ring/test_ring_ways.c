@@ -302,9 +302,51 @@ static void a_cache_may_be_dealt_out(void **state) {
         }
 }
 
+/* -- memory -- */
+
+/* 16384 tokens: besides its part of keys and values a rank needs at most 64 MiB. */
+static void scratch_is_bounded(void **state) {
+    static const int64_t tokens = 16384;
+    static float elsewhere[4]; /* the plan reads no element */
+    enum { FEW = 2, WIDE = 64 };
+    gyre_batch_config config = GYRE_INIT(gyre_batch_config);
+    gyre_batch *batch;
+    network net;
+    (void)state;
+    config.documents = 1, config.lengths = &tokens;
+    assert_int_equal(gyre_batch_create(&batch, &config, NULL, NULL), GYRE_OK);
+    open_network(&net);
+    for (int64_t ranks = 2; ranks <= 7; ranks++)
+        for (int gradient = 0; gradient < 2; gradient++) {
+            gyre_shard_config dealt = GYRE_INIT(gyre_shard_config);
+            gyre_shard_info mine = GYRE_INIT(gyre_shard_info);
+            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+            gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
+            gyre_ring_plan plan = GYRE_INIT(gyre_ring_plan);
+            gyre_shards *shards;
+            endpoint at = {&net, 0};
+            const gyre_transport transport = network_transport(&at, ranks);
+            dealt.layout = GYRE_SHARD_ZIGZAG, dealt.ranks = ranks;
+            assert_int_equal(gyre_shards_create(&shards, batch, &dealt, NULL, NULL), GYRE_OK);
+            assert_int_equal(gyre_shards_get(shards, 0, &mine), GYRE_OK);
+            args.causal = GYRE_CAUSAL_BY_POSITION;
+            args.q = gyre_cdense(elsewhere, GYRE_DTYPE_F32, 1, mine.tokens, FEW, WIDE);
+            args.k = args.v = args.q;
+            args.out = gyre_dense(elsewhere, GYRE_DTYPE_F32, 1, mine.tokens, FEW, WIDE);
+            args.lse = gyre_dense(elsewhere, GYRE_DTYPE_F64, 1, mine.tokens, FEW, 1);
+            ring.transport = &transport, ring.shards = shards, ring.attention = &args;
+            assert_int_equal(gyre_ring_get_plan(&ring, gradient, NULL, &plan, NULL), GYRE_OK);
+            assert_true(plan.scratch > 0 && plan.scratch <= (size_t)64 << 20);
+            gyre_shards_free(shards);
+        }
+    close_network(&net);
+    gyre_batch_free(batch);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_is_one_machine), cmocka_unit_test(fixed_order_has_the_bits_of_one_rank),
-        cmocka_unit_test(few_queries_go_to_the_keys), cmocka_unit_test(a_cache_may_be_dealt_out)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_one_machine),
+                                       cmocka_unit_test(fixed_order_has_the_bits_of_one_rank),
+                                       cmocka_unit_test(few_queries_go_to_the_keys),
+                                       cmocka_unit_test(a_cache_may_be_dealt_out), cmocka_unit_test(scratch_is_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

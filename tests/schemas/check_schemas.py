@@ -8,6 +8,7 @@ An output of several lines is one JSON text a line.  A schema describes every ke
 
 import json
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -34,6 +35,20 @@ def read_cases(tmp: str) -> Iterator[tuple[str, list[str], set[int]]]:
         for config in configs if "{config}" in words else [""]:
             filled = words.format(tmp=tmp, config=config, text=f"{tmp}/text", ids=f"{tmp}/ids")
             yield schema, shlex.split(filled), statuses
+
+
+def commands_with_json(gyre: str) -> set[str]:
+    """The subcommands whose help lists --json."""
+    help_text = subprocess.run([gyre, "--help"], capture_output=True, text=True, check=True).stdout
+    names = set(re.findall(r"^  ([a-z]+)  +\S", help_text, re.MULTILINE))
+    found = set()
+    for name in names:
+        text = subprocess.run([gyre, name, "--help"], capture_output=True, text=True).stdout
+        if re.search(r"^ +(-\w, )?--json\b", text, re.MULTILINE):
+            found.add(name)
+    if "explain" not in found:
+        sys.exit("check_schemas.py: gyre --help no longer lists its subcommands in lines of two spaces and a name")
+    return found
 
 
 def texts_of(output: str) -> list[object]:
@@ -66,6 +81,7 @@ def main() -> None:
         validators[path.stem] = jsonschema.Draft202012Validator(schema)
     valid = failed = 0
     used = set()
+    tested = set()
     with tempfile.TemporaryDirectory() as tmp:
         pathlib.Path(tmp, "text").write_bytes((ROOT / "include" / "gyre" / "gyre.h").read_bytes()[:60000])
         pathlib.Path(tmp, "ids").write_text(" ".join(str(i * 37 % 256) for i in range(200)))
@@ -74,6 +90,7 @@ def main() -> None:
             problem = ""
             if run.returncode not in statuses:
                 problem = f"exit status {run.returncode}: {run.stderr.strip()}"
+            tested.add(arguments[0])
             texts = texts_of(run.stdout) if run.stdout.strip() else []
             if run.returncode == 0 and not texts:
                 problem = "nothing was printed"
@@ -89,6 +106,9 @@ def main() -> None:
             if problem:
                 failed += 1
                 print(f"gyre {shlex.join(arguments)}: {problem}", file=sys.stderr)
+    for name in sorted(commands_with_json(gyre) - tested):
+        failed += 1
+        print(f"tests/schemas/cases.txt: gyre {name} has --json and no case", file=sys.stderr)
     for name in validators.keys() - used:
         failed += 1
         print(f"docs/schemas/{name}.json: no case prints it", file=sys.stderr)

@@ -43,6 +43,7 @@ static inline void write_model(const char *name, gyre_kind kind) {
     config.mlp_dim = 32;
     config.position.kind = kind;
     config.position.trained_length = TRAINED;
+    if (kind == GYRE_KIND_T5) config.position.score.buckets = 32, config.position.score.max_distance = 128;
     if (kind == GYRE_KIND_LEARNED) config.position.input.positions = 2 * TRAINED;
     gyre_model *model = NULL;
     gyre_error err = {0, ""};

@@ -627,9 +627,31 @@ static void test_help_of_methods(void **state) {
     }
 }
 
+/* Several processes would each do the whole work and write one file.  With MPI, tests/mpi/shared_commands starts them. */
+static void test_processes_of_mpirun_are_refused(void **state) {
+    (void)state;
+#ifndef GYRE_HAVE_MPI
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (int i = 0; i < 3; i++) {
+        setenv(sizes[i], "3", 1);
+        assert_fails("eval @rope --text @text --journal @shared", 1, "built without MPI");
+        assert_fails("show shift", 1, "3 processes: the work of one");
+        assert_int_not_equal(access(in_folder("shared"), F_OK), 0);
+        setenv("PMI_RANK", "1", 1); /* only rank 0 speaks */
+        const outcome *o = run("eval @rope --text @text --journal @shared");
+        assert_true(o->exit == 0 && !o->out[0] && !o->err[0]);
+        unsetenv("PMI_RANK");
+        setenv(sizes[i], "1", 1);
+        assert_int_equal(run("show shift")->exit, 0);
+        unsetenv(sizes[i]);
+    }
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subcommands),
+        cmocka_unit_test(test_processes_of_mpirun_are_refused),
         cmocka_unit_test(test_interrupt_keeps_results),
         cmocka_unit_test(test_interrupt_ends_a_figure),
         cmocka_unit_test(test_interrupt_leaves_dashes),

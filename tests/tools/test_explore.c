@@ -29,31 +29,30 @@ static const char *content(const char *path) {
     return text;
 }
 
-static void opens(void **state) {
-    (void)state;
+/* out = the path that the command prints, which it also opened; the caller frees it. */
+static char *opened_by(const char *arguments) {
     use_page(page);
     setenv("DISPLAY", ":0", 1);
-    const outcome *o = run("explore");
+    const outcome *o = run(arguments);
     assert_int_equal(o->exit, 0);
+    assert_string_equal(o->err, "");
     char *line = strdup(o->out);
     assert_non_null(line);
     line[strcspn(line, "\n")] = 0;
-    assert_non_null(strstr(line, "/page.html"));
     assert_string_equal(content(in_folder(".opened")), line);
-    assert_string_equal(o->err, "");
+    return line;
+}
+
+static void opens(void **state) {
+    (void)state;
+    char *line = opened_by("explore");
+    assert_non_null(strstr(line, "/page.html"));
     free(line);
 }
 
 static void opens_a_copy_with_a_config(void **state) {
     (void)state;
-    use_page(page);
-    setenv("DISPLAY", ":0", 1);
-    const outcome *o = run("explore @config.json");
-    assert_int_equal(o->exit, 0);
-    char *line = strdup(o->out);
-    assert_non_null(line);
-    line[strcspn(line, "\n")] = 0;
-    assert_string_equal(content(in_folder(".opened")), line);
+    char *line = opened_by("explore @config.json");
     assert_string_equal(
         content(line), "<body>before<script type=\"text/plain\" id=\"given-config\">%7B%22a%22%3A%20%22%3C%2Fscript%3E%22%7D"
                        "%0A</script>after</body>\n");

@@ -37,6 +37,12 @@ int64_t cli_integer(const char *option, const char *text, int64_t min, int64_t m
     return value;
 }
 
+int64_t cli_even_integer(const char *option, const char *text, int64_t min, int64_t max) {
+    const int64_t value = cli_integer(option, text, min, max);
+    if (value % 2) cli_usage_error("%s: %lld is odd", option, (long long)value);
+    return value;
+}
+
 int64_t cli_integers(const char *option, const char *text, int64_t min, int64_t max, int64_t **out) {
     int64_t *values = malloc((strlen(text) / 2 + 1) * sizeof *values), count = 0;
     if (!values) exit(cli_fail("%s: out of memory (options)", option));

@@ -8,7 +8,8 @@
 /* Positions, and so lengths in tokens, end at 2^31. */
 #define CLI_MAX_TOKENS ((int64_t)1 << 31)
 
-int64_t cli_integer(const char *option, const char *text, int64_t min, int64_t max); /* 4096, 4k, 1M: k = 1024 */
+int64_t cli_even_integer(const char *option, const char *text, int64_t min, int64_t max); /* refuses odd ones */
+int64_t cli_integer(const char *option, const char *text, int64_t min, int64_t max);      /* 4096, 4k, 1M: k = 1024 */
 double cli_number(const char *option, const char *text, double min, double max);
 /* *out = the integers of a comma list.  Frees the old *out; the caller frees the new one.  out = their count, at least 1. */
 int64_t cli_integers(const char *option, const char *text, int64_t min, int64_t max, int64_t **out);

@@ -90,10 +90,9 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     chart.y = passkey ? (gyre_report_axis){"passkeys found (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100}
                       : (gyre_report_axis){"perplexity per token", GYRE_REPORT_SCALE_LOG10, 0, 0};
     draw(f, &chart, (double)e->options.contexts.values[0], (double)e->options.contexts.values[e->options.contexts.count - 1],
-         passkey
-             ? "A key has to be remembered; perplexity rewards forgetting."
-             : "On contexts up to the trained length, a dashed line where it lies among them, the model was trained. Bands: "
-               "95 % intervals over the windows.");
+         passkey ? "A key has to be remembered; perplexity rewards forgetting."
+                 : "The model was trained on contexts up to the trained length, the dashed line where there is one. Bands: "
+                   "95 % intervals over the windows.");
 }
 
 static void position_chart(figures *f, int64_t set, int64_t column) {

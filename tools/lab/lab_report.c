@@ -61,7 +61,7 @@ static void context_line(figures *f, const lab_row *row, int passkey, int is_met
                                         .y = l->y[i],
                                         .low = spread ? l->low[i] : NULL,
                                         .high = spread ? l->high[i] : NULL,
-                                        .color = is_method ? method_color(row->name) : 0,
+                                        .color = is_method ? method_color(row->name) : variant_color(row->name),
                                         .dash = is_method ? method_dash(row->name) : 0,
                                         .panel = is_method ? method_panel(row->name) : NULL};
 }
@@ -120,7 +120,7 @@ static void position_chart(figures *f, const lab_row *rows, int count, int is_me
                                             .count = points,
                                             .x = l->x[i],
                                             .y = l->y[i],
-                                            .color = is_method ? method_color(rows[r].name) : 0,
+                                            .color = is_method ? method_color(rows[r].name) : variant_color(rows[r].name),
                                             .dash = is_method ? method_dash(rows[r].name) : 0,
                                             .panel = is_method ? method_panel(rows[r].name) : NULL};
     }

@@ -177,14 +177,15 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
         c->low[i][p] = s.known ? 100 * s.min : (double)NAN;
         c->high[i][p] = s.known ? 100 * s.max : (double)NAN;
     }
-    c->series[i] = (gyre_report_series){.name = row->name,
-                                        .count = t->points,
-                                        .x = t->at,
-                                        .y = c->y[i],
-                                        .low = spread ? c->low[i] : NULL,
-                                        .high = spread ? c->high[i] : NULL,
-                                        .color = methods && row->method >= 0 ? method_color(row->name) : 0,
-                                        .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
+    c->series[i] =
+        (gyre_report_series){.name = row->name,
+                             .count = t->points,
+                             .x = t->at,
+                             .y = c->y[i],
+                             .low = spread ? c->low[i] : NULL,
+                             .high = spread ? c->high[i] : NULL,
+                             .color = methods && row->method >= 0 ? method_color(row->name) : variant_color(row->name),
+                             .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
 }
 
 /* The page keeps the first error, so the results of its calls are ignored. */

@@ -232,7 +232,7 @@ static void share_trials(shared *all) {
     for (int64_t i = team->rank; trials && i < all->tasks_count; i += team->ranks)
         trials[team->rank * rows + i / team->ranks] = job->cells[all->tasks[i].cell].trials[all->tasks[i].trial];
     all->status = team->gather(team->ctx, all->status, trials, items, sizeof *trials, &all->error);
-    for (int64_t i = 0; i < all->tasks_count && !all->status; i++) {
+    for (int64_t i = 0; trials && i < all->tasks_count && !all->status; i++) {
         const trial_index *t = &all->tasks[i];
         job->cells[t->cell].trials[t->trial] = trials[i % team->ranks * rows + i / team->ranks];
         report_done(all, t->cell);

@@ -25,13 +25,14 @@ enum {
     NUMBER = 64
 };
 
+static const double LEAST_BASE = 1.001, MOST_BASE = 1e18;
 enum { KINDS = 13 };
 static const plot_kind *const kinds[KINDS] = {
     &plot_methods, &plot_wavelengths, &plot_ramp,       &plot_clock,   &plot_helix,    &plot_decay,    &plot_rows,
     &plot_shift,   &plot_bias,        &plot_perplexity, &plot_passkey, &plot_accuracy, &plot_attention};
 
 static const struct argp_option option_table[] = {
-    {"compare", KEY_COMPARE, "A,B", 0, "Draw two models, or two methods, side by side", 1},
+    {"compare", KEY_COMPARE, "A,B", 0, "Draw two models, or two methods, side by side; bias and table: models", 1},
     {"csv", KEY_CSV, NULL, 0, "Print the numbers of the figure as CSV; --json prints them as JSON", 1},
     OPTION_METHODS("Methods to draw: " METHOD_NAMES METHOD_NUMBERS_HELP ", each with " METHOD_MODIFIERS, 2),
     OPTION_METHOD("NAME", "The same for one method", 2),
@@ -45,7 +46,7 @@ static const struct argp_option option_table[] = {
     OPTION_BETA_SLOW("1", 2),
     {"position", KEY_POSITION, "N", 0, "clock, helix and shift: the position shown", 3},
     {"points", KEY_POINTS, "N", 0, "Columns of a map, points of a line", 3},
-    {"layer", KEY_LAYER, "N", 0, "attention: the layer, counted from 0 (default: the last)", 3},
+    {"layer", KEY_LAYER, "N", 0, "attention and bias: the layer, counted from 0 (default: the last; of bias the first)", 3},
     {"head", KEY_HEAD, "N", 0, "attention and bias: the head, counted from 0 (default: all, or the first)", 3},
     {"tokens", KEY_TOKENS, "N", 0, "attention and bias: tokens on both axes", 3},
     OPTION_AS(4),
@@ -123,14 +124,9 @@ static void check_given(const plot_options *o) {
             cli_usage_error("%s: %s does not take it", some_options[i].name, o->kind->name);
     if (o->files_count > o->kind->files)
         cli_usage_error("%s: %s takes %s", o->files[o->kind->files], o->kind->name,
-                        !o->kind->files ? "no model"
-                        : o->kind->takes == PLOT_TAKES_SUBJECT && o->kind->options & PLOT_OPTION_COMPARE
-                            ? "one model; --compare A,B draws two"
-                            : "one model");
-}
-
-static double positive(const char *option, const char *text, double least) {
-    return cli_number(option, text, least, 1e18);
+                        !o->kind->files                          ? "no model"
+                        : o->kind->options & PLOT_OPTION_COMPARE ? "one model; --compare A,B draws two"
+                                                                 : "one model");
 }
 
 static void parse_bases(plot_options *o, const char *text) {
@@ -141,7 +137,7 @@ static void parse_bases(plot_options *o, const char *text) {
         if (length >= sizeof one) cli_usage_error("--bases: a number of more than %d characters", NUMBER - 1);
         snprintf(one, sizeof one, "%.*s", (int)length, text);
         if (o->bases_count == PLOT_BASES) cli_usage_error("--bases: at most %d", PLOT_BASES);
-        o->bases[o->bases_count++] = positive("--bases", one, 1.001);
+        o->bases[o->bases_count++] = cli_number("--bases", one, LEAST_BASE, MOST_BASE);
         text += length + (text[length] == ',');
     }
     if (!o->bases_count) cli_usage_error("--bases: empty");
@@ -186,6 +182,7 @@ static error_t parse_shared(plot_options *o, int key, char *text) {
     return code ? model_option(&o->model, key, text) : 0;
 }
 
+/* Where, and how fine. */
 static error_t parse_count(plot_options *o, int key, char *text) {
     switch (key) {
     case KEY_POSITION:
@@ -208,6 +205,26 @@ static error_t parse_count(plot_options *o, int key, char *text) {
     }
 }
 
+/* A rotation without a model. */
+static error_t parse_rotation(plot_options *o, int key, char *text) {
+    switch (key) {
+    case KEY_BASE:
+        o->base = cli_number("--base", text, LEAST_BASE, MOST_BASE);
+        return 0;
+    case KEY_BASES:
+        parse_bases(o, text);
+        return 0;
+    case KEY_HEAD_DIM:
+        o->head_dim = cli_even_integer("--head-dim", text, 2, 4096);
+        return 0;
+    case KEY_FACTOR:
+        o->factor = cli_number("--factor", text, 1, 1e6);
+        return 0;
+    default:
+        return parse_count(o, key, text);
+    }
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     plot_options *o = state->input;
     note_given(o, key);
@@ -219,23 +236,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     case KEY_CSV:
         o->csv = 1;
         return 0;
-    case KEY_BASE:
-        o->base = positive("--base", text, 1.001);
-        return 0;
-    case KEY_BASES:
-        parse_bases(o, text);
-        return 0;
-    case KEY_HEAD_DIM:
-        o->head_dim = cli_integer("--head-dim", text, 2, 4096);
-        if (o->head_dim % 2) cli_usage_error("--head-dim: %lld is odd", (long long)o->head_dim);
-        return 0;
-    case KEY_FACTOR:
-        o->factor = cli_number("--factor", text, 1, 1e6);
-        return 0;
     case ARGP_KEY_ARG:
         return parse_argument(o, text);
     default:
-        return parse_count(o, key, text);
+        return parse_rotation(o, key, text);
     }
 }
 
@@ -300,6 +304,8 @@ static int write_results(const plot_work *w) {
     if (status || (prints && !path)) return status;
     if (!path && !isatty(STDOUT_FILENO)) return write_to(w, FORM_SVG, NULL);
     if (!path) snprintf(name, sizeof name, "%s.svg", o->kind->name);
+    if (!path && access(name, F_OK) == 0)
+        return cli_fail("%s: it is there already; -o %s replaces it, -o FILE writes another (plot)", name, name);
     status = write_to(w, path ? form_of(path) : FORM_SVG, path ? path : name);
     if (!status && !path) fprintf(stderr, "gyre: the figure is in %s\n", name);
     return status;
@@ -309,7 +315,8 @@ static int write_results(const plot_work *w) {
 static int compute(plot_work *w) {
     const plot_options *o = w->options;
     gyre_error err = {0, ""};
-    const int reads = o->kind->takes == PLOT_TAKES_SUBJECT || (o->kind->takes == PLOT_TAKES_MODEL && o->files_count);
+    const int reads =
+        o->kind->takes == PLOT_TAKES_SUBJECT || (o->kind->takes == PLOT_TAKES_MODEL && (o->files_count || o->compare));
     int status = reads ? plot_subjects_read(o, w->subjects, &w->subjects_count) : 0;
     if (status) return status;
     gyre_status computed = o->kind->compute(w, &err);

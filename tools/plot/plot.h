@@ -54,6 +54,13 @@ double plot_table_number(const plot_table *t, int64_t row, int column);
 int64_t plot_table_group_end(const plot_table *t, int64_t first, int column);
 /* out = the number of such groups in the whole table. */
 int plot_table_groups(const plot_table *t, int column);
+/* The groups of a column, in turn: begin with all zeros.  out = 0 after the last. */
+typedef struct plot_group {
+    int64_t first, end;
+    int index, begun;
+    const char *name; /* of a text column; NULL = of numbers */
+} plot_group;
+int plot_group_next(const plot_table *t, int column, plot_group *g);
 int plot_table_json(const plot_table *t, const char *kind, FILE *file);
 int plot_table_csv(const plot_table *t, FILE *file);
 
@@ -128,6 +135,9 @@ typedef struct plot_options {
 /* Reads MODEL, --compare and the options of a rotation into subjects[], *count >= 1.  out = 0, or CLI_FAILED with the error
  * printed. */
 int plot_subjects_read(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count);
+/* names[] = the models that are named, as given: MODEL, or both of --compare unless they are methods.  out = how many.  Ends
+ * the program with a usage error where --compare is not what the kind takes. */
+int plot_models(const plot_options *o, const char *names[PLOT_SUBJECTS]);
 void plot_subjects_free(plot_subject *subjects, int count);
 /* cases[] = every subject under every method of --methods, --method or --compare, else of `usual`.  *count <= PLOT_CASES.
  * Errors: EINVAL, EUNSUPPORTED (no rotation), ENOMEM. */
@@ -171,9 +181,21 @@ plot_box plot_grid(const plot_script *s, int index, int count, int columns);
 const char *plot_look(int i, char out[PLOT_LOOK]);
 /* out = the i of the look of a label: a method has the same in every figure; any other label i itself. */
 int plot_look_of(const char *label, int i);
+/* The command that plots a line for each group of $all, titled by its name.  using: gnuplot's columns, "2:3"; band: those of
+ * an area behind each line, or NULL. */
+typedef struct plot_lines {
+    int column;
+    const char *using, *band;
+    double width, first_width; /* first_width: of the first line, which others may cover; 0 = as the others */
+    double point_size;
+    int interval; /* points from symbol to symbol */
+    int by_order; /* 1: looks in order, whatever the names */
+} plot_lines;
+void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *lines);
 /* Labels to the right of the lines' ends, moved apart where they would lie on each other.  at: height, 0 .. 1. */
 typedef struct plot_end {
-    const char *text, *color;
+    const char *text;
+    int look; /* its symbol stands before the text */
     double at;
 } plot_end;
 void plot_end_labels(plot_script *s, plot_end *ends, int count);

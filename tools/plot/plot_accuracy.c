@@ -143,8 +143,6 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 /* -- the figure -- */
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
-    char look[PLOT_LOOK];
-    int index = 0;
     double longest = 1;
     for (int64_t r = 0; r < t->rows; r++)
         longest = fmax(longest, plot_table_number(t, r, COLUMN_POSITION));
@@ -159,17 +157,9 @@ static void draw(const plot_work *w, plot_script *s) {
         "set yrange [1e-8:3]\nset key at screen 0.5, screen 0.125 center top maxrows 3 vertical\n"
         "set arrow from graph 0, first 0.001953125 to graph 1, first 0.001953125 nohead linewidth 1 linecolor rgb '#5f6368' "
         "dashtype (8,5)\nset label 'rounding of bfloat16 below 1: 2⁻⁹' at graph 0.01, first 0.001953125 left offset 0,0.55 "
-        "textcolor rgb '#5f6368'\nplot ",
+        "textcolor rgb '#5f6368'\n",
         s->file);
-    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_RECIPE);
-        fprintf(s->file,
-                "%s$all every ::%lld::%lld using 2:3 with linespoints %s linewidth 2.2 pointsize 0.75 "
-                "pointinterval 6 title ",
-                index ? ", " : "", (long long)first, (long long)end - 1, plot_look(index, look));
-        plot_text(s, plot_table_text(t, first, COLUMN_RECIPE));
-    }
-    fputc('\n', s->file);
+    plot_put_lines(s, t, &(plot_lines){COLUMN_RECIPE, "2:3", NULL, 2.2, 0, 0.75, 6, 1});
 }
 
 const plot_kind plot_accuracy = {

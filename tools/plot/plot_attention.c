@@ -14,6 +14,7 @@ enum { TOKENS = 96, MOST_HEADS = 8 };
 typedef struct attention_work {
     plot_work *w;
     model_input input;
+    const char *model; /* named in labels; NULL = not */
     int64_t tokens, layer, head;
 } attention_work;
 
@@ -44,7 +45,12 @@ static gyre_status add_case(attention_work *a, const method *m, gyre_error *err)
                              ? GYRE_OK
                              : model_input_encoding(&a->input, m, -1, n, &a->w->options->method.betas, &encoding, err);
     if (!status) status = read_weights(a, encoding, weights, err);
-    const double name = plot_table_label(t, m->label);
+    char label[PLOT_LABEL];
+    if (a->model && method_is_none(m))
+        snprintf(label, sizeof label, "%s", a->model);
+    else
+        snprintf(label, sizeof label, a->model ? "%.40s, %.48s" : "%.0s%.48s", a->model ? a->model : "", m->label);
+    const double name = plot_table_label(t, label);
     for (int64_t h = from; h < to && !status; h++)
         for (int64_t q = 0; q < n; q++)
             for (int64_t k = 0; k <= q; k++)
@@ -71,7 +77,7 @@ static gyre_status check(attention_work *a, gyre_error *err) {
 
 static gyre_status add_all(attention_work *a, gyre_error *err) {
     const plot_options *o = a->w->options;
-    const char *names = o->compare ? o->compare : "none";
+    const char *names = o->compare && !a->model ? o->compare : "none";
     method *list = NULL;
     int64_t count = o->method.count;
     gyre_status status = o->method.count ? GYRE_OK : methods_parse(names, &list, &count, err);
@@ -81,34 +87,40 @@ static gyre_status add_all(attention_work *a, gyre_error *err) {
     return status;
 }
 
-static void check_compare(const char *compare) {
-    method *list = NULL;
-    int64_t count = 0;
-    gyre_error err = {0, ""};
-    if (compare && methods_parse(compare, &list, &count, &err) == GYRE_EINVAL)
-        cli_usage_error("--compare: attention compares methods only, not models (%s)", compare);
-    free(list);
+/* Reads the text with one model and adds its maps.  compares: beside another model. */
+static gyre_status add_model(attention_work *a, const char *given, int compares, gyre_error *err) {
+    plot_work *w = a->w;
+    model_options options = w->options->model;
+    options.path = model_path_find(given);
+    options.profile = w->options->reading.profile;
+    model_options_check(&options, 1);
+    a->model = compares ? given : NULL;
+    gyre_status status = model_input_open(&a->input, &options, w->options->reading.length, err);
+    if (status) return status;
+    status = check(a, err);
+    if (!status) status = model_input_read(&a->input, a->tokens, err);
+    if (!status) status = add_all(a, err);
+    w->trained = gyre_encoding_get_config(gyre_model_get_encoding(a->input.model))->trained_length;
+    model_input_free(&a->input);
+    return status;
 }
 
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const plot_options *o = w->options;
-    model_options options = o->model;
+    const char *models[PLOT_SUBJECTS];
+    const int count = plot_models(o, models);
     attention_work a = {.w = w, .tokens = o->tokens ? o->tokens : TOKENS};
-    if (!o->files_count) cli_usage_error("MODEL: missing; attention reads a text with a model");
-    check_compare(o->compare);
-    options.path = model_path_find(o->files[0]);
-    options.profile = o->reading.profile;
-    model_options_check(&options, 1);
+    gyre_status status = GYRE_OK;
+    if (!count) cli_usage_error("MODEL: missing; attention reads a text with a model");
     plot_table_columns(&w->table, columns);
-    gyre_status status = model_input_open(&a.input, &options, o->reading.length, err);
-    if (status) return status;
-    status = check(&a, err);
-    if (!status) status = model_input_read(&a.input, a.tokens, err);
-    if (!status) status = add_all(&a, err);
-    w->trained = gyre_encoding_get_config(gyre_model_get_encoding(a.input.model))->trained_length;
-    snprintf(w->table.title, sizeof w->table.title, "Attention weights of layer %lld of %.80s, %lld tokens",
-             (long long)a.layer, o->files[0], (long long)a.tokens);
-    model_input_free(&a.input);
+    for (int i = 0; i < count && !status; i++)
+        status = add_model(&a, models[i], count > 1, err);
+    if (count > 1 && o->layer < 0)
+        snprintf(w->table.title, sizeof w->table.title, "Attention weights of the last layers, %lld tokens",
+                 (long long)a.tokens);
+    else
+        snprintf(w->table.title, sizeof w->table.title, "Attention weights of layer %lld%s%.80s, %lld tokens",
+                 (long long)a.layer, count > 1 ? "" : " of ", count > 1 ? "" : models[0], (long long)a.tokens);
     return status;
 }
 
@@ -150,6 +162,12 @@ static void put_scale(plot_script *s, double left, double wide) {
             left / s->width, 30 / height, wide / s->width, 10 / height);
 }
 
+/* gnuplot's own label of an axis lies by the widest tick, and that of the lower panel outside the picture. */
+static void label_left(plot_script *s, const char *text, double left, double middle) {
+    fprintf(s->file, "set label '%s' at screen %.4f, screen %.4f center rotate by 90 font ',12' textcolor rgb '#3c4043'\n",
+            text, (left - 52) / s->width, 1 - middle / s->height);
+}
+
 static void draw_head(const plot_work *w, plot_script *s, int64_t first, int64_t end, double left, double top, double side) {
     const plot_table *t = &w->table;
     const double n = plot_table_number(t, end - 1, COLUMN_QUERY) + 1, width = s->width, height = s->height;
@@ -166,12 +184,12 @@ static void draw_head(const plot_work *w, plot_script *s, int64_t first, int64_t
         n - 0.5, n - 0.5);
     if (first == 0) put_scale(s, left, side);
     plot_label(s, 'x', "key (token)");
-    plot_label(s, 'y', "query (token)");
+    label_left(s, "query (token)", left, top + side / 2);
     fputs("plot $map using 1:2:($3 > 0.001 ? $3 : $3 > -1 ? 0.001 : NaN) with image notitle\n", s->file);
     plot_box_begin(
         s, (plot_box){left / width, (left + side) / width, 1 - (top + side + 150) / height, 1 - (top + side + 56) / height});
     plot_label(s, 'x', "distance (tokens)");
-    plot_label(s, 'y', "mean weight");
+    label_left(s, "mean weight", left, top + side + 103);
     fprintf(s->file,
             "set logscale y\nset yrange [1e-4:1]\nset ytics ('10⁻⁴' 1e-4, '0.01' 0.01, '1' 1)\nset xrange [0:%g]\n"
             "plot $by using 1:($2 > 1e-4 ? $2 : 1e-4) with lines linewidth 2 linecolor rgb '#d55e00' notitle\n",
@@ -187,11 +205,11 @@ static void draw(const plot_work *w, plot_script *s) {
     const double side = count == 1 ? 480 : count == 2 ? 320 : 220, cell_x = side + 74, cell_y = side + 236;
     char title[400];
     snprintf(title, sizeof title, "%s (log colours from 0.001)", t->title);
-    plot_script_start(s, (int)(cell_x * across + 24), (int)(cell_y * down + 78), title);
+    plot_script_start(s, (int)(cell_x * across + 24), (int)(cell_y * down + 90), title);
     for (int64_t first = 0, end; first < t->rows; first = end, index++) {
         end = map_end(t, first);
         const int row = index / across, column = index % across;
-        draw_head(w, s, first, end, 66 + cell_x * column, 64 + cell_y * row, side);
+        draw_head(w, s, first, end, 66 + cell_x * column, 76 + cell_y * row, side);
     }
 }
 

@@ -1,4 +1,6 @@
-/* plot_bias.c: what encodings add to a score: as a curve over the distance, and as a map of queries and keys. */
+/* plot_bias.c: what encodings, and models that learned it, add to a score: as a curve over the distance, and as a map of
+ * queries and keys. */
+#include "gyre/gyre_model.h"
 #include "tools/plot/plot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -9,18 +11,27 @@ static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query
                                       {"key", "tokens"},  {"value", ""}, {NULL, NULL}};
 enum { TOKENS = 128, HEADS = 8, SCHEMES = 6, SHOWN_HEADS = 3 };
 
-/* The numbers of a trained table are a model's.  KERPLE and FIRE are drawn as training begins with them.  T5 and DeBERTa
- * show which row of their table a distance takes. */
+/* Numbers that a model learned are drawn where its weights are there.  Else KERPLE and FIRE are drawn as training begins
+ * with them, and T5 by the row of its table that a distance takes.  DeBERTa multiplies its rows with queries and keys, so
+ * its rows are all that can be drawn without a text. */
 static const struct {
-    const char *label;
+    const char *label, *untrained;
     gyre_kind kind;
-    int rows; /* 1: the row, not a number */
-} schemes[SCHEMES] = {{"ALiBi", GYRE_KIND_ALIBI, 0},
-                      {"Sandwich", GYRE_KIND_SANDWICH, 0},
-                      {"KERPLE, before training", GYRE_KIND_KERPLE, 0},
-                      {"FIRE, before training", GYRE_KIND_FIRE, 0},
-                      {"T5, row of the table", GYRE_KIND_T5, 1},
-                      {"DeBERTa, row of the table", GYRE_KIND_DEBERTA, 1}};
+    int rows; /* 1: untrained, the row, not a number */
+} schemes[SCHEMES] = {{"ALiBi", "", GYRE_KIND_ALIBI, 0},
+                      {"Sandwich", "", GYRE_KIND_SANDWICH, 0},
+                      {"KERPLE", ", before training", GYRE_KIND_KERPLE, 0},
+                      {"FIRE", ", before training", GYRE_KIND_FIRE, 0},
+                      {"T5", ", row of the table", GYRE_KIND_T5, 1},
+                      {"DeBERTa", ", row of the table", GYRE_KIND_DEBERTA, 1}};
+
+/* What is drawn for a model or, without one, for a scheme. */
+typedef struct source {
+    const plot_subject *subject; /* NULL = none */
+    gyre_model *model;           /* owned; NULL = without weights */
+    gyre_cview table;            /* data NULL = not trained */
+    int64_t tokens;
+} source;
 
 /* -- numbers -- */
 /* splitmix64, then the sum of twelve draws: the same normal draws on every machine. */
@@ -54,16 +65,37 @@ static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tab
     return status;
 }
 
-static gyre_status make_encoding(const plot_work *w, gyre_kind kind, int64_t tokens, gyre_encoding **out, gyre_error *err) {
-    const gyre_config *own = w->subjects_count ? &w->subjects[0].config : NULL;
+/* A config.json has no weights.  A family that Gyre cannot run is drawn by its config too. */
+static gyre_status open_weights(const plot_options *o, source *s, gyre_error *err) {
+    const char *path = s->subject->path, *dot = path ? strrchr(path, '.') : NULL;
+    if (!path || (dot && strcmp(dot, ".json") == 0)) return GYRE_OK;
+    const gyre_status status = gyre_model_open_as(&s->model, path, o->reading.profile, o->reading.length, err);
+    if (status == GYRE_EUNSUPPORTED) return GYRE_OK;
+    if (status) return status;
+    s->table = gyre_model_get_bias_table(s->model, o->layer >= 0 ? o->layer : 0);
+    return GYRE_OK;
+}
+
+static gyre_status check_layer(const plot_options *o, const source *s, gyre_error *err) {
+    if (o->layer < 0 || s->table.data) return GYRE_OK;
+    const int64_t layers = s->model ? gyre_model_get_config(s->model)->layers : 0;
+    const char *label = s->subject ? s->subject->label : "bias";
+    if (s->model && o->layer >= layers)
+        return gyre_fail(err, GYRE_EINVAL, "--layer: %lld, and the model has %lld, counted from 0 (%s)", (long long)o->layer,
+                         (long long)layers, label);
+    return gyre_fail(err, GYRE_EINVAL, "--layer: no layer has trained numbers of its own (%s)", label);
+}
+
+static gyre_status make_encoding(const source *s, gyre_kind kind, gyre_encoding **out, gyre_error *err) {
+    const gyre_config *own = s->subject ? &s->subject->config : NULL;
     gyre_config config = own ? *own : (gyre_config)GYRE_INIT(gyre_config);
     if (!own) {
         config.kind = kind;
         config.heads = HEADS;
         config.head_dim = 64;
-        config.trained_length = tokens;
+        config.trained_length = s->tokens;
         if (kind == GYRE_KIND_DEBERTA) config.score.position_buckets = 32;
-        if (kind == GYRE_KIND_DEBERTA) config.score.max_distance = tokens;
+        if (kind == GYRE_KIND_DEBERTA) config.score.max_distance = s->tokens > 64 ? s->tokens : 64;
     }
     const gyre_status status = gyre_config_suggest(&config);
     if (status) return gyre_fail(err, status, "bias: %s (%s)", gyre_status_text(status), gyre_kind_name(kind));
@@ -83,14 +115,15 @@ static gyre_status add_rows(plot_table *t, const gyre_encoding *encoding, double
 }
 
 /* The map of the first head shown, then the last query of the others. */
-static gyre_status add_numbers(plot_table *t, const gyre_encoding *encoding, double name, int64_t tokens, int64_t head,
+static gyre_status add_numbers(plot_table *t, const source *from, const gyre_encoding *encoding, double name, int64_t head,
                                gyre_error *err) {
+    const int64_t tokens = from->tokens;
     const int64_t all = gyre_encoding_get_config(encoding)->heads, heads = all > 0 ? all : 1;
     const int64_t shown[SHOWN_HEADS] = {head >= 0 ? head : 0, head >= 0 ? head : heads / 2, head >= 0 ? head : heads - 1};
     const gyre_positions positions = {.base = 0};
-    gyre_tables tables = {.bias = {0}};
+    gyre_tables tables = {.bias = from->table};
     double *memory = NULL, *scores = calloc((size_t)(tokens * tokens * heads), sizeof *scores);
-    gyre_status status = scores ? initial_table(encoding, &tables, &memory, err)
+    gyre_status status = scores ? from->table.data ? GYRE_OK : initial_table(encoding, &tables, &memory, err)
                                 : gyre_fail(err, GYRE_ENOMEM, "scores: out of memory (plot)");
     if (!status && shown[0] >= heads)
         status = gyre_fail(err, GYRE_EINVAL, "--head: %lld of %lld heads (bias)", (long long)head, (long long)heads);
@@ -106,32 +139,51 @@ static gyre_status add_numbers(plot_table *t, const gyre_encoding *encoding, dou
     return status;
 }
 
-static gyre_status add_scheme(plot_work *w, int i, int64_t tokens, gyre_error *err) {
+static gyre_status add_scheme(plot_work *w, const source *s, int i, gyre_error *err) {
     gyre_encoding *encoding = NULL;
-    gyre_status status = make_encoding(w, schemes[i].kind, tokens, &encoding, err);
-    const double name = plot_table_label(&w->table, schemes[i].label);
+    char label[PLOT_LABEL], of[PLOT_LABEL] = "", layer[48] = "";
+    if (w->subjects_count > 1) snprintf(of, sizeof of, "%.40s: ", s->subject->label);
+    if (s->table.data)
+        snprintf(layer, sizeof layer, ", layer %lld", (long long)(w->options->layer >= 0 ? w->options->layer : 0));
+    snprintf(label, sizeof label, "%.44s%s%s", of, schemes[i].label, s->table.data ? layer : schemes[i].untrained);
+    gyre_status status = make_encoding(s, schemes[i].kind, &encoding, err);
+    const double name = plot_table_label(&w->table, label);
     if (!status)
-        status = schemes[i].rows ? add_rows(&w->table, encoding, name, tokens, schemes[i].kind == GYRE_KIND_DEBERTA, err)
-                                 : add_numbers(&w->table, encoding, name, tokens, w->options->head, err);
+        status = schemes[i].rows && !s->table.data
+                     ? add_rows(&w->table, encoding, name, s->tokens, schemes[i].kind == GYRE_KIND_DEBERTA, err)
+                     : add_numbers(&w->table, s, encoding, name, w->options->head, err);
     gyre_encoding_free(encoding);
+    return status;
+}
+
+/* A model, or every scheme. */
+static gyre_status add_source(plot_work *w, const plot_subject *subject, int64_t tokens, gyre_error *err) {
+    source s = {.subject = subject, .tokens = tokens};
+    gyre_status status = subject ? open_weights(w->options, &s, err) : GYRE_OK;
+    if (!status) status = check_layer(w->options, &s, err);
+    int drawn = 0;
+    for (int i = 0; i < SCHEMES && !status; i++) {
+        if (subject && subject->config.kind != schemes[i].kind) continue;
+        status = add_scheme(w, &s, i, err);
+        drawn++;
+    }
+    if (!status && !drawn)
+        status = gyre_fail(err, GYRE_EUNSUPPORTED, "bias: %s adds no number to scores (%s)",
+                           gyre_kind_name(subject->config.kind), subject->label);
+    gyre_model_free(s.model);
     return status;
 }
 
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const int64_t tokens = w->options->tokens ? w->options->tokens : TOKENS;
-    int drawn = 0;
+    gyre_status status = GYRE_OK;
     plot_table_columns(&w->table, columns);
     snprintf(w->table.title, sizeof w->table.title,
              "What is added to a score: %lld queries and keys; the number at a line is its head", (long long)tokens);
-    for (int i = 0; i < SCHEMES; i++) {
-        if (w->subjects_count && w->subjects[0].config.kind != schemes[i].kind) continue;
-        const gyre_status status = add_scheme(w, i, tokens, err);
-        if (status) return status;
-        drawn++;
-    }
-    return drawn ? GYRE_OK
-                 : gyre_fail(err, GYRE_EUNSUPPORTED, "bias: %s adds no number to scores (%s)",
-                             gyre_kind_name(w->subjects[0].config.kind), w->subjects[0].label);
+    if (!w->subjects_count) return add_source(w, NULL, tokens, err);
+    for (int i = 0; i < w->subjects_count && !status; i++)
+        status = add_source(w, &w->subjects[i], tokens, err);
+    return status;
 }
 
 /* -- the figure -- */
@@ -147,7 +199,7 @@ static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int6
         high = fmax(high, plot_table_number(t, r, COLUMN_VALUE));
     }
     const double margin = 0.05 * (high - low);
-    fprintf(s->file, "set yrange [%.9g:%.9g]\n", low - margin, high + margin);
+    fprintf(s->file, "set border 3\nset yrange [%.9g:%.9g]\n", low - margin, high + margin);
     for (int64_t from = first, to; from < end && heads < SHOWN_HEADS; from = to, heads++) {
         to = plot_table_group_end(t, from, COLUMN_HEAD) < end ? plot_table_group_end(t, from, COLUMN_HEAD) : end;
         double far = low; /* at key 0 */
@@ -155,8 +207,7 @@ static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int6
             if (plot_table_number(t, r, COLUMN_QUERY) == tokens - 1 && plot_table_number(t, r, COLUMN_KEY) == 0)
                 far = plot_table_number(t, r, COLUMN_VALUE);
         snprintf(names[heads], sizeof names[heads], "%.0f", plot_table_number(t, from, COLUMN_HEAD));
-        ends[heads] =
-            (plot_end){names[heads], gyre_report_color(heads + 1), (far - low + margin) / (high - low + 2 * margin)};
+        ends[heads] = (plot_end){names[heads], heads, (far - low + margin) / (high - low + 2 * margin)};
     }
     if (heads > 1) plot_end_labels(s, ends, heads);
     int index = 0;
@@ -205,7 +256,7 @@ typedef struct places {
 static places places_of(int i, int count) {
     if (count == 1) return (places){{0.09, 0.46, 0.17, 0.83}, {0.6, 0.896, 0.3, 0.88}, 0.11, 1};
     const double left = 0.055 + (double)i / count * 0.945, right = left + 0.945 / count - 0.062;
-    return (places){{left, right, 0.6, 0.85}, {left, right, 0.21, 0.47}, 0.1, i == 0};
+    return (places){{left, right, 0.6, 0.85}, {left, right, 0.23, 0.49}, 0.085, i == 0};
 }
 
 static void draw_map(const plot_table *t, plot_script *s, const places *at, int64_t first, int64_t end, double tokens) {
@@ -232,7 +283,8 @@ static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, i
     plot_box_begin(s, at.curves);
     plot_panel_title(s, plot_table_text(t, first, COLUMN_ENCODING));
     plot_label(s, 'x', "distance (tokens)");
-    if (at.is_first) plot_label(s, 'y', "added to the score");
+    const int is_row = strstr(plot_table_text(t, first, COLUMN_ENCODING), "row of the table") != NULL;
+    if (at.is_first || is_row) plot_label(s, 'y', is_row ? "row" : "added to the score");
     fprintf(s->file, "set xtics %g\nset ytics font ',11'\nset xrange [0:%g]\n", tokens / 2, tokens);
     draw_curves(t, s, first, end, tokens);
     draw_map(t, s, &at, first, head_end, tokens);
@@ -241,13 +293,10 @@ static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, i
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     const int count = plot_table_groups(t, COLUMN_ENCODING);
-    int index = 0;
-    plot_script_start(s, count > 1 ? 240 * count : 900, count > 1 ? 620 : 460, t->title);
+    plot_script_start(s, count > 3 ? 240 * count : count > 1 ? 420 * count : 900, count > 1 ? 620 : 460, t->title);
     plot_data(s, t, "all", 0, t->rows);
-    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_ENCODING);
-        draw_scheme(t, s, index, count, first, end);
-    }
+    for (plot_group g = {0}; plot_group_next(t, COLUMN_ENCODING, &g);)
+        draw_scheme(t, s, g.index, count, g.first, g.end);
 }
 
 const plot_kind plot_bias = {"bias",
@@ -255,6 +304,6 @@ const plot_kind plot_bias = {"bias",
                              PLOT_TAKES_MODEL,
                              1,
                              PLOT_OPTION_HEAD | PLOT_OPTION_TOKENS | PLOT_OPTION_TRAINED | PLOT_OPTION_BASE |
-                                 PLOT_OPTION_AS | PLOT_OPTION_LAYER_TYPE,
+                                 PLOT_OPTION_AS | PLOT_OPTION_LAYER_TYPE | PLOT_OPTION_LAYER | PLOT_OPTION_COMPARE,
                              compute,
                              draw};

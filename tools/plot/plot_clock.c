@@ -101,7 +101,8 @@ static void draw(const plot_work *w, plot_script *s) {
         draw_dial(t, s, r, box);
         fputs("unset label\n", s->file);
         if (row == 0)
-            fprintf(s->file, "set label 1 'pair %.0f' at screen %.4f, screen %.4f center font ',13'\n",
+            fprintf(s->file,
+                    "set label 1 'pair %.0f' at screen %.4f, screen %.4f center font ',13' textcolor rgb '#202124'\n",
                     plot_table_number(t, r, COLUMN_PAIR), (box.left + box.right) / 2, 1 - (top - 14) / s->height);
         if (column == 0) {
             fputs("set label 2 ", s->file);

@@ -6,7 +6,8 @@
 enum { COLUMN_CASE, COLUMN_DISTANCE, COLUMN_MEAN, COLUMN_LOW, COLUMN_HIGH, COLUMN_BOUND, COLUMNS };
 static const plot_column columns[] = {{"rotation", NULL}, {"distance", "tokens"}, {"mean", ""}, {"mean_least", ""},
                                       {"mean_most", ""},  {"bound", ""},          {NULL, NULL}};
-enum { LINE_POINTS = 160, PER_BIN = 64 };
+enum { LINE_POINTS = 160, SAMPLES = 256 };
+static const double GOLDEN = 0.6180339887498949;
 
 /* -- numbers -- */
 /* mean: of q . R(s) q over directions of q, divided by |q|^2: (2/d) sum of cos(s theta_i).  bound: (2/d) sum over i of
@@ -25,33 +26,34 @@ static values at_distance(const double *inv_freq, int64_t pairs, double s) {
     return (values){re / (double)pairs, bound / (double)pairs};
 }
 
-/* One point of the line: the distances between its neighbours, at most PER_BIN of them, evenly spread. */
-static void add_point(plot_table *t, double name, const double *inv_freq, int64_t pairs, int64_t from, int64_t to) {
-    const int64_t count = to - from < PER_BIN ? to - from : PER_BIN;
-    double sum = 0, bound = 0, low = INFINITY, high = -INFINITY, distance = 0;
+/* One point of the line: the distances of the octave around `at`, at most SAMPLES of them.  Neighbouring pairs, whose speeds
+ * differ by a fixed ratio, ripple along the line with that ratio; an octave holds whole ripples.  Steps of the golden ratio
+ * fall in with no pair's turn, as even steps would. */
+static void add_point(plot_table *t, double name, const double *inv_freq, int64_t pairs, int64_t at) {
+    const int64_t from = llround((double)at / sqrt(2)), to = at < 2 ? 1 : llround((double)at * sqrt(2));
+    const int64_t range = to - from + 1, count = range < SAMPLES ? range : SAMPLES;
+    double sum = 0, bound = 0, low = INFINITY, high = -INFINITY;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t at = from + i * (to - from) / count;
-        const double s = (double)at;
-        const values v = at_distance(inv_freq, pairs, s);
+        const double place = (double)i * GOLDEN - floor((double)i * GOLDEN);
+        const values v =
+            at_distance(inv_freq, pairs, (double)(from + (count < range ? (int64_t)(place * (double)range) : i)));
         sum += v.mean;
         bound += v.bound;
-        distance += s;
         low = fmin(low, v.mean);
         high = fmax(high, v.mean);
     }
     const double n = (double)count;
-    plot_table_add(t, (double[COLUMNS]){name, distance / n, sum / n, low, high, bound / n});
+    plot_table_add(t, (double[COLUMNS]){name, (double)at, sum / n, low, high, bound / n});
 }
 
 static void add_line(plot_table *t, const char *label, const double *inv_freq, int64_t pairs, int64_t longest,
                      int64_t points) {
     const double name = plot_table_label(t, label);
-    int64_t from = 1;
-    for (int64_t k = 1; k <= points && from <= longest; k++) {
-        const int64_t to = (int64_t)floor(pow((double)longest + 1, (double)k / (double)points));
-        if (to <= from) continue;
-        add_point(t, name, inv_freq, pairs, from, to);
-        from = to;
+    int64_t before = 0;
+    for (int64_t k = 0; k < points; k++) {
+        const int64_t at = llround(pow((double)longest, (double)k / (double)(points - 1)));
+        if (at > before) add_point(t, name, inv_freq, pairs, at);
+        before = at;
     }
 }
 
@@ -101,29 +103,6 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
-static void put_lines(const plot_work *w, plot_script *s, int column) {
-    const plot_table *t = &w->table;
-    char look[PLOT_LOOK];
-    int index = 0;
-    fputs("plot ", s->file);
-    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_CASE);
-        const char *name = plot_table_text(t, first, COLUMN_CASE);
-        const char *style = plot_look(plot_look_of(name, index), look);
-        if (column == COLUMN_MEAN)
-            fprintf(s->file,
-                    "$all every ::%lld::%lld using 2:4:5 with filledcurves fillstyle transparent solid 0.13 noborder "
-                    "linecolor rgb '%s' notitle, ",
-                    (long long)first, (long long)end - 1, gyre_report_color(plot_look_of(name, index) % 8 + 1));
-        fprintf(s->file,
-                "$all every ::%lld::%lld using 2:%d with linespoints %s linewidth 2 pointsize 0.7 pointinterval 16 "
-                "title ",
-                (long long)first, (long long)end - 1, column + 1, style);
-        plot_text(s, name);
-        fputs(first + (end - first) < t->rows ? ", " : "\n", s->file);
-    }
-}
-
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     double longest = 1;
@@ -132,19 +111,19 @@ static void draw(const plot_work *w, plot_script *s) {
     plot_script_start(s, 1040, 480, t->title);
     plot_data(s, t, "all", 0, t->rows);
     plot_box_begin(s, (plot_box){0.075, 0.49, 0.14, 0.84});
-    plot_panel_title(s, "mean of q · R(s)q / |q|² over q; band: its range");
+    plot_panel_title(s, "mean of q · R(s)q / |q|² over q; band: its range in an octave");
     plot_label(s, 'x', "distance s (tokens)");
     plot_label(s, 'y', "mean (1 at distance 0)");
     plot_ticks_of_two(s, 'x', 1, longest);
     fputs("set key top right opaque\nset xzeroaxis linetype 1 linecolor rgb '#5f6368'\n", s->file);
-    put_lines(w, s, COLUMN_MEAN);
+    plot_put_lines(s, t, &(plot_lines){COLUMN_CASE, "2:3", "2:4:5", 2, 0, 0.7, 16, 0});
     plot_box_begin(s, (plot_box){0.575, 0.985, 0.14, 0.84});
     plot_panel_title(s, "Su's bound, mean of |S_i|");
     plot_label(s, 'x', "distance s (tokens)");
     plot_label(s, 'y', "bound / largest |h_i - h_(i+1)|");
     plot_ticks_of_two(s, 'x', 1, longest);
     fputs("set yrange [0:*]\n", s->file);
-    put_lines(w, s, COLUMN_BOUND);
+    plot_put_lines(s, t, &(plot_lines){COLUMN_CASE, "2:6", NULL, 2, 0, 0.7, 16, 0});
 }
 
 const plot_kind plot_decay = {"decay",

@@ -59,14 +59,16 @@ static void draw_row(const plot_table *t, plot_script *s, int index, int count, 
     plot_box_begin(s, (plot_box){0, 1, 0, 1});
     fprintf(s->file, "set label '%s' at screen 0.015, screen %.4f left font ',14' textcolor rgb '%s'\n",
             plot_table_text(t, first, COLUMN_BASE), top - 14.0 / s->height, color);
-    fprintf(
-        s->file,
-        "unset lmargin\nunset rmargin\nunset tmargin\nunset bmargin\nset origin 0.0,%.4f\nset size 0.345,%.4f\n"
-        "set border 4095 linecolor rgb '#bdc1c6'\nset view 68,24,1.25,1.25\nset xyplane at 0\nset xrange [0:%.9g]\nset "
-        "yrange [-1:1]\nset zrange [-1:1]\nset xyplane relative 0\n"
-        "set xtics 16 offset 0,-0.3\nset ytics (-1,1) offset -0.2,-0.3\nset ztics (-1,1)\nset xlabel 'pair' offset 0,-0.5\n"
-        "set ylabel 'cos' offset -2.5,-0.2\nset zlabel 'sin' offset 1,0\n",
-        bottom - 40.0 / s->height, height + 10.0 / s->height, last);
+    fprintf(s->file,
+            "unset lmargin\nunset rmargin\nunset tmargin\nunset bmargin\nset origin 0.015,%.4f\nset size 0.345,%.4f\n"
+            "set border 4095 linecolor rgb '#bdc1c6'\nset view 68,24,1.25,1.25\nset xyplane at 0\nset xrange [0:%.9g]\nset "
+            "yrange [-1:1]\nset zrange [-1:1]\nset xyplane relative 0\n"
+            "set xtics 16 offset 0,-0.3\nset ytics (-1,1) offset -0.2,-0.3\nset ztics (-1,1)\nset xlabel ''\nset ylabel ''\n"
+            "set zlabel ''\nset label 'pair' at screen 0.12, screen %.4f center font ',12' textcolor rgb '#3c4043'\n"
+            "set label 'cos' at screen 0.305, screen %.4f center font ',12' textcolor rgb '#3c4043'\n"
+            "set label 'sin' at screen 0.008, screen %.4f left font ',12' textcolor rgb '#3c4043'\n",
+            bottom - 40.0 / s->height, height + 10.0 / s->height, last, bottom - 28.0 / s->height, bottom - 4.0 / s->height,
+            (bottom + top) / 2);
     put_curve(s, rows, "2", "4", "5", color);
     fputs("set border 3 linecolor rgb '#5f6368'\nset zlabel ''\nset origin 0,0\nset size 1,1\n", s->file);
     static const struct {

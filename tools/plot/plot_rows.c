@@ -45,7 +45,8 @@ static gyre_status add_sinusoid(plot_table *t, gyre_sinusoid layout, const char 
     return status;
 }
 
-static gyre_status add_model(plot_work *w, const char *given, gyre_error *err) {
+/* alone: beside a sinusoid of the same size. */
+static gyre_status add_model(plot_work *w, const char *given, int alone, gyre_error *err) {
     const plot_options *o = w->options;
     model_options options = o->model;
     model_input input;
@@ -65,7 +66,7 @@ static gyre_status add_model(plot_work *w, const char *given, gyre_error *err) {
             gyre_fail(err, GYRE_EUNSUPPORTED, "table: %s adds none at the input (%s)", gyre_kind_name(config->kind), given);
     snprintf(label, sizeof label, "%.60s: %s", given, gyre_kind_name(config->kind));
     if (!status) status = add_rows(&w->table, label, encoding, &tables, rows > 0 ? rows : POSITIONS, config->input.dim, err);
-    if (!status && config->kind == GYRE_KIND_LEARNED)
+    if (!status && alone && config->kind == GYRE_KIND_LEARNED)
         status = add_sinusoid(&w->table, GYRE_SINUSOID_INTERLEAVED, "a sinusoid of the same size", 0, rows,
                               config->input.dim, err);
     model_input_free(&input);
@@ -77,8 +78,13 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     const int64_t rows = o->tokens ? o->tokens : POSITIONS, channels = o->head_dim ? o->head_dim : CHANNELS;
     plot_table_columns(&w->table, columns);
     snprintf(w->table.title, sizeof w->table.title, "What is added to a token at each position");
-    if (o->files_count) return add_model(w, o->files[0], err);
-    const gyre_status status =
+    const char *models[PLOT_SUBJECTS];
+    const int count = plot_models(o, models);
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = add_model(w, models[i], count == 1, err);
+    if (count) return status;
+    status =
         add_sinusoid(&w->table, GYRE_SINUSOID_INTERLEAVED, "sinusoid, sin and cos in turn", o->base, rows, channels, err);
     return status ? status
                   : add_sinusoid(&w->table, GYRE_SINUSOID_SIN_COS, "sinusoid, sines first", o->base, rows, channels, err);
@@ -129,7 +135,7 @@ static void draw_table(const plot_table *t, plot_script *s, int64_t first, int64
             bottom, top - bottom);
     plot_box_begin(s, (plot_box){0.68, 0.975, bottom, top});
     char title[PLOT_LABEL];
-    snprintf(title, sizeof title, "likeness of rows to row %.0f", plot_table_number(t, middle, COLUMN_POSITION));
+    snprintf(title, sizeof title, "how alike row %.0f and the others are", plot_table_number(t, middle, COLUMN_POSITION));
     plot_panel_title(s, title);
     plot_label(s, 'x', "position (tokens)");
     plot_label(s, 'y', "cosine of the two rows");
@@ -141,12 +147,10 @@ static void draw_table(const plot_table *t, plot_script *s, int64_t first, int64
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     const int count = plot_table_groups(t, COLUMN_TABLE);
-    int index = 0;
-    plot_script_start(s, 1000, 40 + 340 * count, t->title);
-    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_TABLE);
-        const double top = 1 - (40.0 + 340 * index + 26) / s->height;
-        draw_table(t, s, first, end, top - 250.0 / s->height, top);
+    plot_script_start(s, 1000, 50 + 360 * count, t->title);
+    for (plot_group g = {0}; plot_group_next(t, COLUMN_TABLE, &g);) {
+        const double top = 1 - (50.0 + 360 * g.index + 34) / s->height;
+        draw_table(t, s, g.first, g.end, top - 250.0 / s->height, top);
     }
 }
 
@@ -154,6 +158,7 @@ const plot_kind plot_rows = {"table",
                              "tables of positions: the sinusoid, and what a model learned",
                              PLOT_TAKES_NOTHING,
                              1,
-                             PLOT_OPTION_TOKENS | PLOT_OPTION_HEAD_DIM | PLOT_OPTION_BASE | PLOT_OPTION_AS,
+                             PLOT_OPTION_TOKENS | PLOT_OPTION_HEAD_DIM | PLOT_OPTION_BASE | PLOT_OPTION_AS |
+                                 PLOT_OPTION_COMPARE,
                              compute,
                              draw};

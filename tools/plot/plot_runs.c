@@ -240,7 +240,7 @@ static void label_ends(const plot_table *t, plot_script *s, double run, const ru
         for (int64_t k = r; k < t->rows; k++)
             if (same_line(t, r, k)) last = k;
         ends[lines] =
-            (plot_end){name, gyre_report_color(plot_look_of(name, lines) % 8 + 1),
+            (plot_end){name, plot_look_of(name, lines),
                        height_of(range, t->columns == perplexity_columns, plot_table_number(t, last, COLUMN_VALUE))};
         lines++;
     }

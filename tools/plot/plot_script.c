@@ -86,17 +86,42 @@ plot_box plot_grid(const plot_script *s, int index, int count, int columns) {
 }
 
 /* -- looks -- */
+static int shape_of(int look) {
+    static const int shapes[] = {7, 5, 9, 13, 6, 4, 8, 11};
+    return shapes[(look + look / 8) % 8];
+}
+
 const char *plot_look(int i, char out[PLOT_LOOK]) {
     static const char *const dashes[] = {"solid", "(14,6)", "(4,5)", "(14,5,3,5)", "(22,5,3,5,3,5)"};
-    static const int shapes[] = {7, 5, 9, 13, 6, 4, 8, 11};
     snprintf(out, PLOT_LOOK, "linecolor rgb '%s' dashtype %s pointtype %d", gyre_report_color(i % 8 + 1),
-             dashes[(i + i / 8) % 5], shapes[(i + i / 8) % 8]);
+             dashes[(i + i / 8) % 5], shape_of(i));
     return out;
 }
 
 int plot_look_of(const char *label, int i) {
     const int look = method_look(label);
     return look < 0 ? i : look;
+}
+
+void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
+    char look[PLOT_LOOK];
+    fputs("plot ", s->file);
+    for (plot_group g = {0}; plot_group_next(t, l->column, &g);) {
+        const int i = l->by_order ? g.index : plot_look_of(g.name, g.index);
+        if (g.index) fputs(", ", s->file);
+        if (l->band)
+            fprintf(s->file,
+                    "$all every ::%lld::%lld using %s with filledcurves fillstyle transparent solid 0.13 noborder "
+                    "linecolor rgb '%s' notitle, ",
+                    (long long)g.first, (long long)g.end - 1, l->band, gyre_report_color(i % 8 + 1));
+        fprintf(s->file,
+                "$all every ::%lld::%lld using %s with linespoints %s linewidth %.1f pointsize %.2f pointinterval %d ",
+                (long long)g.first, (long long)g.end - 1, l->using, plot_look(i, look),
+                g.index || !(l->first_width > 0) ? l->width : l->first_width, l->point_size, l->interval);
+        fputs("title ", s->file);
+        plot_text(s, g.name);
+    }
+    fputc('\n', s->file);
 }
 
 void plot_end_labels(plot_script *s, plot_end *ends, int count) {
@@ -116,7 +141,11 @@ void plot_end_labels(plot_script *s, plot_end *ends, int count) {
     for (int i = 0; i < count; i++) {
         fputs("set label ", s->file);
         plot_text(s, ends[i].text);
-        fprintf(s->file, " at graph 1.015, graph %.4f left textcolor rgb '%s'\n", ends[i].at, ends[i].color);
+        /* The text is dark: the lighter colours cannot be read as text. */
+        fprintf(s->file,
+                " at graph 1.0, graph %.4f left offset 0.8,-0.35 textcolor rgb '#202124' point pointtype %d pointsize 0.8 "
+                "linecolor rgb '%s'\n",
+                ends[i].at, shape_of(ends[i].look), gyre_report_color(ends[i].look % 8 + 1));
     }
 }
 

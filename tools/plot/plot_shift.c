@@ -79,11 +79,12 @@ static void draw_part(const plot_table *t, plot_script *s, const char *part, plo
     plot_box_begin(s, box);
     plot_panel_title(s, part);
     fprintf(s->file,
-            "unset grid\nset border 15\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset cbrange [-1:1]\n"
+            "unset grid\nset xtics textcolor rgb '#3c4043' font ',12'\nset border 15\nset xrange [-0.5:%g]\nset yrange "
+            "[%g:-0.5]\nset cbrange [-1:1]\n"
             "set palette defined (-1 '#5fa8d9', 0 '#ffffff', 1 '#f2a266')\nset ytics 1\n",
             across - 0.5, down - 0.5);
     if (part[0] == 'P') {
-        fputs("set xtics (", s->file);
+        fputs("set xtics font ',11' (", s->file);
         for (int v = 0; v < VECTORS; v++)
             fprintf(s->file, "%s'%lld%s' %d", v ? ", " : "", (long long)positions[v], part[4] == ' ' ? "+k" : "", v);
         fputs(")\n", s->file);
@@ -114,9 +115,11 @@ static void draw(const plot_work *w, plot_script *s) {
     plot_script_start(s, 1120, 440, t->title);
     draw_part(t, s, "M_k", (plot_box){0.06, 0.36, 0.17, 0.83}, dim, dim);
     draw_part(t, s, "PE(p)", (plot_box){0.44, 0.67, 0.17, 0.83}, VECTORS, dim);
-    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26'\nset label 2 '=' at screen 0.71, screen 0.5 center "
+    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26' textcolor rgb '#202124'\nset label 2 '=' at screen "
+          "0.71, screen 0.5 center "
           "font "
-          "',26'\nset border 0\nunset xtics\nunset ytics\nset xlabel ''\nset ylabel ''\nset title ''\nplot NaN notitle\n",
+          "',26' textcolor rgb '#202124'\nset border 0\nunset xtics\nunset ytics\nset xlabel ''\nset ylabel ''\nset title "
+          "''\nplot NaN notitle\n",
           s->file);
     draw_part(t, s, "PE(p + k)", (plot_box){0.755, 0.985, 0.17, 0.83}, VECTORS, dim);
 }

@@ -62,23 +62,33 @@ static int compares_methods(const plot_options *o) {
     return methods;
 }
 
-static int of_compare(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {
-    static char names[PLOT_SUBJECTS][512];
-    const char *comma = strchr(o->compare, ',');
-    if (!comma || strchr(comma + 1, ',')) cli_usage_error("--compare: takes two models or methods, A,B");
-    if (o->files_count) cli_usage_error("%s: --compare names both models", o->files[0]);
-    snprintf(names[0], sizeof names[0], "%.*s", (int)(comma - o->compare), o->compare);
-    snprintf(names[1], sizeof names[1], "%s", comma + 1);
-    for (; *count < PLOT_SUBJECTS; ++*count)
-        if (of_model(o, names[*count], &subjects[*count])) return CLI_FAILED;
-    return 0;
+int plot_models(const plot_options *o, const char *names[PLOT_SUBJECTS]) {
+    static char copies[PLOT_SUBJECTS][512];
+    const char *comma = o->compare ? strchr(o->compare, ',') : NULL;
+    const int methods = compares_methods(o), takes_methods = (o->kind->options & PLOT_OPTION_METHODS) != 0;
+    if (methods && !takes_methods) cli_usage_error("--compare: %s compares two models, not methods", o->kind->name);
+    if (o->compare && !methods && (!comma || strchr(comma + 1, ',')))
+        cli_usage_error("--compare: takes two models%s, A,B", takes_methods ? " or methods" : "");
+    if (o->compare && !methods && o->files_count) cli_usage_error("%s: --compare names both models", o->files[0]);
+    if (!o->compare || methods) {
+        names[0] = o->files[0];
+        return o->files_count ? 1 : 0;
+    }
+    snprintf(copies[0], sizeof copies[0], "%.*s", (int)(comma - o->compare), o->compare);
+    snprintf(copies[1], sizeof copies[1], "%s", comma + 1);
+    for (int i = 0; i < PLOT_SUBJECTS; i++)
+        names[i] = copies[i];
+    return PLOT_SUBJECTS;
 }
 
 static int read_all(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {
-    *count = 0;
-    if (o->compare && !compares_methods(o)) return of_compare(o, subjects, count);
+    const char *names[PLOT_SUBJECTS];
+    const int models = plot_models(o, names);
+    for (*count = 0; *count < models; ++*count)
+        if (of_model(o, names[*count], &subjects[*count])) return CLI_FAILED;
+    if (models) return 0;
     *count = 1;
-    return o->files_count ? of_model(o, o->files[0], &subjects[0]) : of_options(o, &subjects[0]);
+    return of_options(o, &subjects[0]);
 }
 
 int plot_subjects_read(const plot_options *o, plot_subject subjects[PLOT_SUBJECTS], int *count) {

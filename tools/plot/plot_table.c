@@ -66,6 +66,16 @@ int plot_table_groups(const plot_table *t, int column) {
     return count;
 }
 
+int plot_group_next(const plot_table *t, int column, plot_group *g) {
+    g->index += g->begun;
+    g->begun = 1;
+    g->first = g->end;
+    if (g->first >= t->rows) return 0;
+    g->end = plot_table_group_end(t, g->first, column);
+    g->name = t->columns[column].unit ? NULL : plot_table_text(t, g->first, column);
+    return 1;
+}
+
 /* -- printing -- */
 static json_t *row_json(const plot_table *t, int64_t row) {
     json_t *cells = json_array();

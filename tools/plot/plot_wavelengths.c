@@ -108,21 +108,18 @@ static double last_pair(const plot_table *t) {
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     double low = INFINITY, high = 0;
-    char look[PLOT_LOOK];
-    int index = 0;
     plot_script_start(s, 960, 620, t->title);
     plot_data(s, t, "all", 0, t->rows);
     plot_box_begin(s, (plot_box){0.09, 0.97, 0.11, 0.92});
-    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_METHOD);
-        const char *name = plot_table_text(t, first, COLUMN_METHOD);
-        for (int64_t r = first; r < end; r++) {
+    for (plot_group g = {0}; plot_group_next(t, COLUMN_METHOD, &g);) {
+        for (int64_t r = g.first; r < g.end; r++) {
             const double wavelength = plot_table_number(t, r, COLUMN_WAVELENGTH);
             if (!isfinite(wavelength)) continue;
             low = fmin(low, wavelength);
             high = fmax(high, wavelength);
         }
-        if (strstr(name, "yarn") || strstr(name, "by-parts") || strstr(name, "llama3")) shade_ramp(s, t, first, end);
+        if (strstr(g.name, "yarn") || strstr(g.name, "by-parts") || strstr(g.name, "llama3"))
+            shade_ramp(s, t, g.first, g.end);
     }
     mark_lengths(w, s, 0);
     mark_lengths(w, s, 1);
@@ -130,20 +127,9 @@ static void draw(const plot_work *w, plot_script *s) {
     plot_label(s, 'y', "tokens for one turn");
     plot_ticks_of_ten(s, 'y', low, high);
     /* Another model with fewer pairs rises where the key of one model is. */
-    fprintf(s->file, "set key %s opaque\nset xrange [-0.5:%.9g]\nplot ", w->subjects_count > 1 ? "bottom right" : "top left",
+    fprintf(s->file, "set key %s opaque\nset xrange [-0.5:%.9g]\n", w->subjects_count > 1 ? "bottom right" : "top left",
             last_pair(t) + 0.5);
-    index = 0;
-    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_METHOD);
-        const char *name = plot_table_text(t, first, COLUMN_METHOD);
-        fprintf(s->file,
-                "%s$all every ::%lld::%lld using 2:3 with linespoints %s linewidth %.1f pointsize 0.7 "
-                "pointinterval 4 title ",
-                index ? ", " : "", (long long)first, (long long)end - 1, plot_look(plot_look_of(name, index), look),
-                index ? 2.0 : 3.2);
-        plot_text(s, name);
-    }
-    fputc('\n', s->file);
+    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:3", NULL, 2, 3.2, 0.7, 4, 0});
 }
 
 const plot_kind plot_wavelengths = {"wavelengths",
@@ -161,22 +147,6 @@ static gyre_status compute_ramp(plot_work *w, gyre_error *err) {
     return status;
 }
 
-static void put_ramps(const plot_table *t, plot_script *s, int x) {
-    char look[PLOT_LOOK];
-    int index = 0;
-    fputs("plot ", s->file);
-    for (int64_t first = 0, end; first < t->rows; first = end, index++) {
-        end = plot_table_group_end(t, first, COLUMN_METHOD);
-        const char *name = plot_table_text(t, first, COLUMN_METHOD);
-        fprintf(s->file,
-                "%s$all every ::%lld::%lld using %d:5 with linespoints %s linewidth 2.4 pointsize 0.8 "
-                "pointinterval 5 title ",
-                index ? ", " : "", (long long)first, (long long)end - 1, x + 1, plot_look(plot_look_of(name, index), look));
-        plot_text(s, name);
-    }
-    fputc('\n', s->file);
-}
-
 static void draw_ramp(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     const method_betas betas = w->options->method.betas;
@@ -186,27 +156,29 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
         if (turns > 0) low = fmin(low, turns), high = fmax(high, turns);
         if (isfinite(by)) most = fmax(most, by);
     }
-    plot_script_start(s, 1040, 480, t->title);
+    plot_script_start(s, 1040, 560, t->title);
     plot_data(s, t, "all", 0, t->rows);
-    plot_box_begin(s, (plot_box){0.07, 0.485, 0.14, 0.84});
+    plot_box_begin(s, (plot_box){0.07, 0.485, 0.27, 0.86});
     plot_panel_title(s, "by pair: fast ones left");
     plot_label(s, 'x', "pair of channels");
     plot_label(s, 'y', "frequency divided by");
-    fprintf(s->file, "set key top left opaque\nset yrange [%.4g:%.4g]\nset xrange [-0.5:%.9g]\n", 1 - 0.03 * most,
-            1.4 * most, last_pair(t) + 0.5);
-    put_ramps(t, s, COLUMN_PAIR);
-    plot_box_begin(s, (plot_box){0.57, 0.975, 0.14, 0.84});
+    fprintf(s->file,
+            "set key horizontal samplen 2 width 1 center bottom at screen 0.52, screen 0.03\nset yrange "
+            "[%.4g:%.4g]\nset xrange [-0.5:%.9g]\n",
+            1 - 0.03 * most, 1.12 * most, last_pair(t) + 0.5);
+    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:5", NULL, 2.4, 0, 0.8, 5, 0});
+    plot_box_begin(s, (plot_box){0.57, 0.975, 0.27, 0.86});
     plot_panel_title(s, "by turns in the trained length: slow ones left");
     plot_label(s, 'x', "turns in the trained length (log)");
     plot_ticks_of_ten(s, 'x', low, high);
-    fprintf(s->file, "set yrange [%.4g:%.4g]\n", 1 - 0.03 * most, 1.4 * most);
+    fprintf(s->file, "set yrange [%.4g:%.4g]\n", 1 - 0.03 * most, 1.12 * most);
     const double ends[2] = {betas.slow, betas.fast};
     for (int i = 0; i < 2; i++)
         fprintf(s->file,
                 "set arrow from %.9g, graph 0 to %.9g, graph 1 nohead linewidth 1.4 linecolor rgb '#202124' dashtype (8,5)\n"
-                "set label '%g turn%s' at %.9g, graph 0.9 left offset 0.5,0 textcolor rgb '#202124'\n",
+                "set label '%g turn%s' at %.9g, graph 0.95 left offset 0.5,0 textcolor rgb '#202124'\n",
                 ends[i], ends[i], ends[i], ends[i] == 1 ? "" : "s", ends[i]);
-    put_ramps(t, s, COLUMN_TURNS);
+    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "4:5", NULL, 2.4, 0, 0.8, 5, 0});
 }
 
 const plot_kind plot_ramp = {"ramp",

@@ -23,9 +23,10 @@ static void introduction(const search_report *r, gyre_report_page *page) {
     (void)gyre_report_page_paragraph(page, text); /* the page keeps the first error */
     snprintf(text, sizeof text,
              "%lld windows of %lld tokens were searched on and %lld held out, which alternate in the text; the last %lld "
-             "predictions of each are scored. The search read %lld windows in %lld generations from seed %llu.",
+             "predictions of each are scored. The search read %lld windows in %lld generation%s from seed %llu.",
              (long long)w->searched_count, (long long)w->context, (long long)w->held_out_count, (long long)w->stride,
-             (long long)r->found->spent, (long long)r->found->generations, (unsigned long long)r->seed);
+             (long long)r->found->spent, (long long)r->found->generations, r->found->generations == 1 ? "" : "s",
+             (unsigned long long)r->seed);
     (void)gyre_report_page_paragraph(page, text);
     search_verdict(r, verdict);
     const gyre_report_key_value facts[] = {{"verdict", verdict}, {"found from", r->found->origin}};

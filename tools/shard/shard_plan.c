@@ -14,7 +14,8 @@ static double pairs_of_run(double first, double count) {
 static double pairs_of_rank(const shard_options *o, int64_t rank) {
     const int64_t tokens = o->context, ranks = o->ranks;
     if (o->layout == GYRE_SHARD_STRIPED) {
-        const double count = (double)((tokens - rank + ranks - 1) / ranks);
+        const int64_t of_rank = (tokens - rank + ranks - 1) / ranks;
+        const double count = (double)of_rank;
         return count * (double)(rank + 1) + (double)ranks * count * (count - 1) / 2;
     }
     const int64_t parts = o->layout == GYRE_SHARD_ZIGZAG ? 2 * ranks : ranks;

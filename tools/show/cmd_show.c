@@ -31,8 +31,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     show_options *o = state->input;
     switch (key) {
     case KEY_DIM:
-        o->dim = cli_integer("--dim", text, 2, 4096);
-        if (o->dim % 2) cli_usage_error("--dim: %lld is odd", (long long)o->dim);
+        o->dim = cli_even_integer("--dim", text, 2, 4096);
         return 0;
     case KEY_BASE:
         o->base = cli_number("--base", text, 1.001, 1e18);
