@@ -162,11 +162,13 @@ static gyre_status forward(context_object *self, const int32_t *ids, int64_t cou
 static PyObject *context_read(PyObject *object, PyObject *args) {
     context_object *self = (context_object *)object;
     PyObject *given, *last, *finished = NULL;
-    int64_t count, rows = 0;
-    if (!PyArg_ParseTuple(args, "OO", &given, &last) || gyre_py_integer(last, "rows", &rows) < 0) return NULL;
+    int64_t count, rows = INT64_MAX;
+    if (!PyArg_ParseTuple(args, "OO", &given, &last) || gyre_py_integer(last == Py_None ? NULL : last, "rows", &rows) < 0)
+        return NULL;
+    if (rows < 0) return gyre_py_fail(GYRE_EINVAL, "rows", "rows: is %lld, not 0 or more; None = all", (long long)rows);
     int32_t *ids = read_ids(given, &count);
     if (!ids) return NULL;
-    const int64_t shape[2] = {rows < 0 || rows > count ? count : rows, self->vocab};
+    const int64_t shape[2] = {rows > count ? count : rows, self->vocab};
     gyre_py_result result = {0};
     if (gyre_py_result_new(&result, NULL, GYRE_DTYPE_F32, 2, shape) == 0) {
         gyre_error err = {0};

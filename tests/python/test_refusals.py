@@ -625,3 +625,56 @@ def test_a_context_is_cut_while_another_thread_reads(bundled_model: Path) -> Non
         thread.join()
     assert not wrong
     refused(lambda: context.truncate(401), "tokens: is 401, not 0 .. ", "tokens")
+
+
+# -- configs and texts --
+
+
+def test_what_a_config_does_not_take() -> None:
+    full = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1}
+    read = gyre.Encoding.from_config
+    assert read(full).head_dim == 16
+    refused(lambda: read(full, head_dim=3), "head_dim: is 3, but only a rope_parameters dict takes it", "head_dim")
+    refused(lambda: read(full, trained_length=7), "trained_length: is 7, but only", "trained_length")
+    refused(lambda: read("config.json", head_dim=3), "head_dim: is 3, but only", "head_dim")
+    lone = {"rope_type": "yarn", "factor": 4.0}
+    for scaling in ("yarn", "dynamic"):
+        told = {**lone, "rope_type": scaling}
+        refused(lambda told=told: read(told, head_dim=64), f"trained_length: missing; '{scaling}' needs it", "trained_length")
+        assert read(told, head_dim=64, trained_length=512).config["trained_length"] == 512
+    assert read({**lone, "original_max_position_embeddings": 512}, head_dim=64).config["trained_length"] == 512
+    assert read({"rope_type": "linear", "factor": 4.0}, head_dim=64).config["rope.factor"] == 4
+    assert read({"rope_theta": 1e6}, head_dim=64).config["rope.base"] == 1e6
+
+
+def test_configs_that_cannot_be_read() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(3000):
+        deep = {"text_config": deep}
+
+    class Config:
+        def to_dict(self) -> dict[str, object]:
+            raise AttributeError("not yet made")
+
+    for name, call in {"source": gyre.Encoding.from_config, "a": gyre.diff}.items():
+        refused(lambda call=call: call(Config), f"{name}: is the class Config, not a config", name)
+        refused(lambda call=call: call(Config()), rf"{name}: its to_dict\(\) failed: not yet made", name)
+        refused(lambda call=call: call(deep), f"{name}: is no config: it is too deep", name)
+    refused(lambda: gyre.diff({"model_type": "llama"}, Config), "b: is the class Config", "b")
+    refused(lambda: gyre.explain(Config), "source: is the class Config", "source")
+
+
+def test_texts_and_numbers_of_models(bundled_model: Path) -> None:
+    model = gyre.open(bundled_model)
+    refused(lambda: model.perplexity("\udc80 " * 500, contexts=[32]), r"text: holds '\\udc80', which UTF-8 cannot write", "text")
+    for windows in (0, -1, np.int64(0)):
+        refused(lambda windows=windows: model.perplexity("a text " * 99, windows=windows), "windows: is .*, not 1 or more", "windows")
+    tokenizer = model.tokenizer()
+    refused(lambda: tokenizer.encode("a", begin="x"), "begin: is 'x', not True or False", "begin")
+    refused(lambda: tokenizer.encode("a", special=None), "special: is None, not True or False", "special")
+    refused(lambda: tokenizer.decode([1], special="x"), "special: is 'x', not True or False", "special")
+    assert tokenizer.encode("a", begin=1) == tokenizer.encode("a", begin=True)
+    context = model.context(16)
+    refused(lambda: context.read([1, 2], rows=-1), "rows: is -1, not 0 or more; None = all", "rows")
+    assert context.tokens == 0 and len(context.read([1, 2, 3])) == 3
+    assert len(context.read([1, 2], rows=0)) == 0 and len(context.read([1, 2], rows=1)) == 1
