@@ -242,7 +242,8 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
     PyObject *a[COUNT + 1], *finished = NULL;
     gyre_py_attention_call c = {0};
     gyre_py_attention_results results = {0};
-    if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0)
+    if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0)
         return NULL;
     PyObject *encoding = take_encoding(self);
     const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)encoding, .options = a + 2};

@@ -169,7 +169,8 @@ static PyObject *context_read(PyObject *object, PyObject *args) {
     context_object *self = (context_object *)object;
     PyObject *given, *last, *finished = NULL;
     int64_t count, rows = INT64_MAX;
-    if (check_fork(self) < 0 || !PyArg_ParseTuple(args, "OO", &given, &last) || gyre_py_integer(last == Py_None ? NULL : last, "rows", &rows) < 0)
+    if (check_fork(self) < 0 || !PyArg_ParseTuple(args, "OO", &given, &last) ||
+        gyre_py_integer(last == Py_None ? NULL : last, "rows", &rows) < 0)
         return NULL;
     if (rows < 0) return gyre_py_fail(GYRE_EINVAL, "rows", "rows: is %lld, not 0 or more; None = all", (long long)rows);
     int32_t *ids = read_ids(given, &count);
