@@ -422,3 +422,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "model.safetensors").unlink()
     assert main([folder, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ok"]
+
+
+def test_a_corrupt_file_of_weights_is_one_line(tmp_path: Path) -> None:
+    model_of("llama").save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{not json at all")
+    command = [sys.executable, "-m", "gyre", "audit", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert "gyre: MODEL: " in done.stderr

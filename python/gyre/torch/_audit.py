@@ -542,8 +542,9 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         report = audit(load(folder), profile=profiles[0] if profiles else "hf-5")
-    except (ImportError, OSError, ValueError) as why:  # gyre.Error is a ValueError
-        print(f"gyre: MODEL: {why}", file=sys.stderr)
+    except Exception as why:  # transformers and safetensors raise their own for files that are none
+        told = " ".join(str(why).split())
+        print(f"gyre: MODEL: {told or type(why).__name__}", file=sys.stderr)
         return 2
     print(json.dumps(report.as_dict(), indent=1) if "--json" in options else report)
     return 3 if report.findings else 0 if report.ok else 4
