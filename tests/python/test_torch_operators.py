@@ -397,6 +397,8 @@ def test_forward_mode() -> None:
     x, t = torch.randn(1, 2, 3, 32, dtype=torch.float64), torch.randn(1, 2, 3, 32, dtype=torch.float64)
     out, tangent = torch.func.jvp(lambda x: gt.rotate(x, YARN, 5), (x,), (t,))
     assert torch.equal(out, gt.rotate(x, YARN, 5)) and torch.equal(tangent, gt.rotate(t, YARN, 5))
+    step = torch.compile(lambda x, t: torch.func.jvp(lambda x: gt.rotate(x, YARN, 5), (x,), (t,))[1], backend="eager")
+    assert torch.equal(step(x, t), tangent)
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(x, t)
         q, k = gt.rotate_pair(dual, x, YARN, 5)

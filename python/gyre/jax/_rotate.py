@@ -119,9 +119,11 @@ def _array(x: Any, name: str) -> Any:
             host = numpy.asarray(x)
         except (TypeError, ValueError) as why:
             raise Error("EINVAL", f"{name}: is a {type(x).__name__}, not an array: {why}", name) from None
+        settings: Any = jax.config
+        wide = settings.jax_enable_x64
         if host.dtype.kind not in "iuf" and str(host.dtype) not in _TYPES:
             raise Error("EDTYPE", f"{name}: is {host.dtype}, not numbers", name)
-        if name == "x" and host.dtype == numpy.float64 and isinstance(x, numpy.ndarray) and not jax.config.jax_enable_x64:
+        if name == "x" and host.dtype == numpy.float64 and isinstance(x, numpy.ndarray) and not wide:
             raise Error("EDTYPE", f"{name}: is float64, which JAX keeps with jax_enable_x64 alone", name)
         if name == "positions":
             return _positions(host)
@@ -198,7 +200,7 @@ def rotate(
         raise Error("EINVAL", f"layout: {layout!r} is not 'bhsd', 'bshd', 'thd' or the like", "layout")
     layout = layout or ("thd" if x.ndim == 3 else "bhsd")
     config = encoding.config
-    at = 0 if positions is None else positions
+    at: Any = 0 if positions is None else positions
     if numpy.ndim(at) == 0 and not isinstance(at, (str, bytes)) and x.ndim == len(layout):
         letter = "t" if "t" in layout else "s"
         at = _counted(at, x.shape[layout.find(letter)])

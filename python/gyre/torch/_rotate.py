@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch._specs import check_layout, check_rotation, encoding_of, length_of, spec_of, split_positions, tensor
+from gyre.torch._specs import check_layout, check_rotation, encoding_of, forward_ad, length_of, spec_of, split_positions, tensor
 
 _ADJOINT = {"forward": "adjoint", "adjoint": "forward"}
 
@@ -113,7 +112,7 @@ def _linear(function: Callable[..., tuple[Tensor, ...]], *given: Tensor) -> tupl
 
     Operators of torch.library have no rule for these, and would drop them.
     """
-    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+    if forward_ad._current_level < 0:
         return function(*given)
     both = [forward_ad.unpack_dual(x) for x in given]
     if all(one.tangent is None for one in both):

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
+from torch.autograd import forward_ad as untyped
 
 from gyre._errors import Error
 from gyre._specs import encoding_of, spec_of
@@ -22,6 +22,7 @@ __all__ = [
     "check_tensor",
     "dtype_text",
     "encoding_of",
+    "forward_ad",
     "length_of",
     "no_tangent",
     "options_of",
@@ -50,7 +51,7 @@ def split_positions(positions: Any, name: str = "positions") -> tuple[torch.Tens
     raise Error("EINVAL", f"{name}: is a {type(positions).__name__}, not a tensor or an int", name)
 
 
-def whole(value: Any, name: str) -> int:
+def whole(value: Any, name: str) -> Any:
     """A number that an operator takes as one; torch.compile may have it open."""
     if isinstance(value, torch.SymInt):
         return value
@@ -66,7 +67,7 @@ def length_of(length: Any) -> int:
     """A context length; 0 = that of the encoding."""
     if length is None:
         return 0
-    found = whole(length, "length")
+    found: int = whole(length, "length")
     if found < 0:
         raise Error("EINVAL", f"length: is {found}, not a number of tokens, 0 or more", "length")
     return found
@@ -74,7 +75,7 @@ def length_of(length: Any) -> int:
 
 def no_tangent(**given: Any) -> None:
     """Refuses tangents of forward-mode derivatives, which an operator without a rule for them would drop."""
-    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+    if forward_ad._current_level < 0:
         return
     for name, x in given.items():
         for one in x if isinstance(x, (list, tuple)) else [x]:
@@ -90,6 +91,7 @@ def tensor(x: Any, name: str) -> torch.Tensor:
     return x
 
 
+forward_ad: Any = untyped  # its functions have no types
 REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SHORT_REAL = REAL[:3]
 WHOLE = (torch.int32, torch.int64)
