@@ -150,9 +150,9 @@ def _counted(first: Any, tokens: int) -> Any:
     if host.dtype.kind not in "iu":
         raise Error("EDTYPE", f"positions: is {first!r}, not a whole number, nor int32 or int64", "positions")
     value = int(host)
-    for token, at in ((0, value), (tokens - 1, value + tokens - 1)):
-        if tokens and not -(2**31) <= at < 2**31:
-            raise Error("ERANGE", f"positions: {at} of token {token} is past 2^31", "positions")
+    for token, one in ((0, value), (tokens - 1, value + tokens - 1)):
+        if tokens and not -(2**31) <= one < 2**31:
+            raise Error("ERANGE", f"positions: {one} of token {token} is past 2^31", "positions")
     return jnp.asarray(numpy.arange(value, value + tokens, dtype=numpy.int64))
 
 
