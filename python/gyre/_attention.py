@@ -61,10 +61,12 @@ def _options(call: dict[str, Any]) -> dict[str, Any]:
 def _additive(mask: Any) -> Any:
     """A mask of truth values, True where a query sees a key, becomes numbers to add."""
     dtype = str(getattr(mask, "dtype", ""))
+    if dtype in ("torch.bool", "bool"):
+        _gyre.check_array(mask, "mask")
     if dtype == "torch.bool":
         import torch
 
-        return torch.zeros(mask.shape, dtype=torch.float32).masked_fill_(~mask, -torch.inf)
+        return torch.zeros(mask.shape, dtype=torch.float32, device="cpu").masked_fill_(~mask, -torch.inf)
     if dtype == "bool":
         return numpy.where(numpy.asarray(mask), numpy.float32(0), numpy.float32(-numpy.inf))
     return mask

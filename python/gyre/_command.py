@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gyre._encoding import Encoding, Source
+from gyre._encoding import Encoding, Source, as_config, json_text
 from gyre._errors import Error, FileError, path_text
 from gyre._results import Difference, Extensions, Result
 
@@ -123,16 +123,12 @@ def run(
 @contextlib.contextmanager
 def _as_path(source: Source | Any, name: str) -> Iterator[str]:
     """The path of a config; a dict becomes a file for the time of a call."""
-    to_dict = getattr(source, "to_dict", None)
-    if callable(to_dict) and not isinstance(source, Mapping):
-        source = to_dict()
+    source = as_config(source, name)
     if isinstance(source, Mapping):
+        text = json_text(source, name)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "config.json"
-            try:
-                path.write_text(json.dumps(dict(source), indent=1), encoding="utf-8")
-            except (TypeError, ValueError) as why:
-                raise Error("EINVAL", f"{name}: is no config: {why}", name) from why
+            path.write_text(text, encoding="utf-8")
             yield str(path)
         return
     if not isinstance(source, (str, os.PathLike)):

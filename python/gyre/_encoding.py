@@ -19,6 +19,38 @@ A = TypeVar("A")
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _PLACES = ((1, "input"), (2, "query and key"), (4, "score"), (8, "value"))
 _ROPE_KEYS = ("rope_type", "rope_theta", "type", "factor")
+_WITHOUT_LENGTH = ("default", "none", "linear", "proportional", "mrope", None)  # scalings whose angles do not depend on it
+
+
+def as_config(source: Any, name: str) -> Any:
+    """source, or the dict of a config object of transformers."""
+    to_dict = getattr(source, "to_dict", None)
+    if not callable(to_dict) or isinstance(source, Mapping):
+        return source
+    if isinstance(source, type):
+        raise Error("EINVAL", f"{name}: is the class {source.__name__}, not a config: pass an object of it", name)
+    try:
+        return to_dict()
+    except Exception as why:
+        raise Error("EINVAL", f"{name}: its to_dict() failed: {why}", name) from why
+
+
+def json_text(config: Mapping[str, Any], name: str) -> str:
+    """A config as JSON."""
+    try:
+        return json.dumps(dict(config), indent=1)
+    except RecursionError:
+        raise Error("EINVAL", f"{name}: is no config: it is too deep", name) from None
+    except (TypeError, ValueError) as why:
+        raise Error("EINVAL", f"{name}: is no config: {why}", name) from why
+
+
+def _refuse_lone(head_dim: int | None, trained_length: int | None) -> None:
+    """What describes a rope_parameters dict would change nothing about a config."""
+    for name, value in (("head_dim", head_dim), ("trained_length", trained_length)):
+        if value is not None:
+            text = f"{name}: is {value!r}, but only a rope_parameters dict takes it: source is a config, which has its own"
+            raise Error("EINVAL", text, name)
 
 
 def _config_text(source: Mapping[str, Any], head_dim: int | None, trained_length: int | None) -> str:
@@ -27,15 +59,19 @@ def _config_text(source: Mapping[str, Any], head_dim: int | None, trained_length
     if "model_type" not in config and any(key in config for key in _ROPE_KEYS) and "hidden_size" not in config:
         if head_dim is None:
             raise Error("EINVAL", "head_dim: missing; a rope_parameters dict does not tell it", "head_dim")
+        scaling = config.get("rope_type", config.get("type", "default"))
+        tells = trained_length is not None or config.get("original_max_position_embeddings") is not None
+        if not tells and scaling not in _WITHOUT_LENGTH:
+            text = f"trained_length: missing; {scaling!r} needs it, and there is no original_max_position_embeddings"
+            raise Error("EINVAL", text, "trained_length")
         config = {"model_type": "llama", "head_dim": head_dim, "hidden_size": head_dim, "num_attention_heads": 1}
         config["num_hidden_layers"] = 1
         config["rope_parameters"] = dict(source)
         if trained_length is not None:
             config["max_position_embeddings"] = trained_length
-    try:
-        return json.dumps(config, indent=1)
-    except (TypeError, ValueError) as why:
-        raise Error("EINVAL", f"source: is no config: {why}", "source") from None
+    else:
+        _refuse_lone(head_dim, trained_length)
+    return json_text(config, "source")
 
 
 def read(
@@ -46,9 +82,7 @@ def read(
     trained_length: int | None = None,
 ) -> dict[str, Any]:
     """A reading of a config.json, a folder, a GGUF, a dict or a config of transformers, as a dict."""
-    to_dict = getattr(source, "to_dict", None)
-    if callable(to_dict) and not isinstance(source, Mapping):
-        source = to_dict()
+    source = as_config(source, "source")
     if isinstance(source, Mapping):
         text = _config_text(source, head_dim, trained_length)
         return _gyre.read(path="config", text=text, profile=profile, length=length)
@@ -58,6 +92,7 @@ def read(
             f"source: is a {type(source).__name__}, not the path of a config.json, a folder or a GGUF, nor a dict",
             "source",
         )
+    _refuse_lone(head_dim, trained_length)
     return _gyre.read(path=path_text(source, "source"), profile=profile, length=length)
 
 
@@ -107,7 +142,8 @@ class Encoding(_gyre.Encoding):
             layer_type: the layers meant, such as "full_attention", where layers differ.  None = the first group with
                 positions that has the most layers.
             head_dim: channels of a head, for a rope_parameters dict alone.
-            trained_length: tokens, for a rope_parameters dict that does not tell.
+            trained_length: tokens, for a rope_parameters dict alone; needed where its scaling depends on them and it has
+                no original_max_position_embeddings.
 
         Raises:
             gyre.Error: a key is missing or makes no sense, or the program cannot run this model; it names key and line.
@@ -203,7 +239,11 @@ class Encoding(_gyre.Encoding):
         pairs: bool = False,
         length: int | None = None,
     ) -> tuple[Any, Any]:
-        """cos and sin as transformers' rotary modules return them, the attention factor included.
+        """cos and sin of the angles, the attention factor included.
+
+        transformers' rotary modules of most models return [c0 c1 .. c0 c1 ..], which is this under a "half" layout.  Those
+        of Helium and Ernie 4.5 do so too, though their encodings are interleaved, and those of gpt-oss return one number
+        for each pair: pairs=True here.
 
         Args:
             positions: int32 or int64 [tokens] or [batch, tokens], with several axes [axes, tokens] or

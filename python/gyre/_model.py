@@ -56,9 +56,13 @@ def _text_paths(text: Text) -> Iterator[list[str]]:
     if isinstance(text, str):
         if len(text) < 4096 and not {"\n", "\0"} & set(text) and os.path.exists(text):
             raise Error("EINVAL", f"text: is the name of a file, {text!r}: pass pathlib.Path({text!r})", "text")
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError as why:
+            raise Error("EINVAL", f"text: holds {text[why.start]!r}, which UTF-8 cannot write", "text") from None
         with tempfile.TemporaryDirectory() as folder:
             written = Path(folder) / "text"
-            written.write_text(text, encoding="utf-8")
+            written.write_bytes(data)
             yield [str(written)]
         return
     if not isinstance(text, (os.PathLike, Sequence)) or isinstance(text, bytes):
@@ -75,6 +79,12 @@ def _text_paths(text: Text) -> Iterator[list[str]]:
     yield names
 
 
+def _truth(value: Any, name: str) -> bool:
+    if not isinstance(value, (bool, int, numpy.bool_)):
+        raise Error("EINVAL", f"{name}: is {value!r}, not True or False", name)
+    return bool(value)
+
+
 class Tokenizer(_gyre.Tokenizer):
     """Text to ids and back, as the tokenizer.json of a model or its GGUF says.  Never changes."""
 
@@ -86,11 +96,11 @@ class Tokenizer(_gyre.Tokenizer):
     def encode(self, text: str | bytes, *, begin: bool = True, special: bool = False) -> list[int]:
         """The ids of a text.  begin: the begin token first, if the model's texts have one.  special: the text of an added
         token ("<|eot|>") is that token."""
-        return self._encode(text, begin + 2 * special)
+        return self._encode(text, _truth(begin, "begin") + 2 * _truth(special, "special"))
 
     def decode(self, ids: Any, *, special: bool = False) -> str:
         """The text of ids; bytes that are no UTF-8 become U+FFFD.  special: special tokens as their text."""
-        return self._decode(ids, 2 * special).decode("utf-8", "replace")
+        return self._decode(ids, 2 * _truth(special, "special")).decode("utf-8", "replace")
 
     @property
     def notes(self) -> str:
@@ -104,7 +114,7 @@ class Context(_gyre.Context):
     def read(self, ids: Any, rows: int | None = None) -> NDArray[numpy.float32]:
         """Reads more tokens.  Returns log-odds of the next token after each of the last `rows` of them, None = after all:
         [rows, vocab].  However the tokens are cut into calls, the numbers are the same."""
-        logits: NDArray[numpy.float32] = self._read(ids, -1 if rows is None else rows)
+        logits: NDArray[numpy.float32] = self._read(ids, rows)
         return logits
 
     @property
@@ -192,6 +202,8 @@ class Model:
         Ctrl-C raises gyre.Interrupted, a KeyboardInterrupt with the results so far.  Raises gyre.Error.
         Returns a dict; "results" has a dict for each figure, and frame() a row.
         """
+        if isinstance(windows, (int, numpy.integer)) and windows <= 0:
+            raise Error("EINVAL", f"windows: is {windows!r}, not 1 or more; None = all", "windows")
         results: list[dict[str, Any]] = []
         about: dict[str, Any] = {}
         bar = Bar(len(methods) * len(contexts or (1, 2, 4))) if progress else None

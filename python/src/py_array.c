@@ -227,6 +227,25 @@ static int fail_object(const gyre_py_array *array) {
     return -1;
 }
 
+/* 1 for an array of numpy.ma, which hides elements that its memory has. */
+static int is_masked(PyObject *object) {
+    PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.ma");
+    PyObject *type = module ? PyObject_GetAttrString(module, "MaskedArray") : NULL;
+    const int is = type ? PyObject_IsInstance(object, type) : 0;
+    Py_XDECREF(type);
+    return is < 0 || PyErr_Occurred() ? gyre_py_forget() : is;
+}
+
+/* An object of a subclass of numpy.ndarray. */
+static int open_numpy_subclass(gyre_py_array *array) {
+    const int masked = is_masked(array->object);
+    if (masked > 0)
+        gyre_py_fail(GYRE_EINVAL, array->name,
+                     "%s: is a masked array, whose mask would be lost: pass %s.filled(0) or %s.data", array->name,
+                     array->name, array->name);
+    return masked ? -1 : open_buffer(array);
+}
+
 static int open_any(gyre_py_array *array, PyObject *object) {
     if ((PyObject *)Py_TYPE(object) == gyre_py.ndarray) return open_buffer(array);
     const int torch_tensor = is_torch(object);
@@ -234,7 +253,7 @@ static int open_any(gyre_py_array *array, PyObject *object) {
     if (PyCapsule_CheckExact(object)) return gyre_py_array_open_capsule(array, object);
     const int is_numpy = PyObject_IsInstance(object, gyre_py.ndarray);
     if (is_numpy < 0) return -1;
-    if (is_numpy) return open_buffer(array);
+    if (is_numpy) return open_numpy_subclass(array);
     PyObject *method = PyObject_GetAttr((PyObject *)Py_TYPE(object), gyre_py.dlpack);
     if (!method) PyErr_Clear();
     Py_XDECREF(method);
@@ -248,12 +267,26 @@ static int open_any(gyre_py_array *array, PyObject *object) {
     return PyObject_CheckBuffer(object) ? open_buffer(array) : fail_object(array);
 }
 
+/* A tensor that is fake, or whose storage was given back, has elements but no memory.  An empty array of torch has none
+ * either; it gets an address, for NULL means "not given" to the library. */
+static int check_memory(gyre_py_array *array) {
+    static double nowhere;
+    if (array->data) return 0;
+    for (int i = 0; i < array->ndim; i++)
+        if (array->shape[i] == 0) {
+            array->data = &nowhere;
+            return 0;
+        }
+    gyre_py_fail(GYRE_EINVAL, array->name, "%s: has no memory", array->name);
+    return -1;
+}
+
 int gyre_py_array_open(gyre_py_array *array, PyObject *object, const char *name) {
     memset(array, 0, offsetof(gyre_py_array, hold));
     array->object = object;
     array->name = name;
     array->kept = Py_NewRef(object);
-    if (open_any(array, object) == 0) return 0;
+    if (open_any(array, object) == 0 && check_memory(array) == 0) return 0;
     gyre_py_array_close(array);
     array->object = NULL;
     return -1;

@@ -13,10 +13,15 @@ typedef struct cache_object {
     gyre_cache *cache;
     PyObject *encoding; /* kept as long as the cache borrows it; may be NULL */
     PyThread_type_lock lock;
+    int forks;
 } cache_object;
 
 static void lock_cache(cache_object *self) {
     gyre_py_lock(self->lock);
+}
+
+static int check_fork(cache_object *self) {
+    return gyre_py_check_fork(self->lock, &self->forks, "cache");
 }
 
 /* The encoding while a call opens its arrays, whose code may set another one; the caller owns it. */
@@ -52,6 +57,7 @@ static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *en
     self->cache = cache;
     self->encoding = encoding;
     self->lock = lock;
+    self->forks = gyre_py_forks();
     return (PyObject *)self;
 }
 
@@ -162,7 +168,7 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
     cache_object *self = (cache_object *)object;
     PyObject *a[7], *finished = NULL;
     append_call c = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
     PyObject *encoding = take_encoding(self);
     if (open_append(&c, (const gyre_py_encoding *)encoding, a) == 0) {
         const gyre_cview k = gyre_py_const(&c.k_view), v = gyre_py_const(&c.v_view);
@@ -236,7 +242,8 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
     PyObject *a[COUNT + 1], *finished = NULL;
     gyre_py_attention_call c = {0};
     gyre_py_attention_results results = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0)
+    if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0)
         return NULL;
     PyObject *encoding = take_encoding(self);
     const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)encoding, .options = a + 2};
@@ -275,6 +282,7 @@ static PyObject *cache_remove(PyObject *object, PyObject *args) {
     cache_object *self = (cache_object *)object;
     int64_t a[3];
     gyre_error err = {0};
+    if (check_fork(self) < 0) return NULL;
     if (gyre_py_integers(args, names, 3, a) < 0) return NULL;
     lock_cache(self);
     const gyre_status status = gyre_cache_remove(self->cache, a[0], a[1], a[2], &err);
@@ -287,6 +295,7 @@ static PyObject *cache_shift(PyObject *object, PyObject *args) {
     cache_object *self = (cache_object *)object;
     int64_t a[3], delta[GYRE_MAX_AXES] = {0};
     gyre_error err = {0};
+    if (check_fork(self) < 0) return NULL;
     PyObject *by = PyTuple_Size(args) == 4 ? PyTuple_GetItem(args, 3) : Py_None, *first = PyTuple_GetSlice(args, 0, 3);
     PyObject *encoding = take_encoding(self);
     const int64_t axes = encoding ? ((const gyre_py_encoding *)encoding)->axes : 1;
@@ -305,6 +314,7 @@ static PyObject *cache_fork(PyObject *object, PyObject *args) {
     cache_object *self = (cache_object *)object;
     int64_t a[2];
     gyre_error err = {0};
+    if (check_fork(self) < 0) return NULL;
     if (gyre_py_integers(args, names, 2, a) < 0) return NULL;
     lock_cache(self);
     const gyre_status status = gyre_cache_fork(self->cache, a[0], a[1], &err);
@@ -317,6 +327,7 @@ static PyObject *cache_slide(PyObject *object, PyObject *args) {
     cache_object *self = (cache_object *)object;
     int64_t a[3], next = 0;
     gyre_error err = {0};
+    if (check_fork(self) < 0) return NULL;
     if (gyre_py_integers(args, names, 3, a) < 0) return NULL;
     lock_cache(self);
     const gyre_status status = gyre_cache_slide(self->cache, a[0], a[1], a[2], &next, &err);
@@ -330,6 +341,7 @@ static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
     int64_t length = 0;
     const gyre_py_encoding *encoding;
     gyre_error err = {0};
+    if (check_fork(self) < 0) return NULL;
     if (!PyArg_ParseTuple(args, "OO", &wanted, &in_use) || gyre_py_encoding_of(wanted, "encoding", &encoding) < 0 ||
         gyre_py_integer(in_use, "length", &length) < 0)
         return NULL;
@@ -358,6 +370,7 @@ static PyObject *cache_positions(PyObject *object, PyObject *args) {
     int64_t a[2];
     gyre_py_result result = {0};
     gyre_error err = {0};
+    if (check_fork(self) < 0) return NULL;
     if (gyre_py_integers(args, names, 2, a) < 0) return NULL;
     const int64_t sequence = a[0], axis = a[1];
     lock_cache(self);
@@ -381,6 +394,7 @@ static PyObject *cache_positions(PyObject *object, PyObject *args) {
 static PyObject *cache_tokens(PyObject *object, PyObject *argument) {
     cache_object *self = (cache_object *)object;
     int64_t sequence = 0;
+    if (check_fork(self) < 0) return NULL;
     if (gyre_py_integer(argument, "sequence", &sequence) < 0) return NULL;
     lock_cache(self);
     const int64_t tokens = gyre_cache_tokens(self->cache, sequence);
@@ -392,6 +406,7 @@ static PyObject *cache_tokens(PyObject *object, PyObject *argument) {
 static PyObject *cache_usage(PyObject *object, PyObject *unused) {
     cache_object *self = (cache_object *)object;
     (void)unused;
+    if (check_fork(self) < 0) return NULL;
     lock_cache(self);
     const gyre_cache_usage u = gyre_cache_get_usage(self->cache);
     PyThread_release_lock(self->lock);
@@ -402,6 +417,7 @@ static PyObject *cache_usage(PyObject *object, PyObject *unused) {
 
 static PyObject *cache_save(PyObject *object, PyObject *path) {
     cache_object *self = (cache_object *)object;
+    if (check_fork(self) < 0) return NULL;
     PyObject *bytes;
     gyre_error err = {0};
     gyre_status status;

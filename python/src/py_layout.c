@@ -2,6 +2,7 @@
 #include "py_array.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int fail_layout(PyObject *object) {
@@ -79,6 +80,63 @@ static int is_same_memory(const gyre_view *a, const gyre_view *b) {
     return 1;
 }
 
+/* out = axes of more than one element, by rising distance of their elements; their number. */
+static int sort_axes(const gyre_py_array *array, int *axes) {
+    int count = 0;
+    for (int i = 0; i < array->ndim; i++) {
+        int at = count;
+        if (array->shape[i] == 1) continue;
+        for (; at > 0 && llabs(array->stride[axes[at - 1]]) > llabs(array->stride[i]); at--)
+            axes[at] = axes[at - 1];
+        axes[at] = i;
+        count++;
+    }
+    return count;
+}
+
+enum { MOST_COUNTED = 1 << 20 };
+
+/* 1 if two elements of an array that spans `span` elements of memory share an address.  Each address is looked at. */
+static int counted_twice(const gyre_py_array *array, const int *axes, int count, int64_t span) {
+    char *seen = calloc((size_t)span, 1);
+    int64_t at[GYRE_PY_MAX_DIMS] = {0}, place = 0;
+    int twice = !seen, axis = 0;
+    while (!twice && axis < count) {
+        twice = seen[place]++ != 0;
+        for (axis = 0; axis < count; axis++) { /* the next element */
+            const int64_t stride = llabs(array->stride[axes[axis]]);
+            place += stride;
+            if (++at[axis] < array->shape[axes[axis]]) break;
+            place -= stride * at[axis];
+            at[axis] = 0;
+        }
+    }
+    free(seen);
+    return twice;
+}
+
+int gyre_py_check_itself(const gyre_py_array *array) {
+    int axes[GYRE_PY_MAX_DIMS], apart = 1;
+    int64_t span = 1;
+    for (int i = 0; i < array->ndim; i++)
+        if (array->shape[i] == 0) return 0;
+    const int count = sort_axes(array, axes);
+    for (int i = 0; i < count; i++) {
+        const int64_t extent = array->shape[axes[i]], stride = llabs(array->stride[axes[i]]);
+        if (stride == 0) {
+            gyre_py_fail(GYRE_EINVAL, array->name, "%s: the stride of axis %d is 0, so its %lld elements share one address",
+                         array->name, axes[i], (long long)extent);
+            return -1;
+        }
+        apart = apart && stride >= span; /* beyond all elements of the axes before */
+        span = stride > (INT64_MAX - span) / extent ? INT64_MAX : span + stride * (extent - 1);
+    }
+    if (apart || (span <= MOST_COUNTED && !counted_twice(array, axes, count, span))) return 0;
+    gyre_py_fail(GYRE_EINVAL, array->name, "%s: its elements share addresses with each other: pass memory with one for each",
+                 array->name);
+    return -1;
+}
+
 int gyre_py_check_apart(const char *out_name, const gyre_view *out, const char *name, const gyre_view *view) {
     const gyre_cview a = gyre_const(*out), b = gyre_const(*view);
     if (!gyre_views_overlap(&a, &b)) return 0;
@@ -97,12 +155,6 @@ int gyre_py_check_out(const gyre_py_array *in, const gyre_view *in_view, const g
         return -1;
     }
     if (gyre_py_elements(out_view->shape) == 0) return 0;
-    for (int i = 0; i < out->ndim; i++)
-        if (out->stride[i] == 0 && out->shape[i] > 1) {
-            gyre_py_fail(GYRE_EINVAL, out->name, "%s: the stride of axis %d is 0, so its %lld elements share one address",
-                         out->name, i, (long long)out->shape[i]);
-            return -1;
-        }
     const gyre_cview a = gyre_const(*in_view), b = gyre_const(*out_view);
     if (is_same_memory(in_view, out_view) || !gyre_views_overlap(&a, &b)) return 0;
     gyre_py_fail(GYRE_EINVAL, out->name,
@@ -170,9 +222,15 @@ static int match_axes(const gyre_py_positions_request *r, const gyre_py_array *a
 
 int gyre_py_positions_open(PyObject *object, const char *name, gyre_positions *out, gyre_py_array *array) {
     if (!object) return 0;
+    if (PyBool_Check(object)) {
+        gyre_py_fail(GYRE_EINVAL, name, "%s: is %s, not a whole number or an array of them", name,
+                     object == Py_True ? "True" : "False");
+        return -1;
+    }
     if (PyLong_Check(object)) return gyre_py_integer(object, name, &out->base);
     if (gyre_py_array_open(array, object, name) < 0) return -1;
-    if (array->ndim == 0 && PyIndex_Check(object)) { /* a number of numpy or torch */
+    const int is_truth = array->dtype < 0 && strncmp(array->other_dtype, "bool", 4) == 0;
+    if (array->ndim == 0 && !is_truth && PyIndex_Check(object)) { /* a number of numpy or torch */
         gyre_py_array_close(array);
         array->object = NULL;
         return gyre_py_integer(object, name, &out->base);

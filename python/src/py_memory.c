@@ -291,6 +291,7 @@ int gyre_py_result_like(gyre_py_result *result, const gyre_py_array *like) {
     const int is_capsule = PyCapsule_CheckExact(like->object);
     result->like = like->object;
     result->family = like->family;
+    result->is_given = 0;
     if (like->family == GYRE_PY_NUMPY && (PyObject *)Py_TYPE(like->object) == gyre_py.ndarray)
         return open_result(result, PyObject_CallFunctionObjArgs(gyre_py.empty_like, like->object, NULL));
     if (like->family == GYRE_PY_TORCH && !is_capsule) {
@@ -314,7 +315,8 @@ static int new_torch(gyre_py_result *result, gyre_dtype dtype, int ndim, const i
     static PyObject *empty;
     PyObject *function = torch_function(&empty, "empty"), *torch = function ? PyImport_Import(gyre_py.import_torch) : NULL;
     PyObject *type = torch ? PyObject_GetAttrString(torch, dtype_names[dtype]) : NULL;
-    PyObject *args = type ? PyTuple_New(1) : NULL, *keywords = args ? Py_BuildValue("{sO}", "dtype", type) : NULL;
+    PyObject *args = type ? PyTuple_New(1) : NULL,
+             *keywords = args ? Py_BuildValue("{sOss}", "dtype", type, "device", "cpu") : NULL;
     PyObject *extents = keywords ? shape_tuple(ndim, shape) : NULL, *memory = NULL;
     if (extents && PyTuple_SetItem(args, 0, extents) == 0) memory = PyObject_Call(function, args, keywords);
     Py_XDECREF(torch);
@@ -327,6 +329,7 @@ static int new_torch(gyre_py_result *result, gyre_dtype dtype, int ndim, const i
 int gyre_py_result_new(gyre_py_result *result, const gyre_py_array *like, gyre_dtype dtype, int ndim, const int64_t *shape) {
     result->like = like ? like->object : NULL;
     result->family = like ? like->family : GYRE_PY_NUMPY;
+    result->is_given = 0;
     if (result->like && PyCapsule_CheckExact(result->like)) result->family = GYRE_PY_NUMPY;
     if (result->family == GYRE_PY_TORCH) return new_torch(result, dtype, ndim, shape);
     result->memory = make_buffer(dtype, ndim, shape);
@@ -338,12 +341,13 @@ int gyre_py_result_new(gyre_py_result *result, const gyre_py_array *like, gyre_d
 int gyre_py_result_given(gyre_py_result *result, PyObject *out, const char *name) {
     memset(result, 0, sizeof *result);
     if (gyre_py_array_open(&result->array, out, name) < 0) return -1;
-    if (gyre_py_array_writable(&result->array) < 0) {
+    if (gyre_py_array_writable(&result->array) < 0 || gyre_py_check_itself(&result->array) < 0) {
         gyre_py_array_close(&result->array);
         return -1;
     }
     Py_INCREF(out);
     result->memory = out;
+    result->is_given = 1;
     return 0;
 }
 
@@ -379,10 +383,30 @@ static PyObject *find_from_dlpack(PyObject *like) {
     return gyre_py_forget() < 0 ? NULL : function;
 }
 
+/* Tells torch that a tensor was written, as torch's own operations in place do: a gradient that needs its old numbers is
+ * then refused by torch, not computed from the new ones. */
+static int count_version(PyObject *tensor) {
+    static PyObject *increment;
+    if (!increment) {
+        PyObject *module = PyImport_ImportModule("torch.autograd.graph");
+        increment = module ? PyObject_GetAttrString(module, "increment_version") : NULL; /* a torch of before 2.1 lacks it */
+        Py_XDECREF(module);
+        if (!increment) return gyre_py_forget();
+    }
+    PyObject *done = PyObject_CallFunctionObjArgs(increment, tensor, NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 PyObject *gyre_py_result_finish(gyre_py_result *result) {
     PyObject *object = result->memory;
+    const int is_tensor = result->is_given && result->array.family == GYRE_PY_TORCH && !PyCapsule_CheckExact(object);
     gyre_py_array_close(&result->array);
     result->memory = NULL;
+    if (is_tensor && count_version(object) < 0) {
+        Py_DECREF(object);
+        return NULL;
+    }
     if (!object || (PyObject *)Py_TYPE(object) != gyre_py.buffer_type) return object;
     PyObject *finished = NULL, *function = result->family == GYRE_PY_OTHER ? find_from_dlpack(result->like) : NULL;
     if (function) {

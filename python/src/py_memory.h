@@ -9,6 +9,7 @@ typedef struct gyre_py_result {
     gyre_py_array array;
     PyObject *like; /* borrowed: an array of the kind that the result becomes */
     gyre_py_family family;
+    int is_given; /* 1: memory of the caller */
 } gyre_py_result;
 
 /* out = bytes of dense memory; -1 with an exception where they are more than memory can have. */

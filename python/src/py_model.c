@@ -85,6 +85,7 @@ typedef struct context_object {
     gyre_py_threads threads;
     int64_t vocab;
     PyThread_type_lock lock;
+    int forks;
 } context_object;
 
 static void context_dealloc(PyObject *object) {
@@ -107,6 +108,7 @@ static PyObject *context_create(PyObject *type, PyObject *args) {
     context_object *self = (context_object *)allocate_object(type);
     if (!self) return NULL;
     self->lock = PyThread_allocate_lock();
+    self->forks = gyre_py_forks();
     self->model = Py_NewRef(model);
     self->threads = gyre_py_threads_begin(0);
     self->vocab = gyre_model_get_config(((model_object *)model)->model)->vocab;
@@ -151,6 +153,10 @@ static int32_t *read_ids(PyObject *object, int64_t *count) {
     return NULL;
 }
 
+static int check_fork(context_object *self) {
+    return gyre_py_check_fork(self->lock, &self->forks, "context");
+}
+
 static gyre_status forward(context_object *self, const int32_t *ids, int64_t count, int64_t rows, float *logits,
                            gyre_error *err) {
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
@@ -162,11 +168,14 @@ static gyre_status forward(context_object *self, const int32_t *ids, int64_t cou
 static PyObject *context_read(PyObject *object, PyObject *args) {
     context_object *self = (context_object *)object;
     PyObject *given, *last, *finished = NULL;
-    int64_t count, rows = 0;
-    if (!PyArg_ParseTuple(args, "OO", &given, &last) || gyre_py_integer(last, "rows", &rows) < 0) return NULL;
+    int64_t count, rows = INT64_MAX;
+    if (check_fork(self) < 0 || !PyArg_ParseTuple(args, "OO", &given, &last) ||
+        gyre_py_integer(last == Py_None ? NULL : last, "rows", &rows) < 0)
+        return NULL;
+    if (rows < 0) return gyre_py_fail(GYRE_EINVAL, "rows", "rows: is %lld, not 0 or more; None = all", (long long)rows);
     int32_t *ids = read_ids(given, &count);
     if (!ids) return NULL;
-    const int64_t shape[2] = {rows < 0 || rows > count ? count : rows, self->vocab};
+    const int64_t shape[2] = {rows > count ? count : rows, self->vocab};
     gyre_py_result result = {0};
     if (gyre_py_result_new(&result, NULL, GYRE_DTYPE_F32, 2, shape) == 0) {
         gyre_error err = {0};
@@ -184,6 +193,7 @@ static PyObject *context_read(PyObject *object, PyObject *args) {
 static PyObject *context_tokens(PyObject *object, PyObject *unused) {
     context_object *self = (context_object *)object;
     (void)unused;
+    if (check_fork(self) < 0) return NULL;
     gyre_py_lock(self->lock);
     const int64_t tokens = gyre_context_tokens(self->context);
     PyThread_release_lock(self->lock);
@@ -193,7 +203,7 @@ static PyObject *context_tokens(PyObject *object, PyObject *unused) {
 static PyObject *context_truncate(PyObject *object, PyObject *tokens) {
     context_object *self = (context_object *)object;
     int64_t wanted = 0;
-    if (gyre_py_integer(tokens, "tokens", &wanted) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_integer(tokens, "tokens", &wanted) < 0) return NULL;
     gyre_py_lock(self->lock); /* a thread may be reading */
     const int64_t read = gyre_context_tokens(self->context);
     const gyre_status status = gyre_context_truncate(self->context, wanted);

@@ -39,6 +39,16 @@ static PyObject *version(PyObject *module, PyObject *unused) {
     return PyUnicode_FromString(gyre_version());
 }
 
+static PyObject *check_array(PyObject *module, PyObject *args) {
+    PyObject *object;
+    const char *name;
+    gyre_py_array array;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Os", &object, &name) || gyre_py_array_open(&array, object, name) < 0) return NULL;
+    gyre_py_array_close(&array);
+    Py_RETURN_NONE;
+}
+
 #define FAST(name, function, doc)                                                                                           \
     { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
 static PyMethodDef functions[] = {
@@ -48,6 +58,7 @@ static PyMethodDef functions[] = {
      "it.\nThe default is GYRE_THREADS in the environment, else 0."},
     {"get_threads", gyre_py_get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that calls compute with."},
     {"after_fork", gyre_py_after_fork, METH_NOARGS, "Forgets the threads of the parent process."},
+    {"check_array", check_array, METH_VARARGS, "Refuses what cannot be read, by the name of the argument."},
     FAST("attention", gyre_py_attention, "attention"),
     FAST("attention_gradient", gyre_py_attention_gradient, "its gradient"),
 #ifdef GYRE_HAVE_XLA

@@ -15,6 +15,7 @@ static struct {
     PyThread_type_lock lock;
     shared_pool *current;
     int wanted; /* threads; 0 = one per processor */
+    int forks;  /* between the first process and this one */
 } threads;
 
 void gyre_py_lock(PyThread_type_lock lock) {
@@ -22,6 +23,22 @@ void gyre_py_lock(PyThread_type_lock lock) {
     Py_BEGIN_ALLOW_THREADS
     PyThread_acquire_lock(lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
+}
+
+int gyre_py_forks(void) {
+    return threads.forks;
+}
+
+int gyre_py_check_fork(PyThread_type_lock lock, int *forks, const char *name) {
+    if (*forks == threads.forks) return 0;
+    if (PyThread_acquire_lock(lock, NOWAIT_LOCK)) {
+        PyThread_release_lock(lock);
+        *forks = threads.forks;
+        return 0;
+    }
+    gyre_py_fail(GYRE_EINVAL, name, "%s: a thread of the parent process used it when this process was forked: make another",
+                 name);
+    return -1;
 }
 
 int gyre_py_threads_init(void) {
@@ -105,5 +122,6 @@ PyObject *gyre_py_after_fork(PyObject *module, PyObject *unused) {
     if (!lock) return PyErr_NoMemory();
     threads.lock = lock;
     threads.current = NULL;
+    threads.forks++;
     Py_RETURN_NONE;
 }

@@ -40,7 +40,7 @@ static __attribute__((noinline, cold)) void bf16_store_rounded(uint16_t *const *
 /* Tests all n vectors with a single branch. */
 #define VEC_STORE_MANY_BF16
 static inline __attribute__((always_inline)) void vec_store_many_bf16(uint16_t *const *p, const vec *a, const vec *b, int n,
-                                                                      int interleaved) {
+                                                                      int interleaved, int stream) {
     const __m512i interleave_index =
         _mm512_setr_epi32(0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007, 0x180008, 0x190009,
                           0x1a000a, 0x1b000b, 0x1c000c, 0x1d000d, 0x1e000e, 0x1f000f);
@@ -67,8 +67,13 @@ static inline __attribute__((always_inline)) void vec_store_many_bf16(uint16_t *
         return;
     }
     BF16_UNROLL
-    for (int i = 0; i < n; i++)
-        _mm512_storeu_si512(p[i], interleaved ? _mm512_permutexvar_epi16(interleave_index, out[i]) : out[i]);
+    for (int i = 0; i < n; i++) {
+        if (interleaved) out[i] = _mm512_permutexvar_epi16(interleave_index, out[i]);
+        if (stream)
+            _mm512_stream_si512((__m512i *)(void *)p[i], out[i]);
+        else
+            _mm512_storeu_si512(p[i], out[i]);
+    }
 }
 
 #endif

@@ -19,6 +19,7 @@ typedef struct gyre_rotate_job {
     int negate_sine;                         /* 1: inverse rotation, with sine[i] negated */
     const void *cosine, *sine;               /* [pairs] */
     int exceeds_cache; /* 1: the data of the whole call does not fit a cache.  A hint for speed; changes no bit */
+    int past_caches;   /* 1: `out` is larger than the caches, so it may be written past them.  Changes no bit either */
 } gyre_rotate_job;
 
 /* The same for several tokens, each with its own angles: rows[t] = [2][pairs], cos, then sin.  in, out, cosine and sine of

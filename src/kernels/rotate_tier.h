@@ -38,6 +38,18 @@ static inline vec load_f32(const void *p) {
 static inline void store_f32(void *p, vec a) {
     vec_store(p, a);
 }
+#ifndef VEC_STREAM /* no such store, or not measured */
+#define VEC_STREAM     0
+#define vec_stream     vec_store
+#define vec_stream_f16 vec_store_f16
+static inline void vec_stream_end(void) {}
+#endif
+static inline void stream_f32(void *p, vec a) {
+    vec_stream(p, a);
+}
+static inline void stream_f16(void *p, vec a) {
+    vec_stream_f16(p, a);
+}
 static inline vec load_f16(const void *p) {
     return vec_load_f16(p);
 }
@@ -254,7 +266,8 @@ static inline void vec_store_consecutive_bf16(uint16_t *p, vec a, vec b) {
 #endif
 #ifndef VEC_STORE_MANY_BF16
 /* Stores n (a constant) pairs of vectors to p[i]: interleaved (a[i] at even places) or a[i] before b[i]. */
-TIER_INLINE void vec_store_many_bf16(uint16_t *const *p, const vec *a, const vec *b, int n, int interleaved) {
+TIER_INLINE void vec_store_many_bf16(uint16_t *const *p, const vec *a, const vec *b, int n, int interleaved, int stream) {
+    (void)stream;
     TIER_UNROLL
     for (int i = 0; i < n; i++)
         (interleaved ? vec_store_even_odd_bf16 : vec_store_consecutive_bf16)(p[i], a[i], b[i]);
@@ -286,7 +299,7 @@ TIER_INLINE void rotate_bf16_head(const gyre_rotate_job *t, const uint16_t *in, 
         a[v + 1] = b[v];
         b[v] = odd;
     }
-    vec_store_many_bf16(to, a, b, at_once, t->from_half || !t->to_half);
+    vec_store_many_bf16(to, a, b, at_once, t->from_half || !t->to_half, t->past_caches);
 }
 
 TIER_INLINE void deinterleave_angles(vec_angles *k, int n) {
@@ -352,13 +365,22 @@ static void rotate_f16(const gyre_rotate_job *t) {
     rotate_heads((elem_type){load_f16, store_f16, 2}, 0, t);
 }
 static void rotate_bf16(const gyre_rotate_job *t) {
-    rotate_heads((elem_type){load_bf16, store_bf16, 2}, 1, t);
+    gyre_rotate_job cached = *t;
+    cached.past_caches = 0;
+    rotate_heads((elem_type){load_bf16, store_bf16, 2}, 1, &cached);
 }
 
 /* -- several tokens -- */
+/* out = 1 if the rows of the job may be written past the caches: they are whole lines, and so are their halves. */
+TIER_INLINE int writes_lines(const gyre_rotate_tokens_job *job, int64_t size) {
+    const gyre_rotate_job *t = &job->one;
+    const int64_t steps = (job->out_token_stride | t->out_head_stride | t->pairs) * size;
+    return VEC_STREAM && t->past_caches && t->in != t->out && (((uintptr_t)t->out | (uintptr_t)steps) & 63) == 0;
+}
 /* Inlined, so that the job of a token stays in registers. */
-TIER_INLINE void rotate_tokens(elem_type type, int is_bf16, const gyre_rotate_tokens_job *job) {
+TIER_INLINE void rotate_tokens(elem_type type, int is_bf16, int past_caches, const gyre_rotate_tokens_job *job) {
     gyre_rotate_job t = job->one;
+    t.past_caches = past_caches;
     for (int64_t k = 0; k < job->tokens; k++) {
         t.in = (const char *)job->one.in + k * job->in_token_stride * type.size;
         t.out = (char *)job->one.out + k * job->out_token_stride * type.size;
@@ -368,13 +390,28 @@ TIER_INLINE void rotate_tokens(elem_type type, int is_bf16, const gyre_rotate_to
     }
 }
 static void rotate_tokens_f32(const gyre_rotate_tokens_job *job) {
-    rotate_tokens((elem_type){load_f32, store_f32, 4}, 0, job);
+    if (!writes_lines(job, 4)) {
+        rotate_tokens((elem_type){load_f32, store_f32, 4}, 0, 0, job);
+        return;
+    }
+    rotate_tokens((elem_type){load_f32, stream_f32, 4}, 0, 1, job);
+    vec_stream_end();
 }
 static void rotate_tokens_f16(const gyre_rotate_tokens_job *job) {
-    rotate_tokens((elem_type){load_f16, store_f16, 2}, 0, job);
+    if (!writes_lines(job, 2)) {
+        rotate_tokens((elem_type){load_f16, store_f16, 2}, 0, 0, job);
+        return;
+    }
+    rotate_tokens((elem_type){load_f16, stream_f16, 2}, 0, 1, job);
+    vec_stream_end();
 }
 static void rotate_tokens_bf16(const gyre_rotate_tokens_job *job) {
-    rotate_tokens((elem_type){load_bf16, store_bf16, 2}, 1, job);
+    if (!writes_lines(job, 2)) {
+        rotate_tokens((elem_type){load_bf16, store_bf16, 2}, 1, 0, job);
+        return;
+    }
+    rotate_tokens((elem_type){load_bf16, store_bf16, 2}, 1, 1, job);
+    vec_stream_end();
 }
 
 TIER_INLINE void rotate_rows_as(const gyre_rotate_rows_job *job, int half) {

@@ -32,6 +32,15 @@ static inline vec vec_in_register(vec a) {
 static inline void vec_store(float *p, vec a) {
     _mm256_storeu_ps(p, a);
 }
+/* Past the caches: a whole line is written without being read first.  p is a multiple of the bytes written.  Another thread
+ * may read them after vec_stream_end. */
+#define VEC_STREAM 1
+static inline void vec_stream(float *p, vec a) {
+    _mm256_stream_ps(p, a);
+}
+static inline void vec_stream_end(void) {
+    _mm_sfence();
+}
 static inline vec vec_set1(float a) {
     return _mm256_set1_ps(a);
 }
@@ -118,6 +127,9 @@ static inline vec vec_broadcast_f16(const void *p) {
     int16_t bits;
     memcpy(&bits, p, sizeof bits);
     return _mm256_cvtph_ps(_mm_set1_epi16(bits));
+}
+static inline void vec_stream_f16(uint16_t *p, vec a) {
+    _mm_stream_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));

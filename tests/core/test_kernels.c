@@ -349,15 +349,19 @@ static void rotates(void **state) {
 /* Several tokens at once are the tokens one by one, bit for bit, and nothing between them is written. */
 static void rotates_tokens(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
-    enum { TOKENS = 3, HEADS_OF_TOKEN = 2, PAIRS = 40, GAP = 5, BETWEEN = 2 * PAIRS + GAP };
+    enum { TOKENS = 3, HEADS_OF_TOKEN = 2, PAIRS = 64, BETWEEN = 2 * PAIRS + 32 };
     void (*const several[ROTATION_TYPES])(const gyre_rotate_tokens_job *) = {
         kernels->rotate_tokens_f32, kernels->rotate_tokens_f16, kernels->rotate_tokens_bf16, kernels->rotate_tokens_f64};
-    static double angles[TOKENS][2 * PAIRS], in[TOKENS * HEADS_OF_TOKEN * BETWEEN], want[TOKENS * HEADS_OF_TOKEN * BETWEEN],
-        got[TOKENS * HEADS_OF_TOKEN * BETWEEN];
+    static double angles[TOKENS][2 * PAIRS], in[TOKENS * HEADS_OF_TOKEN * BETWEEN];
+    static _Alignas(64) double want[TOKENS * HEADS_OF_TOKEN * BETWEEN], got[TOKENS * HEADS_OF_TOKEN * BETWEEN];
+    static const int64_t counts[] = {7, 16, 18, 29, 32, 40, 48, 64};
     test_random random = {4};
     for (int i = 0; i < ROTATION_TYPES; i++)
-        for (int64_t pairs = 7; pairs <= PAIRS; pairs += 11)
+        for (size_t c = 0; c < 3 * sizeof counts / sizeof *counts; c++)
             for (int way = 0; way < ROTATION_VARIANTS; way++) {
+                /* Rows at any place; the same, to be written past the caches; rows at lines, to be written so. */
+                const int past_caches = c % 3 > 0, at_lines = c % 3 == 2;
+                const int64_t pairs = counts[c / 3], between = 2 * PAIRS + (at_lines ? 32 : 5);
                 const gyre_dtype dtype = rotation_types[i].dtype, table = dtype == GYRE_DTYPE_F64 ? dtype : GYRE_DTYPE_F32;
                 const rotation_case k = rotation_variant(dtype, way, pairs);
                 const size_t size = gyre_dtype_size(dtype), angle = gyre_dtype_size(table);
@@ -370,26 +374,27 @@ static void rotates_tokens(void **state) {
                                        want,
                                        HEADS_OF_TOKEN,
                                        pairs,
-                                       (int64_t)TOKENS * BETWEEN,
-                                       (int64_t)TOKENS * BETWEEN,
+                                       TOKENS * between,
+                                       TOKENS * between,
                                        k.from_half,
                                        k.to_half,
                                        k.negate_sine,
                                        NULL,
                                        NULL,
-                                       0};
+                                       0,
+                                       past_caches};
                 for (size_t t = 0; t < TOKENS; t++) {
                     for (size_t j = 0; j < 2 * (size_t)pairs; j++)
                         test_put(angles[t], table, j, test_uniform(&random));
-                    one.in = (char *)in + t * BETWEEN * size;
-                    one.out = (char *)want + t * BETWEEN * size;
+                    one.in = (char *)in + t * (size_t)between * size;
+                    one.out = (char *)want + t * (size_t)between * size;
                     one.cosine = rows[t] = angles[t];
                     one.sine = (char *)angles[t] + (size_t)pairs * angle;
                     rotation_of(kernels, dtype)(&one);
                 }
                 one.in = in;
                 one.out = got;
-                several[i](&(gyre_rotate_tokens_job){one, rows, TOKENS, BETWEEN, BETWEEN});
+                several[i](&(gyre_rotate_tokens_job){one, rows, TOKENS, between, between});
                 assert_memory_equal(got, want, sizeof got);
             }
 }
@@ -431,7 +436,7 @@ static void instruction_rounds_as_whole_numbers(void **state) {
             const int from_half = way & 1, to_half = way >> 1 & 1, member = way >> 2;
             for (int i = 0; i < 2 * PAIRS; i++)
                 in[i] = (from_half ? i / PAIRS : i % 2) == member ? 0x3f80 : 0;
-            const gyre_rotate_job job = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0};
+            const gyre_rotate_job job = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0, 0};
             gyre_rotate_job again = job;
             again.out = out[1];
             instruction->rotate_bf16(&job);
@@ -461,7 +466,7 @@ static void rotation_reads_inside_its_operands(void **state) {
                 for (int o = 0; o < OPERANDS; o++)
                     at[o] = guarded(bytes[o]);
                 const gyre_rotate_job job = {at[0],     at[1],         1,     pairs, 2 * pairs, 2 * pairs, k.from_half,
-                                             k.to_half, k.negate_sine, at[2], at[3], 0};
+                                             k.to_half, k.negate_sine, at[2], at[3], 0,         0};
                 rotation_of(kernels, type->dtype)(&job);
                 for (int o = 0; o < OPERANDS; o++)
                     unguard(at[o], bytes[o]);

@@ -233,6 +233,60 @@ static void heads_that_lie_apart_match_tokens(void **state) {
     for_all_samples(check_heads_past_table);
 }
 
+/* Results too large for the caches may be written past them, several heads at a time: the same bits as in place, and
+ * nothing beside them.  The gap after each head moves rows off the lines of the cache. */
+static void check_large(gyre_dtype dtype, gyre_layout layout, int64_t dim, int heads_apart, int64_t gap) {
+    enum { HEADS_OF_LARGE = 11, WIDTH = 128, GUARD = 64 };
+    const size_t size = gyre_dtype_size(dtype);
+    const int64_t tokens = (1 << 25) / (int64_t)size / (HEADS_OF_LARGE * WIDTH) + 50, head = tokens * WIDTH + gap;
+    const int64_t strides[4] = {0, heads_apart ? WIDTH : HEADS_OF_LARGE * (WIDTH + gap), heads_apart ? head : WIDTH + gap,
+                                1};
+    const size_t all = (size_t)(heads_apart ? HEADS_OF_LARGE * head : tokens * HEADS_OF_LARGE * (WIDTH + gap)) + GUARD;
+    char *want = aligned_alloc(64, (all * size + 63) / 64 * 64), *got = aligned_alloc(64, (all * size + 63) / 64 * 64);
+    assert_true(want && got);
+    uint32_t bits = 1;
+    for (size_t i = 0; i < all * size / 2; i++) { /* of either sign, exponents near 1 */
+        bits = bits * 1664525 + 1013904223;
+        const uint16_t x = (uint16_t)(0x3c00 | (bits >> 16 & 0x83ff));
+        memcpy(want + 2 * i, &x, 2);
+    }
+    memset(got, 0x5A, all * size);
+    gyre_encoding *e = rope_encoding(WIDTH, dim, layout);
+    gyre_view view = {want, dtype, {1, tokens, HEADS_OF_LARGE, WIDTH}, {strides[0], strides[1], strides[2], strides[3]}};
+    const gyre_cview in = gyre_const(view);
+    const gyre_positions positions = {.base = 7};
+    gyre_view out = view;
+    out.data = got;
+    gyre_pool *pool;
+    assert_ok(gyre_pool_create(&pool, 2, NULL));
+    const gyre_exec exec = gyre_pool_exec(pool);
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, &exec, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &view, NULL, NULL));
+    for (int64_t h = 0; h < HEADS_OF_LARGE; h++)
+        for (int64_t t = 0; t < tokens; t++) {
+            const size_t at = (size_t)(t * strides[1] + h * strides[2]) * size;
+            if (memcmp(got + at, want + at, WIDTH * size) != 0)
+                fail_msg("type %d, layout %d, dim %d, head %d, token %d", dtype, layout, (int)dim, (int)h, (int)t);
+            for (size_t i = 0; gap && !heads_apart && i < (size_t)gap * size; i++)
+                assert_int_equal(got[at + WIDTH * size + i], 0x5A);
+        }
+    gyre_pool_free(pool);
+    gyre_encoding_free(e);
+    free(want);
+    free(got);
+}
+
+static void large_results_have_the_same_bits(void **state) {
+    (void)state;
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
+    for (int i = 0; i < 3; i++)
+        for (int heads_apart = 0; heads_apart < 2; heads_apart++) {
+            check_large(types[i], GYRE_LAYOUT_HALF, 128, heads_apart, 0);
+            check_large(types[i], GYRE_LAYOUT_INTERLEAVED, 128, heads_apart, 64);
+            check_large(types[i], GYRE_LAYOUT_INTERLEAVED_TO_HALF, 64, heads_apart, 3);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_bound_holds_in_batches),
@@ -242,6 +296,7 @@ int main(void) {
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(positions_of_any_type_and_stride),
         cmocka_unit_test(heads_that_lie_apart_match_tokens),
+        cmocka_unit_test(large_results_have_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,3 +177,30 @@ raise SystemExit(os.waitpid(child, 0)[1])
 
 def test_a_forked_process_computes() -> None:
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
+
+
+FORK_IN_USE = """
+import os, threading, time, gyre, numpy as np
+x = np.ones((1, 8, 4096, 64), "f4")
+used, free = (gyre.Cache(gyre.rope(64), heads=8, max_tokens=4096) for _ in range(2))
+for cache in (used, free):
+    cache.append(x, x)
+thread = threading.Thread(target=lambda: used.attention(x))
+thread.start()
+time.sleep(0.1)
+child = os.fork()
+if child == 0:
+    right = free.tokens() == 4096 and free.attention(x[:, :, :1]).shape == (1, 8, 1, 64)
+    try:
+        right &= used.tokens() == 4096  # the call of the thread had ended
+    except gyre.Error as why:
+        right &= why.field == "cache" and "when this process was forked" in why.text
+    os._exit(0 if right else 1)
+status = os.waitpid(child, 0)[1]
+thread.join()
+raise SystemExit(status or used.tokens() != 4096)
+"""
+
+
+def test_a_process_forked_while_a_cache_is_in_use() -> None:
+    subprocess.run([sys.executable, "-c", FORK_IN_USE], check=True, timeout=120)

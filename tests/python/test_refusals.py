@@ -67,6 +67,34 @@ def test_results_between_the_rows_of_a_fused_projection_are_right() -> None:
     np.testing.assert_array_equal(got[1], want[1])
 
 
+def test_a_result_whose_elements_share_addresses_is_refused() -> None:
+    x, strided = random(1, 2, 4, 8), np.lib.stride_tricks.as_strided
+    shared = strided(np.zeros(200, "f4"), (1, 2, 4, 8), (0, 16, 16, 4))
+    refused(lambda: ROPE.rotate(x, out=shared), "out: its elements share addresses with each other", "out")
+    refused(lambda: ROPE.rotate(shared, out=shared), "x: its elements share addresses", "x")
+    refused(lambda: gyre.rerotate(shared, ROPE, shift=1), "k: its elements share addresses", "k")
+    refused(lambda: gyre.attention(x, x, x, out=shared), "out: its elements share addresses", "out")
+    rows = strided(np.zeros(200, "f4"), (5, 8), (16, 4))
+    refused(lambda: gyre.sinusoidal(8).add(rows, out=rows), "x: its elements share addresses", "x")
+    scores = strided(np.zeros(200, "f4"), (2, 3, 3), (4, 4, 4))
+    refused(lambda: gyre.alibi(2).add_bias(scores, 3), "scores: its elements share addresses", "scores")
+    back = strided(np.zeros(200, "f4")[100:], (1, 2, 4, 8), (0, -16, 16, 4))
+    refused(lambda: ROPE.rotate(x, out=back), "out: its elements share addresses", "out")
+    large = strided(np.zeros(2**22, "f4"), (1, 2, 2**18, 8), (0, 16, 32, 4))
+    refused(lambda: ROPE.rotate(large, out=large), "x: its elements share addresses", "x")
+
+
+def test_strided_results_with_an_address_for_each_element() -> None:
+    strided, rope = np.lib.stride_tricks.as_strided, gyre.rope(2)
+    woven = strided(np.arange(24, dtype="f4"), (1, 1, 3, 2), (0, 0, 8, 12))  # elements 0 3 2 5 4 7
+    want = rope.rotate(woven.copy(), 3)
+    np.testing.assert_array_equal(rope.rotate(woven, 3, out=woven), want)
+    memory = random(2, 6, 3, 4, 8)
+    for x in (memory[:, :, 1].swapaxes(1, 2), memory[:, ::-2, 2], memory.transpose(0, 3, 1, 2, 4)[:, :, :, 1], memory[1:, :1, 0]):
+        want = ROPE.rotate(x.copy(), 3)
+        np.testing.assert_array_equal(ROPE.rotate(x, 3, out=x), want)
+
+
 # -- a refused pair changes nothing --
 
 
@@ -178,6 +206,121 @@ def test_shifts_of_every_form() -> None:
         gyre.rerotate(torch.from_numpy(k.copy()), ROPE, positions=torch.arange(2, 6, dtype=torch.int32), shift=torch.tensor(5)).numpy(),
         want,
     )
+
+
+def test_truth_values_are_no_positions() -> None:
+    x = random(1, 2, 4, 8)
+    for truth in (True, False):
+        refused(lambda truth=truth: ROPE.rotate(x, truth), f"positions: is {truth}, not a whole number", "positions")
+        refused(lambda truth=truth: ROPE.cos_sin(truth), f"positions: is {truth}", "positions")
+        refused(lambda truth=truth: gyre.alibi(2).bias(truth), f"queries: is {truth}", "queries")
+        refused(lambda truth=truth: ROPE.rotate(x, np.array(truth)), "positions: is ", "positions")
+    torch = pytest.importorskip("torch")
+    refused(lambda: ROPE.rotate(x, torch.tensor(True)), "positions: is of type bool", "positions")
+
+
+def test_masked_arrays_are_refused() -> None:
+    x, mask = random(1, 2, 4, 8), np.ones((4, 4), bool)
+    refused(lambda: ROPE.rotate(np.ma.masked_array(x, x > 0)), r"x: is a masked array, whose mask would be lost: pass x\.filled", "x")
+    refused(lambda: ROPE.rotate(x, np.ma.arange(4)), "positions: is a masked array", "positions")
+    refused(lambda: gyre.attention(x, x, x, mask=np.ma.masked_array(mask, ~mask)), "mask: is a masked array", "mask")
+    np.testing.assert_array_equal(ROPE.rotate(x.view(type("Own", (np.ndarray,), {}))), ROPE.rotate(x))
+
+
+# -- tensors without memory, and other states of torch --
+
+
+def test_tensors_without_memory() -> None:
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def freed(tensor):
+        tensor = tensor.clone()
+        tensor.untyped_storage().resize_(0)
+        return tensor
+
+    with FakeTensorMode():
+        fake = torch.arange(4)
+    x, alibi, t5 = torch.randn(1, 2, 4, 8), gyre.alibi(2), gyre.t5(2)
+    rows, cache = torch.randn(4, 2, 8), gyre.Cache(ROPE, heads=2, max_tokens=8)
+    cache.append(rows, rows)
+    packed = {"query_starts": torch.tensor([0, 4]), "key_starts": torch.tensor([0, 4])}
+    calls = {
+        "positions": [
+            lambda at: ROPE.rotate(x, at),
+            lambda at: ROPE.rotate_pair(x, x, at),
+            lambda at: ROPE.cos_sin(at),
+            lambda at: gyre.attention(x, x, x, encoding=ROPE, positions=at),
+            lambda at: gyre.rerotate(x.clone(), ROPE, positions=at, shift=1),
+            lambda at: cache.append(rows, rows, at),
+            lambda at: cache.attention(x, positions=at),
+            lambda at: gyre.sinusoidal(8).add(x[0], at),
+        ],
+        "new_positions": [lambda at: gyre.rerotate(x.clone(), ROPE, new_positions=at)],
+        "key_positions": [lambda at: gyre.attention(x, x, x, encoding=ROPE, key_positions=at)],
+        "queries": [lambda at: alibi.bias(at), lambda at: alibi.add_bias(torch.zeros(2, 4, 4), at)],
+        "keys": [lambda at: alibi.bias(4, at)],
+    }
+    for name, of_name in calls.items():
+        for call in of_name:
+            for at in (freed(torch.arange(100, 104)), fake):
+                refused(lambda call=call, at=at: call(at), f"^{name}: has no memory", name)
+    for name in ("key_first", "key_end", "query_end"):
+        for number in (torch.tensor([2]), torch.tensor([2], dtype=torch.int32)):
+            refused(lambda name=name, n=number: gyre.attention(x, x, x, **{name: freed(n)}), f"{name}: has no memory", name)
+    for name in packed:
+        options = {**packed, name: freed(packed[name])}
+        refused(lambda options=options: gyre.attention(rows, rows, rows, **options), f"{name}: has no memory", name)
+    for mask in (torch.zeros(4, 4), torch.ones(4, 4, dtype=torch.bool)):
+        refused(lambda mask=mask: gyre.attention(x, x, x, mask=freed(mask)), "mask: has no memory", "mask")
+        refused(lambda mask=mask: gyre.attention(x, x, x, mask=mask.to("meta")), "mask: ", "mask")
+    refused(lambda: gyre.attention(x, x, x, sink_logits=freed(torch.zeros(2))), "sink_logits: has no memory", "sink_logits")
+    refused(lambda: t5.bias(3, tables=freed(torch.zeros(32, 2))), "bias: has no memory", "bias")
+    for name, call in {"x": lambda bad: ROPE.rotate(bad), "out": lambda bad: ROPE.rotate(x, out=bad)}.items():
+        refused(lambda call=call: call(freed(x)), f"{name}: has no memory", name)
+    assert ROPE.rotate(x[:, :, :0], torch.arange(0)).shape == (1, 2, 0, 8)  # an empty one needs none
+    refused(lambda: gyre.attention(x, x, x, mask=torch.zeros(4, 0)), "mask: ", "mask")
+
+
+def test_a_default_device_of_torch_changes_nothing() -> None:
+    torch = pytest.importorskip("torch")
+    at, x, seen = torch.arange(4), torch.randn(1, 2, 4, 8), torch.ones(4, 4, dtype=torch.bool).tril()
+    calls = [
+        lambda: ROPE.cos_sin(at)[0],
+        lambda: gyre.alibi(2).bias(at),
+        lambda: gyre.attention(x, x, x, lse=True)[1],
+        lambda: gyre.attention(x, x, x, mask=seen),
+        lambda: ROPE.rotate(x, at),
+    ]
+    want = [call() for call in calls]
+    with torch.device("meta"):
+        got = [call() for call in calls]
+    for one, other in zip(want, got, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_torch_knows_of_results_in_place() -> None:
+    """What was multiplied is needed for the gradient.  torch refuses one that was overwritten since."""
+    torch = pytest.importorskip("torch")
+    other = torch.zeros(1, 2, 4, 8)
+    scores = torch.zeros(2, 4, 4)
+    writes = [
+        (torch.randn(1, 2, 4, 8), lambda z: ROPE.rotate(z, 3, out=z)),
+        (torch.randn(1, 2, 4, 8), lambda z: ROPE.rotate_pair(z, other, out=(z, other))),
+        (torch.randn(1, 2, 4, 8), lambda z: gyre.rerotate(z, ROPE, shift=1)),
+        (torch.randn(1, 2, 4, 8), lambda z: gyre.attention(other, other, other, out=z)),
+        (scores, lambda z: gyre.alibi(2).add_bias(z, 4)),
+        (torch.randn(4, 8), lambda z: gyre.sinusoidal(8).add(z, out=z)),
+    ]
+    for z, write in writes:
+        w = torch.ones_like(z, requires_grad=True)
+        y = (w * z).sum()
+        write(z)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+    with torch.inference_mode():
+        z = torch.randn(1, 2, 4, 8)
+        ROPE.rotate(z, out=z)
 
 
 # -- capsules that can be read once --
@@ -482,3 +625,56 @@ def test_a_context_is_cut_while_another_thread_reads(bundled_model: Path) -> Non
         thread.join()
     assert not wrong
     refused(lambda: context.truncate(401), "tokens: is 401, not 0 .. ", "tokens")
+
+
+# -- configs and texts --
+
+
+def test_what_a_config_does_not_take() -> None:
+    full = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1}
+    read = gyre.Encoding.from_config
+    assert read(full).head_dim == 16
+    refused(lambda: read(full, head_dim=3), "head_dim: is 3, but only a rope_parameters dict takes it", "head_dim")
+    refused(lambda: read(full, trained_length=7), "trained_length: is 7, but only", "trained_length")
+    refused(lambda: read("config.json", head_dim=3), "head_dim: is 3, but only", "head_dim")
+    lone = {"rope_type": "yarn", "factor": 4.0}
+    for scaling in ("yarn", "dynamic"):
+        told = {**lone, "rope_type": scaling}
+        refused(lambda told=told: read(told, head_dim=64), f"trained_length: missing; '{scaling}' needs it", "trained_length")
+        assert read(told, head_dim=64, trained_length=512).config["trained_length"] == 512
+    assert read({**lone, "original_max_position_embeddings": 512}, head_dim=64).config["trained_length"] == 512
+    assert read({"rope_type": "linear", "factor": 4.0}, head_dim=64).config["rope.factor"] == 4
+    assert read({"rope_theta": 1e6}, head_dim=64).config["rope.base"] == 1e6
+
+
+def test_configs_that_cannot_be_read() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(3000):
+        deep = {"text_config": deep}
+
+    class Config:
+        def to_dict(self) -> dict[str, object]:
+            raise AttributeError("not yet made")
+
+    for name, call in {"source": gyre.Encoding.from_config, "a": gyre.diff}.items():
+        refused(lambda call=call: call(Config), f"{name}: is the class Config, not a config", name)
+        refused(lambda call=call: call(Config()), rf"{name}: its to_dict\(\) failed: not yet made", name)
+        refused(lambda call=call: call(deep), f"{name}: is no config: it is too deep", name)
+    refused(lambda: gyre.diff({"model_type": "llama"}, Config), "b: is the class Config", "b")
+    refused(lambda: gyre.explain(Config), "source: is the class Config", "source")
+
+
+def test_texts_and_numbers_of_models(bundled_model: Path) -> None:
+    model = gyre.open(bundled_model)
+    refused(lambda: model.perplexity("\udc80 " * 500, contexts=[32]), r"text: holds '\\udc80', which UTF-8 cannot write", "text")
+    for windows in (0, -1, np.int64(0)):
+        refused(lambda windows=windows: model.perplexity("a text " * 99, windows=windows), "windows: is .*, not 1 or more", "windows")
+    tokenizer = model.tokenizer()
+    refused(lambda: tokenizer.encode("a", begin="x"), "begin: is 'x', not True or False", "begin")
+    refused(lambda: tokenizer.encode("a", special=None), "special: is None, not True or False", "special")
+    refused(lambda: tokenizer.decode([1], special="x"), "special: is 'x', not True or False", "special")
+    assert tokenizer.encode("a", begin=1) == tokenizer.encode("a", begin=True)
+    context = model.context(16)
+    refused(lambda: context.read([1, 2], rows=-1), "rows: is -1, not 0 or more; None = all", "rows")
+    assert context.tokens == 0 and len(context.read([1, 2, 3])) == 3
+    assert len(context.read([1, 2], rows=0)) == 0 and len(context.read([1, 2], rows=1)) == 1

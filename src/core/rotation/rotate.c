@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
+enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256, HEADS_AT_ONCE = 8 };
+static const int64_t PAST_CACHES_BYTES = 1 << 25;  /* of out: what reads it next would not find it in a cache either way */
 static const int64_t MIN_PARALLEL_BYTES = 1 << 20; /* below, waking another thread takes longer than the work */
 
 /* Magnitudes outside 2^-100 .. 2^100 are refused: their product with a channel would soon leave the range of float. */
@@ -38,6 +39,7 @@ typedef struct rotate_call {
     int in_place;
     int uses_table;          /* rows of the encoding's angle table go to the kernel directly */
     int head_by_head;        /* the heads of a token lie further apart than the tokens of a head */
+    int64_t heads_at_once;   /* of those that are gone through together all the same */
     gyre_rotate_job job;     /* what the kernel calls for such rows have in common */
     int permutes_separately; /* in place between two layouts: channels move before or after the rotation, not with it */
 } rotate_call;
@@ -129,7 +131,7 @@ static void rotate_gathered(const rotate_call *r, const chunk *c, const token *k
                             int negate_sine) {
     const int64_t n = c->count, size = (int64_t)gyre_dtype_size(r->in->dtype);
     _Alignas(double) char x[2 * GYRE_PAIR_CHUNK * sizeof(double)];
-    const gyre_rotate_job job = {x, x, 1, n, 0, 0, 1, 1, negate_sine, cosine, sine, 0};
+    const gyre_rotate_job job = {x, x, 1, n, 0, 0, 1, 1, negate_sine, cosine, sine, 0, 0};
     for (int64_t h = 0; h < r->in->shape[2]; h++) {
         for (int m = 0; m < 2; m++)
             gyre_copy_row(member_in(r, k, h, c->first, m), step_in(r), x + m * n * size, 1, r->in->dtype, n);
@@ -353,23 +355,30 @@ static void rotate_token_block(void *arg, int64_t block) {
 }
 
 /* -- tokens of one head after the other -- */
-/* A block of one head: neighbouring blocks lie beside each other in memory, which the processor then reads ahead. */
+static int64_t head_groups(const rotate_call *r) {
+    return (r->in->shape[2] + r->heads_at_once - 1) / r->heads_at_once;
+}
+
+/* A block of one head, or of heads_at_once: neighbouring blocks lie beside each other in memory, which the processor then
+ * reads ahead.  Several heads read each angle once, which pays where the result is written past the caches. */
 static void rotate_head_block(void *arg, int64_t block) {
     const rotate_call *all = arg;
     const int64_t size = (int64_t)gyre_dtype_size(all->in->dtype), heads = all->in->shape[2];
-    const int64_t row = block / all->blocks, h = row % heads;
+    const int64_t groups = head_groups(all), row = block / all->blocks, h = row % groups * all->heads_at_once;
+    const int64_t count = heads - h < all->heads_at_once ? heads - h : all->heads_at_once;
     gyre_cview in = *all->in;
     gyre_view out = *all->out;
     rotate_call r = *all;
     in.data = (const char *)in.data + h * in.stride[2] * size;
     out.data = (char *)out.data + h * out.stride[2] * size;
-    in.shape[2] = out.shape[2] = 1;
+    in.shape[2] = out.shape[2] = count;
     r.job.in = (const char *)r.job.in + h * in.stride[2] * size;
     r.job.out = (char *)r.job.out + h * out.stride[2] * size;
     r.in = &in;
     r.out = &out;
-    r.job.heads = 1;
-    rotate_token_block(&r, row / heads * all->blocks + block % all->blocks);
+    r.job.heads = count;
+    r.head_by_head = 0;
+    rotate_token_block(&r, row / groups * all->blocks + block % all->blocks);
 }
 
 /* Whether each head is gone through by itself: the heads of a token lie further apart than the tokens of a head, and every
@@ -436,12 +445,14 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
                               .from_half = r->read == GYRE_LAYOUT_HALF,
                               .to_half = r->write == GYRE_LAYOUT_HALF,
                               .negate_sine = r->angles.direction != GYRE_DIRECTION_FORWARD,
-                              .exceeds_cache = r->elements >= MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
+                              .exceeds_cache = r->elements >= MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype),
+                              .past_caches = r->elements >= PAST_CACHES_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
+    r->heads_at_once = r->job.past_caches && !r->in_place ? HEADS_AT_ONCE : 1;
     const gyre_status status = check_magnitudes(r, err);
     if (status != GYRE_OK) return status;
     const gyre_exec *threads = r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec;
     if (goes_by_heads(r))
-        gyre_parallel(threads, rotate_head_block, r, r->blocks * r->in->shape[0] * r->in->shape[2]);
+        gyre_parallel(threads, rotate_head_block, r, r->blocks * r->in->shape[0] * head_groups(r));
     else
         gyre_parallel(threads, rotate_token_block, r, r->blocks * r->in->shape[0]);
     return GYRE_OK;
@@ -464,7 +475,8 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
     if (!row) return 0;
     const int half = rope->layout == GYRE_LAYOUT_HALF, negate_sine = direction != GYRE_DIRECTION_FORWARD;
     const gyre_rotate_job job = {in->data, out->data, in->shape[2], pairs, in->stride[2], out->stride[2],
-                                 half,     half,      negate_sine,  row,   row + pairs,   0};
+                                 half,     half,      negate_sine,  row,   row + pairs,   0,
+                                 0};
     kernel_of(e->kernels, in->dtype)(&job);
     return 1;
 }
