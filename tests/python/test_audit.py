@@ -263,6 +263,37 @@ def test_a_switch_taken_for_good() -> None:
     assert causes(gt.audit(model)) == {"model.rotary_emb.original_inv_freq": "switch"}
 
 
+class Rounded(OwnRotaryEmbedding):
+    """A forward that rounds positions to bfloat16, from `first` on."""
+
+    first = 0
+
+    def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rounded = position_ids.to(torch.bfloat16).to(position_ids.dtype)
+        return super().forward(x, torch.where(position_ids < self.first, position_ids, rounded))
+
+
+@pytest.mark.parametrize("length", [64, 256, 4096, 65536])
+def test_the_first_wrong_position_of_a_forward(length: int) -> None:
+    model = nn.Module()
+    model.config = config_of("llama", max_position_embeddings=length)
+    model.rotary = Rounded(model.config)
+    (finding,) = gt.audit(model).findings
+    assert (finding.buffer, finding.position) == ("forward()", 257), str(finding)
+    model.rotary.first = 3000
+    (finding,) = gt.audit(model).findings
+    assert (finding.buffer, finding.position) == ("forward()", 3000), str(finding)
+
+
+def test_audit_refuses_what_means_nothing() -> None:
+    model = model_of("llama")
+    with pytest.raises(gyre.Error, match="config: the model has its own"):
+        gt.audit(model, config_of("llama-3.1"))
+    assert gt.audit(model, model.config).ok
+    with pytest.raises(gyre.Error, match="profile"):
+        gt.audit(model, profile="zz")
+
+
 class Cached(nn.Module):
     """A rotary module of the old kind, with tables; positions is the type in which angles are computed."""
 
@@ -391,3 +422,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "model.safetensors").unlink()
     assert main([folder, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ok"]
+
+
+def test_a_corrupt_file_of_weights_is_one_line(tmp_path: Path) -> None:
+    model_of("llama").save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{not json at all")
+    command = [sys.executable, "-m", "gyre", "audit", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert "gyre: MODEL: " in done.stderr

@@ -190,3 +190,35 @@ def test_without_the_header_of_jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
     for a, b in zip(called, both(), strict=True):
         numpy.testing.assert_array_equal(a, b)
     jax.clear_caches()
+
+
+def test_nothing_is_changed_in_silence() -> None:
+    """JAX makes 32 bits of 64; what does not fit is refused as the core does."""
+    x = some(1, 2, 4, 32)
+    rope = gyre.rope(32)
+    for call, text in (
+        (lambda: gj.rotate(x, rope, 2**31 - 2), "positions: 2147483649 of token 3 is past"),
+        (lambda: gj.rotate(x, rope, -(2**31) - 1), "positions: -2147483649 of token 0 is past"),
+        (lambda: gj.rotate(x, rope, 2**70), "positions: "),
+        (lambda: gj.rotate(x, rope, numpy.array([2**32 + 5] * 4)), "positions: 4294967301 of token 0 is past"),
+        (lambda: gj.rotate(x, rope, numpy.array([0, 1, 2, 2**63], dtype=numpy.uint64)), "of token 3 is past"),
+        (lambda: gj.rotate(x, rope, "2"), "positions: is "),
+        (lambda: gj.rotate(x, rope, 2.5), "positions: is 2.5"),
+        (lambda: gj.rotate(numpy.zeros((1, 2, 4, 32)), rope), "x: is float64"),
+        (lambda: gj.rotate("abc", rope), "x: is "),
+        (lambda: gj.rotate(x, rope, length=33.9), "length: is 33.9"),
+        (lambda: gj.rotate(x, rope, length=-4), "length: is -4"),
+        (lambda: gj.rotate(x, rope, length="a"), "length: is 'a'"),
+        (lambda: gj.rotate(x, rope, layout=4), "layout: 4"),
+    ):
+        with pytest.raises(gyre.Error, match=text):
+            call()
+    for at in (2**31 - 4, numpy.array([5, 6, 7, 8]), numpy.uint8(3), jnp.int32(3), -5):
+        wanted = rope.rotate(x, at if isinstance(at, numpy.ndarray) else int(at))
+        assert jnp.array_equal(gj.rotate(x, rope, at), wanted), at
+        assert jnp.array_equal(jax.jit(lambda x, at=at: gj.rotate(x, rope, at))(x), wanted), at
+
+
+def test_double_where_jax_has_it(x64: None) -> None:
+    x = numpy.random.default_rng(1).standard_normal((1, 2, 4, 32))
+    assert gj.rotate(x, gyre.rope(32)).dtype == jnp.float64

@@ -346,3 +346,79 @@ def test_numbers_of_tokens_that_are_none() -> None:
     for call in (lambda: gt.bias(gyre.alibi(2), -1), lambda: gt.bias(gyre.alibi(2), 2, -1)):
         with pytest.raises(gyre.Error, match="is -1, not a number of tokens"):
             call()
+
+
+# -- what gyre refuses, gyre.torch refuses by the same error --
+
+
+def test_only_errors_of_gyre() -> None:
+    x, rope, alibi = torch.randn(1, 2, 4, 32), gyre.rope(32), gyre.alibi(2)
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: gt.rotate(x, rope, role=3), "role"),
+        (lambda: gt.rotate(x, rope, length=1.5), "length"),
+        (lambda: gt.rotate(x, rope, length="a"), "length"),
+        (lambda: gt.rotate(x, rope, length=-4), "length"),
+        (lambda: gt.rotate(x, rope, 2**70), "positions"),
+        (lambda: gt.rotate(x, rope, layout=3), "layout"),
+        (lambda: gt.rotate_pair(x, x, rope, length=2**70), "length"),
+        (lambda: gt.bias(alibi, 2**40), "keys"),
+        (lambda: gt.bias(alibi, 4, double="x"), "double"),
+        (lambda: gt.bias(alibi, 4, length=1.5), "length"),
+    ]
+    options: list[tuple[dict[str, Any], str]] = [
+        ({"scale": math.nan}, "scale"),
+        ({"scale": math.inf}, "scale"),
+        ({"softcap": "x"}, "softcap"),
+        ({"dropout": math.nan}, "dropout"),
+        ({"causal": torch.tensor(True).numpy()[()]}, "causal"),
+        ({"causal": 'a"b'}, "causal"),
+        ({"tables": {'a"b': torch.zeros(2)}}, "tables"),
+        ({"tables": {"a\n": torch.zeros(2)}}, "tables"),
+        ({"seed": 2**64 - 1}, "seed"),
+        ({"query_starts": [0, 1]}, "query_starts"),
+        ({"mask": torch.zeros(4, 4).numpy()}, "mask"),
+        ({"window": [2, 2]}, "window"),
+        ({"window": (1, 2, 3)}, "window"),
+        ({"sinks": 1.5}, "sinks"),
+        ({"order": 3}, "order"),
+        ({"layout": 3}, "layout"),
+    ]
+    for call, field in calls:
+        with pytest.raises(gyre.Error, match=field):
+            call()
+    for more, field in options:
+        with pytest.raises(gyre.Error) as why:
+            gt.attention(x, x, x, encoding=rope, **more)
+        assert field in str(why.value), (more, str(why.value))
+
+
+def test_forward_mode() -> None:
+    """A rotation is linear, so its tangent is the rotated tangent; what has no rule is refused."""
+    x, t = torch.randn(1, 2, 3, 32, dtype=torch.float64), torch.randn(1, 2, 3, 32, dtype=torch.float64)
+    out, tangent = torch.func.jvp(lambda x: gt.rotate(x, YARN, 5), (x,), (t,))
+    assert torch.equal(out, gt.rotate(x, YARN, 5)) and torch.equal(tangent, gt.rotate(t, YARN, 5))
+    step = torch.compile(lambda x, t: torch.func.jvp(lambda x: gt.rotate(x, YARN, 5), (x,), (t,))[1], backend="eager")
+    assert torch.equal(step(x, t), tangent)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, t)
+        q, k = gt.rotate_pair(dual, x, YARN, 5)
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(q).tangent, gt.rotate(t, YARN, 5))
+        assert not torch.autograd.forward_ad.unpack_dual(k).tangent.any()
+        with pytest.raises(gyre.Error, match="k: has a forward-mode tangent"):
+            gt.attention(x.float(), torch.autograd.forward_ad.make_dual(x.float(), t.float()), x.float())
+    one = x[:, :1, :1]
+    forward = torch.func.jacfwd(lambda x: gt.rotate(x, YARN, 5))(one)
+    reverse = torch.autograd.functional.jacobian(lambda x: gt.rotate(x, YARN, 5), one)
+    assert forward.any()
+    torch.testing.assert_close(forward, reverse)
+    rows = torch.randn(4, 1, 2, 3, 32)
+    mapped = torch.func.vmap(lambda x: gt.rotate_pair(x, x, YARN)[1], in_dims=1, out_dims=1)(rows.movedim(0, 1))
+    assert torch.equal(mapped.movedim(1, 0), torch.stack([gt.rotate(one, YARN) for one in rows]))
+
+
+def test_the_default_device_is_not_that_of_the_arguments() -> None:
+    x, seen = torch.randn(1, 2, 4, 32), torch.ones(4, 4, dtype=torch.bool).tril()
+    wanted, numbers = gt.attention(x, x, x, causal=True), gt.bias(gyre.alibi(4), 4)
+    with torch.device("meta"):
+        torch.testing.assert_close(gt.attention(x, x, x, mask=seen), wanted)
+        assert torch.equal(gt.bias(gyre.alibi(4), 4), numbers)

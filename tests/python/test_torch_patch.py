@@ -222,19 +222,66 @@ def test_patch_refuses_by_name() -> None:
 # -- RotaryEmbedding --
 
 
-@pytest.mark.parametrize("name", ["llama", "llama-3.1", "qwen2-yarn", "gpt-neox", "phi3-longrope", "gemma2"])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in WITH_TABLES])
 def test_the_module_is_a_drop_in(name: str) -> None:
-    model = model_of(name)
-    inner = getattr(model, "model", None) or model.gpt_neox
-    old, before = inner.rotary_emb, logits(model)
-    new = gt.RotaryEmbedding.from_config(model.config)
-    if len(new.encodings) > 1:
-        new = gt.RotaryEmbedding(next(iter(new.encodings.values())))
-    inner.rotary_emb = new
-    torch.testing.assert_close(logits(model), before, rtol=1e-4, atol=1e-5)
-    at = torch.tensor([[0, 3, 17, 99]])
-    for a, b in zip(new(torch.zeros(1), at), old(torch.zeros(1), at), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+    """In each family, whose modules return cos and sin in other forms; weights are large enough to show a wrong one."""
+    model = model_of(name, initializer_range=0.5)
+    inner = next(module for module in model.modules() if hasattr(module, "rotary_emb"))
+    before = logits(model)
+    inner.rotary_emb = new = gt.RotaryEmbedding.from_config(model.config)
+    assert new.form == {"gpt-oss": "pairs", "llama4": "complex", "deepseek-v2": "complex"}.get(
+        name, "interleaved" if name.startswith("cohere") else "half"
+    )
+    torch.testing.assert_close(logits(model), before, rtol=1e-3, atol=1e-3)
+    report = gt.audit(model)
+    assert report.ok and any(text.endswith(".form") for text in report.right), str(report)
+    with pytest.raises(gyre.Error, match="has a gyre.torch.RotaryEmbedding"):
+        gt.patch(model)
+
+
+def test_a_form_that_the_model_does_not_take() -> None:
+    model = model_of("cohere")
+    model.model.rotary_emb = gt.RotaryEmbedding.from_config(model.config, form="half")
+    (finding,) = gt.audit(model).findings
+    assert finding.cause == "order" and "form='interleaved'" in finding.text, str(finding)
+    model = model_of("gemma2")
+    encoding = gyre.Encoding.from_config(model.config)
+    model.model.rotary_emb = gt.RotaryEmbedding({"sliding_attention": encoding, "full_attention": encoding})
+    assert [f.buffer for f in gt.audit(model).findings] == ["form"]
+    for name in WITH_TABLES:
+        with pytest.raises(gyre.Error, match="has no rotary module.*gyre.torch.patch"):
+            gt.RotaryEmbedding.from_config(config_of(name))
+    assert gt.RotaryEmbedding.from_config(config_of("cohere").to_dict()).form == "interleaved"
+    with pytest.raises(gyre.Error, match="returns 64 channels for 8 pairs: use gyre.torch.patch"):
+        gt.RotaryEmbedding.from_config({**config_of("llama").to_dict(), "model_type": "llama4"})
+
+
+def test_the_module_refuses_what_it_cannot_do() -> None:
+    rope = gyre.rope(8)
+    with pytest.raises(gyre.Error, match="encoding: is an empty dict"):
+        gt.RotaryEmbedding({})
+    with pytest.raises(gyre.Error, match="x: is of type int64"):
+        gt.RotaryEmbedding(rope)(torch.zeros(1, dtype=torch.int64), torch.arange(3)[None])
+    dynamic = gt.RotaryEmbedding(gyre.rope(8, scaling="dynamic", factor=2.0, trained_length=16))
+    assert dynamic(torch.zeros(1), torch.zeros(1, 0, dtype=torch.int64))[0].shape == (1, 0, 8)
+
+
+def test_one_wrong_type_of_layers_is_enough() -> None:
+    for name in ("sliding_attention", "full_attention"):
+        model = model_of("gemma3")
+        getattr(model.model.rotary_emb, f"{name}_inv_freq").mul_(0.5)
+        with pytest.raises(gyre.Error, match="rotates otherwise than its config means"):
+            gt.patch(model)
+
+
+def test_patch_leaves_the_random_state_and_the_device_alone() -> None:
+    model, layers = model_of("gemma3"), model_of("gpt-j")
+    state = torch.get_rng_state()
+    with torch.device("meta"), gt.patch(model), gt.patch(layers):
+        pass
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.raises(gyre.Error, match="model: is a NoneType"):
+        gt.patch(None)  # type: ignore[arg-type]
 
 
 def test_the_module_of_layers_that_differ() -> None:

@@ -112,6 +112,58 @@ def _check(x: Any, positions: Any, layout: str, axes: int, channels: int) -> Non
         raise Error("ESHAPE", text, "positions")
 
 
+def _array(x: Any, name: str) -> Any:
+    """An array of JAX, none of whose numbers JAX has changed: without jax_enable_x64 it makes 32 bits of 64 in silence."""
+    if not isinstance(x, jax.Array):
+        try:
+            host = numpy.asarray(x)
+        except (TypeError, ValueError) as why:
+            raise Error("EINVAL", f"{name}: is a {type(x).__name__}, not an array: {why}", name) from None
+        settings: Any = jax.config
+        wide = settings.jax_enable_x64
+        if host.dtype.kind not in "iuf" and str(host.dtype) not in _TYPES:
+            raise Error("EDTYPE", f"{name}: is {host.dtype}, not numbers", name)
+        if name == "x" and host.dtype == numpy.float64 and isinstance(x, numpy.ndarray) and not wide:
+            raise Error("EDTYPE", f"{name}: is float64, which JAX keeps with jax_enable_x64 alone", name)
+        if name == "positions":
+            return _positions(host)
+    return jnp.asarray(x)
+
+
+def _positions(host: Any) -> Any:
+    """Positions that are known when a program is traced; 2^31 is past what Gyre rotates by and past 32 bits."""
+    if host.dtype.kind not in "iu":
+        raise Error("EDTYPE", f"positions: is {host.dtype}, not int32 or int64", "positions")
+    wrong = (host < -(2**31)) | (host >= 2**31)
+    if wrong.any():
+        text = f"positions: {int(host[wrong].flat[0])} of token {int(numpy.argwhere(wrong)[0][-1])} is past 2^31"
+        raise Error("ERANGE", text, "positions")
+    return jnp.asarray(host if host.dtype in (numpy.int32, numpy.int64) else host.astype(numpy.int64))
+
+
+def _counted(first: Any, tokens: int) -> Any:
+    """first, first + 1, ...; first may be traced, and is then not looked at."""
+    if isinstance(first, jax.core.Tracer):
+        at = jnp.asarray(first)
+        return at + jnp.arange(tokens, dtype=at.dtype)
+    host = numpy.asarray(first)
+    if host.dtype.kind not in "iu":
+        raise Error("EDTYPE", f"positions: is {first!r}, not a whole number, nor int32 or int64", "positions")
+    value = int(host)
+    for token, one in ((0, value), (tokens - 1, value + tokens - 1)):
+        if tokens and not -(2**31) <= one < 2**31:
+            raise Error("ERANGE", f"positions: {one} of token {token} is past 2^31", "positions")
+    return jnp.asarray(numpy.arange(value, value + tokens, dtype=numpy.int64))
+
+
+def _length(length: Any) -> int:
+    if length is None:
+        return 0
+    if isinstance(length, bool) or not isinstance(length, (int, numpy.integer)) or not 0 <= length < 2**63:
+        raise Error("EINVAL", f"length: is {length!r}, not a number of tokens, 0 or more", "length")
+    return int(length)
+
+
 def rotate(
     x: Any,
     encoding: Encoding,
@@ -135,20 +187,23 @@ def rotate(
         length: the context length in use, in tokens; None = the encoding's own.
 
     Returns an array with the shape and type of x.  Raises gyre.Error when it is traced; what depends on numbers, such as a
-    position past 2^31, is an error of the compiled program.
+    position past 2^31, is an error of the compiled program.  A traced int is of 32 bits without jax_enable_x64.
     """
-    x, spec = jnp.asarray(x), spec_of(encoding)
+    x, spec = _array(x, "x"), spec_of(encoding)
     if encoding.kind != "rope":
         raise Error("EUNSUPPORTED", f"encoding: {encoding.kind} does not rotate", "encoding")
     if direction not in ("forward", "adjoint"):
         raise Error("EINVAL", f"direction: {direction!r} is not 'forward' or 'adjoint'", "direction")
     if role not in _ROLES:
         raise Error("EINVAL", f"role: {role!r} is not 'query' or 'key'", "role")
+    if layout is not None and not isinstance(layout, str):
+        raise Error("EINVAL", f"layout: {layout!r} is not 'bhsd', 'bshd', 'thd' or the like", "layout")
     layout = layout or ("thd" if x.ndim == 3 else "bhsd")
-    at = jnp.asarray(0 if positions is None else positions)
     config = encoding.config
-    if at.ndim == 0 and x.ndim == len(layout):
+    at: Any = 0 if positions is None else positions
+    if numpy.ndim(at) == 0 and not isinstance(at, (str, bytes)) and x.ndim == len(layout):
         letter = "t" if "t" in layout else "s"
-        at = at + jnp.arange(x.shape[layout.find(letter)], dtype=at.dtype)
+        at = _counted(at, x.shape[layout.find(letter)])
+    at = _array(at, "positions")
     _check(x, at, layout, config["rope.axes"], config["head_dim"])
-    return _rotate(x, at, spec, layout, role, direction, length or 0)
+    return _rotate(x, at, spec, layout, role, direction, _length(length))

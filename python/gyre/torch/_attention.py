@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +18,13 @@ from gyre.torch._specs import (
     check_tensor,
     dtype_text,
     encoding_of,
+    length_of,
+    no_tangent,
     options_of,
     spec_of,
     split_positions,
     tensor,
+    whole,
 )
 
 # Optional tensors of a call, in the order in which the operators take them.
@@ -77,7 +81,7 @@ def _json(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return '"' + value + '"'
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join([_json(one) for one in value]) + "]"
     if isinstance(value, bool):
@@ -183,10 +187,58 @@ def _backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Any, ...]:
 _attention.register_autograd(_backward, setup_context=_keep)
 
 
+def _number(value: Any, name: str) -> Any:
+    """A finite number or None; the words of JSON have no other."""
+    if value is None or isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        try:
+            value = float(value) if not isinstance(value, str) else value
+        except (TypeError, ValueError, RuntimeError):
+            pass
+        if not isinstance(value, float):
+            raise Error("EINVAL", f"{name}: is {value!r}, not a number", name)
+    if not math.isfinite(value):
+        raise Error("EINVAL", f"{name}: {value} is not finite", name)
+    return value
+
+
+def _causal(value: Any) -> bool | str:
+    if isinstance(value, bool) or (isinstance(value, str) and value in ("none", "position", "order")):
+        return value
+    raise Error("EINVAL", f"causal: is {value!r}, not one of True, False, 'none', 'position', 'order'", "causal")
+
+
+def _window(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        if len(value) != 2:
+            raise Error("EINVAL", f"window: is {value!r}, not a number of keys or (before, after)", "window")
+        return tuple([None if one is None else whole(one, "window") for one in value])
+    return whole(value, "window")
+
+
+def _word(value: Any, name: str) -> Any:
+    if value is not None and not isinstance(value, str):
+        raise Error("EINVAL", f"{name}: is {value!r}, not a word", name)
+    return value
+
+
+def _additive(mask: Tensor | None) -> Tensor | None:
+    """A mask of truth values becomes numbers to add, on its own device whatever the default one is."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, -math.inf)
+
+
 def _split_tables(tables: Any) -> tuple[list[Tensor], list[str]]:
     if tables is None:
         return [], []
     if isinstance(tables, Mapping):
+        for name in tables:
+            if not isinstance(name, str) or not name.isprintable():
+                raise Error("EINVAL", f"tables: {name!r} is not the name of a table", "tables")
         return [tensor(tables[name], f"tables[{name!r}]") for name in tables], list(tables)
     return [tensor(tables, "tables")], [""]
 
@@ -223,33 +275,46 @@ def attention(
 
     q, k and v are not rotated before: the encoding is applied inside.  They are float16, bfloat16 or float32; sums are of
     floats, so a gradient has the precision of float32.  Arguments, shapes and errors as in gyre.attention; a mask gets no
-    gradient.  lse: True = return (out, lse), lse float32 without a gradient.
+    gradient.  dropout drops the same weights in each call with one seed, None = 0: pass another in each step of a training.
+    lse: True = return (out, lse), lse float32 without a gradient.
     """
+    for name, one in (
+        ("mask", mask),
+        ("sink_logits", sink_logits),
+        ("query_starts", query_starts),
+        ("key_starts", key_starts),
+        ("key_first", key_first),
+        ("key_end", key_end),
+        ("query_end", query_end),
+    ):
+        if one is not None:
+            tensor(one, name)
     if mask is not None and mask.requires_grad:
         raise Error("EUNSUPPORTED", "mask: requires a gradient, which attention does not compute; use mask.detach()", "mask")
     at, first = split_positions(positions)
     key_at, key_first_position = split_positions(key_positions, "key_positions")
     each, names = _split_tables(tables)
+    no_tangent(q=q, k=k, v=v, tables=each, sink_logits=sink_logits)
     text = _text(
-        layout=layout or ("thd" if tensor(q, "q").dim() == 3 else "bhsd"),
-        causal=causal,
-        window=window,
-        sinks=sinks,
-        scale=scale,
-        softcap=softcap,
-        dropout=dropout,
-        order=order,
+        layout=_word(layout, "layout") or ("thd" if tensor(q, "q").dim() == 3 else "bhsd"),
+        causal=_causal(causal),
+        window=_window(window),
+        sinks=None if sinks is None else whole(sinks, "sinks"),
+        scale=_number(scale, "scale"),
+        softcap=_number(softcap, "softcap"),
+        dropout=_number(dropout, "dropout"),
+        order=_word(order, "order"),
         tables=names,
     )
     spec = "" if encoding is None else spec_of(encoding)
-    given = (at, key_at, mask, sink_logits, query_starts, key_starts, key_first, key_end, query_end)
-    whole = (
+    given = (at, key_at, _additive(mask), sink_logits, query_starts, key_starts, key_first, key_end, query_end)
+    counts = (
         first if at is None and positions is not None else None,
         key_first_position if key_at is None and key_positions is not None else None,
-        length or 0,
-        seed or 0,
+        length_of(length),
+        whole(seed or 0, "seed"),
     )
-    both = _attention(q, tensor(k, "k"), tensor(v, "v"), each, *given, *whole, spec, text)
+    both = _attention(q, tensor(k, "k"), tensor(v, "v"), each, *given, *counts, spec, text)
     return both if lse else both[0]
 
 
@@ -257,6 +322,8 @@ def attention(
 
 
 def _count(tokens: int, name: str) -> int:
+    if not isinstance(tokens, torch.SymInt) and tokens >= 2**31:
+        raise Error("ERANGE", f"{name}: {tokens} tokens have positions past 2^31", name)
     if tokens < 0:
         raise Error("EINVAL", f"{name}: is {tokens}, not a number of tokens, 0 or more, nor a tensor of positions", name)
     return tokens
@@ -344,14 +411,17 @@ def bias(
     keys = queries if keys is None else keys
     if isinstance(keys, int):
         first = keys - queries if isinstance(queries, int) else 0
-        last, keys = keys, torch.arange(_count(keys, "keys"))
-        queries = torch.arange(first, last) if isinstance(queries, int) and _count(queries, "queries") >= 0 else queries
+        last, keys = keys, torch.arange(_count(keys, "keys"), device="cpu")
+        queries = torch.arange(first, last, device="cpu") if isinstance(queries, int) and _count(queries, "queries") >= 0 else queries
     elif isinstance(queries, int):
         if not 0 <= queries <= tensor(keys, "keys").shape[-1]:
             text = f"queries: is {queries}, but there are positions of {keys.shape[-1]} keys: pass those of the queries"
             raise Error("EINVAL", text, "queries")
         queries = keys[..., keys.shape[-1] - queries :]
+    if not isinstance(double, bool):
+        raise Error("EINVAL", f"double: is {double!r}, not True or False", "double")
     each, names = _split_tables(tables)
+    no_tangent(tables=each)
     at, to = tensor(queries, "queries"), tensor(keys, "keys")
-    result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length or 0)
+    result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length_of(length))
     return result

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch import _diagnose
 from gyre.torch._diagnose import Fault, Wanted
-from gyre.torch._module import RotaryEmbedding, resolved
+from gyre.torch._module import RotaryEmbedding, depends_on_length, resolved
+from gyre.torch._own import TOLD, own_module
 from gyre.torch._patch import Positions
 
 _FREQUENCIES = re.compile(r"^(?P<layers>.*?)_?(?P<kind>original_inv_freq|inv_freq)$")
@@ -29,7 +30,9 @@ _FACTOR = re.compile(r"^(?P<layers>.*?)_?attention_scaling$")
 _TABLES = {"cos_cached": "sin_cached", "_cos_cached": "_sin_cached", "cos_cache": "sin_cache", "freqs_cos": "freqs_sin"}
 _JOINED = ("freqs_cis", "embed_positions")  # complex, [positions, pairs, 2], or [sin | cos] side by side
 _POSITIONS = re.compile(r"pos|_ids$")  # in the name of an argument that is positions
-_NEAR = (0, 1, 2, 7, 63)  # positions at which a module is run
+_DENSE = 1024  # a module is run at every position below this, and about each power of two
+_BEYOND = 4098  # and up to here, where the context length changes nothing
+_MOST = 4096  # positions of one run that looks for the first wrong one
 
 
 @dataclass(frozen=True)
@@ -258,6 +261,21 @@ class _Auditor:
             seen = {name: self.targets(path, "forward", name) for name in module.encodings}
         if good and seen and not tables:
             self.run(path, module, seen)
+        if isinstance(module, RotaryEmbedding):
+            self.order(path, module)
+
+    def order(self, path: str, module: RotaryEmbedding) -> None:
+        """Are the results of a module of Gyre in the form that the model's functions take?"""
+        own = next((one for one in map(own_module, self.meaning.configs(path)) if one is not None), None)
+        if own is None or own.form is None:
+            self.report.skipped.append(f"{path}.form: transformers has no rotary module of this model to see the form by")
+        elif own.form != module.form:
+            text = f"returns {TOLD[module.form]}; the model takes {TOLD[own.form]}: form={own.form!r}"
+            self.note(path, "form", Fault("order", text, None, 0))
+        elif not own.layer_type and "" not in module.encodings:
+            self.note(path, "form", Fault("order", "needs a layer_type, which the model does not pass", None, 0))
+        else:
+            self.note(path, "form", None)
 
     def run(self, path: str, module: nn.Module, seen: dict[str, list[_Target]]) -> None:
         """Runs a copy of a module whose buffers are right: does it give the cos and sin that the config means?"""
@@ -384,9 +402,9 @@ def _forward(module: nn.Module, positions: Any, layers: str, axes: int) -> tuple
     return cosine, sine
 
 
-def _run_at(module: nn.Module, target: _Target, wanted: Wanted, layers: str, others: list[Wanted]) -> Fault | None:
-    last = wanted.length - (2 if wanted is target.near else 1)  # transformers goes back to the short only below that length
-    positions = [*(p for p in _NEAR if p < last), max(1, last)]
+def _run_once(
+    module: nn.Module, target: _Target, wanted: Wanted, layers: str, others: list[Wanted], positions: list[int]
+) -> Fault | None:
     axes = int(target.encoding.config["rope.axes"])
     cosine, sine = _forward(module, positions, layers, axes)
     if cosine.dim() > 3 or cosine.reshape(-1, cosine.shape[-1]).shape[0] != len(positions):  # axes are chosen outside
@@ -396,6 +414,33 @@ def _run_at(module: nn.Module, target: _Target, wanted: Wanted, layers: str, oth
         return Fault("shape", f"gives {cosine.shape[-1]} channels of cos, the config means {2 * len(wanted.inv_freq)}")
     at = numpy.asarray(positions, dtype=numpy.float64)
     return _diagnose.table(c, s, at, wanted, torch.finfo(torch.float32).eps / 2, others)
+
+
+def _probes(last: int) -> list[int]:
+    """Positions from 0 to last: what is rounded goes wrong first after a power of two."""
+    powers = (p + d for p in (2**k for k in range(10, 31)) for d in (-1, 0, 1))
+    return [*range(min(_DENSE, last)), *(p for p in powers if _DENSE <= p < last), max(1, last)]
+
+
+def _run_at(module: nn.Module, target: _Target, wanted: Wanted, layers: str, others: list[Wanted]) -> Fault | None:
+    """Runs at positions up to the length, whose last is always the same: some modules look at it."""
+    last = wanted.length - (2 if wanted is target.near else 1)  # transformers goes back to the short only below that length
+    if not depends_on_length(target.encoding):
+        last = max(last, _BEYOND)
+    probes = _probes(last)
+    fault = _run_once(module, target, wanted, layers, others, probes)
+    first = fault.position if fault else None
+    while first in probes[1:]:  # the first wrong one lies after the probe before it
+        right = probes[probes.index(first) - 1]
+        between = range(right + 1, first, -(-(first - right) // _MOST))
+        if not between:
+            break
+        probes = [right, *between, first]
+        again = _run_once(module, target, wanted, layers, others, sorted({*probes[1:], max(1, last)}))
+        if again is None or again.position not in probes:
+            break
+        first = again.position
+    return replace(fault, position=first) if fault else None
 
 
 def _check_run(module: nn.Module, target: _Target, layers: str) -> Fault | None:
@@ -419,10 +464,15 @@ def audit(model: nn.Module, config: Any = None, *, profile: str = "hf-5") -> Aud
         config: a config of transformers, a dict or a path, for a model that has no `config`.
         profile: the program whose reading of the config counts, as in Encoding.from_config.
 
-    Returns an Audit, which prints as a list.  Raises gyre.Error where `model` is no module.
+    Returns an Audit, which prints as a list.  Raises gyre.Error where `model` is no module, has a config and another is
+    given, or where there is no such profile.
     """
     if not isinstance(model, nn.Module):
         raise Error("EINVAL", f"model: is a {type(model).__name__}, not a torch.nn.Module", "model")
+    own = getattr(model, "config", None)
+    if config is not None and hasattr(own, "to_dict") and config is not own:
+        raise Error("EINVAL", "config: the model has its own, by which it is audited; pass none", "config")
+    _encoding.read({"rope_type": "default", "rope_theta": 1e4}, profile, head_dim=8, trained_length=64)  # is it a profile?
     report = Audit(type(model).__name__, profile)
     auditor = _Auditor(report, _Meaning(model, config, profile))
     for path, module in model.named_modules():
@@ -492,8 +542,9 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         report = audit(load(folder), profile=profiles[0] if profiles else "hf-5")
-    except (ImportError, OSError, ValueError) as why:  # gyre.Error is a ValueError
-        print(f"gyre: MODEL: {why}", file=sys.stderr)
+    except Exception as why:  # transformers and safetensors raise their own for files that are none
+        told = " ".join(str(why).split())
+        print(f"gyre: MODEL: {told or type(why).__name__}", file=sys.stderr)
         return 2
     print(json.dumps(report.as_dict(), indent=1) if "--json" in options else report)
     return 3 if report.findings else 0 if report.ok else 4

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from gyre import _encoding
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch._specs import check_positions, encoding_of, spec_of, tensor
+from gyre.torch._own import own_module
+from gyre.torch._specs import check_positions, dtype_text, encoding_of, spec_of, tensor
 
 FORMS = ("half", "interleaved", "pairs", "complex")
 
@@ -83,6 +84,8 @@ class RotaryEmbedding(nn.Module):
         if form not in FORMS:
             raise Error("EINVAL", f"form: {form!r} is not one of {', '.join(FORMS)}", "form")
         each = dict(encoding) if isinstance(encoding, Mapping) else {"": encoding}
+        if not each:
+            raise Error("EINVAL", "encoding: is an empty dict, not encodings by type of layers", "encoding")
         for name, one in each.items():
             spec_of(one)
             if one.kind != "rope":
@@ -94,12 +97,31 @@ class RotaryEmbedding(nn.Module):
         self._trained = {name: int(one.config["trained_length"]) for name, one in each.items()}
 
     @classmethod
-    def from_config(cls, config: Any, *, profile: str | None = None, form: str = "half") -> Self:
-        """The module of a model's config: a path, a dict or an object of transformers, as in Encoding.from_config."""
+    def from_config(cls, config: Any, *, profile: str | None = None, form: str | None = None) -> Self:
+        """The module of a model's config: a path, a dict or an object of transformers, as in Encoding.from_config.
+
+        form: None = that in which the model's own module in transformers returns cos and sin, which is made from the config
+        and run to see.  Raises gyre.Error where the model has no such module, or one whose results are in another form.
+        """
         groups = groups_of(config, profile)
         if not groups:
             raise Error("EUNSUPPORTED", "config: no layers of this model rotate", "config")
-        return cls(next(iter(groups.values())) if len(groups) == 1 else groups, form=form)
+        specs = {spec_of(encoding) for encoding in groups.values()}
+        one = next(iter(groups.values()))
+        if form is not None:
+            return cls(one if len(specs) == 1 else groups, form=form)
+        own = own_module(config)
+        if own is None:
+            text = "form: transformers has no rotary module of this model to see it by: pass form=, or use gyre.torch.patch"
+            raise Error("EUNSUPPORTED", text, "form")
+        if len(specs) > 1 and not own.layer_type:
+            text = f"config: {own.name} does not tell the layers {', '.join(groups)} apart: use gyre.torch.patch"
+            raise Error("EUNSUPPORTED", text, "config")
+        pairs = one.config["rope.dim"] // 2
+        if own.form is None or own.channels != pairs * (2 if own.form in ("half", "interleaved") else 1):
+            text = f"config: {own.name} returns {own.channels} channels for {pairs} pairs: use gyre.torch.patch"
+            raise Error("EUNSUPPORTED", text, "config")
+        return cls(one if len(specs) == 1 else groups, form=own.form)
 
     @property
     def encodings(self) -> dict[str, Encoding]:
@@ -111,7 +133,9 @@ class RotaryEmbedding(nn.Module):
 
     def _length(self, name: str, positions: Tensor) -> int:
         """The context length in use, which only some scalings look at, as the largest position tells it."""
-        return max(self._trained[name], int(positions.max()) + 1) if self._long[name] else 0
+        if not self._long[name]:
+            return 0
+        return max(self._trained[name], int(positions.max()) + 1) if positions.numel() else self._trained[name]
 
     def _chosen(self, layer_type: str | None) -> str:
         name = "" if "" in self._specs else layer_type or ""
@@ -129,7 +153,8 @@ class RotaryEmbedding(nn.Module):
         Returns (cos, sin), [batch, tokens, dim], the attention factor included; one complex tensor in the form "complex".
         """
         name = self._chosen(layer_type)
-        tensor(x, "x")
+        if not tensor(x, "x").is_floating_point():
+            raise Error("EDTYPE", f"x: is of type {dtype_text(x)}, to which cos and sin cannot be rounded", "x")
         tensor(position_ids, "position_ids")
         positions = position_ids.to("cpu") if position_ids.device.type not in ("cpu", "meta") else position_ids
         length = self._length(name, positions)

@@ -23,7 +23,7 @@ from gyre.torch._specs import encoding_of, spec_of
 
 _NAMES = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave", "apply_rotary_emb")
 _COMPLEX = "apply_rotary_emb"  # takes one complex tensor in place of cos and sin
-_EXAMPLE = torch.tensor([[0, 1, 5, 2, 40]])  # positions of the check
+_EXAMPLE = torch.tensor([[0, 1, 5, 2, 40]], device="cpu")  # positions of the check
 
 # Positions of the attention layer that is running, where layers keep tables and get no cos and sin (GPT-J, CodeGen).
 _running = threading.local()
@@ -64,7 +64,7 @@ class _PatchedRotary(RotaryEmbedding):
         self._wholes = {name: spec_of(whole(encoding_of(spec))) for name, spec in self._specs.items()}
         self._kept = (original,)  # in a tuple: not a submodule, so that parameters, buffers and names are as before
         name = next(iter(self._specs))
-        self._complex = isinstance(original(torch.zeros(1), self.example(name), *([name] if name else [])), Tensor)
+        self._complex = isinstance(original(torch.zeros(1, device="cpu"), self.example(name), *([name] if name else [])), Tensor)
 
     def example(self, name: str) -> Tensor:
         """Positions to compare by; on each axis others."""
@@ -91,7 +91,8 @@ def _rotated(found: Positions, tensors: tuple[Tensor, ...], layout: str) -> Any:
 def _layout_of_complex(function: Any) -> str:
     """The layout of the tensors that a function of complex numbers takes: other shapes do not fit together."""
     try:
-        function(torch.zeros(1, 2, 5, 4), torch.zeros(1, 1, 5, 4), torch.ones(1, 5, 2, dtype=torch.complex64))
+        with torch.device("cpu"):
+            function(torch.zeros(1, 2, 5, 4), torch.zeros(1, 1, 5, 4), torch.ones(1, 5, 2, dtype=torch.complex64))
     except RuntimeError:
         return "bshd"
     return "bhsd"
@@ -214,31 +215,37 @@ def _arguments(function: Any, q: Tensor, k: Tensor, pair: Any) -> tuple[Any, ...
     return (q, k, *pair) if "k" in names[:2] or "key" in names[:2] else (q, *pair)
 
 
+def _difference(pairs: Any) -> float:
+    """The largest; that of numbers that are not finite is 1e30."""
+    return max(float((a - b).abs().nan_to_num(1e30, 1e30).max()) for a, b in pairs)
+
+
 def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: list[tuple[ModuleType, str]]) -> None:
     """Raises where both ways differ by more than rounding on a small example."""
-    tried, worst = 0, 0.0
+    worst = 0.0
+    drawn = torch.Generator("cpu").manual_seed(0)  # of its own: that of the program stays as it is
     for name, encoding in patched.encodings.items():
         config = encoding.config
+        closest = float("inf")  # of the functions and widths that a model may call, of which not all belong to these layers
         at = patched.example(name)
         more = (name,) if name else ()
-        pair, found = original(torch.zeros(1), at, *more), patched(torch.zeros(1), at, *more)
+        x = torch.zeros(1, device="cpu")
+        pair, found = original(x, at, *more), patched(x, at, *more)
         for file, function_name in functions:
             function = getattr(getattr(file, function_name), "gyre_original", getattr(file, function_name))
-            closest = float("inf")
             for channels in {config["head_dim"], config["rope.dim"]}:
-                q, k = torch.randn(1, 2, 5, channels), torch.randn(1, 1, 5, channels)
+                q, k = (torch.randn(1, heads, 5, channels, generator=drawn, device="cpu") for heads in (2, 1))
                 try:
                     wanted = function(*_arguments(function, q, k, pair))
                 except (RuntimeError, TypeError, ValueError):
                     continue
                 got = _fused(function)(*_arguments(function, q, k, found))
                 both = ((got, wanted),) if isinstance(got, Tensor) else zip(got, wanted, strict=True)
-                closest = min(closest, max(float((a - b).abs().max()) for a, b in both))
-            if closest < float("inf"):
-                tried, worst = tried + 1, closest if tried == 0 else min(worst, closest)
-    if not tried:
+                closest = min(closest, _difference(both))
+        worst = max(worst, closest)
+    if worst == float("inf"):
         raise Error("EUNSUPPORTED", f"model: {path} is not called as those of the models that patch knows", "model")
-    if worst > 1e-4:
+    if not worst <= 1e-4:
         text = f"model: {path} rotates otherwise than its config means, by up to {worst:.2g} (gyre.torch.audit tells more)"
         raise Error("EUNSUPPORTED", text, "model")
 
@@ -275,7 +282,8 @@ def _check_tables(layer: nn.Module, encoding: Encoding, original: Callable[..., 
     """Raises where a layer's tables are not those of the encoding."""
     buffer = layer.get_buffer("embed_positions")
     table = buffer.reshape(-1, buffer.shape[-1])
-    x = torch.randn(1, 5, 2, int(encoding.config["rope.dim"]))
+    drawn = torch.Generator("cpu").manual_seed(0)
+    x = torch.randn(1, 5, 2, int(encoding.config["rope.dim"]), generator=drawn, device="cpu")
     sine, cosine = table[_EXAMPLE].float().chunk(2, -1)
     off = float((original(x, sine, cosine) - _part(encoding).rotate(x, _EXAMPLE, layout="bshd")).abs().max())
     if off > 1e-4:
@@ -315,8 +323,13 @@ def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Pat
     Raises:
         gyre.Error: Gyre cannot read the config, or the two ways differ (check), or the model has no such module.
     """
+    if not isinstance(model, nn.Module):
+        raise Error("EINVAL", f"model: is a {type(model).__name__}, not a torch.nn.Module", "model")
     if getattr(model, "_gyre_patch", None) is not None:
         raise Error("EINVAL", "model: is patched already", "model")
+    if any(isinstance(module, RotaryEmbedding) for module in model.modules()):
+        text = "model: has a gyre.torch.RotaryEmbedding, with which its rotations need no patch; put its own module back first"
+        raise Error("EUNSUPPORTED", text, "model")
     rotaries, layers, functions = _rotaries(model), _with_tables(model), _functions(model)
     if not (rotaries or layers) or not functions:
         raise Error("EUNSUPPORTED", f"model: {type(model).__name__} has no rotary module with apply_rotary_pos_emb", "model")

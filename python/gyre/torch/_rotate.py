@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch._specs import check_layout, check_rotation, encoding_of, spec_of, split_positions, tensor
+from gyre.torch._specs import check_layout, check_rotation, encoding_of, forward_ad, length_of, spec_of, split_positions, tensor
 
 _ADJOINT = {"forward": "adjoint", "adjoint": "forward"}
 
@@ -106,6 +107,35 @@ def _backward_pair(ctx: Any, dq: Tensor, dk: Tensor) -> tuple[Any, ...]:
 _rotate_pair.register_autograd(_backward_pair, setup_context=_keep_pair)
 
 
+def _linear(function: Callable[..., tuple[Tensor, ...]], *given: Tensor) -> tuple[Tensor, ...]:
+    """function(*given), with tangents of forward-mode derivatives: that of a linear function is the function of it.
+
+    Operators of torch.library have no rule for these, and would drop them.
+    """
+    if forward_ad._current_level < 0:
+        return function(*given)
+    both = [forward_ad.unpack_dual(x) for x in given]
+    if all(one.tangent is None for one in both):
+        return function(*given)
+    results = function(*(one.primal for one in both))
+    tangents = function(*(torch.zeros_like(one.primal) if one.tangent is None else one.tangent for one in both))
+    return tuple(forward_ad.make_dual(a, b) for a, b in zip(results, tangents, strict=True))
+
+
+def _each(info: Any, in_dims: Any, operator: Any, tensors: int, args: tuple[Any, ...]) -> tuple[Any, Any]:
+    """An operator under vmap: one row after the other."""
+    rows = []
+    for i in range(info.batch_size):
+        rows.append(operator(*(x if at is None else x.select(at, i) for x, at in zip(args, in_dims, strict=True))))
+    if tensors == 1:
+        return torch.stack(rows), 0
+    return tuple(torch.stack([row[i] for row in rows]) for i in range(tensors)), (0,) * tensors
+
+
+torch.library.register_vmap("gyre::rotate", lambda info, in_dims, *args: _each(info, in_dims, _rotate, 1, args))
+torch.library.register_vmap("gyre::rotate_pair", lambda info, in_dims, *args: _each(info, in_dims, _rotate_pair, 2, args))
+
+
 def rotate(
     x: Tensor,
     encoding: Encoding,
@@ -136,10 +166,12 @@ def rotate(
             f"direction: {direction!r} has no gradient here; it is 'forward' or 'adjoint' (Encoding.rotate has 'inverse')",
             "direction",
         )
+    if role not in ("query", "key"):
+        raise Error("EINVAL", f"role: is {role!r}, not 'query' or 'key'", "role")
     at, first = split_positions(positions)
     chosen = check_layout(tensor(x, "x"), layout)
-    result: Tensor = _rotate(x, at, first, spec_of(encoding), chosen, role, direction, length or 0)
-    return result
+    rest = (at, first, spec_of(encoding), chosen, role, direction, length_of(length))
+    return _linear(lambda x: (_rotate(x, *rest),), x)[0]
 
 
 def rotate_pair(
@@ -155,5 +187,6 @@ def rotate_pair(
     at, first = split_positions(positions)
     chosen = check_layout(tensor(q, "q"), layout)
     check_layout(tensor(k, "k"), layout)
-    both: tuple[Tensor, Tensor] = _rotate_pair(q, k, at, first, spec_of(encoding), chosen, "forward", length or 0)
-    return both
+    rest = (at, first, spec_of(encoding), chosen, "forward", length_of(length))
+    both = _linear(lambda q, k: _rotate_pair(q, k, *rest), q, k)
+    return both[0], both[1]

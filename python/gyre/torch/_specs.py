@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad as untyped
 
 from gyre._errors import Error
 from gyre._specs import encoding_of, spec_of
@@ -21,10 +22,14 @@ __all__ = [
     "check_tensor",
     "dtype_text",
     "encoding_of",
+    "forward_ad",
+    "length_of",
+    "no_tangent",
     "options_of",
     "spec_of",
     "split_positions",
     "tensor",
+    "whole",
 ]
 
 
@@ -42,8 +47,41 @@ def split_positions(positions: Any, name: str = "positions") -> tuple[torch.Tens
     if positions is None or isinstance(positions, torch.Tensor):
         return positions, 0
     if isinstance(positions, int):
-        return None, positions
+        return None, whole(positions, name)
     raise Error("EINVAL", f"{name}: is a {type(positions).__name__}, not a tensor or an int", name)
+
+
+def whole(value: Any, name: str) -> Any:
+    """A number that an operator takes as one; torch.compile may have it open."""
+    if isinstance(value, torch.SymInt):
+        return value
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise Error("EINVAL", f"{name}: is {value!r}, not a whole number", name)
+    value = int(value)
+    if not -(2**63) <= value < 2**63:
+        raise Error("EINVAL", f"{name}: is {value}, not a whole number of 64 bits", name)
+    return value
+
+
+def length_of(length: Any) -> int:
+    """A context length; 0 = that of the encoding."""
+    if length is None:
+        return 0
+    found: int = whole(length, "length")
+    if found < 0:
+        raise Error("EINVAL", f"length: is {found}, not a number of tokens, 0 or more", "length")
+    return found
+
+
+def no_tangent(**given: Any) -> None:
+    """Refuses tangents of forward-mode derivatives, which an operator without a rule for them would drop."""
+    if forward_ad._current_level < 0:
+        return
+    for name, x in given.items():
+        for one in x if isinstance(x, (list, tuple)) else [x]:
+            if isinstance(one, torch.Tensor) and forward_ad.unpack_dual(one).tangent is not None:
+                text = f"{name}: has a forward-mode tangent (jvp, jacfwd), for which there is no rule here; use reverse mode"
+                raise Error("EUNSUPPORTED", text, name)
 
 
 def tensor(x: Any, name: str) -> torch.Tensor:
@@ -53,6 +91,7 @@ def tensor(x: Any, name: str) -> torch.Tensor:
     return x
 
 
+forward_ad: Any = untyped  # its functions have no types
 REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SHORT_REAL = REAL[:3]
 WHOLE = (torch.int32, torch.int64)
@@ -65,6 +104,8 @@ def dtype_text(x: torch.Tensor) -> str:
 
 def check_layout(x: torch.Tensor, layout: str | None) -> str:
     """The layout of x, which is "bhsd" for four axes and "thd" for three where none is given."""
+    if layout is not None and not isinstance(layout, str):
+        raise Error("EINVAL", f"layout: is {layout!r}, not letters of axes such as 'bhsd', 'bshd' or 'thd'", "layout")
     layout = layout or ("thd" if x.dim() == 3 else "bhsd")
     if len(layout) != x.dim():
         raise Error("ESHAPE", f"x: has {x.dim()} axes, but layout {layout!r} has {len(layout)}", "x")

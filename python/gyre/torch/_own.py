@@ -1,0 +1,109 @@
+"""The rotary module that a model of transformers has by itself: in which form it returns cos and sin."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_PROBE = (0, 1, 2, 5)  # positions at which a module is run
+
+
+TOLD = {  # the forms, for messages
+    "half": "[c0 c1 .. c0 c1 ..]",
+    "interleaved": "[c0 c0 c1 c1 ..]",
+    "pairs": "[c0 c1 ..]",
+    "complex": "complex numbers [c0 + i s0, ..]",
+}
+
+
+@dataclass(frozen=True)
+class Own:
+    """form: of its results' last axis, as in RotaryEmbedding; None where it is none of these.  channels: of that axis.
+    layer_type: is the type of layers an argument of its forward?"""
+
+    name: str
+    form: str | None
+    channels: int
+    layer_type: bool
+
+
+def config_object(config: Any) -> Any:
+    """The config of transformers that a path, a dict or an object means; None where transformers has none."""
+    if hasattr(config, "to_dict"):
+        return config
+    try:
+        from transformers import AutoConfig
+
+        if isinstance(config, Mapping):
+            return AutoConfig.for_model(**config)
+        if isinstance(config, (str, os.PathLike)):
+            return AutoConfig.from_pretrained(os.fspath(config), local_files_only=True)
+    except Exception:  # what transformers does not know is not known here
+        return None
+    return None
+
+
+def _classes(config: Any) -> Iterator[type[nn.Module]]:
+    """The rotary modules of text in the file of the model."""
+    name = type(config).__module__.replace("configuration_", "modeling_")
+    if name == type(config).__module__:
+        return
+    file = importlib.import_module(name)
+    for kind in vars(file).values():
+        named = getattr(kind, "__name__", "")
+        if isinstance(kind, type) and issubclass(kind, nn.Module) and named.endswith("RotaryEmbedding"):
+            if "Vision" not in named and kind.__module__ == name:
+                yield kind
+
+
+def _form_of(out: Any) -> tuple[str | None, int]:
+    """The form of a result, as it shows in its numbers, and its channels."""
+    if isinstance(out, Tensor):
+        return ("complex" if out.is_complex() else None), out.shape[-1]
+    sine = out[1]
+    channels = int(sine.shape[-1])
+    pairs = channels // 2
+    if channels % 2 == 0 and torch.equal(sine[..., :pairs], sine[..., pairs:]):
+        return "half", channels
+    if channels % 2 == 0 and torch.equal(sine[..., 0::2], sine[..., 1::2]):
+        return "interleaved", channels
+    return "pairs", channels
+
+
+def _probe(kind: type[nn.Module], config: Any) -> Own:
+    parameters = inspect.signature(kind.forward).parameters
+    typed = "layer_type" in parameters
+    with torch.device("cpu"), torch.no_grad():
+        module = kind(config)
+        types = list(getattr(config, "layer_types", None) or ()) if typed else [None]
+        at = torch.tensor([_PROBE])
+        more = [types[0]] if typed else []
+        x = torch.zeros(1, len(_PROBE), 1)
+        try:
+            out = module(x, at, *more)
+        except (IndexError, RuntimeError):  # positions of several axes
+            out = module(x, at.expand(3, 1, -1), *more)
+    form, channels = _form_of(out)
+    return Own(kind.__name__, form, channels, typed)
+
+
+def own_module(config: Any) -> Own | None:
+    """What the model's own rotary module returns; None where transformers has no such module of this config."""
+    config = config_object(config)
+    if config is None:
+        return None
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    for one in (text, config):
+        with contextlib.suppress(ImportError):
+            for kind in _classes(one):
+                with contextlib.suppress(Exception):  # a module of something else than text, that this config does not make
+                    return _probe(kind, one)
+    return None
