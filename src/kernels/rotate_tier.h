@@ -373,9 +373,14 @@ static void rotate_bf16(const gyre_rotate_job *t) {
 /* -- several tokens -- */
 /* out = 1 if the rows of the job may be written past the caches: they are whole lines, and so are their halves. */
 TIER_INLINE int writes_lines(const gyre_rotate_tokens_job *job, int64_t size) {
+#if VEC_STREAM
     const gyre_rotate_job *t = &job->one;
     const int64_t steps = (job->out_token_stride | t->out_head_stride | t->pairs) * size;
-    return VEC_STREAM && t->past_caches && t->in != t->out && (((uintptr_t)t->out | (uintptr_t)steps) & 63) == 0;
+    return t->past_caches && t->in != t->out && (((uintptr_t)t->out | (uintptr_t)steps) & 63) == 0;
+#else
+    (void)job, (void)size;
+    return 0;
+#endif
 }
 /* Inlined, so that the job of a token stays in registers. */
 TIER_INLINE void rotate_tokens(elem_type type, int is_bf16, int past_caches, const gyre_rotate_tokens_job *job) {
