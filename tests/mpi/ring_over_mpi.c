@@ -38,6 +38,14 @@ static void expect_ok(gyre_status status, const gyre_error *err) {
     if (status) fail_msg("%s: %s", gyre_status_text(status), err->text);
 }
 
+static void run_forward(const gyre_ring_args *ring) {
+    gyre_error err;
+    const size_t bytes = gyre_ring_scratch(ring, 0, NULL);
+    void *scratch = scratch_for(bytes);
+    expect_ok(gyre_ring_attention(ring, scratch, bytes, NULL, &err), &err);
+    free(scratch);
+}
+
 static void check_layout(whole *w, gyre_shard_layout layout, gyre_ring_pass pass) {
     const gyre_transport transport = gyre_mpi_transport(mpi);
     const int64_t rank = transport.rank;
@@ -49,16 +57,13 @@ static void check_layout(whole *w, gyre_shard_layout layout, gyre_ring_pass pass
     use_sinks(w, &args);
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
     ring.transport = &transport, ring.shards = g.shards, ring.attention = &args, ring.pass = pass;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
-    void *scratch = scratch_for(bytes);
-    expect_ok(gyre_ring_attention(&ring, scratch, bytes, NULL, &err), &err);
-    free(scratch);
+    run_forward(&ring);
     const gyre_cview dout = field_cview(w->c, &g.data[rank], F_DOUT);
     const gyre_view dqkv[3] = {field_view(w->c, &g.data[rank], F_DQ), field_view(w->c, &g.data[rank], F_DK),
                                field_view(w->c, &g.data[rank], F_DV)};
     if (pass == GYRE_RING_QUERIES) ring.pass = GYRE_RING_KEYS;
     const size_t more = gyre_ring_scratch(&ring, 1, NULL);
-    scratch = scratch_for(more);
+    void *scratch = scratch_for(more);
     expect_ok(gyre_ring_attention_gradient(&ring, &dout, dqkv, NULL, scratch, more, NULL, &err), &err);
     static const field of[] = {F_OUT, F_LSE, F_DQ, F_DK, F_DV};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
@@ -71,7 +76,6 @@ static void check_layout(whole *w, gyre_shard_layout layout, gyre_ring_pass pass
 static void check_fixed(whole *w, gyre_shard_layout layout, gyre_ring_pass pass) {
     const gyre_transport transport = gyre_mpi_transport(mpi);
     const int64_t rank = transport.rank;
-    gyre_error err;
     group g;
     make_group(&g, w, layout, transport.ranks, 0);
     gyre_attention_args args = shared_args(w, GYRE_ORDER_FIXED);
@@ -79,10 +83,7 @@ static void check_fixed(whole *w, gyre_shard_layout layout, gyre_ring_pass pass)
     use_sinks(w, &args);
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
     ring.transport = &transport, ring.shards = g.shards, ring.attention = &args, ring.pass = pass;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
-    void *scratch = scratch_for(bytes);
-    expect_ok(gyre_ring_attention(&ring, scratch, bytes, NULL, &err), &err);
-    free(scratch);
+    run_forward(&ring);
     for (field f = F_OUT; f <= F_LSE; f++) {
         token_data wanted = make_data(w->c, g.data[rank].rows, g.data[rank].tokens);
         const gyre_cview all = field_cview(w->c, &w->data, f);
