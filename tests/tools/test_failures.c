@@ -28,9 +28,9 @@ static const job jobs[] = {
     {"passkey @rope --lengths 320 --trials 1 --json", {NULL}},
     {"generate @rope --prompt abc --tokens 3 --temperature 0", {NULL}},
     {"show shift", {NULL}},
-    {"shard @llama.json --context 1024 --ranks 2 --json", {NULL}},
+    {"shard @rope --context 1024 --ranks 2 --json", {NULL}},
     {"plot wavelengths @llama.json -o @result.csv", {"result.csv"}},
-    {"search @rope --text @text --to 32 --budget 20 --windows 2 --held-out 2 --json --journal @result", {"result"}},
+    {"search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --json --journal @result", {"result"}},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
