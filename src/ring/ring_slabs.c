@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { TILE = 128 };  /* of keys, as ORDER_FIXED adds them */
-enum { RETURNS = 8 }; /* parts of the keys, at most, whose gradients go home one by one; the last hides behind nothing */
+enum { RETURNS = 4 }; /* parts of the keys, at most, whose gradients go home one by one; the last hides behind nothing */
 
 typedef struct slab_memory {
     char *slab[2], *sent, *received, *state;
