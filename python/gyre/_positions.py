@@ -305,6 +305,7 @@ class Shards(_gyre.Shards):
     """
 
     batch: Batch
+    _ranks: int
 
     def __new__(
         cls,
