@@ -69,8 +69,9 @@ static void alibi_knows_where_the_tokens_of_a_rank_stand(void **state) {
     group g;
     make_whole(&w, &alibi, GYRE_BATCH_PACKED, length, 1);
     memset(w.data.at[F_Q], 0, field_bytes(&alibi, &w.data, F_Q));
-    for (size_t i = 0; i < field_size(&alibi, &w.data, F_V); i++)
-        test_put(w.data.at[F_V], GYRE_DTYPE_F32, i, (double)(i / (KEY_HEADS * DIM)));
+    for (int64_t t = 0; t < length[0]; t++)
+        for (int64_t i = 0; i < KEY_HEADS * DIM; i++)
+            test_put(w.data.at[F_V], GYRE_DTYPE_F32, (size_t)(t * KEY_HEADS * DIM + i), (double)t);
     for (int l = 0; l < 3; l++) {
         make_group(&g, &w, (gyre_shard_layout)l, 3, 0);
         run_group(&g, &forward, NULL);

@@ -287,7 +287,7 @@ static void a_cache_may_be_dealt_out(void **state) {
             whole w;
             group g;
             network net;
-            cache_rank jobs[MOST_RANKS];
+            cache_rank jobs[MOST_RANKS] = {{.g = NULL}};
             pthread_t threads[MOST_RANKS];
             make_whole(&w, &cases[of[c]], GYRE_BATCH_PACKED, length, 1);
             run_whole(&w, GYRE_ORDER_FAST, NULL);
