@@ -342,7 +342,8 @@ typedef enum gyre_angle_path {
                                  * frequencies, which may change a last bit.) */
     GYRE_ANGLE_PATH_TORCH_F16,  /* the same, to f16 */
     GYRE_ANGLE_PATH_LLAMA_CPP   /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
-                                 * in float; cosf and sinf are the C library's.  One axis; NONE, LINEAR, YARN, LLAMA3, LONGROPE */
+                                 * in float; cosf and sinf are the C library's.  For one axis and NONE, LINEAR, YARN, LLAMA3,
+                                 * LONGROPE */
 } gyre_angle_path;
 /* Layouts of a sinusoid, shown for 6 channels, and the exponent of its base. */
 typedef enum gyre_sinusoid {

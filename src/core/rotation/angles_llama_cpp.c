@@ -74,9 +74,10 @@ void gyre_llama_cpp_cos_sin(const gyre_angles *angles, const gyre_frequency *fre
     float theta = (float)position;
     for (int64_t i = 0; i < first; i++)
         theta *= p.step;
-    for (int64_t j = 0; j < count; j++, theta *= p.step) {
+    for (int64_t j = 0; j < count; j++) {
         const float angle = angle_of(&p, theta / divisor_of(angles, frequency[j], first + j), first + j);
         cosine[j] = (double)(float)((double)cosf(angle) * factor);
         sine[j] = (double)(float)((double)sinf(angle) * factor);
+        theta *= p.step;
     }
 }
