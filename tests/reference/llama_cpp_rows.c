@@ -15,9 +15,9 @@ typedef struct rope_case {
     float base, factor, attention_factor; /* attention_factor: the file's over the usual one */
 } rope_case;
 
-static const rope_case cases[] = {{"default", 128, 8192, 10000, 1, 1},   {"default", 64, 8192, 5e5f, 1, 1},
-                                  {"default", 128, 8192, 1e6f, 1, 1},    {"linear", 128, 4096, 10000, 4, 1},
-                                  {"yarn", 128, 4096, 10000, 16, 1},     {"yarn", 64, 8192, 5e5f, 4, 0.9f},
+static const rope_case cases[] = {{"default", 128, 8192, 10000, 1, 1},     {"default", 64, 8192, 5e5f, 1, 1},
+                                  {"default", 128, 8192, 1e6f, 1, 1},      {"linear", 128, 4096, 10000, 4, 1},
+                                  {"yarn", 128, 4096, 10000, 16, 1},       {"yarn", 64, 8192, 5e5f, 4, 0.9f},
                                   {"longrope", 96, 4096, 10000, 32, 1.19f}};
 static const int32_t positions[] = {1, 2, 63, 1000, 4095, 32767, 131071, 1000000, 16777217};
 enum { POSITIONS = sizeof positions / sizeof *positions };

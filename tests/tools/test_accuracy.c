@@ -11,9 +11,10 @@ static int write_configs(void **state) {
     if (make_folder(state)) return -1;
     write_file("plain.json", text,
                (size_t)snprintf(text, sizeof text, config, "8192, \"rope_theta\": 500000.0, \"torch_dtype\": \"bfloat16\""));
-    write_file("dynamic.json", text,
-               (size_t)snprintf(text, sizeof text, config,
-                                "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}"));
+    write_file(
+        "dynamic.json", text,
+        (size_t)snprintf(text, sizeof text, config,
+                         "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}"));
     return 0;
 }
 
@@ -187,8 +188,10 @@ static void programs_without_the_scaling_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_those_of_the_recipes),        cmocka_unit_test(scores_move_from_there_on),
-        cmocka_unit_test(caches_lose_what_rounding_does),         cmocka_unit_test(programs_without_the_scaling_are_named),
+        cmocka_unit_test(errors_are_those_of_the_recipes),
+        cmocka_unit_test(scores_move_from_there_on),
+        cmocka_unit_test(caches_lose_what_rounding_does),
+        cmocka_unit_test(programs_without_the_scaling_are_named),
     };
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

@@ -148,7 +148,8 @@ static void view_accuracy(const explain_terminal *page, const diff_result *r, co
     for (int s = 0; s < 2; s++) {
         if (!d->accuracy[s] || (s && alike)) continue;
         fputc('\n', page->file);
-        explain_print(page, EXPLAIN_STYLE_BOLD, "Accuracy under the frequencies of %s", alike ? "both" : r->operand[s].label);
+        explain_print(page, EXPLAIN_STYLE_BOLD, "Accuracy under the frequencies of %s",
+                      alike ? "both" : r->operand[s].label);
         fputc('\n', page->file);
         explain_accuracy_view(page, d->accuracy[s]);
     }

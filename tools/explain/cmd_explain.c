@@ -19,7 +19,8 @@ static const struct argp_option OPTIONS[] = {
      "Read this text with pairs in half and in interleaved layout, and say which one the weights were trained with", 0},
     {"accuracy", KEY_ACCURACY, NULL, 0,
      "How wrong the angles of each program are by position, from where on scores feel it, and what a cache in few bits or "
-     "repeated shifts do to them", 0},
+     "repeated shifts do to them",
+     0},
     {0}};
 
 typedef struct explain_options {
@@ -27,7 +28,7 @@ typedef struct explain_options {
     reading_options reading;
     const char *model, *check; /* check: a text, or NULL */
     int accuracy;
-    explain_check checked;     /* its result, if check is set */
+    explain_check checked; /* its result, if check is set */
 } explain_options;
 
 static error_t parse(int key, char *arg, struct argp_state *state) {

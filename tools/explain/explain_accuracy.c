@@ -1,9 +1,9 @@
 /* explain_accuracy.c: the angles of each program against exact ones; keys that are kept in few bits, or shifted again and
  * again, against keys in double.
  *
- * A pair of a query at m turns by a complex number u, that of a key at n by v.  Scores of random channels are off by the root
- * mean square sqrt(sum |u v* - u0 v0*|^2) over all pairs, and are themselves sqrt(sum |u0 v0*|^2).  The ratio is by how much a
- * score moves. */
+ * A pair of a query at m turns by a complex number u, that of a key at n by v.  Scores of random channels are off by the
+ * root mean square sqrt(sum |u v* - u0 v0*|^2) over all pairs, and are themselves sqrt(sum |u0 v0*|^2).  The ratio is by how
+ * much a score moves. */
 #include "tools/explain/explain_accuracy.h"
 #include "gyre/gyre_cache.h"
 #include "util/error.h"

@@ -42,7 +42,8 @@ static void view_program(const explain_terminal *page, const explain_accuracy *a
     if (a->has[p])
         cell(page, EXPLAIN_STYLE_PLAIN, text);
     else
-        explain_print(page, EXPLAIN_STYLE_DIM, "  not computed: it has no such scaling or axes, or Gyre was built without SLEEF");
+        explain_print(page, EXPLAIN_STYLE_DIM,
+                      "  not computed: it has no such scaling or axes, or Gyre was built without SLEEF");
     fputc('\n', page->file);
 }
 
@@ -74,10 +75,11 @@ void explain_accuracy_view(const explain_terminal *page, const explain_accuracy 
     fputc('\n', page->file);
     for (int p = 0; p < ACCURACY_PROGRAMS; p++)
         view_program(page, a, p);
-    snprintf(text, sizeof text,
-             "moves from: from there on a score moves by more than rounding query and key to bf16 moves it, %.1e of its size "
-             "(root mean square over random queries and keys)",
-             a->rounding);
+    snprintf(
+        text, sizeof text,
+        "moves from: from there on a score moves by more than rounding query and key to bf16 moves it, %.1e of its size "
+        "(root mean square over random queries and keys)",
+        a->rounding);
     explain_print_spaces(page, MARGIN);
     explain_print_wrapped(page, EXPLAIN_STYLE_DIM, MARGIN, MARGIN, text);
     fputc('\n', page->file);
