@@ -120,6 +120,8 @@ export const zh: Record<keyof typeof en, string> = {
     "map.seen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度，这个角度训练时见过。",
     "map.unseen": "第 {pair} 对在位置 {m} 转到 {angle} 弧度，训练时没见过这个角度。最早从位置 {from} 起没见过。",
 
+    "map.follows": "这个方法的频率随当前长度而变，图上是读满 {target} 词元时的角度。",
+
     "waves.title": "波长与斜坡",
     "waves.lead":
         "每一对维度转一圈要走多少词元。波长比训练长度还长的，训练时一圈都没转完。底色深浅表示这个方法把缩放因子用了几成。",

@@ -180,8 +180,9 @@ static gyre_status add_scheme(plot_work *w, const source *s, int i, gyre_error *
     if (w->subjects_count > 1) snprintf(of, sizeof of, "%.40s: ", s->subject->label);
     if (s->table.data)
         snprintf(layer, sizeof layer, ", layer %lld", (long long)(w->options->layer >= 0 ? w->options->layer : 0));
-    snprintf(label, sizeof label, "%.40s%s%s%.10s%s", of, schemes[i].label, s->learned ? " " : "",
-             s->learned ? s->subject->group : "", s->table.data ? layer : schemes[i].untrained);
+    const int stacks = s->learned && strcmp(s->subject->group, "all") != 0; /* an encoder, maybe a decoder */
+    snprintf(label, sizeof label, "%.40s%s%s%.10s%s", of, schemes[i].label, stacks ? " " : "",
+             stacks ? s->subject->group : "", s->table.data ? layer : schemes[i].untrained);
     gyre_status status = make_encoding(s, schemes[i].kind, &encoding, err);
     const double name = plot_table_label(&w->table, label);
     if (!status)
@@ -340,7 +341,7 @@ static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, i
     const int is_row = strstr(plot_table_text(t, first, COLUMN_ENCODING), "row of the table") != NULL;
     if (at.is_first || is_row) plot_label(s, 'y', is_row ? "row" : "added to the score");
     fprintf(s->file, "set grid xtics ytics\nset xtics %g font ',12'\nset ytics font ',11'\nset xrange [%g:%g]\n",
-            e.tokens / 2, e.query + 1 - e.tokens, e.query + 1);
+            e.tokens / 2, e.query + 1 < e.tokens ? e.query - e.tokens : 0, e.query + 1);
     draw_curves(t, s, &e);
     draw_map(t, s, &at, first, head_end, e.tokens);
 }
