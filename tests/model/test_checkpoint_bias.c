@@ -18,12 +18,12 @@ static const char *file_of(const char *name, const char *const *tensors, int cou
     float data[4 * NUMBERS];
     for (int t = 0; t < count; t++) {
         const size_t at = strlen(header);
-        snprintf(header + at, sizeof header - at, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[%d,%d]}",
-                 t ? "," : "", tensors[t], ROWS, HEADS, t * BYTES, (t + 1) * BYTES);
+        snprintf(header + at, sizeof header - at,
+                 "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%d,%d],\"data_offsets\":[%d,%d]}%s", t ? "," : "", tensors[t], ROWS,
+                 HEADS, t * BYTES, (t + 1) * BYTES, t + 1 < count ? "" : "}");
         for (int i = 0; i < NUMBERS; i++)
             data[t * NUMBERS + i] = number(t, i);
     }
-    strcat(header, "}");
     stored_safetensors(name, header, data, (size_t)(count * BYTES));
     return in_folder(name);
 }

@@ -7,7 +7,7 @@
 
 /* T5's bucket of a distance, with `rows` of them up to distance 128: half count one by one, the others grow. */
 static int bucket(double d, int rows) {
-    const double exact = rows / 2;
+    const double exact = 0.5 * rows;
     return (int)(d < exact ? d : fmin(rows - 1, exact + floor(log(d / exact) / log(128 / exact) * (rows - exact))));
 }
 
