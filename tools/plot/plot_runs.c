@@ -326,10 +326,11 @@ static void draw_lines(const plot_work *w, plot_script *s, const char *x, const 
     const plot_table *t = &w->table;
     const runs_range range = range_of(t);
     const int runs = plot_table_groups(t, COLUMN_RUN);
-    plot_script_start(s, runs > 1 ? 1120 : 860, 44 + 420 * ((runs + 1) / 2), t->title);
+    plot_script_start(s, runs > 1 ? 1120 : 860, 44 + (runs > 2 ? 450 : 420) * ((runs + 1) / 2), t->title);
     for (plot_group g = {0}; plot_group_next(t, COLUMN_RUN, &g);) {
         plot_box box = plot_grid(s, g.index, runs, runs > 1 ? 2 : 1);
         box.right -= 84.0 / s->width;
+        if (runs > 2) box.top -= 26.0 / s->height; /* for the panel's title, below the axis of the row above */
         plot_box_begin(s, box);
         if (runs > 1) plot_panel_title(s, g.name);
         plot_label(s, 'x', x);
@@ -346,7 +347,15 @@ static void draw_lines(const plot_work *w, plot_script *s, const char *x, const 
 }
 
 static void draw_perplexity(const plot_work *w, plot_script *s) {
-    draw_lines(w, s, "context (tokens)", w->seeds ? "perplexity (log); band: seeds" : "perplexity (log); band: 95 %", 1);
+    const plot_table *t = &w->table;
+    int ranges = 0;
+    for (int64_t r = 0; r < t->rows; r++)
+        ranges |= plot_table_number(t, r, COLUMN_LOW) < plot_table_number(t, r, COLUMN_HIGH);
+    draw_lines(w, s, "context (tokens)",
+               !ranges    ? "perplexity (log)"
+               : w->seeds ? "perplexity (log); band: seeds"
+                          : "perplexity (log); band: 95 %",
+               1);
 }
 
 const plot_kind plot_perplexity = {"perplexity",
