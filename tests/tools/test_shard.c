@@ -3,6 +3,8 @@
 #include "run_command.h"
 #include "tools/shard/shard.h"
 #include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* -- published numbers -- */
 /* Llama 3 405B, which Meta read 1 M tokens with (arXiv 2411.01783). */
@@ -241,6 +243,22 @@ static void wrong_plans_are_refused(void **state) {
     assert_fails("shard @text --context 4k --ranks 4", 1, "not JSON");
 }
 
+/* A config is a stranger's file: no number in it overflows, and no file that is none is waited for or read whole. */
+static void hostile_configs_are_refused(void **state) {
+    static const char vast[] =
+        "{\"hidden_size\": 4611686018427387904, \"num_hidden_layers\": 1, \"num_attention_heads\": 1}";
+    static const char wide[] = "{\"hidden_size\": 2147483647, \"num_hidden_layers\": 1, \"num_attention_heads\": 1}";
+    (void)state;
+    write_file("vast.json", vast, sizeof vast - 1);
+    assert_fails("shard @vast.json --context 4k --ranks 4", 1, "hidden_size: missing, or no size");
+    write_file("wide.json", wide, sizeof wide - 1);
+    assert_fails("shard @wide.json --context 4k --ranks 4", 1, "intermediate_size: missing, or no size");
+    assert_int_equal(mkfifo(in_folder("pipe.json"), 0666), 0);
+    assert_fails("shard @pipe.json --context 4k --ranks 4", 1, "not a regular file");
+    assert_int_equal(truncate(in_folder("wide.json"), (off_t)65 << 20), 0);
+    assert_fails("shard @wide.json --context 4k --ranks 4", 1, "longer than 64 MiB");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_million_tokens_take_the_seconds_that_meta_reports),
@@ -251,6 +269,7 @@ int main(void) {
         cmocka_unit_test(windows_hold_and_fetch_what_they_reach),
         cmocka_unit_test(bytes_are_counted_by_hand),
         cmocka_unit_test(wrong_plans_are_refused),
+        cmocka_unit_test(hostile_configs_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -4,11 +4,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A value under one of two names; 0 = neither is there. */
+enum { MAX_CONFIG_MIB = 64 }; /* as readings of positions have it (src/reading/config_document.c) */
+
+/* A value under one of two names; 0 = neither is there; -1 = no size. */
 static int64_t size_of(const json_t *config, const char *name, const char *other) {
     const json_t *value = json_object_get(config, name);
     if (!json_is_integer(value) && other) value = json_object_get(config, other);
-    return json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
+    if (!json_is_integer(value)) return 0;
+    const json_int_t size = json_integer_value(value);
+    return size < 0 || size > INT32_MAX ? -1 : (int64_t)size;
 }
 
 /* Families whose MLP has two matrices in place of three. */
@@ -116,7 +120,7 @@ static gyre_status read_sizes(const json_t *config, const char *path, shard_mode
     if (!m->kv_heads) m->kv_heads = m->heads;
     if (!m->head_dim && m->heads > 0) m->head_dim = m->width / m->heads;
     if (!m->value_dim) m->value_dim = m->head_dim;
-    if (!m->mlp) m->mlp = 4 * m->width;
+    if (!m->mlp && m->width <= INT32_MAX / 4) m->mlp = 4 * m->width;
     gyre_status status = read_experts(config, path, m, err);
     if (!status) status = check_sizes(m, path, err);
     if (!status) count_weights(m);
@@ -170,6 +174,9 @@ gyre_status shard_model_read(const char *path, shard_model *out, gyre_error *err
     if (snprintf(file, sizeof file, folder ? "%s/" GYRE_CONFIG_FILE : "%s", path) >= (int)sizeof file)
         return gyre_fail(err, GYRE_EINVAL, "path: too long a name (%.200s...)", path);
     if (stat(file, &is) != 0) return gyre_fail(err, GYRE_EIO, "config.json: not found (%s)", file);
+    if (!S_ISREG(is.st_mode)) return gyre_fail(err, GYRE_EIO, "config.json: not a regular file (%s)", file);
+    if (is.st_size > (off_t)MAX_CONFIG_MIB << 20)
+        return gyre_fail(err, GYRE_EFORMAT, "config.json: longer than %d MiB (%s)", MAX_CONFIG_MIB, file);
     json_t *config = json_load_file(file, 0, &why);
     if (!config)
         return gyre_fail(err, GYRE_EFORMAT, "config: not JSON; a plan reads a config.json: %.120s (%s)", why.text, file);
