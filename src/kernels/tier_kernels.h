@@ -182,6 +182,14 @@ static void alibi_row_f32(float *x, int64_t n, float slope, float distance) {
     }
 }
 
+static void difference_row_f32(float *x, int64_t n, const gyre_differences *by) {
+    const vec high = vec_set1(by->from_high), low = vec_set1(by->from_low);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec difference = vec_add(vec_sub(high, vec_load(by->high + i)), vec_sub(low, vec_load(by->low + i)));
+        vec_store(x + i, vec_add(vec_load(x + i), difference));
+    }
+}
+
 static void dot_row_f32(const float *a, const float *b, int64_t n, float *sum) {
     vec total = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES)

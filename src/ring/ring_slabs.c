@@ -153,8 +153,7 @@ static void part_args(slab_call *c, int64_t i, gyre_positions *k_index, gyre_att
     const slab s = slab_at(c, i);
     const int64_t tokens = s.end - s.from;
     gyre_ring_part(r, r->transport.rank, NULL, args);
-    args->k = gyre_const(gyre_ring_side(r, c->m.slab[i % 2], 0, tokens, 0));
-    args->v = gyre_const(gyre_ring_side(r, c->m.slab[i % 2], 1, tokens, 0));
+    gyre_ring_use_block(r, c->m.slab[i % 2], tokens, args);
     args->k_pos = c->info.positions;
     args->k_pos.data = (const int64_t *)args->k_pos.data + s.from;
     *k_index = c->info.order;
@@ -179,8 +178,7 @@ gyre_status gyre_ring_slabs_bytes(gyre_ring_call *r, const gyre_exec *exec, size
     open_slabs(&c, r);
     const int64_t tokens = most_tokens(&c), q_starts[2] = {0, r->own.tokens}, k_starts[2] = {0, tokens};
     gyre_ring_part(r, r->transport.rank, NULL, &part);
-    part.k = gyre_const(gyre_ring_side(r, NULL, 0, tokens, 0));
-    part.v = gyre_const(gyre_ring_side(r, NULL, 1, tokens, 0));
+    gyre_ring_use_block(r, NULL, tokens, &part);
     part.k_first = part.k_end = NULL;
     if (r->own.starts) {
         part.q_starts = q_starts;
@@ -207,8 +205,7 @@ gyre_status gyre_ring_slabs_check(gyre_ring_call *r, char *scratch, const gyre_g
         part_args(&c, i, &k_index, &args);
         if (call) {
             dqkv[0] = call->dqkv[0];
-            dqkv[1] = gyre_ring_side(r, c.m.sums, 0, c.batch->tokens, 1);
-            dqkv[2] = gyre_ring_side(r, c.m.sums, 1, c.batch->tokens, 1);
+            gyre_ring_use_gradients(r, c.m.sums, c.batch->tokens, dqkv, &args);
             own = (gyre_gradient_views){call->dout, dqkv, call->gradients};
         }
         const gyre_attention_request request = {r->name, &args, NULL, call ? &own : NULL};
@@ -225,7 +222,7 @@ static void place(const slab_call *c, int64_t rank, char *from) {
     const gyre_shard_info keys = gyre_ring_keys_of(r, rank);
     const slab s = slab_at(c, c->gathering);
     const piece p = piece_of(c, rank, c->gathering);
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < gyre_ring_sides(r); v++) {
         const gyre_view in = gyre_ring_side(r, from, v, p.count, 0);
         const gyre_view out = gyre_ring_side(r, c->m.slab[c->gathering % 2], v, s.end - s.from, 0);
         const size_t size = (size_t)(in.shape[2] * in.shape[3]) * gyre_dtype_size(in.dtype);
@@ -301,7 +298,7 @@ static gyre_status run_forward(slab_call *c, const gyre_exec *exec, gyre_error *
 /* block = gradients of the keys of a rank, out of those of all keys. */
 static void take_gradients(const slab_call *c, int64_t rank, char *block) {
     const gyre_shard_info keys = gyre_ring_keys_of(c->r, rank);
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < gyre_ring_sides(c->r); v++) {
         const gyre_cview all = gyre_const(gyre_ring_side(c->r, c->m.sums, v, c->batch->tokens, 1));
         const gyre_view out = gyre_ring_side(c->r, block, v, keys.tokens, 1);
         const gyre_status status = gyre_shards_take(c->r->key_shards, rank, &all, &out, NULL);
@@ -333,10 +330,7 @@ static gyre_status return_gradients(slab_call *c, const gyre_gradient_views *cal
         for (size_t i = 0; i < bytes / sizeof(float) && !status; i++)
             to_sum[i] += from[i];
     }
-    for (int v = 0; v < 2 && !status; v++) {
-        const gyre_cview sum = gyre_const(gyre_ring_side(r, c->m.mine, v, tokens, 1));
-        gyre_ring_copy(&sum, &call->dqkv[1 + v]);
-    }
+    if (!status) gyre_ring_give_gradients(r, c->m.mine, tokens, call);
     return status;
 }
 
@@ -344,13 +338,13 @@ static gyre_status run_gradient(slab_call *c, const gyre_gradient_views *call, c
     gyre_ring_call *r = c->r;
     gyre_attention_args args;
     gyre_positions k_index;
-    const gyre_view dqkv[3] = {call->dqkv[0], gyre_ring_side(r, c->m.sums, 0, c->batch->tokens, 1),
-                               gyre_ring_side(r, c->m.sums, 1, c->batch->tokens, 1)};
+    gyre_view dqkv[3] = {call->dqkv[0]};
     const gyre_gradient_views part = {call->dout, dqkv, call->gradients};
     memset(c->m.sums, 0, gyre_ring_block_bytes(r, c->batch->tokens, 1));
     gyre_status status = begin_gathering(c, 0, err);
     if (!status) status = finish_gathering(c, err);
     part_args(c, 0, &k_index, &args);
+    gyre_ring_use_gradients(r, c->m.sums, c->batch->tokens, dqkv, &args);
     if (!status) status = gyre_ring_compute(r, &args, &part, exec, err);
     return status ? status : return_gradients(c, call, err);
 }

@@ -30,6 +30,7 @@ typedef struct gyre_key_buffers {
     float *k_scale, *v_scale;  /* with key_scales_apart, value_scales_apart: [KEY_TILE] */
     float *v_columns;          /* gradient: [tile][value_pad][KEY_TILE] */
     float *dv_rows;            /* gradient: [tile][KEY_TILE][value_pad] */
+    double *dgate_sums;        /* gradient, with gates: [query heads of an item][tile][KEY_TILE] */
 } gyre_key_buffers;
 
 /* -- tables -- */
@@ -71,7 +72,10 @@ typedef struct gyre_query_buffers {
     int64_t batch, head, first, count;
     int64_t low, high, order_min, order_max; /* of positions; of order */
     int64_t nearest[QUERY_TILE];   /* decaying biases: position of the nearest visible key; the query's own if none is */
-    double bias[QUERY_TILE];       /* b(head, row, nearest): scores are relative to it; 0 if biases do not decay */
+    double bias[QUERY_TILE];       /* of the row at that key: scores are relative to it (terms/biases.h); 0 if none fall */
+    double scheme_bias[QUERY_TILE]; /* the part of the scheme: b(head, row, nearest) */
+    double gate_sum[QUERY_TILE];    /* with gates: that of the key */
+    double dgate_sums[QUERY_TILE];  /* gradient: to those of the queries */
     float row_max[QUERY_TILE];     /* largest score so far; gradient: log-sum-exp of the row */
     double row_sum[QUERY_TILE];    /* of exp(score - row_max) */
     float delta[QUERY_TILE];       /* gradient: dout . out */
