@@ -37,7 +37,8 @@ typedef struct gyre_cache_config {
     int64_t page_tokens;               /* 0 = one page per sequence of max_tokens / sequences tokens: contiguous */
     int64_t context_length;            /* ROTATED: the context length in use; 0 = the encoding's own.  RAW: attention takes
                                         * that of each call; files tell encodings apart by this one */
-    int64_t gate_heads; /* query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles,
+    int64_t
+        gate_heads; /* query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles,
                          * at most 65536; gyre_cache_append_gated appends them; 0 = none */
 } gyre_cache_config;
 
@@ -76,11 +77,12 @@ typedef struct gyre_cache_append_args {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append_gated(gyre_cache *cache, const gyre_cache_append_args *args,
                                                              const gyre_exec *exec, gyre_error *err);
 
-/* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and k_gate_sums are
- * ignored, and args->encoding is the cache's.  A cache with gate_heads needs q_gate_sums, of as many heads.  mask and weights count the keys of the longest of these sequences; entries that a shorter
- * one lacks are not read, and its weights there are 0.  Append the tokens of the queries first, so that they are among the
- * keys.  Up to 8 queries a row read each key and value once for all heads that share them, split over the keys, so that all
- * threads help one sequence.  ORDER_FIXED does not split them: at most as many threads help as there are key heads.
+/* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and k_gate_sums
+ * are ignored, and args->encoding is the cache's.  A cache with gate_heads needs q_gate_sums, of as many heads.  mask and
+ * weights count the keys of the longest of these sequences; entries that a shorter one lacks are not read, and its weights
+ * there are 0.  Append the tokens of the queries first, so that they are among the keys.  Up to 8 queries a row read each
+ * key and value once for all heads that share them, split over the keys, so that all threads help one sequence.
+ * ORDER_FIXED does not split them: at most as many threads help as there are key heads.
  * Errors: as gyre_attention; EINVAL (a packed batch, dropout, ROTATED keys under another context length than theirs);
  * EUNSUPPORTED (positions of each head: a cached token has one position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,

@@ -347,8 +347,7 @@ static gyre_status check_gate_view(const request *call, gyre_error *err, const c
 static gyre_status check_gates(const request *call, gyre_error *err) {
     const gyre_attention_args *args = call->args;
     const gyre_status status = check_gate_view(call, err, "q_gate_sums", &args->q_gate_sums, args->q.shape);
-    return status || call->source ? status
-                                  : check_gate_view(call, err, "k_gate_sums", &args->k_gate_sums, args->k.shape);
+    return status || call->source ? status : check_gate_view(call, err, "k_gate_sums", &args->k_gate_sums, args->k.shape);
 }
 
 static gyre_status check_gate_pair(const request *call, gyre_error *err) {
@@ -356,8 +355,8 @@ static gyre_status check_gate_pair(const request *call, gyre_error *err) {
     const int keys = call->source ? call->source->gate_sums != NULL : args->k_gate_sums.data != NULL;
     if ((args->q_gate_sums.data != NULL) == keys) return GYRE_OK;
     if (call->source)
-        return gyre_fail(err, GYRE_EINVAL, "q_gate_sums: %s, but the cache %s gate sums (%s)", keys ? "is missing" : "is set",
-                         keys ? "keeps" : "has no", call->name);
+        return gyre_fail(err, GYRE_EINVAL, "q_gate_sums: %s, but the cache %s gate sums (%s)",
+                         keys ? "is missing" : "is set", keys ? "keeps" : "has no", call->name);
     return gyre_fail(err, GYRE_EINVAL, "%s: is missing, but %s is set (%s)", keys ? "q_gate_sums" : "k_gate_sums",
                      keys ? "k_gate_sums" : "q_gate_sums", call->name);
 }
@@ -375,7 +374,8 @@ static gyre_status check_gate_gradients(const request *call, gyre_error *err) {
         const gyre_cview view = gyre_const(*outputs[i].view);
         if (!view.data) continue;
         if (!args->q_gate_sums.data)
-            return gyre_fail(err, GYRE_EINVAL, "%s: is set, but the call has no gate sums (%s)", outputs[i].name, call->name);
+            return gyre_fail(err, GYRE_EINVAL, "%s: is set, but the call has no gate sums (%s)", outputs[i].name,
+                             call->name);
         status = check_gate_view(call, err, outputs[i].name, &view, outputs[i].tokens);
         if (!status) status = check_output(call, err, outputs[i].name, outputs[i].view);
     }
@@ -601,10 +601,14 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
     const gyre_attention_args *args = call->args;
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview none = {.data = NULL};
-    const named_view inputs[] = {
-        {"q", args->q},       {"k", call->source ? none : args->k}, {"v", call->source ? none : args->v},
-        {"mask", args->mask}, {"sink_logits", args->sink_logits},   {"slopes", args->slopes},
-        {"q_gate_sums", args->q_gate_sums}, {"k_gate_sums", call->source ? none : args->k_gate_sums}};
+    const named_view inputs[] = {{"q", args->q},
+                                 {"k", call->source ? none : args->k},
+                                 {"v", call->source ? none : args->v},
+                                 {"mask", args->mask},
+                                 {"sink_logits", args->sink_logits},
+                                 {"slopes", args->slopes},
+                                 {"q_gate_sums", args->q_gate_sums},
+                                 {"k_gate_sums", call->source ? none : args->k_gate_sums}};
     named_view views[16];
     int count = 0;
     if (g)

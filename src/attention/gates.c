@@ -103,12 +103,12 @@ static void sum_head(void *arg, int64_t task) {
 static gyre_status check_sums(const gates_call *c, const char *where, gyre_error *err) {
     const int64_t *shape = c->in->shape, column[4] = {shape[0], shape[1], shape[2], 1},
                   rows[4] = {c->starts ? c->sequences : shape[0], 1, shape[2], 1};
-    gyre_status status = check_input(c->in, "log_gates", column, gyre_is_real(c->in->dtype), "F32, F16, BF16 or F64", where, err);
+    gyre_status status =
+        check_input(c->in, "log_gates", column, gyre_is_real(c->in->dtype), "F32, F16, BF16 or F64", where, err);
     if (!status) status = check_starts(c->starts, c->sequences, shape, where, err);
     if (!status && c->before)
         status = check_input(c->before, "before", rows, c->before->dtype == GYRE_DTYPE_F64, "F64", where, err);
-    if (!status && !is_float_or_double(c->out->dtype))
-        status = fail_dtype("sums", c->out->dtype, "F32 or F64", where, err);
+    if (!status && !is_float_or_double(c->out->dtype)) status = fail_dtype("sums", c->out->dtype, "F32 or F64", where, err);
     if (!status) status = check_shape("sums", c->out->shape, column, where, err);
     if (!status) status = gyre_output_check(c->out, "sums", where, err);
     if (status) return status;
@@ -124,8 +124,7 @@ static gyre_status check_sums(const gates_call *c, const char *where, gyre_error
 gyre_status gyre_gate_sums(const gyre_cview *log_gates, const int64_t *starts, int64_t sequences, const gyre_cview *before,
                            const gyre_view *sums, const gyre_exec *exec, gyre_error *err) {
     static const char where[] = "gyre_gate_sums";
-    if (!log_gates || !sums)
-        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", log_gates ? "sums" : "log_gates", where);
+    if (!log_gates || !sums) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", log_gates ? "sums" : "log_gates", where);
     const gates_call c = {log_gates, before && before->data ? before : NULL, sums, starts, starts ? sequences : 1};
     const gyre_status status = check_sums(&c, where, err);
     if (!status && gyre_view_elements(sums->shape) > 0) run_heads(&c, sum_head, exec);
@@ -159,8 +158,7 @@ static gyre_status check_gradient(const gates_call *c, const char *where, gyre_e
     const int64_t *shape = c->out->shape, column[4] = {shape[0], shape[1], shape[2], 1};
     const gyre_cview out = gyre_const(*c->out);
     gyre_status status = GYRE_OK;
-    if (!gyre_is_real(c->out->dtype))
-        return fail_dtype("dlog_gates", c->out->dtype, "F32, F16, BF16 or F64", where, err);
+    if (!gyre_is_real(c->out->dtype)) return fail_dtype("dlog_gates", c->out->dtype, "F32, F16, BF16 or F64", where, err);
     for (int i = 0; i < (c->in[1].data ? 2 : 1) && !status; i++) {
         status = check_input(&c->in[i], names[i], column, is_float_or_double(c->in[i].dtype), "F32 or F64", where, err);
         if (!status && gyre_views_overlap(&out, &c->in[i]))
@@ -174,8 +172,7 @@ static gyre_status check_gradient(const gates_call *c, const char *where, gyre_e
 gyre_status gyre_gate_sums_gradient(const gyre_cview dsums[2], const int64_t *starts, int64_t sequences,
                                     const gyre_view *dlog_gates, const gyre_exec *exec, gyre_error *err) {
     static const char where[] = "gyre_gate_sums_gradient";
-    if (!dsums || !dlog_gates)
-        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", dsums ? "dlog_gates" : "dsums", where);
+    if (!dsums || !dlog_gates) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", dsums ? "dlog_gates" : "dsums", where);
     const gates_call c = {dsums, NULL, dlog_gates, starts, starts ? sequences : 1};
     const gyre_status status = check_gradient(&c, where, err);
     if (!status && gyre_view_elements(dlog_gates->shape) > 0) run_heads(&c, sum_head_back, exec);

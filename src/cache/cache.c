@@ -155,9 +155,9 @@ static void measure(gyre_cache *cache) {
     cache->rotated = c->keys == GYRE_CACHE_KEYS_ROTATED && gyre_cache_rotates(c->encoding);
     cache->k = (gyre_cache_rows){.dtype = c->key_dtype, .channels = c->head_dim};
     cache->v = (gyre_cache_rows){.dtype = c->value_dtype, .channels = c->value_dim};
-    cache->page_bytes = (size_t)cache->page_tokens * ((size_t)c->heads * (row_bytes(&cache->k) + row_bytes(&cache->v)) +
-                                                      (size_t)cache->axes * sizeof(int64_t) + sizeof(int32_t) +
-                                                      (size_t)c->gate_heads * sizeof(double));
+    cache->page_bytes = (size_t)cache->page_tokens *
+                        ((size_t)c->heads * (row_bytes(&cache->k) + row_bytes(&cache->v)) +
+                         (size_t)cache->axes * sizeof(int64_t) + sizeof(int32_t) + (size_t)c->gate_heads * sizeof(double));
     cache->pool_size = pool_size_of(cache);
 }
 

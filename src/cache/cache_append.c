@@ -207,8 +207,8 @@ static gyre_status check_gate_sums(const append_call *c, gyre_error *err) {
 }
 
 /* Q8 cannot store an infinity or a NaN, nor a number that a rotation could make infinite. */
-static gyre_status check_finite(const append_call *c, const char *field, const gyre_cview *view,
-                                const gyre_cache_rows *rows, gyre_error *err) {
+static gyre_status check_finite(const append_call *c, const char *field, const gyre_cview *view, const gyre_cache_rows *rows,
+                                gyre_error *err) {
     const gyre_cache *cache = c->cache;
     const gyre_encoding *encoding = cache->config.encoding;
     const double factor =

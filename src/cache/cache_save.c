@@ -24,8 +24,8 @@ void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *
 double gyre_cache_header_bytes(const gyre_cache_header *h) {
     const double frequencies = h->dim > 0 ? 8.0 + 4.0 * (double)h->dim : 0;
     const double gates = h->gate_heads > 0 ? 8.0 : 0;
-    return GYRE_CACHE_MAGIC_BYTES + 4 + 8.0 * GYRE_CACHE_HEADER_FIELDS + gates + frequencies + 4 + 8.0 * (double)h->sequences +
-           8.0 * (3 + GYRE_MAX_AXES) * (double)h->ranges + 16.0 * (double)h->pages;
+    return GYRE_CACHE_MAGIC_BYTES + 4 + 8.0 * GYRE_CACHE_HEADER_FIELDS + gates + frequencies + 4 +
+           8.0 * (double)h->sequences + 8.0 * (3 + GYRE_MAX_AXES) * (double)h->ranges + 16.0 * (double)h->pages;
 }
 
 static double row_bytes(const gyre_cache_rows *rows) {
@@ -33,7 +33,8 @@ static double row_bytes(const gyre_cache_rows *rows) {
 }
 
 double gyre_cache_slot_bytes(const gyre_cache *cache) {
-    return 8.0 * (double)(cache->axes + cache->config.gate_heads) + (double)cache->config.heads * (row_bytes(&cache->k) + row_bytes(&cache->v));
+    return 8.0 * (double)(cache->axes + cache->config.gate_heads) +
+           (double)cache->config.heads * (row_bytes(&cache->k) + row_bytes(&cache->v));
 }
 
 /* -- bytes on their way -- */

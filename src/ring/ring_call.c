@@ -289,7 +289,7 @@ static gyre_status choose(gyre_ring_call *r, const gyre_ring_args *args, gyre_er
             keys += gyre_ring_block_bytes(r, gyre_ring_keys_of(r, i).tokens, 0);
             queries += query_bytes(r, n) + gyre_ring_state_bytes(r, n);
         }
-        r->pass = keys <= args->gather_bytes                ? GYRE_RING_GATHER
+        r->pass = keys <= args->gather_bytes                            ? GYRE_RING_GATHER
                   : r->gradient || r->gated || fixed || keys <= queries ? GYRE_RING_KEYS
                                                                         : GYRE_RING_QUERIES;
     }

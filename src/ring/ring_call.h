@@ -27,7 +27,7 @@ struct gyre_ring_call {
     gyre_shard_info own;      /* of queries */
     gyre_positions q_index, k_index;
     int gradient;
-    int gated; /* the call has gate sums */
+    int gated;           /* the call has gate sums */
     gyre_ring_pass pass; /* KEYS, QUERIES or GATHER */
     int in_order;        /* 1: keys in the order of their tokens: GATHER, and KEYS with ORDER_FIXED */
     int64_t largest, largest_queries;

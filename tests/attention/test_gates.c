@@ -19,8 +19,8 @@ enum { SCHEMES = sizeof schemes / sizeof *schemes, ANY_CAUSAL = SCHEMES - 2, BIT
 
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
-    {2, 5, 9, 4, 2, 8, 8, 1, 0, 0, 0},      {1, 9, 9, 2, 1, 8, 8, 1, 4, 0, 0},   {2, 6, 20, 4, 4, 8, 8, 1, 5, -4, 1},
-    {1, 8, 24, 2, 1, 8, 8, 2, 6, 0, 0},     {1, 12, 30, 2, 1, 8, 8, 0, 5, 0, 1}, {1, 70, 290, 2, 1, 8, 8, 1, 40, 0, 0},
+    {2, 5, 9, 4, 2, 8, 8, 1, 0, 0, 0},      {1, 9, 9, 2, 1, 8, 8, 1, 4, 0, 0},    {2, 6, 20, 4, 4, 8, 8, 1, 5, -4, 1},
+    {1, 8, 24, 2, 1, 8, 8, 2, 6, 0, 0},     {1, 12, 30, 2, 1, 8, 8, 0, 5, 0, 1},  {1, 70, 290, 2, 1, 8, 8, 1, 40, 0, 0},
     {1, 140, 150, 2, 2, 8, 8, 2, 33, 0, 0}, {1, 70, 150, 2, 1, 8, 8, 0, 0, 0, 0}, {1, 1, 1300, 4, 2, 16, 16, 1, 0, 0, 0},
     {1, 3, 400, 2, 1, 24, 24, 2, 0, 0, 0},
 };
@@ -118,8 +118,8 @@ static void alibi_is_a_case(void **state) {
         make_gates(&of_gates, 1, 0, 0);
         for (int keys = 0; keys < 2; keys++)
             for (int64_t i = 0, n = s.batch * (keys ? s.keys : s.queries); i < n * s.heads; i++)
-                of_gates.gate_sums[keys][i] = -slopes_before[i % s.heads] *
-                                              (double)(keys ? of_gates.p.k_at : of_gates.p.q_at)[i / s.heads];
+                of_gates.gate_sums[keys][i] =
+                    -slopes_before[i % s.heads] * (double)(keys ? of_gates.p.k_at : of_gates.p.q_at)[i / s.heads];
         run_trial(&of_slopes, NULL);
         run_gated(&of_gates);
         for (size_t e = 0; e < of_slopes.p.out_size; e++)
@@ -324,8 +324,8 @@ static void packed_is_as_alone(void **state) {
         one.q_pos = one.k_pos = bare;
         gyre_cview *inputs[] = {&one.q, &one.k, &one.v, &one.q_gate_sums, &one.k_gate_sums};
         for (int n = 0; n < 5; n++) {
-            inputs[n]->data = (const char *)inputs[n]->data +
-                              first * inputs[n]->stride[1] * (int64_t)gyre_dtype_size(inputs[n]->dtype);
+            inputs[n]->data =
+                (const char *)inputs[n]->data + first * inputs[n]->stride[1] * (int64_t)gyre_dtype_size(inputs[n]->dtype);
             inputs[n]->shape[1] = count;
         }
         one.out.data = (float *)one.out.data + first * one.out.stride[1];
@@ -395,8 +395,8 @@ static void parts_add_up(void **state) {
             piece.state = gyre_dense(rows, GYRE_DTYPE_F64, 1, 40, 2, 18);
             gyre_cview *keys[] = {&piece.k, &piece.v, &piece.k_gate_sums};
             for (int n = 0; n < 3; n++) {
-                keys[n]->data = (const char *)keys[n]->data +
-                                cuts[i] * keys[n]->stride[1] * (int64_t)gyre_dtype_size(keys[n]->dtype);
+                keys[n]->data =
+                    (const char *)keys[n]->data + cuts[i] * keys[n]->stride[1] * (int64_t)gyre_dtype_size(keys[n]->dtype);
                 keys[n]->shape[1] = cuts[i + 1] - cuts[i];
             }
             piece.k_pos.data = t.p.k_at + cuts[i];

@@ -424,7 +424,8 @@ static gyre_attention_args last_queries(const whole *w, int64_t queries, token_d
     args.out = field_view(w->c, out, F_OUT);
     args.lse = field_view(w->c, out, F_LSE);
     if (w->c->gates == 0) return args;
-    args.q_gate_sums = gyre_cdense((const double *)w->data.at[F_GATES] + first * HEADS, GYRE_DTYPE_F64, 1, queries, HEADS, 1);
+    args.q_gate_sums =
+        gyre_cdense((const double *)w->data.at[F_GATES] + first * HEADS, GYRE_DTYPE_F64, 1, queries, HEADS, 1);
     return args;
 }
 

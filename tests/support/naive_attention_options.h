@@ -37,7 +37,7 @@ typedef struct trial {
     gyre_cview masked; /* view of it */
     float sink[MOST_HEADS];
     double *weights64, *lse64;
-    float *weights; /* of all queries */
+    float *weights;       /* of all queries */
     double *gate_sums[2]; /* of queries and of keys: [batch][token][head]; NULL = none */
 } trial;
 

@@ -62,9 +62,9 @@ typedef struct shared_gradients {
 static inline gyre_view field_view(const split_case *c, const token_data *d, field which) {
     const int of_keys = which == F_K || which == F_V || which == F_DK || which == F_DV;
     const int is_number = which == F_LSE || which == F_GATES || which == F_DQ_GATES || which == F_DK_GATES;
-    const gyre_dtype dtype = which <= F_DOUT                                            ? c->dtype
+    const gyre_dtype dtype = which <= F_DOUT                                          ? c->dtype
                              : which == F_LSE || which == F_STATE || which == F_GATES ? GYRE_DTYPE_F64
-                                                                                        : GYRE_DTYPE_F32;
+                                                                                      : GYRE_DTYPE_F32;
     return gyre_dense(d->at[which], dtype, d->rows, d->tokens, of_keys ? KEY_HEADS : HEADS,
                       is_number          ? 1
                       : which == F_STATE ? STATE

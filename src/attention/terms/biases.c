@@ -171,8 +171,8 @@ void gyre_gates_backward(const gyre_attention_plan *plan, const gyre_key_buffers
                                  .c = columns,
                                  .c_row_stride = KEY_TILE};
     plan->kernels->matmul_f32(&product);
-    double *restrict to = keys->dgate_sums + q->head % plan->group * plan->key_tiles * KEY_TILE + tile_pair->tile * KEY_TILE +
-                          tile_pair->first;
+    double *restrict to = keys->dgate_sums + q->head % plan->group * plan->key_tiles * KEY_TILE +
+                          tile_pair->tile * KEY_TILE + tile_pair->first;
     for (int64_t j = 0; j < tile_pair->count; j++)
         to[j] -= (double)columns[j];
 }

@@ -150,7 +150,8 @@ static void add_score_biases(const gyre_attention_plan *plan, gyre_query_buffers
         const int64_t n = t->entries - first < CHUNK ? t->entries - first : CHUNK;
         read_score_biases(plan, q, first, n, score_bias);
         for (int64_t e = 0; e < n; e++)
-            t->score_bias[first + e] = (float)(score_bias[e] - q->scheme_bias[t->distinct ? 0 : (first + e) / tile_pair->count]);
+            t->score_bias[first + e] =
+                (float)(score_bias[e] - q->scheme_bias[t->distinct ? 0 : (first + e) / tile_pair->count]);
     }
     const gyre_gather_add pick = {.lines = q->count,
                                   .n = tile_pair->count,
