@@ -64,8 +64,8 @@ def _check_rope(given: dict[str, Any]) -> None:
     if given["xpos_center"] is not None and given["xpos_base"] is None:
         raise Error("EINVAL", f"xpos_center: is {given['xpos_center']!r}, but xpos_base is None", "xpos_center")
     for name in ("far_window", "far_factor"):
-        if given[name] is not None and far == "as-near":
-            raise Error("EINVAL", f"{name}: is {given[name]!r}, but far is 'as-near', which has no {name}", name)
+        if given[name] is not None and (far == "as-near" or (far == "clamped" and name == "far_factor")):
+            raise Error("EINVAL", f"{name}: is {given[name]!r}, but far is {far!r}, which has no {name}", name)
 
 
 def _make(kind: str, **fields: Any) -> Encoding:

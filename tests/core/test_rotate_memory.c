@@ -238,7 +238,7 @@ static void heads_that_lie_apart_match_tokens(void **state) {
 static void check_large(gyre_dtype dtype, gyre_layout layout, int64_t dim, int heads_apart, int64_t gap) {
     enum { HEADS_OF_LARGE = 11, WIDTH = 128, GUARD = 64 };
     const size_t size = gyre_dtype_size(dtype);
-    const int64_t tokens = (1 << 25) / (int64_t)size / (HEADS_OF_LARGE * WIDTH) + 50, head = tokens * WIDTH + gap;
+    const int64_t tokens = (1 << 23) / (int64_t)size / (HEADS_OF_LARGE * WIDTH) + 50, head = tokens * WIDTH + gap;
     const int64_t strides[4] = {0, heads_apart ? WIDTH : HEADS_OF_LARGE * (WIDTH + gap), heads_apart ? head : WIDTH + gap,
                                 1};
     const size_t all = (size_t)(heads_apart ? HEADS_OF_LARGE * head : tokens * HEADS_OF_LARGE * (WIDTH + gap)) + GUARD;

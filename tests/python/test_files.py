@@ -89,8 +89,8 @@ def error_of(got, want, dtype):
 @pytest.mark.parametrize("dtype", ROUNDING)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_gguf(name, dtype, tmp_path):
-    model, tokenizer = make_folder(name, tmp_path)
-    gyre("convert", tmp_path, "-o", tmp_path / "model.gguf", "--dtype", dtype)
+    model, tokenizer = make_folder(name, tmp_path / "hf")
+    gyre("convert", tmp_path / "hf", "-o", tmp_path / "model.gguf", "--dtype", dtype)
     reader = gguf.GGUFReader(tmp_path / "model.gguf")
     keys, config = {key: value_of(field) for key, field in reader.fields.items()}, model.config
     arch = keys["general.architecture"]
@@ -124,8 +124,8 @@ def test_gguf(name, dtype, tmp_path):
 
 def test_llama3_factors_in_a_gguf(tmp_path):
     """llama.cpp takes Llama 3's scaling from a tensor of divisors."""
-    model, _ = make_folder("llama", tmp_path)
-    gyre("convert", tmp_path, "-o", tmp_path / "model.gguf")
+    model, _ = make_folder("llama", tmp_path / "hf")
+    gyre("convert", tmp_path / "hf", "-o", tmp_path / "model.gguf")
     reader = gguf.GGUFReader(tmp_path / "model.gguf")
     factors = next(t for t in reader.tensors if t.name == "rope_freqs.weight").data
     rotary = model.model.rotary_emb
@@ -138,8 +138,8 @@ def test_llama3_factors_in_a_gguf(tmp_path):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_safetensors_and_back(name, dtype, tmp_path):
     """Folder to GGUF to folder: safetensors opens it, transformers computes the same logits with it."""
-    model, _ = make_folder(name, tmp_path)
-    gyre("convert", tmp_path, "-o", tmp_path / "model.gguf", "--dtype", dtype)
+    model, _ = make_folder(name, tmp_path / "hf")
+    gyre("convert", tmp_path / "hf", "-o", tmp_path / "model.gguf", "--dtype", dtype)
     gyre("convert", tmp_path / "model.gguf", "-o", tmp_path / "back")
     kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
     tensors, state = load_file(tmp_path / "back/model.safetensors"), model.state_dict()
@@ -162,8 +162,8 @@ def test_safetensors_and_back(name, dtype, tmp_path):
 
 
 def test_window_of_a_mistral_is_warned_of(tmp_path):
-    make_folder("mistral", tmp_path)
-    arguments = [GYRE, "convert", tmp_path, "-o", tmp_path / "model.gguf"]
+    make_folder("mistral", tmp_path / "hf")
+    arguments = [GYRE, "convert", tmp_path / "hf", "-o", tmp_path / "model.gguf"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert "the window of 16 tokens is not read from it" in done.stderr
 

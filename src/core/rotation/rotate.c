@@ -19,8 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256, HEADS_AT_ONCE = 8 };
-static const int64_t PAST_CACHES_BYTES = 1 << 25;  /* of out: what reads it next would not find it in a cache either way */
+enum { TOKEN_BLOCK = 32, HEAD_TOKEN_BLOCK = 128, CHANNEL_CHUNK = 256 };
+/* Heads apart that go together, so that each angle is read once for all of them.  Heads often lie a power of two apart, and
+ * then their rows compete for the ways of a first-level cache, 8 and more: one row a head in place, two otherwise. */
+enum { HEADS_IN_PLACE = 8, HEADS_APART = 4 };
+static const int64_t PAST_CACHES_BYTES = 1 << 23;  /* of out: the caches of a core would not keep it for the reader */
 static const int64_t MIN_PARALLEL_BYTES = 1 << 20; /* below, waking another thread takes longer than the work */
 
 /* Magnitudes outside 2^-100 .. 2^100 are refused: their product with a channel would soon leave the range of float. */
@@ -35,11 +38,12 @@ typedef struct rotate_call {
     int64_t first, dim;      /* the rotated channels; dim 0 where the scheme rotates nothing */
     gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
     int64_t elements;
-    int64_t blocks; /* blocks of tokens per batch row */
+    int64_t block_tokens; /* at most HEAD_TOKEN_BLOCK */
+    int64_t blocks;       /* blocks of tokens per batch row */
     int in_place;
     int uses_table;          /* rows of the encoding's angle table go to the kernel directly */
     int head_by_head;        /* the heads of a token lie further apart than the tokens of a head */
-    int64_t heads_at_once;   /* of those that are gone through together all the same */
+    int64_t heads_at_once;   /* of those that are gone through together then */
     gyre_rotate_job job;     /* what the kernel calls for such rows have in common */
     int permutes_separately; /* in place between two layouts: channels move before or after the rotation, not with it */
 } rotate_call;
@@ -314,7 +318,7 @@ static void rotate_run(const rotate_call *r, row_block k) {
 
 /* Rotates the tokens of a block whose angles are in the table; done[t] = 1 for those. */
 static void rotate_from_table(const rotate_call *r, int64_t b, int64_t first, int64_t count, unsigned char *done) {
-    const void *rows[TOKEN_BLOCK];
+    const void *rows[HEAD_TOKEN_BLOCK];
     for (int64_t t = 0; t < count; t++) {
         rows[t] = table_row_of(r, b, first + t);
         done[t] = rows[t] != NULL;
@@ -332,13 +336,13 @@ static void rotate_from_table(const rotate_call *r, int64_t b, int64_t first, in
 
 static void rotate_token_block(void *arg, int64_t block) {
     const rotate_call *r = arg;
-    const int64_t b = block / r->blocks, first = block % r->blocks * TOKEN_BLOCK;
-    const int64_t left = r->in->shape[1] - first, count = left < TOKEN_BLOCK ? left : TOKEN_BLOCK;
+    const int64_t b = block / r->blocks, first = block % r->blocks * r->block_tokens;
+    const int64_t left = r->in->shape[1] - first, count = left < r->block_tokens ? left : r->block_tokens;
     const int64_t axes = gyre_axes_of(r->angles.encoding);
-    double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
-    token tokens[TOKEN_BLOCK];
+    double positions[HEAD_TOKEN_BLOCK * GYRE_MAX_AXES];
+    token tokens[HEAD_TOKEN_BLOCK];
     int64_t count_general = 0;
-    unsigned char done[TOKEN_BLOCK] = {0};
+    unsigned char done[HEAD_TOKEN_BLOCK] = {0};
     if (r->uses_table) rotate_from_table(r, b, first, count, done);
     for (int64_t t = 0; t < count; t++) {
         if (done[t]) continue;
@@ -359,8 +363,8 @@ static int64_t head_groups(const rotate_call *r) {
     return (r->in->shape[2] + r->heads_at_once - 1) / r->heads_at_once;
 }
 
-/* A block of one head, or of heads_at_once: neighbouring blocks lie beside each other in memory, which the processor then
- * reads ahead.  Several heads read each angle once, which pays where the result is written past the caches. */
+/* A block of heads_at_once heads: neighbouring blocks lie beside each other in memory, which the processor then reads
+ * ahead. */
 static void rotate_head_block(void *arg, int64_t block) {
     const rotate_call *all = arg;
     const int64_t size = (int64_t)gyre_dtype_size(all->in->dtype), heads = all->in->shape[2];
@@ -381,8 +385,8 @@ static void rotate_head_block(void *arg, int64_t block) {
     rotate_token_block(&r, row / groups * all->blocks + block % all->blocks);
 }
 
-/* Whether each head is gone through by itself: the heads of a token lie further apart than the tokens of a head, and every
- * angle is in the table, because others would be computed again for each head. */
+/* Whether groups of heads are gone through one after the other: the heads of a token lie further apart than the tokens of a
+ * head, and every angle is in the table, because others would be computed again for each group. */
 static int goes_by_heads(const rotate_call *r) {
     const int64_t end = gyre_angle_table_length(r->angles.encoding);
     if (!r->uses_table || !r->head_by_head || r->in->shape[1] < 2 * TOKEN_BLOCK) return 0;
@@ -433,7 +437,6 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
     r->uses_table = can_use_table(r);
     r->head_by_head =
         llabs(r->in->stride[2]) + llabs(r->out->stride[2]) > llabs(r->in->stride[1]) + llabs(r->out->stride[1]);
-    r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
     if (r->dim > 0)
         r->job =
             (gyre_rotate_job){.in = gyre_cview_at(r->in, 0, 0, 0, r->first),
@@ -447,11 +450,14 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
                               .negate_sine = r->angles.direction != GYRE_DIRECTION_FORWARD,
                               .exceeds_cache = r->elements >= MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype),
                               .past_caches = r->elements >= PAST_CACHES_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
-    r->heads_at_once = r->job.past_caches && !r->in_place ? HEADS_AT_ONCE : 1;
+    r->heads_at_once = r->in_place ? HEADS_IN_PLACE : HEADS_APART;
     const gyre_status status = check_magnitudes(r, err);
     if (status != GYRE_OK) return status;
     const gyre_exec *threads = r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec;
-    if (goes_by_heads(r))
+    const int by_heads = goes_by_heads(r);
+    r->block_tokens = by_heads ? HEAD_TOKEN_BLOCK : TOKEN_BLOCK;
+    r->blocks = (r->in->shape[1] + r->block_tokens - 1) / r->block_tokens;
+    if (by_heads)
         gyre_parallel(threads, rotate_head_block, r, r->blocks * r->in->shape[0] * head_groups(r));
     else
         gyre_parallel(threads, rotate_token_block, r, r->blocks * r->in->shape[0]);
