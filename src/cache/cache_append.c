@@ -189,8 +189,9 @@ static gyre_status check_gate_sums(const append_call *c, gyre_error *err) {
     const int64_t heads = c->cache->config.gate_heads;
     if (!sums && heads == 0) return GYRE_OK;
     if (!sums)
-        return gyre_fail(err, GYRE_EINVAL, "cache: keeps gate sums, which gyre_cache_append_gated appends (%s)", c->name);
-    if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "cache: has no gate_heads (%s)", c->name);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "gate_sums: missing; the cache keeps them, and gyre_cache_append_gated appends them (%s)", c->name);
+    if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "gate_sums: the cache has no gate_heads (%s)", c->name);
     if (sums->dtype != GYRE_DTYPE_F32 && sums->dtype != GYRE_DTYPE_F64)
         return gyre_fail(err, GYRE_EDTYPE, "gate_sums: element type %d is not F32 or F64 (%s)", (int)sums->dtype, c->name);
     gyre_status status = check_shape(c, "gate_sums", sums->shape, heads, 1, err);

@@ -185,9 +185,10 @@ static void says_what_is_wrong(void **state) {
     s->count = 0;
     gyre_cache_append_args args = append_args(s, 0, 5);
     assert_int_equal(gyre_cache_append_gated(plain, &args, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "cache: has no gate_heads (gyre_cache_append_gated)");
+    assert_string_equal(err.text, "gate_sums: the cache has no gate_heads (gyre_cache_append_gated)");
     assert_int_equal(gyre_cache_append(cache, 0, &args.k, &args.v, &args.positions, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "cache: keeps gate sums, which gyre_cache_append_gated appends (gyre_cache_append)");
+    assert_string_equal(
+        err.text, "gate_sums: missing; the cache keeps them, and gyre_cache_append_gated appends them (gyre_cache_append)");
     args.gate_sums.shape[2] = 3;
     assert_int_equal(gyre_cache_append_gated(cache, &args, NULL, &err), GYRE_ESHAPE);
     assert_string_equal(err.text, "gate_sums: shape [1, 5, 3, 1] is not [1, 5, 4, 1] (gyre_cache_append_gated)");
