@@ -554,6 +554,30 @@ static void adds_differences(void **state) {
         }
 }
 
+/* Rounded twice at most, the same way on all tiers; what is not finite stays so. */
+static void splits_doubles(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {39};
+    double x[80];
+    float high[81], low[81];
+    for (int64_t n = 0; n <= 80; n += 16) {
+        for (int64_t i = 0; i < 80; i++)
+            x[i] = -1e6 + 1e3 * test_uniform(&random);
+        x[7] = NAN;
+        x[9] = -INFINITY;
+        high[n] = low[n] = 5;
+        kernels->split_row_f64(x, -1e6, n, high, low);
+        assert_true(high[n] == 5 && low[n] == 5);
+        for (int64_t i = 0; i < n; i++) {
+            const double difference = x[i] - -1e6;
+            if (i == 7) assert_true(isnan(high[i]));
+            if (i == 9) assert_true(high[i] == -INFINITY);
+            if (i == 7 || i == 9) continue;
+            assert_true(high[i] == (float)difference && low[i] == (float)(difference - (double)high[i]));
+        }
+    }
+}
+
 /* -- which tier -- */
 
 static void environment_lowers_the_tier(void **state) {
@@ -626,6 +650,7 @@ int main(void) {
         FOR_TIERS(scales_rows),
         FOR_TIERS(subtracts_alibi_bias),
         FOR_TIERS(adds_differences),
+        FOR_TIERS(splits_doubles),
         FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
         cmocka_unit_test(best_tier_is_selected),

@@ -105,17 +105,19 @@ static void split(double x, float *high, float *low) {
 /* Gate sums of keys, relative to one of them, as floats in two parts.  The base is the first of the tile that is finite: a
  * masked key may have any bits, and in the fixed order nothing may depend on which part of the tile is visible. */
 static double split_key_gate_sums(const gyre_attention_plan *plan, const gyre_query_buffers *q,
-                                  const gyre_tile_pair *tile_pair, float high[KEY_TILE], float low[KEY_TILE]) {
+                                  const gyre_tile_pair *tile_pair, float *high, float *low) {
     double sums[KEY_TILE], base = 0;
     const int64_t first = tile_pair->first, end = first + tile_pair->count;
     const gyre_row_range rows = {q->batch, q->head, tile_pair->tile * KEY_TILE, end};
     read_key_gate_sums(plan, &rows, sums);
-    for (int64_t j = end - 1; j >= 0; j--)
-        base = isfinite(sums[j]) ? sums[j] : base;
-    for (int64_t j = first; j < end; j++)
-        split(sums[j] - base, &high[j - first], &low[j - first]);
-    for (int64_t j = tile_pair->count; j < tile_pair->columns; j++)
-        high[j] = low[j] = 0;
+    for (int64_t j = 0; j < end; j++)
+        if (isfinite(sums[j])) {
+            base = sums[j];
+            break;
+        }
+    for (int64_t j = end; j < first + tile_pair->columns; j++)
+        sums[j] = base;
+    plan->kernels->split_row_f64(sums + first, base, tile_pair->columns, high, low);
     return base;
 }
 
