@@ -17,7 +17,15 @@ _STATUS = {
     -8: "ERANGE",
 }
 # What the C interface calls an argument, and what Python calls it.
-_ARGUMENTS = {"in": "x", "q_pos": "positions", "k_pos": "key_positions", "window_after": "window", "before": "old", "after": "new"}
+_ARGUMENTS = {
+    "in": "x",
+    "q_pos": "positions",
+    "k_pos": "key_positions",
+    "window_after": "window",
+    "before": "old",
+    "after": "new",
+    "lengths": "documents",
+}
 
 
 class Error(ValueError):
@@ -58,9 +66,10 @@ def make(status: int, text: str, field: str | None) -> Error:
     """The exception for a gyre_status."""
     name = _STATUS.get(status, "EINVAL")
     text = re.sub(r" \(gyre_\w+\)$", "", text)
-    if field in _ARGUMENTS:
-        text = re.sub(rf"^{field}\b", _ARGUMENTS[field], text)
-        field = _ARGUMENTS[field]
+    argument = re.sub(r"\[\d+\]$", "", field) if field else ""
+    if argument in _ARGUMENTS:
+        text = re.sub(rf"^{argument}\b", _ARGUMENTS[argument], text)
+        field = _ARGUMENTS[argument]
     kind = {"EIO": FileError, "ENOMEM": OutOfMemory}.get(name, Error)
     return kind(name, text, field)
 

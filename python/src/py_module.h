@@ -78,5 +78,6 @@ int gyre_py_add_memory(PyObject *module);
 int gyre_py_add_encoding(PyObject *module);
 int gyre_py_add_cache(PyObject *module);
 int gyre_py_add_model(PyObject *module);
+int gyre_py_add_positions(PyObject *module);
 
 #endif

@@ -20,6 +20,16 @@ typedef struct split_case {
     gyre_dtype dtype; /* of q, k, v and dout */
 } split_case;
 
+/* Configs of a split_case. */
+#define TURNING(...)                                                                                                        \
+    {                                                                                                                       \
+        .kind = GYRE_KIND_ROPE, .trained_length = 32, .rope = { __VA_ARGS__ }                                               \
+    }
+#define SCORING(scheme, ...)                                                                                                \
+    {                                                                                                                       \
+        .kind = scheme, .score = { __VA_ARGS__ }                                                                            \
+    }
+
 /* Everything that belongs to tokens, of the whole or of a rank. */
 typedef enum field {
     F_Q,
