@@ -55,6 +55,9 @@ typedef struct gyre_py_attention_inputs {
 int gyre_py_attention_open(gyre_py_attention_call *call, const gyre_py_attention_inputs *inputs);
 void gyre_py_attention_close(gyre_py_attention_call *call);
 
+/* -1 with an exception that shows extents in the caller's order, unless an array has this shape. */
+int gyre_py_attention_shape_is(const gyre_py_array *array, const int64_t *wanted, int ndim);
+
 /* Memory for out and, if wanted, lse; sets them in the args.  values: channels of v.  out NULL = new memory. */
 typedef struct gyre_py_attention_results {
     gyre_py_result out, lse;
@@ -70,5 +73,8 @@ int gyre_py_attention_scratch(gyre_py_attention_call *call, size_t bytes);
 
 /* Memory described by the letters of the call's layout without channels: log-sum-exp. */
 int gyre_py_attention_lse_view(const gyre_py_attention_call *call, const gyre_py_array *array, gyre_view *out);
+
+/* *out = the type of a cache's keys or values, from its name; NULL leaves it. */
+int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out);
 
 #endif
