@@ -15,9 +15,12 @@ target_include_directories(gyre_command_objects PRIVATE ${PROJECT_SOURCE_DIR} ${
 target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::JANSSON)
 # Where the bundled checkpoints are: in the source tree for a build that was not installed; for an installed command, share/
 # as seen from its own folder.  Nothing here depends on the prefix, so a new prefix compiles nothing anew.
+# A packager names the folder of its system, so that no folder of the build is in the command.
+set(GYRE_MODELS_SOURCE ${PROJECT_SOURCE_DIR}/models CACHE PATH "Where a command that was not installed finds its models")
+mark_as_advanced(GYRE_MODELS_SOURCE)
 file(RELATIVE_PATH models_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/gyre/models)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS
-    "GYRE_MODELS_SOURCE=\"${PROJECT_SOURCE_DIR}/models\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
+    "GYRE_MODELS_SOURCE=\"${GYRE_MODELS_SOURCE}\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
 target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m

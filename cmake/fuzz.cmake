@@ -47,11 +47,12 @@ endif()
 # Subcommands, and values of options.  An archive, so that the command's own main stays out.
 if(GYRE_COMMAND)
     add_library(fuzz_command_objects STATIC $<TARGET_OBJECTS:gyre_command_objects>)
-    foreach(name IN ITEMS fuzz_commands fuzz_arguments)
+    foreach(name IN ITEMS fuzz_commands fuzz_arguments fuzz_lab)
         gyre_fuzz(${name} WITH fuzz_exit.c
                   LINKS fuzz_command_objects gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
         target_link_options(${name} PRIVATE -Wl,--wrap=exit)
     endforeach()
+    target_link_options(fuzz_lab PRIVATE -Wl,--wrap=gyre_report_gnuplot)
 endif()
 
 # The C interface against its definitions.
@@ -59,6 +60,8 @@ set(definitions fuzz_views.c fuzz_positions.c ../tests/support/numbers.c)
 foreach(name IN ITEMS fuzz_attention fuzz_rotate fuzz_cache_calls)
     gyre_fuzz(${name} WITH ${definitions} LINKS gyre m)
 endforeach()
+# Messages of other ranks.
+gyre_fuzz(fuzz_ring WITH ../tests/support/numbers.c LINKS gyre m)
 
 get_property(targets GLOBAL PROPERTY GYRE_FUZZ_TARGETS)
 add_custom_target(fuzz_targets DEPENDS ${targets})

@@ -55,6 +55,29 @@ static void ask_for_bias(void) {
     gyre_model_free(t5);
 }
 
+/* A T5 of two heads and four buckets, with nothing in it but the table of its encoder. */
+static void write_t5(const char *path) {
+    const char *header = "{\"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight\":"
+                         "{\"dtype\":\"F32\",\"shape\":[4,2],\"data_offsets\":[0,32]}}";
+    const float learned[4][2] = {{1, 2}, {0, 1}, {-1, 1}, {-3, 0}};
+    const unsigned char length[8] = {(unsigned char)strlen(header)};
+    FILE *file = fopen(path, "wb");
+    expect(file && fwrite(length, 8, 1, file) && fwrite(header, strlen(header), 1, file) &&
+           fwrite(learned, sizeof learned, 1, file) && fclose(file) == 0);
+}
+
+static void ask_checkpoint(const char *folder) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s-t5.safetensors", folder);
+    write_t5(path);
+    /* [gyre_checkpoint_bias] */
+    float table[4 * 2]; /* buckets, heads: as the model's config.json says them */
+    check(gyre_checkpoint_bias(path, "encoder", 0, 4, 2, table, &err));
+    const gyre_cview view = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, 4, 2); /* for gyre_tables.bias of a T5 encoding */
+    /* [end] */
+    expect(view.shape[2] == 4 && table[3 * 2] == -3);
+}
+
 static void open_saved(const char *folder, int64_t parameters) {
     /* [gyre_model_open gyre_model_free] */
     gyre_model *model = NULL;
@@ -102,6 +125,7 @@ int main(int argc, char **argv) {
     ask(made);
     ask_for_table();
     ask_for_bias();
+    ask_checkpoint(folder);
 
     /* [gyre_model_save] */
     check(gyre_model_save(made, folder, GYRE_DTYPE_BF16, &err)); /* config.json and model.safetensors */

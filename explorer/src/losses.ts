@@ -1,5 +1,6 @@
 /* losses.ts: what the page's model said about the text: kept when the page is built anew in another language. */
 import { type HiddenKey, type MethodLoss, type Model, openModel } from "./core";
+import { get } from "./state";
 import sample from "../../include/gyre/gyre.h";
 
 export const METHODS = ["none", "linear", "ntk", "by-parts", "yarn"];
@@ -20,14 +21,28 @@ export interface Session {
 const SAMPLE_BYTES = 4096;
 
 /* The text begins where the prose of the header has ended: declarations are what the model was trained on. */
-function opening(): string {
-    const from = Math.max(0, sample.indexOf("typedef enum gyre_status"));
-    return sample.slice(from, from + SAMPLE_BYTES);
+const from = Math.max(0, sample.indexOf("typedef enum gyre_status"));
+export const SAMPLE = sample.slice(from, from + SAMPLE_BYTES);
+
+const NONE = "-";
+/** out = the methods that the state asks for; all if it names none that is known. */
+export function methodsAsked(): string[] {
+    const names = get().reads.split(",");
+    const known = METHODS.filter((method) => names.includes(method));
+    return known.length || names[0] === NONE ? known : METHODS.slice();
+}
+/** out = how the state names methods. */
+export function nameMethods(methods: string[]): string {
+    return methods.length === METHODS.length ? "" : methods.join(",") || NONE;
+}
+
+export function textAsked(): string {
+    return get().text || SAMPLE;
 }
 
 export const session: Session = {
-    text: opening(),
-    methods: METHODS.slice(),
+    text: textAsked(),
+    methods: methodsAsked(),
     losses: new Map(),
     keys: [],
     progress: 0,

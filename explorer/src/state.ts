@@ -28,6 +28,8 @@ export interface State {
     to: number; // tokens that extend reaches; 0 = four times the config's
     config: string;
     window: number; // the model: bytes
+    text: string; // that the model reads; "" = the page's own
+    reads: string; // methods that it reads it under, with commas between; "" = all
     seed: number;
     step: number; // of the tour; 0 = not on it
     lang: "" | "en" | "zh"; // "" = the browser's
@@ -59,6 +61,8 @@ export const defaults: Readonly<State> = {
     to: 0,
     config: "",
     window: 1024,
+    text: "",
+    reads: "",
     seed: 1,
     step: 0,
     lang: "",
@@ -96,8 +100,9 @@ export const limits: Partial<Record<keyof State, readonly [number, number]>> = {
     step: [0, 6],
 };
 const fractions = new Set<keyof State>(["factor", "base"]);
-/** A longer config is left out of the address. */
+/** A longer config or text is left out of the address. */
 export const LONGEST_CONFIG = 6000;
+const long = new Set<keyof State>(["config", "text"]);
 
 /** Values that do not fit are moved to the nearest that do. */
 function fit(state: State): State {
@@ -139,7 +144,7 @@ export function formatHash(state: State): string {
     for (const key of Object.keys(defaults) as (keyof State)[]) {
         const value = state[key];
         if (value === defaults[key]) continue;
-        if (key === "config" && String(value).length > LONGEST_CONFIG) continue;
+        if (long.has(key) && String(value).length > LONGEST_CONFIG) continue;
         parts.set(key, typeof value === "boolean" ? (value ? "1" : "0") : String(value));
     }
     return parts.toString();

@@ -120,6 +120,9 @@ export const en = {
     "map.unseen":
         "Pair {pair} at position {m} stands at {angle} rad, an angle that training never had. The first such position is {from}.",
 
+    "map.follows":
+        "The frequencies of this method follow the length in use; these are the angles once {target} tokens are there.",
+
     "waves.title": "Wavelengths and ramp",
     "waves.lead":
         "How many tokens each pair needs for a turn. A pair whose wavelength lies above the trained length never finished one. Shading: how much of the factor the method applies.",

@@ -9,6 +9,7 @@ import {
     frequencies,
     isUnseen,
     keyOf,
+    methods,
     setup,
     theCore,
     unseenFrom,
@@ -16,7 +17,7 @@ import {
     unseenStretches,
 } from "./scene";
 import { get, set } from "./state";
-import { t } from "./text";
+import { sentences, t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
 import type { Setup } from "./core";
 
@@ -305,7 +306,8 @@ export function mapView(): View {
         over.setAttribute("aria-valuemax", String(target - 1));
         over.setAttribute("aria-valuenow", String(m));
         over.setAttribute("aria-valuetext", text);
-        view.readout(text);
+        const follows = methods().some((known) => known.followsLength && known.name === of.method);
+        view.readout(follows ? sentences(text, t("map.follows", { target: count(target) })) : text);
         view.refresh();
     }
     return {

@@ -2,7 +2,20 @@
 import type { HiddenKey } from "./core";
 import { h, s, say } from "./dom";
 import { methodName } from "./knobs";
-import { BUCKETS, bytesOf, hide, measure, METHODS, session, stop, watch } from "./losses";
+import {
+    BUCKETS,
+    bytesOf,
+    hide,
+    measure,
+    METHODS,
+    methodsAsked,
+    nameMethods,
+    SAMPLE,
+    session,
+    stop,
+    textAsked,
+    watch,
+} from "./losses";
 import { count, fixed, short, ticks, tokens } from "./numbers";
 import { drawChart, type Line } from "./plot";
 import { get, set } from "./state";
@@ -143,6 +156,7 @@ export function modelView(): View {
         spellcheck: "false",
         input: () => {
             session.text = area.value;
+            set({ text: area.value === SAMPLE ? "" : area.value });
             later();
         },
     });
@@ -164,6 +178,7 @@ export function modelView(): View {
             checked: session.methods.includes(method),
             change: () => {
                 session.methods = METHODS.filter((_, k) => boxes[k]!.checked);
+                set({ reads: nameMethods(session.methods) });
                 later();
             },
         });
@@ -235,6 +250,17 @@ export function modelView(): View {
         draw();
     }
 
+    /* A link was opened in this page, or its address was edited. */
+    function follow(): void {
+        const methods = methodsAsked();
+        const is_same = textAsked() === session.text && nameMethods(methods) === nameMethods(session.methods);
+        if (is_same || document.activeElement === area) return;
+        Object.assign(session, { text: textAsked(), methods });
+        area.value = session.text;
+        METHODS.forEach((method, k) => (boxes[k]!.checked = methods.includes(method)));
+        later();
+    }
+
     function drawLosses(): void {
         const losses = [...session.losses.values()];
         const size_ = session.window / BUCKETS;
@@ -263,6 +289,7 @@ export function modelView(): View {
     }
 
     function draw(): void {
+        follow();
         window_.list.value = String(get().window);
         say(size, t("unit.bytes", { n: count(bytesOf(session.text)) }));
         say(start, session.busy ? t("model.stop") : t("model.run"));

@@ -5,6 +5,7 @@ import { examples } from "./examples";
 import { count, tokens, typed } from "./numbers";
 import { address, get, LONGEST_CONFIG, set, type State, type Task } from "./state";
 import { t } from "./text";
+import { goTo } from "./tour";
 import { choice, frame, picker, type View } from "./view";
 
 const PROFILES: Profile[] = ["hf-5", "hf-4.56", "hf-4.55", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
@@ -18,6 +19,7 @@ interface Given {
 
 /** A GGUF that was dropped: it is too large for the address. */
 let dropped: Given | null = null;
+let drops = 0; // files that were dropped so far: two may have one name
 let programs = false; // the person chose a program: a GGUF is read by llama.cpp otherwise
 
 function file(): Given | null {
@@ -41,6 +43,27 @@ export function argumentsOf(state: Readonly<State>, name: string, bytes: boolean
     if (state.task === "diff") return ["diff", name, ...as, "--with", state.with];
     return ["extend", name, "--to", String(reach()), ...as];
 }
+
+/* A file may be dropped anywhere on the page; a browser would leave the page for it otherwise.  A text that is dropped on a
+ * field goes into that field. */
+let receive: (given: File) => void = () => {};
+let mark: (over: boolean) => void = () => {};
+const hasFile = (event: DragEvent): boolean => event.dataTransfer?.types.includes("Files") ?? false;
+for (const name of ["dragover", "dragenter"] as const) {
+    window.addEventListener(name, (event) => {
+        if (!hasFile(event)) return;
+        event.preventDefault();
+        mark(true);
+    });
+}
+window.addEventListener("dragleave", (event) => event.relatedTarget === null && mark(false));
+window.addEventListener("drop", (event) => {
+    const given = event.dataTransfer?.files[0];
+    mark(false);
+    if (!given) return;
+    event.preventDefault();
+    receive(given);
+});
 
 export function yoursView(): View {
     const area = h("textarea", {
@@ -132,6 +155,7 @@ export function yoursView(): View {
         const gguf = bytes[0] === 0x47 && bytes[1] === 0x47 && bytes[2] === 0x55 && bytes[3] === 0x46;
         if (!gguf) return show(new TextDecoder().decode(bytes));
         dropped = { name: given.name, bytes };
+        drops++;
         set({ config: "" });
         draw();
     }
@@ -171,23 +195,12 @@ export function yoursView(): View {
         document.getElementById("map")?.scrollIntoView();
     }
 
-    for (const name of ["dragover", "dragenter"]) {
-        drop.addEventListener(name, (event) => {
-            event.preventDefault();
-            drop.classList.add("over");
-        });
-    }
-    drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-    drop.addEventListener("drop", (event) => {
-        event.preventDefault();
-        drop.classList.remove("over");
-        const given = event.dataTransfer?.files[0];
-        if (given) void take(given);
-        else {
-            const text = event.dataTransfer?.getData("text/plain");
-            if (text) show(text);
-        }
-    });
+    receive = (given): void => {
+        if (get().step) goTo(0);
+        if (!view.element.contains(document.activeElement)) view.element.scrollIntoView();
+        void take(given);
+    };
+    mark = (over): void => void drop.classList.toggle("over", over);
 
     let asked = "";
     let timer = 0;
@@ -203,7 +216,7 @@ export function yoursView(): View {
     function draw(): void {
         const state = get();
         tasks.update();
-        as.list.value = state.as;
+        as.list.value = dropped && !programs ? "llama.cpp" : state.as;
         other.list.value = state.with;
         other.element.hidden = state.task !== "diff";
         toField.hidden = state.task !== "extend";
@@ -220,7 +233,7 @@ export function yoursView(): View {
         if (dropped) area.placeholder = t("yours.gguf", { name: dropped.name });
         const argv = argumentsOf(state, given.name, dropped !== null);
         say(line, `gyre ${argv.join(" ")}`);
-        const key = JSON.stringify(argv) + (dropped ? dropped.name : state.config);
+        const key = JSON.stringify(argv) + (dropped ? drops : state.config);
         if (key === asked) return;
         asked = key;
         clearTimeout(timer);

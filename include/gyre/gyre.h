@@ -334,9 +334,16 @@ typedef enum gyre_length_policy {
 } gyre_length_policy;
 typedef enum gyre_angle_path {
     GYRE_ANGLE_PATH_EXACT, /* angles right at any position; gyre_rotate states the error */
-    GYRE_ANGLE_PATH_TORCH /* frequencies, products, cos and sin in float, as transformers gets them from PyTorch on a CPU with
+    GYRE_ANGLE_PATH_TORCH, /* frequencies, products, cos and sin in float, as transformers gets them from PyTorch on a CPU with
                             * FMA; one built with MKL rounds 2 of 100 cos and sin the other way.  Models were trained with it.
                             * Off by position x 2^-25 rad and more.  Needs a build with SLEEF */
+    GYRE_ANGLE_PATH_TORCH_BF16, /* those, cos and sin rounded to bf16: what transformers multiplies a bf16 tensor by, and the
+                                 * table that vLLM keeps for a bf16 model.  (vLLM divides positions under LINEAR, not
+                                 * frequencies, which may change a last bit.) */
+    GYRE_ANGLE_PATH_TORCH_F16,  /* the same, to f16 */
+    GYRE_ANGLE_PATH_LLAMA_CPP   /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
+                                 * in float; cosf and sinf are the C library's.  For one axis and NONE, LINEAR, YARN, LLAMA3,
+                                 * LONGROPE */
 } gyre_angle_path;
 /* Layouts of a sinusoid, shown for 6 channels, and the exponent of its base. */
 typedef enum gyre_sinusoid {

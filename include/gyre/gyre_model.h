@@ -114,6 +114,15 @@ GYRE_API gyre_cview gyre_model_get_input_table(const gyre_model *model);
  * gyre_add_bias takes it; data NULL = the model learned none, has no such layer, or is of another format.  Valid as long as
  * the model. */
 GYRE_API gyre_cview gyre_model_get_bias_table(const gyre_model *model, int64_t layer);
+/* out[rows][heads] = what a checkpoint of another program learned for the buckets of a layer: T5, mT5, UMT5, LongT5, Switch
+ * Transformers, MPNet, and T5 in a GGUF.  Gyre need not be able to run the model.  T5 has one table for all layers of a
+ * stack.  path: a folder, .safetensors or GGUF.  group: its gyre_layer_reading's name ("encoder", "decoder", "all");
+ * rows and heads: config.score.buckets and config.heads of it.  A view gyre_cdense(out, GYRE_DTYPE_F32, 1, 1, rows, heads)
+ * is what gyre_add_bias takes.
+ * Errors: EUNSUPPORTED (no such tensor, or of a type that is not read); EFORMAT (another shape, a damaged file, a number
+ * that is not finite); EINVAL (no such layer); EIO; ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_checkpoint_bias(const char *path, const char *group, int64_t layer, int64_t rows,
+                                                          int64_t heads, float *out, gyre_error *err);
 /* out = its source; strings valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
 /* *out = FNV-1a, 64 bits, of its weight files in order of their names, which are read whole; 0 for a model made here.

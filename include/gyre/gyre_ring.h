@@ -67,7 +67,8 @@ typedef enum gyre_ring_pass {
     GYRE_RING_KEYS,    /* keys and values go around, two blocks at a time */
     GYRE_RING_QUERIES, /* queries go around and their partial rows come home, where they are added in the order of ranks: for
                         * few queries over many keys.  No gradient and no ORDER_FIXED (EUNSUPPORTED) */
-    GYRE_RING_GATHER,  /* every rank gets all keys and values and makes one call: the same bytes as KEYS, all memory */
+    GYRE_RING_GATHER,  /* every rank gets all keys and values and makes one call, for the gradient one for each of up to
+                        * four parts of the keys: the same bytes as KEYS, all memory */
     GYRE_RING_FEWEST   /* GATHER where all keys and values take at most gather_bytes.  Otherwise KEYS or QUERIES, whichever
                         * sends fewer bytes over all ranks; KEYS for the gradient and for ORDER_FIXED */
 } gyre_ring_pass;

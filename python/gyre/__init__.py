@@ -36,6 +36,7 @@ from gyre._kinds import (
     xpos,
 )
 from gyre._model import Context, Model, Tokenizer, open
+from gyre._positions import Batch, Grid, Shard, Shards
 from gyre._rerotate import rerotate
 from gyre._results import Difference, Explanation, Extensions, Measurement, Result
 
@@ -46,6 +47,7 @@ if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_gyre.after_fork)
 
 __all__ = [
+    "Batch",
     "Cache",
     "Context",
     "Difference",
@@ -54,11 +56,14 @@ __all__ = [
     "Explanation",
     "Extensions",
     "FileError",
+    "Grid",
     "Interrupted",
     "Measurement",
     "Model",
     "OutOfMemory",
     "Result",
+    "Shard",
+    "Shards",
     "Tokenizer",
     "alibi",
     "attention",

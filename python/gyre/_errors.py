@@ -35,6 +35,7 @@ _ARGUMENTS = {
     "to": "target",
     "context_length": "length",
     "new_positions.context_length": "new_length",
+    "lengths": "documents",
 }
 _FILE_WORDS = ("opening", "writing", "reading", "closing")  # what the library was doing to a file
 
@@ -100,7 +101,7 @@ def make(status: int, text: str, field: str | None) -> Error:
         field = _of_two(text)
         text = text.replace("k_first, k_end:", "key_first, key_end:", 1)
     elif (argument := _argument(field)) != field and text.startswith(field):
-        text, field = argument + text[len(field) :], argument
+        text, field = argument + text[len(field) :], argument.partition("[")[0]
     text = re.sub(r"channels a head, (before|after) has", lambda found: f"channels a head, {_ARGUMENTS[found[1]]} has", text)
     if name == "EIO" and (field is None or field in _FILE_WORDS):
         text = text.removeprefix(f"{field}: ")

@@ -129,7 +129,8 @@ def rope(
             "interleaved" or "axial".
         far: "clamped" (ReRoPE), "leaky" or "grouped" (Self-Extend), from far_window positions on; in attention only.
         temperature: "log", "llama4" or "ministral": a factor of queries that grows with position.
-        angles: "torch" = the bits that transformers gets from PyTorch on a CPU.
+        angles: "torch" = the bits that transformers gets from PyTorch on a CPU; "torch-bf16", "torch-f16" = those rounded,
+            as a model in that type multiplies by them (and vLLM's table); "llama.cpp" = ggml's running product in float.
         length_policy: "declared", "causal" or "prefix".
 
     Raises:

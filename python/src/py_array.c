@@ -300,7 +300,8 @@ static int check_memory(gyre_py_array *array) {
             array->data = &nowhere;
             return 0;
         }
-    gyre_py_fail(GYRE_EINVAL, array->name, "%s: has no memory: it is a fake tensor, or its storage was given back", array->name);
+    gyre_py_fail(GYRE_EINVAL, array->name, "%s: has no memory: it is a fake tensor, or its storage was given back",
+                 array->name);
     return -1;
 }
 

@@ -62,6 +62,8 @@ typedef struct gyre_py_layout {
 } gyre_py_layout;
 /* *out = what letters such as "bhsd" or "thd" say; object NULL = standard. */
 int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *out);
+/* The same for arrays that need no channels: ids, labels. */
+int gyre_py_layout_of_tokens(PyObject *object, const char *standard, gyre_py_layout *out);
 /* *out = the array as a view.  -1 with an exception if it has another number of axes. */
 int gyre_py_array_view(const gyre_py_array *array, const gyre_py_layout *layout, gyre_view *out);
 gyre_cview gyre_py_const(const gyre_view *view);
@@ -81,6 +83,10 @@ int gyre_py_check_out(const gyre_py_array *in, const gyre_view *in_view, const g
 int gyre_py_check_apart(const char *out_name, const gyre_view *out, const char *name, const gyre_view *view);
 /* out[axis] = one number for all axes, or a list of one for each. */
 int gyre_py_shift(PyObject *object, const char *name, int64_t axes, int64_t out[GYRE_MAX_AXES]);
+
+/* *list = the whole numbers of an array of one axis, owned by the caller; *count of them, which 0 or more says beforehand.
+ * object NULL = nothing. */
+int gyre_py_list(PyObject *object, const char *name, int64_t *count, int64_t **list);
 
 /* Positions: an int, or an array [tokens], [batch, tokens], with several axes [axes, tokens] or [axes, batch, tokens].
  * open reads them once: out->base = an int, or array->object is set.  match says which axis is which; without an array, or

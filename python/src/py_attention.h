@@ -74,7 +74,4 @@ int gyre_py_attention_scratch(gyre_py_attention_call *call, size_t bytes);
 /* Memory described by the letters of the call's layout without channels: log-sum-exp. */
 int gyre_py_attention_lse_view(const gyre_py_attention_call *call, const gyre_py_array *array, gyre_view *out);
 
-/* *out = the type of a cache's keys or values, from its name; NULL leaves it. */
-int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out);
-
 #endif

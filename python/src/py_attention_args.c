@@ -74,32 +74,6 @@ static int check_operands(const gyre_py_attention_call *c) {
     return gyre_py_attention_shape_is(&c->v, values, c->k.ndim);
 }
 
-/* *list = the whole numbers of an array of one axis; *count of them, which 0 or more says beforehand. */
-static int read_list(PyObject *object, const char *name, int64_t *count, int64_t **list) {
-    gyre_py_array array;
-    if (!object) return 0;
-    if (gyre_py_array_open(&array, object, name) < 0) return -1;
-    int status = gyre_py_array_is(&array, GYRE_PY_WHOLE, "int32 or int64");
-    const int fits = array.ndim == 1 && (*count < 0 || array.shape[0] == *count);
-    if (status == 0 && !fits) {
-        char shape[180];
-        gyre_py_shape_text(&array, shape, sizeof shape);
-        gyre_py_fail(GYRE_ESHAPE, name, "%s: has shape %s, not [%lld]: a number for each row or sequence", name, shape,
-                     (long long)(*count < 0 ? 2 : *count));
-        status = -1;
-    }
-    const int64_t bytes = status == 0 ? gyre_py_bytes(GYRE_DTYPE_I64, 1, array.shape) : -1;
-    if (bytes >= 0 && !(*list = malloc((size_t)bytes + sizeof **list))) PyErr_NoMemory();
-    status = bytes >= 0 && *list ? 0 : -1;
-    for (int64_t i = 0; status == 0 && i < array.shape[0]; i++) {
-        const int64_t at = i * array.stride[0];
-        (*list)[i] = array.dtype == GYRE_DTYPE_I32 ? ((const int32_t *)array.data)[at] : ((const int64_t *)array.data)[at];
-    }
-    if (status == 0) *count = array.shape[0];
-    gyre_py_array_close(&array);
-    return status;
-}
-
 /* query_starts and key_starts: sequences + 1 numbers each. */
 static int read_starts(gyre_py_attention_call *c, PyObject *const *o) {
     int64_t starts = -1;
@@ -109,23 +83,23 @@ static int read_starts(gyre_py_attention_call *c, PyObject *const *o) {
         gyre_py_fail(GYRE_EINVAL, name, "%s: missing: a packed batch needs query_starts and key_starts", name);
         return -1;
     }
-    if (read_list(o[OPTION_QUERY_STARTS], "query_starts", &starts, &c->lists[0]) < 0) return -1;
+    if (gyre_py_list(o[OPTION_QUERY_STARTS], "query_starts", &starts, &c->lists[0]) < 0) return -1;
     if (starts < 2) {
         gyre_py_fail(GYRE_ESHAPE, "query_starts", "query_starts: has %lld numbers, not one more than there are sequences",
                      (long long)starts);
         return -1;
     }
     c->args.sequences = starts - 1;
-    return read_list(o[OPTION_KEY_STARTS], "key_starts", &starts, &c->lists[1]);
+    return gyre_py_list(o[OPTION_KEY_STARTS], "key_starts", &starts, &c->lists[1]);
 }
 
 static int read_lists(gyre_py_attention_call *c, PyObject *const *o) {
     gyre_attention_args *args = &c->args;
     if (read_starts(c, o) < 0) return -1;
     int64_t rows = args->sequences > 0 ? args->sequences : args->q.shape[0];
-    if (read_list(o[OPTION_KEY_FIRST], "key_first", &rows, &c->lists[2]) < 0 ||
-        read_list(o[OPTION_KEY_END], "key_end", &rows, &c->lists[3]) < 0 ||
-        read_list(o[OPTION_QUERY_END], "query_end", &rows, &c->lists[4]) < 0)
+    if (gyre_py_list(o[OPTION_KEY_FIRST], "key_first", &rows, &c->lists[2]) < 0 ||
+        gyre_py_list(o[OPTION_KEY_END], "key_end", &rows, &c->lists[3]) < 0 ||
+        gyre_py_list(o[OPTION_QUERY_END], "query_end", &rows, &c->lists[4]) < 0)
         return -1;
     args->q_starts = c->lists[0];
     args->k_starts = c->lists[1];
@@ -179,7 +153,8 @@ static int read_positions(gyre_py_attention_call *c, const gyre_py_attention_inp
     return -1;
 }
 
-/* The last axes of [batch, heads, queries, keys], each of them 1 where the mask is the same for all.  keys -1: a cache knows. */
+/* The last axes of [batch, heads, queries, keys], 1 in place of those before keys where all share it.  keys -1: the cache
+ * knows. */
 static int check_mask(const gyre_py_attention_call *c, int64_t keys) {
     const gyre_py_array *m = &c->mask;
     const int64_t *q = c->args.q.shape, all[4] = {q[0], q[2], q[1], keys};
@@ -187,15 +162,15 @@ static int check_mask(const gyre_py_attention_call *c, int64_t keys) {
     int good = 1;
     for (int i = 0; i < m->ndim; i++) {
         const int64_t wanted = all[4 - m->ndim + i];
-        good = good && (m->shape[i] == wanted || m->shape[i] == 1 || wanted < 0);
+        good = good && (m->shape[i] == wanted || wanted < 0 || (m->shape[i] == 1 && i < m->ndim - 1));
     }
     if (good) return 0;
     gyre_py_shape_text(m, shape, sizeof shape);
     char last[32] = "keys";
     if (keys >= 0) snprintf(last, sizeof last, "%lld", (long long)keys);
     gyre_py_fail(GYRE_ESHAPE, "mask",
-                 "mask: has shape %s, not [%lld, %lld, %lld, %s] (batch, heads, queries, keys), nor fewer of these from the "
-                 "left, nor 1 in place of one",
+                 "mask: has shape %s, not [%lld, %lld, %lld, %s] (batch, heads, queries, keys): the first two may be "
+                 "left out, and each but keys may be 1",
                  shape, (long long)all[0], (long long)all[1], (long long)all[2], last);
     return -1;
 }
@@ -254,8 +229,8 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
                   open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
         return -1;
     if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(args, o) < 0 ||
-        read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 || read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 ||
-        read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 ||
+        read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 ||
+        read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 || read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 ||
         gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
         return -1;
     args->tables = o[OPTION_TABLES] ? &c->tables.tables : NULL;

@@ -42,7 +42,6 @@ static gyre_status check_encoding(const cache_object *self, const PyObject *enco
 
 /* -- creation -- */
 
-
 static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *encoding) {
     const allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     cache_object *self = (cache_object *)allocate(type, 0);
@@ -58,15 +57,6 @@ static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *en
     self->lock = lock;
     self->forks = gyre_py_forks();
     return (PyObject *)self;
-}
-
-int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out) {
-    static const char *const words[] = {"float32", "float16", "bfloat16", "q8"};
-    static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
-    int choice = -1;
-    if (gyre_py_word(object, name, words, 4, &choice) < 0) return -1;
-    if (choice >= 0) *out = dtypes[choice];
-    return 0;
 }
 
 static int read_config(PyObject **a, gyre_cache_config *config) {

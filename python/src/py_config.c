@@ -23,7 +23,7 @@ static const char *const scalings[] = {"none", "linear", "ntk",      "dynamic", 
                                        "yarn", "llama3", "longrope", "proportional", "ntk-mixed", "dynamic-yarn"};
 static const char *const axes_layouts[] = {"chunked", "interleaved", "axial"};
 static const char *const fars[] = {"as-near", "clamped", "leaky", "grouped"};
-static const char *const angles[] = {"exact", "torch"};
+static const char *const angles[] = {"exact", "torch", "torch-bf16", "torch-f16", "llama.cpp"};
 static const char *const policies[] = {"declared", "causal", "prefix"};
 static const char *const temperatures[] = {"none", "log", "llama4", "ministral"};
 static const char *const decays[] = {"log", "power"};

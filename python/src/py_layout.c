@@ -1,5 +1,5 @@
 /* py_layout.c: axes of arrays as axes of views, and positions. */
-#include "py_array.h"
+#include "py_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int fail_layout(PyObject *object) {
     return -1;
 }
 
-int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *out) {
+int gyre_py_layout_of_tokens(PyObject *object, const char *standard, gyre_py_layout *out) {
     const char *text = standard;
     if (object && (!PyUnicode_Check(object) || !(text = PyUnicode_AsUTF8AndSize(object, NULL)))) return fail_layout(object);
     out->axis[0] = out->axis[1] = out->axis[2] = out->axis[3] = -1;
@@ -29,10 +29,15 @@ int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *
         if (axis < 0 || out->axis[axis] >= 0) return fail_layout(object);
         out->axis[axis] = out->ndim++;
     }
-    if (out->axis[1] < 0 || out->axis[3] < 0) return fail_layout(object);
+    if (out->axis[1] < 0) return fail_layout(object);
     memcpy(out->text, text, (size_t)out->ndim);
     out->text[out->ndim] = 0;
     return 0;
+}
+
+int gyre_py_layout_read(PyObject *object, const char *standard, gyre_py_layout *out) {
+    if (gyre_py_layout_of_tokens(object, standard, out) < 0) return -1;
+    return out->axis[3] < 0 ? fail_layout(object) : 0;
 }
 
 int gyre_py_array_view(const gyre_py_array *array, const gyre_py_layout *layout, gyre_view *out) {
@@ -186,6 +191,33 @@ int gyre_py_shift(PyObject *object, const char *name, int64_t axes, int64_t out[
     for (Py_ssize_t i = 0; status == 0 && i < axes; i++)
         status = gyre_py_integer(PyList_GetItem(list, i), name, &out[i]);
     Py_DECREF(list);
+    return status;
+}
+
+/* -- lists -- */
+
+int gyre_py_list(PyObject *object, const char *name, int64_t *count, int64_t **list) {
+    gyre_py_array array;
+    if (!object) return 0;
+    if (gyre_py_array_open(&array, object, name) < 0) return -1;
+    int status = gyre_py_array_is(&array, GYRE_PY_WHOLE, "int32 or int64");
+    const int fits = array.ndim == 1 && (*count < 0 || array.shape[0] == *count);
+    if (status == 0 && !fits) {
+        char shape[180];
+        gyre_py_shape_text(&array, shape, sizeof shape);
+        gyre_py_fail(GYRE_ESHAPE, name, "%s: has shape %s, not [%lld]: a number for each row or sequence", name, shape,
+                     (long long)(*count < 0 ? 2 : *count));
+        status = -1;
+    }
+    const int64_t bytes = status == 0 ? gyre_py_bytes(GYRE_DTYPE_I64, 1, array.shape) : -1;
+    if (bytes >= 0 && !(*list = malloc((size_t)bytes + sizeof **list))) PyErr_NoMemory();
+    status = bytes >= 0 && *list ? 0 : -1;
+    for (int64_t i = 0; status == 0 && i < array.shape[0]; i++) {
+        const int64_t at = i * array.stride[0];
+        (*list)[i] = array.dtype == GYRE_DTYPE_I32 ? ((const int32_t *)array.data)[at] : ((const int64_t *)array.data)[at];
+    }
+    if (status == 0) *count = array.shape[0];
+    gyre_py_array_close(&array);
     return status;
 }
 

@@ -71,7 +71,7 @@ static PyMethodDef functions[] = {
 static int module_exec(PyObject *module) {
     if (take_shared() < 0 || gyre_py_threads_init() < 0) return -1;
     if (gyre_py_add_memory(module) < 0 || gyre_py_add_encoding(module) < 0 || gyre_py_add_cache(module) < 0 ||
-        gyre_py_add_model(module) < 0)
+        gyre_py_add_model(module) < 0 || gyre_py_add_positions(module) < 0)
         return -1;
     return 0;
 }

@@ -75,8 +75,7 @@ PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count
     gyre_py_array position_array = {0};
     gyre_positions positions = {0};
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
-        gyre_py_word(a[3], "role", roles, 2, &role) < 0 ||
-        gyre_py_word(a[4], "direction", directions, 3, &direction) < 0 ||
+        gyre_py_word(a[3], "role", roles, 2, &role) < 0 || gyre_py_word(a[4], "direction", directions, 3, &direction) < 0 ||
         gyre_py_integer(a[5], "length", &positions.context_length) < 0)
         return NULL;
     if (open_rotation(&r, a[0], a[6], "x", "out", a[2]) == 0) {
@@ -176,8 +175,7 @@ PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t 
     gyre_py_array position_array = {0};
     gyre_positions positions = {0};
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
-        pair_of(a[5], &out[0], &out[1]) < 0 ||
-        gyre_py_integer(a[4], "length", &positions.context_length) < 0)
+        pair_of(a[5], &out[0], &out[1]) < 0 || gyre_py_integer(a[4], "length", &positions.context_length) < 0)
         return NULL;
     const int opened = open_rotation(&r[0], a[0], out[0], "q", "out[0]", a[3]);
     const int both = opened == 0 ? open_rotation(&r[1], a[1], out[1], "k", "out[1]", a[3]) : -1;

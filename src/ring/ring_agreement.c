@@ -56,17 +56,28 @@ static void say_version(greeting *own, const greeting *other, const char *name) 
     say(own, GYRE_EINVAL, text);
 }
 
+static void say_no_greeting(greeting *own) {
+    say(own, GYRE_EINVAL, "transport: another message than a greeting of Gyre arrived first");
+}
+
+/* What arrives may be any bytes: the status becomes one that gyre.h names, the text ends. */
+static void say_as(greeting *own, const greeting *other) {
+    const int known = other->status >= GYRE_ERANGE && other->status < GYRE_OK;
+    own->status = known ? other->status : GYRE_EINVAL;
+    memcpy(own->text, other->text, sizeof own->text);
+    own->text[sizeof own->text - 1] = 0;
+    if (!own->text[0]) say(own, (gyre_status)own->status, "another rank cannot go on and does not say why");
+}
+
 /* The first thing that is wrong stays. */
 static void compare(greeting *own, const gyre_ring_fields *fields, const greeting *other, const char *name) {
     if (own->status) return;
     if (other->magic != own->magic) {
-        say(own, GYRE_EINVAL, "transport: another message than a greeting of Gyre arrived first");
+        say_no_greeting(own);
     } else if (other->version != own->version) {
         say_version(own, other, name);
     } else if (other->status) {
-        own->status = other->status;
-        memcpy(own->text, other->text, sizeof own->text);
-        own->text[sizeof own->text - 1] = 0;
+        say_as(own, other);
     } else {
         for (int i = 0; i < fields->count && !own->status; i++)
             if (own->values[i] != other->values[i]) say_differ(own, fields, i, other, name);
@@ -107,9 +118,10 @@ static void compare_all(gyre_ring_call *r, const gyre_ring_fields *fields, greet
         if (exchange(r, rank, 1, own, &error) && !own->status) say(own, GYRE_EIO, error.text);
 }
 
-/* Rank 0 may be waiting for another rank: it has its time, and then this rank's begins. */
+/* What rank 0 found.  It may be waiting for another rank: that one has its time, and then this rank's begins. */
 static gyre_status hear(gyre_ring_call *r, greeting *own, gyre_error *err) {
-    const gyre_exchange e = {.to = 0, .from = 0, .receive = own, .received = sizeof *own};
+    greeting found;
+    const gyre_exchange e = {.to = 0, .from = 0, .receive = &found, .received = sizeof found};
     const double begun = gyre_ring_seconds(), patience = r->transport.timeout;
     const struct timespec nap = {0, 200000};
     int done = 0;
@@ -119,7 +131,14 @@ static gyre_status hear(gyre_ring_call *r, greeting *own, gyre_error *err) {
         if (i > 1000 && !done) nanosleep(&nap, NULL);
     }
     if (!status) status = r->transport.wait(r->transport.ctx, GYRE_RING_INPUTS);
-    return status ? fail_wait(r, 0, begun, status, err) : GYRE_OK;
+    if (status) return fail_wait(r, 0, begun, status, err);
+    if (found.magic != own->magic)
+        say_no_greeting(own);
+    else if (found.status)
+        say_as(own, &found);
+    else if (found.version != own->version)
+        say_version(own, &found, r->name);
+    return GYRE_OK;
 }
 
 static gyre_status hear_and_tell(gyre_ring_call *r, const gyre_ring_fields *fields, greeting *own, gyre_error *err) {

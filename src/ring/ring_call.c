@@ -190,7 +190,7 @@ static size_t query_bytes(const gyre_ring_call *r, int64_t tokens) {
     return gyre_ring_round_up((size_t)(q[0] * tokens * q[2] * q[3]) * gyre_dtype_size(r->args.q.dtype));
 }
 
-int64_t gyre_ring_sent(const gyre_ring_call *r, gyre_ring_pass pass, int64_t rank) {
+int64_t gyre_ring_sent(gyre_ring_call *r, gyre_ring_pass pass, int64_t rank) {
     const int64_t ranks = r->transport.ranks;
     size_t keys = 0, states = 0, gradients = 0;
     if (ranks == 1) return 0;
@@ -202,6 +202,7 @@ int64_t gyre_ring_sent(const gyre_ring_call *r, gyre_ring_pass pass, int64_t ran
     }
     if (pass == GYRE_RING_QUERIES)
         return (int64_t)(states + (size_t)(ranks - 1) * query_bytes(r, gyre_ring_queries_of(r, rank).tokens));
+    if (pass == GYRE_RING_GATHER && r->gradient) gradients = gyre_ring_slabs_returned(r, rank);
     if (pass == GYRE_RING_GATHER || r->in_order)
         keys = (size_t)(ranks - 1) * gyre_ring_block_bytes(r, gyre_ring_keys_of(r, rank).tokens, 0);
     return (int64_t)(keys + (r->gradient ? gradients : 0));

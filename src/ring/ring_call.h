@@ -72,7 +72,7 @@ gyre_status gyre_ring_measure(gyre_ring_call *r, const gyre_attention_args *args
 gyre_status gyre_ring_open(gyre_ring_call *r, const char *name, const gyre_ring_args *given, int gradient, gyre_error *err);
 gyre_status gyre_ring_read_transport(gyre_ring_call *r, const gyre_transport *given, gyre_error *err);
 /* Bytes that this rank sends in all to the others, for the choice of pass. */
-int64_t gyre_ring_sent(const gyre_ring_call *r, gyre_ring_pass pass, int64_t rank);
+int64_t gyre_ring_sent(gyre_ring_call *r, gyre_ring_pass pass, int64_t rank);
 
 /* -- transfers (ring_transfers.c) -- */
 gyre_status gyre_ring_begin(gyre_ring_call *r, gyre_ring_channel channel, const gyre_exchange *exchange, gyre_error *err);
@@ -112,6 +112,8 @@ gyre_status gyre_ring_keys_check(gyre_ring_call *r, char *scratch, const gyre_gr
 gyre_status gyre_ring_keys_run(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, const gyre_exec *exec,
                                gyre_error *err);
 gyre_status gyre_ring_slabs_bytes(gyre_ring_call *r, const gyre_exec *exec, size_t *bytes, gyre_error *err);
+/* out = bytes of gradients that a rank sends home in GATHER. */
+size_t gyre_ring_slabs_returned(gyre_ring_call *r, int64_t rank);
 gyre_status gyre_ring_slabs_check(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, gyre_error *err);
 gyre_status gyre_ring_slabs_run(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, const gyre_exec *exec,
                                 gyre_error *err);

@@ -2,7 +2,8 @@
  *
  * The tokens of a row are cut in slabs.  Each rank sends what it has of a slab to every other rank, in rounds: in round t to
  * the rank t after it, from the rank t before it.  The next slab is gathered while this one is computed with.
- * GYRE_RING_GATHER has one slab, with all keys, and one call.  GYRE_RING_KEYS with ORDER_FIXED has as many slabs as ranks,
+ * GYRE_RING_GATHER has one slab, with all keys, and one call; its gradient takes the keys in parts, and sends the gradients
+ * of one home while it computes the next.  GYRE_RING_KEYS with ORDER_FIXED has as many slabs as ranks,
  * and its rows go on from slab to slab.  For that the keys of each document end at a multiple of its tiles in every slab but
  * its last, so a slab reaches back by up to one tile. */
 #include "core/view.h"
@@ -12,7 +13,8 @@
 
 #include <string.h>
 
-enum { TILE = 128 }; /* of keys, as ORDER_FIXED adds them */
+enum { TILE = 128 };  /* of keys, as ORDER_FIXED adds them */
+enum { RETURNS = 4 }; /* parts of the keys, at most, whose gradients go home one by one; the last hides behind nothing */
 
 typedef struct slab_memory {
     char *slab[2], *sent, *received, *state;
@@ -27,6 +29,8 @@ typedef struct slab_call {
     gyre_batch_info info;
     int64_t span, slabs;
     int64_t gathering, round; /* the slab that is on its way; ranks: it is there */
+    int64_t part_span, parts; /* of the gradient of GATHER */
+    int64_t returning, back;  /* the part whose gradients are on their way; the round; ranks: they are home */
 } slab_call;
 
 /* -- slabs -- */
@@ -57,11 +61,21 @@ static int64_t places_below(const gyre_shard_info *keys, int64_t token) {
     return low;
 }
 
-static piece piece_of(const slab_call *c, int64_t rank, int64_t i) {
+static piece piece_within(const slab_call *c, int64_t rank, int64_t from, int64_t end) {
     const gyre_shard_info keys = gyre_ring_keys_of(c->r, rank);
+    const int64_t first = places_below(&keys, from);
+    return (piece){first, places_below(&keys, end) - first};
+}
+
+static piece piece_of(const slab_call *c, int64_t rank, int64_t i) {
     const slab s = slab_at(c, i);
-    const int64_t first = places_below(&keys, s.from);
-    return (piece){first, places_below(&keys, s.end) - first};
+    return piece_within(c, rank, s.from, s.end);
+}
+
+/* out = tokens begin .. end - 1, whose gradients are computed together. */
+static slab part_at(const slab_call *c, int64_t i) {
+    const int64_t begin = i * c->part_span;
+    return (slab){0, begin, gyre_min_i64(begin + c->part_span, c->batch->tokens)};
 }
 
 static void open_slabs(slab_call *c, gyre_ring_call *r) {
@@ -70,6 +84,9 @@ static void open_slabs(slab_call *c, gyre_ring_call *r) {
     const gyre_status status = gyre_batch_get(c->batch, &c->info);
     (void)status;
     c->span = gyre_max_i64(tokens, 1);
+    c->part_span = gyre_max_i64(((tokens + RETURNS - 1) / RETURNS + TILE - 1) / TILE * TILE, TILE);
+    if (ranks == 1) c->part_span = c->span;
+    c->parts = gyre_max_i64((tokens + c->part_span - 1) / c->part_span, 1);
     if (r->pass == GYRE_RING_GATHER) return;
     c->span = gyre_max_i64((tokens + ranks - 1) / ranks, TILE);
     c->slabs = gyre_max_i64((tokens + c->span - 1) / c->span, 1);
@@ -147,6 +164,20 @@ static void fill_sequences(slab_call *c, int64_t i) {
     c->m.starts[b->sequences] = s.end - s.from;
 }
 
+/* Keys of each sequence within a part of the slab that has all. */
+static void fill_part(slab_call *c, const slab *part) {
+    const gyre_batch *b = c->batch;
+    const int packed = b->form == GYRE_BATCH_PACKED;
+    for (int64_t n = 0; n < b->sequences; n++) {
+        const int64_t first = packed ? b->q_starts[n] : b->k_first[n];
+        const int64_t end = !packed ? b->k_end[n] : n < b->documents ? b->q_starts[n + 1] : first;
+        c->m.starts[n] = packed ? first : 0;
+        c->m.first[n] = within(part->begin, first, end) - c->m.starts[n];
+        c->m.end[n] = within(part->end, first, end) - c->m.starts[n];
+    }
+    c->m.starts[b->sequences] = b->tokens;
+}
+
 /* *args = this rank's queries with slab i.  k_index: memory that args point to. */
 static void part_args(slab_call *c, int64_t i, gyre_positions *k_index, gyre_attention_args *args) {
     gyre_ring_call *r = c->r;
@@ -192,6 +223,18 @@ gyre_status gyre_ring_slabs_bytes(gyre_ring_call *r, const gyre_exec *exec, size
     const gyre_status status = gyre_ring_measure(r, &part, exec, err);
     *bytes = lay_out(&c, NULL);
     return status;
+}
+
+size_t gyre_ring_slabs_returned(gyre_ring_call *r, int64_t rank) {
+    slab_call c;
+    size_t bytes = 0;
+    open_slabs(&c, r);
+    for (int64_t i = 0; i < c.parts; i++)
+        for (int64_t to = 0; to < r->transport.ranks; to++) {
+            const slab part = part_at(&c, i);
+            if (to != rank) bytes += gyre_ring_block_bytes(r, piece_within(&c, to, part.begin, part.end).count, 1);
+        }
+    return bytes;
 }
 
 gyre_status gyre_ring_slabs_check(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, gyre_error *err) {
@@ -298,61 +341,127 @@ static gyre_status run_forward(slab_call *c, const gyre_exec *exec, gyre_error *
     return status;
 }
 
-/* block = gradients of the keys of a rank, out of those of all keys. */
-static void take_gradients(const slab_call *c, int64_t rank, char *block) {
+/* -- gradients that go home -- */
+
+/* block = gradients of the piece of a rank, out of those of all keys. */
+static void take_gradients(const slab_call *c, int64_t rank, const piece *p, char *block) {
     const gyre_shard_info keys = gyre_ring_keys_of(c->r, rank);
     for (int v = 0; v < 2; v++) {
-        const gyre_cview all = gyre_const(gyre_ring_side(c->r, c->m.sums, v, c->batch->tokens, 1));
-        const gyre_view out = gyre_ring_side(c->r, block, v, keys.tokens, 1);
-        const gyre_status status = gyre_shards_take(c->r->key_shards, rank, &all, &out, NULL);
-        (void)status; /* shapes were made here */
+        const gyre_view all = gyre_ring_side(c->r, c->m.sums, v, c->batch->tokens, 1);
+        const gyre_view out = gyre_ring_side(c->r, block, v, p->count, 1);
+        const size_t size = (size_t)(out.shape[2] * out.shape[3]) * sizeof(float);
+        for (int64_t b = 0; b < out.shape[0] && size > 0; b++)
+            for (int64_t t = 0; t < p->count; t++)
+                memcpy(gyre_view_at(&out, b, t, 0, 0), gyre_view_at(&all, b, keys.index[p->first + t], 0, 0), size);
     }
 }
 
-/* Every rank has gradients of all keys.  Those of a rank's keys go to it, and are added in the order in which they come:
- * from the rank before, from that before it, ... */
-static gyre_status return_gradients(slab_call *c, const gyre_gradient_views *call, gyre_error *err) {
-    gyre_ring_call *r = c->r;
-    const int64_t rank = r->transport.rank, tokens = gyre_ring_keys_of(r, rank).tokens;
-    const size_t bytes = gyre_ring_block_bytes(r, tokens, 1);
-    gyre_status status = GYRE_OK;
-    take_gradients(c, rank, c->m.mine);
-    for (int64_t round = 1; round < r->transport.ranks && !status; round++) {
-        const int64_t to = gyre_ring_peer(r, round);
-        take_gradients(c, to, c->m.sent);
-        const gyre_exchange e = {.to = to,
-                                 .from = gyre_ring_peer(r, -round),
-                                 .send = c->m.sent,
-                                 .receive = c->m.received,
-                                 .sent = gyre_ring_block_bytes(r, gyre_ring_keys_of(r, to).tokens, 1),
-                                 .received = bytes};
-        status = gyre_ring_begin(r, GYRE_RING_RESULTS, &e, err);
-        if (!status) status = gyre_ring_wait(r, GYRE_RING_RESULTS, err);
-        const float *from = (const float *)(const void *)c->m.received;
-        float *to_sum = (float *)(void *)c->m.mine;
-        for (size_t i = 0; i < bytes / sizeof(float) && !status; i++)
-            to_sum[i] += from[i];
+/* Adds a piece of this rank's gradients. */
+static void add_gradients(const slab_call *c, const piece *p, char *block) {
+    const int64_t tokens = gyre_ring_keys_of(c->r, c->r->transport.rank).tokens;
+    for (int v = 0; v < 2; v++) {
+        const gyre_view from = gyre_ring_side(c->r, block, v, p->count, 1);
+        const gyre_view sums = gyre_ring_side(c->r, c->m.mine, v, tokens, 1);
+        for (int64_t b = 0; b < from.shape[0]; b++)
+            for (int64_t t = 0; t < p->count; t++) {
+                const float *const row = gyre_view_at(&from, b, t, 0, 0);
+                float *const sum = gyre_view_at(&sums, b, p->first + t, 0, 0);
+                for (int64_t e = 0; e < from.shape[2] * from.shape[3]; e++)
+                    sum[e] += row[e];
+            }
     }
+}
+
+static piece returning_of(const slab_call *c, int64_t rank) {
+    const slab part = part_at(c, c->returning);
+    return piece_within(c, rank, part.begin, part.end);
+}
+
+static gyre_status begin_return(slab_call *c, gyre_error *err) {
+    gyre_ring_call *r = c->r;
+    const int64_t to = gyre_ring_peer(r, c->back);
+    const piece theirs = returning_of(c, to), own = returning_of(c, r->transport.rank);
+    take_gradients(c, to, &theirs, c->m.sent);
+    const gyre_exchange e = {.to = to,
+                             .from = gyre_ring_peer(r, -c->back),
+                             .send = c->m.sent,
+                             .receive = c->m.received,
+                             .sent = gyre_ring_block_bytes(r, theirs.count, 1),
+                             .received = gyre_ring_block_bytes(r, own.count, 1)};
+    return gyre_ring_begin(r, GYRE_RING_RESULTS, &e, err);
+}
+
+/* Every rank has gradients of the keys of a part.  Those of a rank's keys go to it, and are added in the order in which they
+ * come: its own, from the rank before, from that before it, ... */
+static gyre_status begin_returns(slab_call *c, int64_t part, gyre_error *err) {
+    c->returning = part;
+    c->back = 1;
+    const piece own = returning_of(c, c->r->transport.rank);
+    take_gradients(c, c->r->transport.rank, &own, c->m.received);
+    add_gradients(c, &own, c->m.received);
+    return c->r->transport.ranks > 1 ? begin_return(c, err) : GYRE_OK;
+}
+
+static gyre_status end_return(slab_call *c, gyre_error *err) {
+    const gyre_status status = gyre_ring_wait(c->r, GYRE_RING_RESULTS, err);
+    if (status) return status;
+    const piece own = returning_of(c, c->r->transport.rank);
+    add_gradients(c, &own, c->m.received);
+    return ++c->back < c->r->transport.ranks ? begin_return(c, err) : GYRE_OK;
+}
+
+static gyre_status advance_returns(gyre_ring_call *r, gyre_error *err) {
+    slab_call *c = r->advance_arg;
+    int done = 0;
+    if (c->back >= r->transport.ranks) return GYRE_OK;
+    const gyre_status status = gyre_ring_poll(r, GYRE_RING_RESULTS, &done, err);
+    return status || !done ? status : end_return(c, err);
+}
+
+static gyre_status finish_returns(slab_call *c, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    while (!status && c->back < c->r->transport.ranks)
+        status = end_return(c, err);
+    return status;
+}
+
+static gyre_status compute_part(slab_call *c, int64_t i, const gyre_gradient_views *part, const gyre_exec *exec,
+                                gyre_error *err) {
+    gyre_attention_args args;
+    gyre_positions k_index;
+    const slab within_part = part_at(c, i);
+    part_args(c, 0, &k_index, &args);
+    if (c->parts > 1) {
+        fill_part(c, &within_part);
+        args.k_first = c->m.first;
+        args.k_end = c->m.end;
+    }
+    if (i > 0) args.sink_logits.data = NULL; /* they count once */
+    return gyre_ring_compute(c->r, &args, part, exec, err);
+}
+
+static gyre_status run_gradient(slab_call *c, const gyre_gradient_views *call, const gyre_exec *exec, gyre_error *err) {
+    gyre_ring_call *r = c->r;
+    const int64_t tokens = gyre_ring_keys_of(r, r->transport.rank).tokens;
+    const gyre_view dqkv[3] = {call->dqkv[0], gyre_ring_side(r, c->m.sums, 0, c->batch->tokens, 1),
+                               gyre_ring_side(r, c->m.sums, 1, c->batch->tokens, 1)};
+    const gyre_gradient_views part = {call->dout, dqkv, call->gradients};
+    memset(c->m.sums, 0, gyre_ring_block_bytes(r, c->batch->tokens, 1));
+    memset(c->m.mine, 0, gyre_ring_block_bytes(r, tokens, 1));
+    gyre_status status = begin_gathering(c, 0, err);
+    if (!status) status = finish_gathering(c, err);
+    r->advance = advance_returns;
+    for (int64_t i = 0; i < c->parts && !status; i++) {
+        status = compute_part(c, i, &part, exec, err);
+        if (!status) status = finish_returns(c, err); /* of the part before */
+        if (!status) status = begin_returns(c, i, err);
+    }
+    if (!status) status = finish_returns(c, err);
     for (int v = 0; v < 2 && !status; v++) {
         const gyre_cview sum = gyre_const(gyre_ring_side(r, c->m.mine, v, tokens, 1));
         gyre_ring_copy(&sum, &call->dqkv[1 + v]);
     }
     return status;
-}
-
-static gyre_status run_gradient(slab_call *c, const gyre_gradient_views *call, const gyre_exec *exec, gyre_error *err) {
-    gyre_ring_call *r = c->r;
-    gyre_attention_args args;
-    gyre_positions k_index;
-    const gyre_view dqkv[3] = {call->dqkv[0], gyre_ring_side(r, c->m.sums, 0, c->batch->tokens, 1),
-                               gyre_ring_side(r, c->m.sums, 1, c->batch->tokens, 1)};
-    const gyre_gradient_views part = {call->dout, dqkv, call->gradients};
-    memset(c->m.sums, 0, gyre_ring_block_bytes(r, c->batch->tokens, 1));
-    gyre_status status = begin_gathering(c, 0, err);
-    if (!status) status = finish_gathering(c, err);
-    part_args(c, 0, &k_index, &args);
-    if (!status) status = gyre_ring_compute(r, &args, &part, exec, err);
-    return status ? status : return_gradients(c, call, err);
 }
 
 gyre_status gyre_ring_slabs_run(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, const gyre_exec *exec,
@@ -362,7 +471,7 @@ gyre_status gyre_ring_slabs_run(gyre_ring_call *r, char *scratch, const gyre_gra
     lay_out(&c, scratch);
     r->advance_arg = &c;
     r->advance = advance;
-    c.round = r->transport.ranks;
+    c.round = c.back = r->transport.ranks;
     const gyre_status status = call ? run_gradient(&c, call, exec, err) : run_forward(&c, exec, err);
     r->advance = NULL;
     return status;

@@ -4,15 +4,6 @@
 #include "random_cuts.h"
 #include "split_attention.h"
 
-#define TURNING(...)                                                                                                        \
-    {                                                                                                                       \
-        .kind = GYRE_KIND_ROPE, .trained_length = 32, .rope = { __VA_ARGS__ }                                               \
-    }
-#define SCORING(scheme, ...)                                                                                                \
-    {                                                                                                                       \
-        .kind = scheme, .score = { __VA_ARGS__ }                                                                            \
-    }
-
 static const split_case cases[] = {
     {.name = "none", .config = {.kind = GYRE_KIND_NOPE}},
     {.name = "none, both ways", .config = {.kind = GYRE_KIND_NOPE}, .both_ways = 1},

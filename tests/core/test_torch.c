@@ -1,6 +1,8 @@
-/* test_torch.c: GYRE_ANGLE_PATH_TORCH against values computed by PyTorch (tests/reference/torch_rows.py), bit for bit. */
+/* test_torch.c: the angle paths of programs, bit for bit: GYRE_ANGLE_PATH_TORCH against values computed by PyTorch
+ * (tests/reference/torch_rows.py), GYRE_ANGLE_PATH_LLAMA_CPP against those of ggml (llama_cpp_rows.c). */
 #include "support.h"
 
+#include "core/convert.h"
 #include "core/rotation/torch_math.h"
 
 #include <math.h>
@@ -131,12 +133,102 @@ static void exact_rows_differ(void **state) {
     gyre_encoding_free(torch);
 }
 
+/* The table of a 16-bit model: PyTorch's rows, rounded. */
+static void tables_are_rounded(void **state) {
+    (void)state;
+    if (!gyre_torch_math_available()) skip();
+    gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
+    float c[MOST], s[MOST], rounded_c[MOST], rounded_s[MOST];
+    for (int type = 0; type < 2; type++) {
+        config.rope.angles = GYRE_ANGLE_PATH_TORCH;
+        gyre_encoding *torch = test_encoding(&config);
+        config.rope.angles = type ? GYRE_ANGLE_PATH_TORCH_F16 : GYRE_ANGLE_PATH_TORCH_BF16;
+        gyre_encoding *rounded = test_encoding(&config);
+        int changed = 0;
+        for (int64_t position = 1; position < 40000; position += 4999) {
+            cos_sin_at(torch, position, 32, c, s);
+            cos_sin_at(rounded, position, 32, rounded_c, rounded_s);
+            for (int i = 0; i < 32; i++) {
+                const float want = type ? gyre_f16_to_f32(gyre_f32_to_f16(c[i])) : gyre_bf16_to_f32(gyre_f32_to_bf16(c[i]));
+                assert_true(rounded_c[i] == want && fabsf(rounded_s[i] - s[i]) <= ldexpf(1, type ? -12 : -9));
+                changed += rounded_c[i] != c[i];
+            }
+        }
+        assert_true(changed > 100);
+        gyre_encoding_free(torch);
+        gyre_encoding_free(rounded);
+    }
+}
+
+/* -- llama.cpp -- */
+/* The program was compiled for AVX-512 and FMA; cosf and sinf of other C libraries may differ in the last bit. */
+static int close_enough(float got, float want) {
+#if defined(__x86_64__) && defined(__GLIBC__)
+    return got == want;
+#else
+    return fabsf(got - want) <= 0x1p-23f * fmaxf(1, fabsf(want));
+#endif
+}
+
+static void check_llama_cpp_case(const json_t *c, int table) {
+    double list[MOST];
+    float want[MOST], cosine[MOST], sine[MOST];
+    gyre_config config = config_of(c, list);
+    config.rope.angles = GYRE_ANGLE_PATH_LLAMA_CPP;
+    config.rope.table_positions = table ? 140000 : GYRE_NO_TABLE;
+    const double factor = test_number(c, "attention"), s = config.rope.factor;
+    if (config.rope.scaling == GYRE_SCALING_LONGROPE) config.rope.attention_factor = factor, config.rope.factor = 0;
+    if (config.rope.scaling == GYRE_SCALING_YARN) config.rope.attention_factor = factor * (1 + 0.1 * log(s));
+    if (config.rope.scaling == GYRE_SCALING_NONE) config.rope.factor = 0;
+    gyre_encoding *e = test_encoding(&config);
+    const json_t *rows = json_object_get(c, "rows"), *row;
+    size_t r;
+    json_array_foreach((json_t *)rows, r, row) {
+        const size_t pairs = floats_of(test_string(row, "cos"), want);
+        cos_sin_at(e, test_integer(row, "position"), pairs, cosine, sine);
+        for (size_t i = 0; i < pairs; i++)
+            if (!close_enough(cosine[i], want[i]))
+                fail_msg("%s, row %zu, cos %zu: %a, ggml %a", test_string(c, "scaling"), r, i, cosine[i], want[i]);
+        floats_of(test_string(row, "sin"), want);
+        for (size_t i = 0; i < pairs; i++)
+            if (!close_enough(sine[i], want[i]))
+                fail_msg("%s, row %zu, sin %zu: %a, ggml %a", test_string(c, "scaling"), r, i, sine[i], want[i]);
+    }
+    assert_int_equal(r, 9);
+    gyre_encoding_free(e);
+}
+
+static void rows_match_llama_cpp(void **state) {
+    (void)state;
+    json_t *cases = test_reference("llama_cpp_rows.json"), *c;
+    size_t i;
+    json_array_foreach(cases, i, c) {
+        check_llama_cpp_case(c, 0);
+        check_llama_cpp_case(c, 1);
+    }
+    assert_int_equal(i, 7);
+    json_decref(cases);
+}
+
+static void refused_without_llama_cpp_support(void **state) {
+    (void)state;
+    gyre_error err;
+    gyre_encoding *e = NULL;
+    gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
+    config.trained_length = 4096;
+    config.rope.angles = GYRE_ANGLE_PATH_LLAMA_CPP;
+    config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
+    config.rope.factor = 2;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "rope.angles: llama.cpp has no such scaling"));
+}
+
 static void refused_without_torch_support(void **state) {
     (void)state;
     gyre_error err;
     gyre_encoding *e = NULL;
     gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
-    config.rope.angles = (gyre_angle_path)2;
+    config.rope.angles = (gyre_angle_path)5;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
     config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     config.rope.scaling = GYRE_SCALING_NTK_MIXED;
@@ -151,6 +243,9 @@ int main(void) {
         cmocka_unit_test(rows_match_torch),
         cmocka_unit_test(exact_rows_differ),
         cmocka_unit_test(refused_without_torch_support),
+        cmocka_unit_test(tables_are_rounded),
+        cmocka_unit_test(rows_match_llama_cpp),
+        cmocka_unit_test(refused_without_llama_cpp_support),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

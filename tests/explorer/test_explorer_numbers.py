@@ -1,5 +1,6 @@
 """The page's numbers are those of the native library and command."""
 
+import base64
 import json
 import math
 
@@ -151,6 +152,30 @@ def test_the_head_of_a_gguf(open_page, gyre, tmp_path):
     show(page, "yours")
     page.set_input_files("#config-file", {"name": "small.gguf", "mimeType": "application/octet-stream", "buffer": whole})
     assert terminal(page) == printed(gyre, tmp_path, "explain small.gguf")
+
+
+def dropped(page, name: str, data: bytes, target: str) -> None:
+    page.evaluate(
+        """([name, data, target]) => {
+            const given = new DataTransfer();
+            given.items.add(new File([Uint8Array.from(atob(data), c => c.charCodeAt(0))], name));
+            const drop = new DragEvent('drop', { dataTransfer: given, bubbles: true, cancelable: true });
+            if (document.querySelector(target).dispatchEvent(drop)) throw new Error('the browser would open the file');
+        }""",
+        [name, base64.b64encode(data).decode(), target],
+    )
+
+
+def test_a_gguf_dropped_anywhere(open_page, gyre, tmp_path):
+    """The head of a file is enough; a second file of the same name is read anew; the picker names the program that reads."""
+    page = open_page()
+    for model in ("rope", "rope-tuned-yarn-16"):
+        assert gyre("convert", f"models/{model}", "-o", str(tmp_path / "small.gguf")).returncode == 0
+        whole = (tmp_path / "small.gguf").read_bytes()
+        dropped(page, "small.gguf", whole[: len(whole) // 2], "#map" if model == "rope" else "h1")
+        want = printed(gyre, tmp_path, "explain small.gguf")
+        page.wait_for_function("want => document.querySelector('.terminal').textContent === want", arg=want)
+    assert page.input_value("#yours-as") == "llama.cpp"
 
 
 def test_gyre_explore_gives_a_config(open_page, gyre, tmp_path):

@@ -109,6 +109,25 @@ def test_the_address_restores_the_state(open_page):
     assert table(again, "waves") == numbers
 
 
+def test_the_address_restores_what_the_model_reads(open_page):
+    page = open_page("window=256")
+    show(page, "model")
+    page.fill("#model-text", "int main(void) { return 0; }\n" * 20)
+    page.uncheck("#model-linear")
+    page.uncheck("#model-ntk")
+    page.wait_for_function("() => location.hash.includes('reads=none%2Cby-parts%2Cyarn')")
+    model_ready(page)
+    told = page.locator("#model .perplexities").inner_text()
+    state = page.evaluate("() => location.hash.slice(1)")
+    again = open_page(state)
+    model_ready(again)
+    assert again.input_value("#model-text") == page.input_value("#model-text")
+    assert again.locator("#model .perplexities").inner_text() == told
+    again.evaluate("() => { document.activeElement.blur(); location.hash = 'window=256&reads=yarn'; }")
+    again.wait_for_function("() => document.querySelectorAll('#model [data-perplexity]').length === 1")
+    assert "gyre_status" in again.input_value("#model-text")
+
+
 def test_nonsense_in_the_address_is_ignored(open_page):
     page = open_page("method=%3Cb%3E&dim=7777&base=-1&pair=x&lang=xx&nothing=1")
     assert page.input_value("#knob-method") == "none"

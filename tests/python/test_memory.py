@@ -67,6 +67,8 @@ class Broken(Old):
         raise BufferError("no")
 
 
+SHARDS = gyre.Shards(8, 2)
+ROW = np.ones((1, 8), "f4")
 CASES = {
     "rotate": lambda: ENCODING.rotate(X, 3),
     "pair": lambda: ENCODING.rotate_pair(X, X, 3),
@@ -84,6 +86,13 @@ CASES = {
     "broken": failing(lambda: ENCODING.rotate(Broken())),
     "field": failing(lambda: gyre.Encoding(kind="rope", head_dim=8, **{"rope.short_factor": [1, 2]})),
     "attention": lambda: gyre._gyre.attention(X, X, X, encoding=ENCODING, lse=True),
+    "batch": lambda: gyre.Batch([3, [1, gyre.Grid(1, 2, 2)]], cached=[1, 0], axes=3).arguments,
+    "no batch": failing(lambda: gyre.Batch([3], cached=[1, 2])),
+    "shards": lambda: gyre.Shards(8, 2)[1].take(ROW),
+    "join": lambda: SHARDS.join([ROW[:, :4], ROW[:, 4:]]),
+    "put": lambda: SHARDS[0].put(ROW[:, :4], ROW.copy()),
+    "no take": failing(lambda: SHARDS[0].take(ROW[:, :7])),
+    "no join": failing(lambda: SHARDS.join([ROW[:, :4], ROW])),
     "no attention": failing(lambda: gyre._gyre.attention(X, X, X[..., :1, :], encoding=ENCODING)),
 }
 
@@ -91,7 +100,8 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_memory_is_flat(case: str) -> None:
-    calls = CALLS // 10 if "attention" in case or case == "create" else CALLS
+    slow = "attention" in case or case in ("create", "batch", "no batch", "shards", "no take", "join", "put", "no join")
+    calls = CALLS // 10 if slow else CALLS
     assert growth(CASES[case], calls) < 1 << 20
 
 

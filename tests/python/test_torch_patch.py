@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import io
+import re
+from pathlib import Path
 from typing import Any
 
 import gyre

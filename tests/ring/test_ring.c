@@ -2,56 +2,94 @@
 #include "gyre/gyre_ring.h"
 #include "ring_threads.h"
 
-/* -- tests -- */
-#define TURNING(...)                                                                                                        \
-    {                                                                                                                       \
-        .kind = GYRE_KIND_ROPE, .trained_length = 32, .rope = { __VA_ARGS__ }                                               \
-    }
 static const split_case cases[] = {
-    {.name = "rope", .config = TURNING(0)},
-    {.name = "rope, bf16, sink logits, dropout",
-     .config = TURNING(0),
-     .dtype = GYRE_DTYPE_BF16,
-     .sink_logits = 1,
-     .dropout = 0.2},
-    {.name = "m-rope by order",
-     .config = TURNING(.axes = 3, .axis_pairs = {4, 2, 2}),
-     .images = 1,
-     .causal = GYRE_CAUSAL_BY_ORDER,
-     .window = 20,
-     .sinks = 3},
-    {.name = "length of the prefix",
-     .config = TURNING(.scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_POLICY_PREFIX)},
-    {.name = "alibi, both ways", .config = {.kind = GYRE_KIND_ALIBI}, .both_ways = 1},
-    {.name = "shaw", .config = {.kind = GYRE_KIND_SHAW, .score = {.max_distance = 10}}},
+    RING_CASES,
+    {.name = "alibi, both ways", .config = SCORING(GYRE_KIND_ALIBI, 0), .both_ways = 1},
+    {.name = "shaw", .config = SCORING(GYRE_KIND_SHAW, .max_distance = 10)},
 };
-enum { CASES = sizeof cases / sizeof *cases };
+/* The other schemes, each in fewer layouts. */
+static const split_case others[] = {
+    {.name = "none, two-sided window", .config = {.kind = GYRE_KIND_NOPE}, .both_ways = 1, .window = 7, .window_after = 12},
+    {.name = "xpos", .config = TURNING(.xpos_base = 512)},
+    {.name = "rerope", .config = TURNING(.far = GYRE_FAR_CLAMPED, .far_window = 9)},
+    {.name = "alibi, softcap, window, sinks", .config = SCORING(GYRE_KIND_ALIBI, 0), .softcap = 5, .window = 12, .sinks = 3},
+    {.name = "t5, f16", .config = SCORING(GYRE_KIND_T5, .buckets = 16), .dtype = GYRE_DTYPE_F16},
+    {.name = "kerple, dropout", .config = SCORING(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER), .dropout = 0.2},
+    {.name = "fire", .config = SCORING(GYRE_KIND_FIRE, .hidden_units = 4)},
+    {.name = "sandwich", .config = {.kind = GYRE_KIND_SANDWICH}},
+    {.name = "nezha", .config = SCORING(GYRE_KIND_NEZHA, .max_distance = 12)},
+    {.name = "bert",
+     .config = SCORING(GYRE_KIND_BERT, .max_positions = 128, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
+     .both_ways = 1},
+    {.name = "deberta", .config = SCORING(GYRE_KIND_DEBERTA, .max_distance = 20), .both_ways = 1},
+    {.name = "transformer-xl", .config = SCORING(GYRE_KIND_TRANSFORMER_XL, .max_distance = 25), .sink_logits = 1},
+};
+enum { CASES = sizeof cases / sizeof *cases, OTHERS = sizeof others / sizeof *others };
 static const int64_t lengths[] = {37, 10, 50};
 static const ring_options plain = {.pass = GYRE_RING_KEYS};
+
+static void check_ring(whole *w, gyre_shard_layout layout, int64_t ranks, const shared_gradients *wanted) {
+    group g;
+    make_group(&g, w, layout, ranks, 0);
+    shared_gradients sum = make_shared(w);
+    run_group(&g, &plain, &sum);
+    check_group(&g, 0, &sum, wanted);
+    free_shared(&sum);
+    free_group(&g);
+}
 
 static void a_ring_is_one_machine(void **state) {
     static const int64_t groups[] = {1, 2, 3, 4, 7};
     static const gyre_batch_form forms[] = {GYRE_BATCH_PACKED, GYRE_BATCH_PADDED_LEFT};
     (void)state;
-    for (int c = 0; c < CASES; c++)
+    for (int c = 0; c < CASES + OTHERS; c++)
         for (int f = 0; f < 2; f++) {
+            const int layouts = forms[f] == GYRE_BATCH_PACKED ? 4 : 3;
             whole w;
-            make_whole(&w, &cases[c], forms[f], lengths, 3);
+            make_whole(&w, c < CASES ? &cases[c] : &others[c - CASES], forms[f], lengths, 3);
             shared_gradients wanted = make_shared(&w);
             run_whole(&w, GYRE_ORDER_FAST, &wanted);
             for (int r = 0; r < 5; r++)
-                for (int l = 0; l < 3; l++) {
-                    group g;
-                    make_group(&g, &w, (gyre_shard_layout)l, groups[r], 0);
-                    shared_gradients sum = make_shared(&w);
-                    run_group(&g, &plain, &sum);
-                    check_group(&g, 0, &sum, &wanted);
-                    free_shared(&sum);
-                    free_group(&g);
-                }
+                for (int l = 0; l < layouts; l++)
+                    if (c < CASES || l == (c + r) % layouts) check_ring(&w, (gyre_shard_layout)l, groups[r], &wanted);
             free_shared(&wanted);
             free_whole(&w);
         }
+}
+
+/* TransformerEngine #1046: no ALiBi under context parallelism, because the kernel could not be told where a rank's tokens
+ * stand in the whole.  Queries of zeros leave the bias alone: weights are exp(slope x position), and the values are
+ * positions. */
+static void alibi_knows_where_the_tokens_of_a_rank_stand(void **state) {
+    static const split_case alibi = {.name = "alibi", .config = SCORING(GYRE_KIND_ALIBI, 0)};
+    static const ring_options forward = {.pass = GYRE_RING_KEYS, .forward = 1};
+    static const int64_t length[] = {24};
+    (void)state;
+    whole w;
+    group g;
+    make_whole(&w, &alibi, GYRE_BATCH_PACKED, length, 1);
+    memset(w.data.at[F_Q], 0, field_bytes(&alibi, &w.data, F_Q));
+    for (int64_t t = 0; t < length[0]; t++)
+        for (int64_t i = 0; i < KEY_HEADS * DIM; i++)
+            test_put(w.data.at[F_V], GYRE_DTYPE_F32, (size_t)(t * KEY_HEADS * DIM + i), (double)t);
+    for (int l = 0; l < 3; l++) {
+        make_group(&g, &w, (gyre_shard_layout)l, 3, 0);
+        run_group(&g, &forward, NULL);
+        for (int64_t r = 0; r < 3; r++)
+            for (int64_t i = 0; i < g.info[r].tokens; i++)
+                for (int h = 0; h < HEADS; h++) {
+                    double sum = 0, weighted = 0;
+                    for (int64_t k = 0; k <= g.info[r].index[i]; k++) {
+                        const double weight = exp(ldexp(1, -2 * (h + 1)) * (double)(k - g.info[r].index[i]));
+                        sum += weight;
+                        weighted += weight * (double)k;
+                    }
+                    const double is = test_get(g.data[r].at[F_OUT], GYRE_DTYPE_F32, (size_t)((i * HEADS + h) * DIM));
+                    test_close(is, weighted / sum, 1e-5, "mean position");
+                }
+        free_group(&g);
+    }
+    free_whole(&w);
 }
 
 static void bits_repeat(void **state) {
@@ -140,7 +178,8 @@ static void mistakes_are_named(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_ring_is_one_machine), cmocka_unit_test(bits_repeat),
-                                       cmocka_unit_test(mistakes_are_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_ring_is_one_machine),
+                                       cmocka_unit_test(alibi_knows_where_the_tokens_of_a_rank_stand),
+                                       cmocka_unit_test(bits_repeat), cmocka_unit_test(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

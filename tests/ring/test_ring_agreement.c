@@ -172,6 +172,74 @@ static void a_silent_rank_is_named(void **state) {
     free_whole(&w);
 }
 
+/* -- answers that are none -- */
+
+/* Rank 0, for rank 1: says what rank 1 said, with another number in its place. */
+typedef struct liar {
+    char said[8192];
+    size_t size, at; /* at: of the number; past the end: nothing of the greeting is kept */
+    int64_t number;
+} liar;
+
+static gyre_status answer(void *ctx, int channel, const gyre_exchange *e) {
+    liar *l = ctx;
+    (void)channel;
+    if (e->sent) {
+        assert_true(e->sent <= sizeof l->said);
+        l->size = e->sent;
+        memcpy(l->said, e->send, e->sent);
+    }
+    if (!e->received) return GYRE_OK;
+    memset(e->receive, 0, e->received);
+    if (e->received == l->size && l->at < l->size) {
+        memcpy(e->receive, l->said, l->size);
+        memcpy((char *)e->receive + l->at, &l->number, sizeof l->number);
+    }
+    return GYRE_OK;
+}
+static gyre_status at_once(void *ctx, int channel) {
+    (void)ctx, (void)channel;
+    return GYRE_OK;
+}
+
+/* Each would be agreement, or a status that no function has, if the number were taken as it comes. */
+static void other_bytes_are_no_agreement(void **state) {
+    static const struct {
+        size_t at;
+        int64_t number;
+        gyre_status status;
+        const char *says;
+    } answers[] = {
+        {sizeof(liar), 0, GYRE_EINVAL, "another message than a greeting"},
+        {0, 7, GYRE_EINVAL, "another message than a greeting"},
+        {8, 7, GYRE_EINVAL, "version: Gyre 0.0.7 on rank 1, but 0.1.0"}, /* as it says itself, the number of a rank stays */
+        {16, INT64_C(1) << 32, GYRE_EINVAL, "does not say why"},
+        {16, 3, GYRE_EINVAL, "does not say why"},
+        {16, GYRE_ERANGE - 1, GYRE_EINVAL, "does not say why"},
+        {16, GYRE_EIO, GYRE_EIO, "does not say why"},
+        {16, 0, GYRE_OK, ""},
+    };
+    double rows[2 * STATE] = {0};
+    float out[2 * DIM];
+    (void)state;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        liar l = {.at = answers[i].at, .number = answers[i].number};
+        gyre_error err = {0, ""};
+        gyre_transport transport = GYRE_INIT(gyre_transport);
+        transport.rank = 1, transport.ranks = 2, transport.ctx = &l, transport.begin = answer, transport.wait = at_once;
+        gyre_ring_merge_args merge = GYRE_INIT(gyre_ring_merge_args);
+        merge.transport = &transport;
+        merge.state = gyre_cdense(rows, GYRE_DTYPE_F64, 1, 1, 2, STATE);
+        merge.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 2, DIM);
+        const size_t bytes = gyre_ring_merge_scratch(&merge);
+        void *scratch = scratch_for(bytes);
+        const gyre_status status = gyre_ring_merge(&merge, scratch, bytes, NULL, &err);
+        if (status != answers[i].status || !strstr(err.text, answers[i].says))
+            fail_msg("answer %zu: %d, \"%s\" does not contain \"%s\"", i, (int)status, err.text, answers[i].says);
+        free(scratch);
+    }
+}
+
 static void merges_agree_too(void **state) {
     double rows[2 * STATE] = {0};
     float out[2 * DIM];
@@ -240,6 +308,7 @@ static void the_timeline_counts_what_moved(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(differences_are_named_on_every_rank),
                                        cmocka_unit_test(a_silent_rank_is_named), cmocka_unit_test(merges_agree_too),
+                                       cmocka_unit_test(other_bytes_are_no_agreement),
                                        cmocka_unit_test(the_timeline_counts_what_moved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

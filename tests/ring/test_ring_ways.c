@@ -3,25 +3,8 @@
 #include "gyre/gyre_cache.h"
 #include "ring_threads.h"
 
-#define TURNING(...)                                                                                                        \
-    {                                                                                                                       \
-        .kind = GYRE_KIND_ROPE, .trained_length = 32, .rope = { __VA_ARGS__ }                                               \
-    }
 static const split_case cases[] = {
-    {.name = "rope", .config = TURNING(0)},
-    {.name = "rope, bf16, sink logits, dropout",
-     .config = TURNING(0),
-     .dtype = GYRE_DTYPE_BF16,
-     .sink_logits = 1,
-     .dropout = 0.2},
-    {.name = "m-rope by order",
-     .config = TURNING(.axes = 3, .axis_pairs = {4, 2, 2}),
-     .images = 1,
-     .causal = GYRE_CAUSAL_BY_ORDER,
-     .window = 20,
-     .sinks = 3},
-    {.name = "length of the prefix",
-     .config = TURNING(.scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_POLICY_PREFIX)},
+    RING_CASES,
     {.name = "alibi", .config = {.kind = GYRE_KIND_ALIBI}, .sink_logits = 1},
     {.name = "kerple", .config = {.kind = GYRE_KIND_KERPLE}},
     {.name = "t5, both ways",
@@ -61,6 +44,34 @@ static void every_way_is_one_machine(void **state) {
             run_whole(&w, GYRE_ORDER_FAST, &wanted);
             for (int r = 0; r < 5; r++)
                 check_ways(&w, (gyre_shard_layout)((c + f + r) % 3), groups[r], &wanted);
+            free_shared(&wanted);
+            free_whole(&w);
+        }
+}
+
+/* Keys in several parts: their gradients go home while the next part is computed. */
+static void gathered_gradients_go_home_in_parts(void **state) {
+    static const int64_t batches[][3] = {{700, 0, 0}, {130, 451, 0}, {201, 37, 300}};
+    static const ring_options gather = {.pass = GYRE_RING_GATHER};
+    (void)state;
+    for (int c = 0; c < CASES; c++)
+        for (int f = 0; f < 3; f++) {
+            whole w;
+            make_whole(&w, &cases[c], forms[f], batches[(c + f) % 3], 1 + (c + f) % 3);
+            shared_gradients wanted = make_shared(&w);
+            run_whole(&w, GYRE_ORDER_FAST, &wanted);
+            for (int r = 0; r < 5; r++) {
+                group g;
+                make_group(&g, &w, (gyre_shard_layout)((c + r) % 3), groups[r], 0);
+                shared_gradients sum = make_shared(&w);
+                rank_job jobs[MOST_RANKS];
+                run_jobs(&g, &gather, &sum, jobs);
+                check_group(&g, 0, &sum, &wanted);
+                for (int64_t rank = 0; rank < g.ranks; rank++)
+                    assert_int_equal(jobs[rank].gradient_plan.sent, jobs[rank].gradient.sent);
+                free_shared(&sum);
+                free_group(&g);
+            }
             free_shared(&wanted);
             free_whole(&w);
         }
@@ -276,7 +287,7 @@ static void a_cache_may_be_dealt_out(void **state) {
             whole w;
             group g;
             network net;
-            cache_rank jobs[MOST_RANKS];
+            cache_rank jobs[MOST_RANKS] = {{.g = NULL}};
             pthread_t threads[MOST_RANKS];
             make_whole(&w, &cases[of[c]], GYRE_BATCH_PACKED, length, 1);
             run_whole(&w, GYRE_ORDER_FAST, NULL);
@@ -304,49 +315,92 @@ static void a_cache_may_be_dealt_out(void **state) {
 
 /* -- memory -- */
 
-/* 16384 tokens: besides its part of keys and values a rank needs at most 64 MiB. */
-static void scratch_is_bounded(void **state) {
-    static const int64_t tokens = 16384;
-    static float elsewhere[4]; /* the plan reads no element */
-    enum { FEW = 2, WIDE = 64 };
+typedef struct memory_shape {
+    int64_t tokens, heads, key_heads, channels;
+    gyre_dtype dtype;
+} memory_shape;
+
+/* What rank 0 of a zigzag group needs, by its plan; no element is looked at.  *own = bytes of its keys and values. */
+static gyre_ring_plan plan_of(const memory_shape *s, int64_t ranks, int gradient, size_t *own) {
+    static float elsewhere[4];
     gyre_batch_config config = GYRE_INIT(gyre_batch_config);
+    gyre_shard_config dealt = GYRE_INIT(gyre_shard_config);
+    gyre_shard_info mine = GYRE_INIT(gyre_shard_info);
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
+    gyre_ring_plan plan = GYRE_INIT(gyre_ring_plan);
     gyre_batch *batch;
+    gyre_shards *shards;
+    gyre_error err;
     network net;
-    (void)state;
-    config.documents = 1, config.lengths = &tokens;
-    assert_int_equal(gyre_batch_create(&batch, &config, NULL, NULL), GYRE_OK);
     open_network(&net);
-    for (int64_t ranks = 2; ranks <= 7; ranks++)
-        for (int gradient = 0; gradient < 2; gradient++) {
-            gyre_shard_config dealt = GYRE_INIT(gyre_shard_config);
-            gyre_shard_info mine = GYRE_INIT(gyre_shard_info);
-            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
-            gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-            gyre_ring_plan plan = GYRE_INIT(gyre_ring_plan);
-            gyre_shards *shards;
-            endpoint at = {&net, 0};
-            const gyre_transport transport = network_transport(&at, ranks);
-            dealt.layout = GYRE_SHARD_ZIGZAG, dealt.ranks = ranks;
-            assert_int_equal(gyre_shards_create(&shards, batch, &dealt, NULL, NULL), GYRE_OK);
-            assert_int_equal(gyre_shards_get(shards, 0, &mine), GYRE_OK);
-            args.causal = GYRE_CAUSAL_BY_POSITION;
-            args.q = gyre_cdense(elsewhere, GYRE_DTYPE_F32, 1, mine.tokens, FEW, WIDE);
-            args.k = args.v = args.q;
-            args.out = gyre_dense(elsewhere, GYRE_DTYPE_F32, 1, mine.tokens, FEW, WIDE);
-            args.lse = gyre_dense(elsewhere, GYRE_DTYPE_F64, 1, mine.tokens, FEW, 1);
-            ring.transport = &transport, ring.shards = shards, ring.attention = &args;
-            assert_int_equal(gyre_ring_get_plan(&ring, gradient, NULL, &plan, NULL), GYRE_OK);
-            assert_true(plan.scratch > 0 && plan.scratch <= (size_t)64 << 20);
-            gyre_shards_free(shards);
-        }
-    close_network(&net);
+    endpoint at = {&net, 0};
+    const gyre_transport transport = network_transport(&at, ranks);
+    config.documents = 1, config.lengths = &s->tokens;
+    dealt.layout = GYRE_SHARD_ZIGZAG, dealt.ranks = ranks;
+    assert_int_equal(gyre_batch_create(&batch, &config, NULL, NULL), GYRE_OK);
+    assert_int_equal(gyre_shards_create(&shards, batch, &dealt, NULL, NULL), GYRE_OK);
+    assert_int_equal(gyre_shards_get(shards, 0, &mine), GYRE_OK);
+    args.causal = GYRE_CAUSAL_BY_POSITION;
+    args.q = gyre_cdense(elsewhere, s->dtype, 1, mine.tokens, s->heads, s->channels);
+    args.k = args.v = gyre_cdense(elsewhere, s->dtype, 1, mine.tokens, s->key_heads, s->channels);
+    args.out = gyre_dense(elsewhere, GYRE_DTYPE_F32, 1, mine.tokens, s->heads, s->channels);
+    args.lse = gyre_dense(elsewhere, GYRE_DTYPE_F64, 1, mine.tokens, s->heads, 1);
+    ring.transport = &transport, ring.shards = shards, ring.attention = &args;
+    expect_ok(gyre_ring_get_plan(&ring, gradient, NULL, &plan, &err), &err);
+    *own = (size_t)(2 * mine.tokens * s->key_heads * s->channels) * gyre_dtype_size(s->dtype);
+    gyre_shards_free(shards);
     gyre_batch_free(batch);
+    close_network(&net);
+    return plan;
+}
+
+/* Besides its part of keys and values a rank needs at most 64 MiB: 16384 tokens, and others of as many rows. */
+static void scratch_is_bounded(void **state) {
+    static const memory_shape shapes[] = {{16384, 2, 2, 64, GYRE_DTYPE_F32},   {16384, 8, 1, 64, GYRE_DTYPE_F32},
+                                          {16384, 4, 1, 128, GYRE_DTYPE_BF16}, {16384, 8, 2, 64, GYRE_DTYPE_BF16},
+                                          {4096, 32, 8, 64, GYRE_DTYPE_BF16},  {32768, 4, 1, 64, GYRE_DTYPE_F16}};
+    size_t own;
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int64_t ranks = 2; ranks <= 7; ranks++)
+            for (int gradient = 0; gradient < 2; gradient++) {
+                const gyre_ring_plan plan = plan_of(&shapes[i], ranks, gradient, &own);
+                if (plan.scratch == 0 || plan.scratch > (size_t)64 << 20)
+                    fail_msg("shape %zu, %d ranks, gradient %d: %.1f MiB", i, (int)ranks, gradient,
+                             (double)plan.scratch / (1 << 20));
+            }
+}
+
+/* Wider layers: two blocks of keys and values, and the states of the rows or three blocks of floats.  What one part needs
+ * besides is within 64 MiB. */
+static void scratch_is_blocks_and_states(void **state) {
+    static const memory_shape shapes[] = {{16384, 32, 8, 128, GYRE_DTYPE_BF16},
+                                          {16384, 32, 32, 64, GYRE_DTYPE_F32},
+                                          {131072, 32, 8, 128, GYRE_DTYPE_BF16},
+                                          {1000000, 16, 1, 128, GYRE_DTYPE_BF16}};
+    size_t own;
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int64_t ranks = 2; ranks <= 7; ranks += 5)
+            for (int gradient = 0; gradient < (shapes[i].tokens > 16384 ? 1 : 2); gradient++) {
+                const gyre_ring_plan plan = plan_of(&shapes[i], ranks, gradient, &own);
+                const size_t floats = own / gyre_dtype_size(shapes[i].dtype) * sizeof(float);
+                const size_t rows = (size_t)((shapes[i].tokens / ranks + 1) * shapes[i].heads);
+                const size_t known = 2 * own + (gradient ? 3 * floats : rows * (size_t)(2 + shapes[i].channels) * 8);
+                if (plan.scratch > known + ((size_t)64 << 20))
+                    fail_msg("shape %zu, %d ranks, gradient %d: %.1f MiB beyond %.1f", i, (int)ranks, gradient,
+                             ((double)plan.scratch - (double)known) / (1 << 20), (double)known / (1 << 20));
+            }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_one_machine),
+                                       cmocka_unit_test(gathered_gradients_go_home_in_parts),
                                        cmocka_unit_test(fixed_order_has_the_bits_of_one_rank),
                                        cmocka_unit_test(few_queries_go_to_the_keys),
-                                       cmocka_unit_test(a_cache_may_be_dealt_out), cmocka_unit_test(scratch_is_bounded)};
+                                       cmocka_unit_test(a_cache_may_be_dealt_out),
+                                       cmocka_unit_test(scratch_is_bounded),
+                                       cmocka_unit_test(scratch_is_blocks_and_states)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

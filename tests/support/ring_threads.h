@@ -4,6 +4,25 @@
 #include "split_attention.h"
 #include "thread_network.h"
 
+/* What both tests of rings begin with: initializers of split_case. */
+#define RING_CASES                                                                                                          \
+    {.name = "rope", .config = TURNING(0)},                                                                                 \
+        {.name = "rope, bf16, sink logits, dropout",                                                                        \
+         .config = TURNING(0),                                                                                              \
+         .dtype = GYRE_DTYPE_BF16,                                                                                          \
+         .sink_logits = 1,                                                                                                  \
+         .dropout = 0.2},                                                                                                   \
+        {.name = "m-rope by order",                                                                                         \
+         .config = TURNING(.axes = 3, .axis_pairs = {4, 2, 2}),                                                             \
+         .images = 1,                                                                                                       \
+         .causal = GYRE_CAUSAL_BY_ORDER,                                                                                    \
+         .window = 20,                                                                                                      \
+         .sinks = 3},                                                                                                       \
+    {                                                                                                                       \
+        .name = "length of the prefix",                                                                                     \
+        .config = TURNING(.scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_POLICY_PREFIX)     \
+    }
+
 typedef struct ring_options {
     gyre_ring_pass pass;
     gyre_order order;

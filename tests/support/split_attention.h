@@ -19,6 +19,16 @@ typedef struct split_case {
     gyre_dtype dtype; /* of q, k, v and dout */
 } split_case;
 
+/* Configs of a split_case. */
+#define TURNING(...)                                                                                                        \
+    {                                                                                                                       \
+        .kind = GYRE_KIND_ROPE, .trained_length = 32, .rope = { __VA_ARGS__ }                                               \
+    }
+#define SCORING(scheme, ...)                                                                                                \
+    {                                                                                                                       \
+        .kind = scheme, .score = { __VA_ARGS__ }                                                                            \
+    }
+
 /* Everything that belongs to tokens, of the whole or of a rank. */
 typedef enum field { F_Q, F_K, F_V, F_DOUT, F_OUT, F_LSE, F_STATE, F_DQ, F_DK, F_DV, FIELDS } field;
 typedef struct token_data {

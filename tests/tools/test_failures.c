@@ -28,6 +28,9 @@ static const job jobs[] = {
     {"passkey @rope --lengths 320 --trials 1 --json", {NULL}},
     {"generate @rope --prompt abc --tokens 3 --temperature 0", {NULL}},
     {"show shift", {NULL}},
+    {"shard @llama.json --context 1024 --ranks 2 --json", {NULL}},
+    {"plot wavelengths @llama.json -o @result.csv", {"result.csv"}},
+    {"search @rope --text @text --to 32 --budget 20 --windows 2 --held-out 2 --json --journal @result", {"result"}},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
@@ -78,7 +81,7 @@ static void collect(const job *j, ended *e) {
 static ended run_job(const job *j, const char *fail) {
     ended e = {0};
     outcome o;
-    static const char *const left[] = {"result", "result.gguf", "result.lock"};
+    static const char *const left[] = {"result", "result.gguf", "result.csv", "result.lock"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         remove_tree(in_folder(left[i]));
     setenv("LD_PRELOAD", GYRE_FAIL_CALLS, 1);

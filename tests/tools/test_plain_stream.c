@@ -1,4 +1,5 @@
 /* test_plain_stream.c: what a file says cannot command a terminal. */
+#define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "run_command.h"
 #include "tools/cli/plain_stream.h"
 
@@ -7,9 +8,7 @@
 
 static char found[4096];
 
-/* out = what reaches the file of `bytes` written in pieces of `step`. */
-static const char *filtered(const char *bytes, size_t count, size_t step) {
-    const int fd = open(in_folder("plain"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+static void write_pieces(int fd, const char *bytes, size_t count, size_t step) {
     FILE *stream = plain_stream_open(fd);
     assert_non_null(stream);
     assert_int_equal(plain_stream_descriptor(stream), fd);
@@ -19,8 +18,27 @@ static const char *filtered(const char *bytes, size_t count, size_t step) {
         assert_int_equal(fflush(stream), 0);
     }
     assert_int_equal(plain_stream_close(stream), 0);
+}
+
+/* out = what reaches the file of `bytes` written in pieces of `step`. */
+static const char *filtered(const char *bytes, size_t count, size_t step) {
+    const int fd = open(in_folder("plain"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    write_pieces(fd, bytes, count, step);
     found[pread(fd, found, sizeof found - 1, 0)] = 0;
     close(fd);
+    return found;
+}
+
+/* out = the same on a terminal. */
+static const char *shown(const char *bytes, size_t count, size_t step) {
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) || unlockpt(master)) skip();
+    const int fd = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(fd >= 0);
+    write_pieces(fd, bytes, count, step);
+    found[read(master, found, sizeof found - 1)] = 0;
+    close(fd);
+    close(master);
     return found;
 }
 
@@ -42,7 +60,7 @@ static void characters(void **state) {
     (void)state;
     check("plain\ttext\n", "plain\ttext\n");
     check("\xc3\xa9 \xe6\x97\x8b\xe8\xbd\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe6\x97\x8b\xe8\xbd\xac \xf0\x9f\x98\x80");
-    check("\033[1mbold\033[0m", "\033[1mbold\033[0m");
+    check("\033[1mbold\033[0m", "\\u001b[1mbold\\u001b[0m");
     check("\033]0;title\007", "\\u001b]0;title\\u0007");
     check("\033[8mhidden", "\\u001b[8mhidden");
     check("\033[32", "\\u001b[32");
@@ -54,6 +72,16 @@ static void characters(void **state) {
           "b\xe2\x81\xa6\xef\xbb\xbf",
           "a\\u202eb\\u2066\\ufeff");
     check("\xff\xe6\x97", "\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+/* A terminal shows the command's own codes of colour, and no others. */
+static void colors(void **state) {
+    (void)state;
+    static const char text[] = "\033[1mbold\033[0m \033[8mhidden \033[32";
+    for (size_t step = 1; step < sizeof text; step++) {
+        memset(found, 0, sizeof found);
+        assert_string_equal(shown(text, sizeof text - 1, step), "\033[1mbold\033[0m \\u001b[8mhidden \\u001b[32");
+    }
 }
 
 static void long_texts(void **state) {
@@ -101,7 +129,10 @@ static void commands(void **state) {
         const outcome *o = run(lines[i]);
         if (!is_plain(o->out) || !is_plain(o->err)) fail_msg("gyre %s: control characters", lines[i]);
     }
-    /* A file whose name holds them. */
+    /* Names of files hold them too, and codes of colour, which the command prints on a terminal alone. */
+    write_file("t\033[31m.txt", hostile, strlen(hostile));
+    const outcome *named = run("eval @rope --text @t\033[31m.txt --contexts 16 --windows 1");
+    if (named->exit || !is_plain(named->out) || !is_plain(named->err)) fail_msg("eval: %d\n%s", named->exit, named->out);
     write_file("a\033]0;x\007\xc2\x9b.json", hostile, strlen(hostile));
     const outcome *o = run("explain @a\033]0;x\007\xc2\x9b.json");
     assert_true(is_plain(o->out) && is_plain(o->err));
@@ -134,7 +165,8 @@ static void full_output(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(characters), cmocka_unit_test(long_texts), cmocka_unit_test(errors),
-                                       cmocka_unit_test(commands), cmocka_unit_test(full_output)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(characters), cmocka_unit_test(colors),
+                                       cmocka_unit_test(long_texts), cmocka_unit_test(errors),
+                                       cmocka_unit_test(commands),   cmocka_unit_test(full_output)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

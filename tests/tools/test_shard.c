@@ -3,6 +3,8 @@
 #include "run_command.h"
 #include "tools/shard/shard.h"
 #include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* -- published numbers -- */
 /* Llama 3 405B, which Meta read 1 M tokens with (arXiv 2411.01783). */
@@ -57,8 +59,15 @@ static void blocks_hide_messages_from_the_size_that_the_paper_tells(void **state
         double flops, bandwidth, block;
     } machines[] = {
         {312e12, 300e9, 1.0}, {312e12, 12.5e9, 24.5}, {123e12, 112e9, 1.1}, {275e12, 268e9, 1.0}, {196e12, 186e9, 1.1}};
-    const shard_model model = {
-        .layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128, .active_weights = 7e9, .weights = 7e9};
+    const shard_model model = {.layers = 32,
+                               .heads = 32,
+                               .kv_heads = 32,
+                               .head_dim = 128,
+                               .value_dim = 128,
+                               .active_weights = 7e9,
+                               .weights = 7e9,
+                               .kinds = {{32, 0}},
+                               .kinds_count = 1};
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
         const shard_options o = {.context = 1 << 20,
                                  .ranks = 8,
@@ -73,42 +82,132 @@ static void blocks_hide_messages_from_the_size_that_the_paper_tells(void **state
     }
 }
 
+/* DeepSeek-V3: 671e9 weights, 37e9 of them for a token (arXiv 2412.19437); bytes of keys and values a token, all layers, in
+ * bf16: 70272, where Qwen2.5 72B has 327680 and Llama 3.1 405B 516096 (arXiv 2505.09343, table 1). */
+static void a_latent_takes_the_bytes_that_deepseek_reports(void **state) {
+    static const char v3[] =
+        "{\"model_type\": \"deepseek_v3\", \"hidden_size\": 7168, \"num_hidden_layers\": 61, \"num_attention_heads\": 128, "
+        "\"num_key_value_heads\": 128, \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, "
+        "\"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048, "
+        "\"n_routed_experts\": 256, \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"first_k_dense_replace\": 3, "
+        "\"moe_layer_freq\": 1, \"vocab_size\": 129280}";
+    static const char qwen[] =
+        "{\"model_type\": \"qwen2\", \"hidden_size\": 8192, \"num_hidden_layers\": 80, \"num_attention_heads\": 64, "
+        "\"num_key_value_heads\": 8, \"intermediate_size\": 29568, \"vocab_size\": 152064}";
+    (void)state;
+    write_file("v3.json", v3, strlen(v3));
+    write_file("qwen.json", qwen, strlen(qwen));
+    write_file("405b.json", llama_405b, strlen(llama_405b));
+    json_t *plan = run_json("shard @v3.json --context 1M --ranks 64 --tensor 8 --json");
+    test_close(number_of(plan, "model", "weights"), 671e9, 1e9, "weights");
+    test_close(number_of(plan, "model", "active_weights"), 37e9, 0.6e9, "active weights");
+    const double tokens = number_of(plan, NULL, "tokens");
+    assert_true(number_of(plan, "bytes", "keys_and_values") == tokens * 70272); /* on every device: heads share a latent */
+    assert_true(number_of(plan, "bytes", "sent") == 63 * tokens * 70272);
+    json_decref(plan);
+    plan = run_json("shard @qwen.json --context 1M --ranks 64 --json");
+    assert_true(number_of(plan, "bytes", "keys_and_values") == number_of(plan, NULL, "tokens") * 327680);
+    json_decref(plan);
+    plan = run_json("shard @405b.json --context 1M --ranks 64 --json");
+    assert_true(number_of(plan, "bytes", "keys_and_values") == number_of(plan, NULL, "tokens") * 516096);
+    json_decref(plan);
+}
+
 /* -- the library's own count -- */
-static void pairs_are_those_of_the_shards(void **state) {
+
+typedef struct dealt {
+    gyre_batch *batch;
+    gyre_shards *shards;
+    int64_t tokens;
+} dealt;
+
+static dealt deal(const shard_options *o, int64_t window) {
+    gyre_batch_config batch_config = GYRE_INIT(gyre_batch_config);
+    gyre_shard_config config = GYRE_INIT(gyre_shard_config);
+    dealt d = {NULL, NULL, o->context};
+    gyre_error err = {0};
+    batch_config.documents = 1;
+    batch_config.lengths = &d.tokens;
+    config.layout = o->layout;
+    config.ranks = o->ranks;
+    config.window = window;
+    config.causal = GYRE_CAUSAL_BY_POSITION;
+    if (gyre_batch_create(&d.batch, &batch_config, NULL, &err) ||
+        gyre_shards_create(&d.shards, d.batch, &config, NULL, &err))
+        fail_msg("%s", err.text);
+    return d;
+}
+
+/* out = tokens that a rank does not have and one of its queries sees. */
+static int64_t reached(const gyre_shard_info *info, int64_t window) {
+    enum { MOST = 2048 };
+    char own[MOST] = {0}, seen[MOST] = {0};
+    int64_t out = 0;
+    for (int64_t i = 0; i < info->tokens; i++) {
+        own[info->index[i]] = 1;
+        for (int64_t k = info->index[i]; k >= 0 && (window == 0 || k > info->index[i] - window); k--)
+            seen[k] = 1;
+    }
+    for (int t = 0; t < MOST; t++)
+        out += seen[t] && !own[t];
+    return out;
+}
+
+static void pairs_and_keys_are_those_of_the_shards(void **state) {
     (void)state;
     static const gyre_shard_layout layouts[] = {GYRE_SHARD_CONTIGUOUS, GYRE_SHARD_ZIGZAG, GYRE_SHARD_STRIPED};
-    static const int64_t ranks[] = {1, 2, 3, 7, 16};
-    const shard_model model = {.layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 1};
-    const int64_t length = 1001;
-    gyre_error err = {0, ""};
-    for (int i = 0; i < 15; i++) {
+    static const int64_t ranks[] = {1, 2, 3, 7, 16}, windows[] = {0, 1, 3, 17, 100, 450, 1001, 5000};
+    for (int i = 0; i < 15 * 8; i++) {
+        const int64_t window = windows[i / 15];
+        const shard_model model = {
+            .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 1, .value_dim = 1, .kinds = {{1, window}}, .kinds_count = 1};
         const shard_options o = {
-            .context = length, .ranks = ranks[i % 5], .tensor = 1, .layout = layouts[i / 5], .bandwidth = 1, .flops = 1};
-        gyre_batch_config batch_config = GYRE_INIT(gyre_batch_config);
-        gyre_shard_config config = GYRE_INIT(gyre_shard_config);
-        gyre_batch *batch = NULL;
-        gyre_shards *shards = NULL;
+            .context = 1001, .ranks = ranks[i % 5], .tensor = 1, .layout = layouts[i / 5 % 3], .bandwidth = 1, .flops = 1};
+        dealt d = deal(&o, window);
         shard_plan plan;
-        batch_config.documents = 1;
-        batch_config.lengths = &length;
-        config.layout = o.layout;
-        config.ranks = o.ranks;
-        config.causal = GYRE_CAUSAL_BY_POSITION;
-        if (gyre_batch_create(&batch, &batch_config, NULL, &err) || gyre_shards_create(&shards, batch, &config, NULL, &err))
-            fail_msg("%s", err.text);
-        int64_t most = 0;
+        int64_t most = 0, fetched = 0;
         for (int64_t r = 0; r < o.ranks; r++) {
             gyre_shard_info info = GYRE_INIT(gyre_shard_info);
-            assert_int_equal(gyre_shards_get(shards, r, &info), GYRE_OK);
+            assert_int_equal(gyre_shards_get(d.shards, r, &info), GYRE_OK);
             if (info.pairs > most) most = info.pairs;
+            if (reached(&info, window) > fetched) fetched = reached(&info, window);
         }
         shard_plan_make(&model, &o, &plan);
-        if (plan.pairs != (double)most)
-            fail_msg("layout %d, %d ranks: %g pairs, not %lld", i / 5, (int)o.ranks, plan.pairs, (long long)most);
-        assert_true(fabs(plan.pairs * (double)o.ranks / plan.pairs_all - gyre_shards_imbalance(shards)) < 1e-12);
-        gyre_shards_free(shards);
-        gyre_batch_free(batch);
+        if (plan.kinds[0].pairs != (double)most)
+            fail_msg("layout %d, %d ranks, window %d: %g pairs, not %lld", (int)o.layout, (int)o.ranks, (int)window,
+                     plan.kinds[0].pairs, (long long)most);
+        if (window > 0 && plan.kinds[0].fetched != (double)fetched)
+            fail_msg("layout %d, %d ranks, window %d: %g keys, not %lld", (int)o.layout, (int)o.ranks, (int)window,
+                     plan.kinds[0].fetched, (long long)fetched);
+        assert_true(fabs(shard_imbalance(&o, &plan.kinds[0]) - gyre_shards_imbalance(d.shards)) < 1e-12);
+        gyre_shards_free(d.shards);
+        gyre_batch_free(d.batch);
     }
+}
+
+/* gpt-oss 20B: 24 layers of 8 heads of 64 channels, every other one with a window of 128 keys. */
+static void windows_hold_and_fetch_what_they_reach(void **state) {
+    json_t *config = json_load_file("tests/configs/gpt-oss-20b.json", 0, NULL);
+    (void)state;
+    json_object_set_new(config, "intermediate_size", json_integer(2880)); /* which positions do not need */
+    char *text = json_dumps(config, 0);
+    write_file("oss.json", text, strlen(text));
+    free(text);
+    json_decref(config);
+    json_t *plan = run_json("shard @oss.json --context 10M --ranks 1024 --json");
+    const json_t *kinds = json_object_get(plan, "layers"), *full = json_array_get(kinds, 0),
+                 *slides = json_array_get(kinds, 1);
+    const double tokens = number_of(plan, NULL, "tokens"), of_token = 2 * 8 * 64 * 2;
+    test_close(number_of(plan, "model", "weights"), 20.9e9, 0.2e9, "weights");
+    assert_int_equal(json_array_size(kinds), 2);
+    assert_true(number_of(slides, NULL, "window") == 128 && number_of(slides, NULL, "layers") == 12);
+    assert_true(number_of(full, NULL, "keys_and_values") == 12 * tokens * of_token);
+    assert_true(number_of(slides, NULL, "keys_and_values") == 12 * 128 * of_token);
+    assert_true(number_of(slides, NULL, "fetched") == 2 * 127); /* before each of two parts */
+    assert_true(number_of(slides, NULL, "sent") == 12 * 2 * 127 * of_token && number_of(slides, NULL, "messages") == 24);
+    assert_true(number_of(full, NULL, "sent") == 12 * 1023 * tokens * of_token);
+    assert_true(number_of(plan, "bytes", "sent") == number_of(full, NULL, "sent") + number_of(slides, NULL, "sent"));
+    json_decref(plan);
 }
 
 static void bytes_are_counted_by_hand(void **state) {
@@ -143,14 +242,33 @@ static void wrong_plans_are_refused(void **state) {
     assert_fails("shard @text --context 4k --ranks 4", 1, "not JSON");
 }
 
+/* A config is a stranger's file: no number in it overflows, and no file that is none is waited for or read whole. */
+static void hostile_configs_are_refused(void **state) {
+    static const char vast[] =
+        "{\"hidden_size\": 4611686018427387904, \"num_hidden_layers\": 1, \"num_attention_heads\": 1}";
+    static const char wide[] = "{\"hidden_size\": 2147483647, \"num_hidden_layers\": 1, \"num_attention_heads\": 1}";
+    (void)state;
+    write_file("vast.json", vast, sizeof vast - 1);
+    assert_fails("shard @vast.json --context 4k --ranks 4", 1, "hidden_size: missing, or no size");
+    write_file("wide.json", wide, sizeof wide - 1);
+    assert_fails("shard @wide.json --context 4k --ranks 4", 1, "intermediate_size: missing, or no size");
+    assert_int_equal(mkfifo(in_folder("pipe.json"), 0666), 0);
+    assert_fails("shard @pipe.json --context 4k --ranks 4", 1, "not a regular file");
+    assert_int_equal(truncate(in_folder("wide.json"), (off_t)65 << 20), 0);
+    assert_fails("shard @wide.json --context 4k --ranks 4", 1, "longer than 64 MiB");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_million_tokens_take_the_seconds_that_meta_reports),
         cmocka_unit_test(layouts_reach_what_ring_flash_attention_reports),
         cmocka_unit_test(blocks_hide_messages_from_the_size_that_the_paper_tells),
-        cmocka_unit_test(pairs_are_those_of_the_shards),
+        cmocka_unit_test(a_latent_takes_the_bytes_that_deepseek_reports),
+        cmocka_unit_test(pairs_and_keys_are_those_of_the_shards),
+        cmocka_unit_test(windows_hold_and_fetch_what_they_reach),
         cmocka_unit_test(bytes_are_counted_by_hand),
         cmocka_unit_test(wrong_plans_are_refused),
+        cmocka_unit_test(hostile_configs_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

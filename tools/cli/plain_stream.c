@@ -53,6 +53,7 @@ void plain_text(char *out, size_t size, const char *text) {
 typedef struct plain_stream {
     FILE *stream;
     int fd, error;
+    int colors;         /* 1: a terminal, where the command itself prints codes of colour */
     char rest[LONGEST]; /* a character or a code that the next write may complete */
     size_t rest_bytes;
 } plain_stream;
@@ -66,8 +67,8 @@ static plain_stream **find(const FILE *stream) {
 }
 
 /* out = 1 if what follows may make a character or a code of colour of these bytes. */
-static int may_go_on(const char *text, size_t bytes) {
-    if (*text != '\033') return gyre_utf8_decode(text, bytes, NULL) == 0;
+static int may_go_on(const char *text, size_t bytes, int colors) {
+    if (!colors || *text != '\033') return gyre_utf8_decode(text, bytes, NULL) == 0;
     if (bytes > 4) return 0;
     for (size_t i = 1; i < bytes; i++)
         if (i == 1 ? text[i] != '[' : text[i] < '0' || text[i] > '9') return 0;
@@ -79,12 +80,12 @@ static int put(plain_stream *s, const char *text, size_t bytes, int at_end) {
     char buffer[4096];
     size_t used = 0, read;
     for (; bytes && !s->error; text += read, bytes -= read) {
-        if (!at_end && bytes < LONGEST && may_go_on(text, bytes)) {
+        if (!at_end && bytes < LONGEST && may_go_on(text, bytes, s->colors)) {
             memcpy(s->rest, text, bytes);
             s->rest_bytes = bytes;
             break;
         }
-        used += show_character(text, bytes, 1, buffer + used, &read);
+        used += show_character(text, bytes, s->colors, buffer + used, &read);
         if (!read) read = bytes;
         if (used + LONGEST <= sizeof buffer) continue;
         s->error = gyre_write_all(s->fd, buffer, used);
@@ -124,6 +125,7 @@ FILE *plain_stream_open(int fd) {
         return NULL;
     }
     s->fd = fd;
+    s->colors = isatty(fd);
 #if defined(__APPLE__) || defined(__FreeBSD__)
     s->stream = funopen(s, NULL, (int (*)(void *, const char *, int))write_stream, NULL, close_stream);
 #else
@@ -133,7 +135,7 @@ FILE *plain_stream_open(int fd) {
         free(s);
         return NULL;
     }
-    if (isatty(fd)) (void)setvbuf(s->stream, NULL, _IOLBF, 0); /* as stdout */
+    if (s->colors) (void)setvbuf(s->stream, NULL, _IOLBF, 0); /* as stdout */
     *place = s;
     return s->stream;
 }

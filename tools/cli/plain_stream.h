@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /* out = a stream that writes to the file `fd`, which stays open when the stream is closed; NULL and errno on failure.
- * Kept as they are: printable characters, tab, line feed, and the codes of bold and colour that the command itself prints
- * ("\033[1m"). */
+ * Kept as they are: printable characters, tab, line feed, and on a terminal the codes of bold and colour that the command
+ * itself prints there ("\033[1m"). */
 FILE *plain_stream_open(int fd);
 /* Closes it.  out = 0, or the errno of the first write that failed. */
 int plain_stream_close(FILE *stream);

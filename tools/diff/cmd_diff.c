@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_WITH = CLI_FIRST_KEY };
+enum { KEY_WITH = CLI_FIRST_KEY, KEY_ACCURACY };
 enum { EXIT_DIFFERENT = 3, EXIT_REFUSED = 4 };
 
 static const struct argp_option OPTIONS[] = {
@@ -15,6 +15,8 @@ static const struct argp_option OPTIONS[] = {
     {"with", KEY_WITH, "PROFILE", 0, "The same for B; required if no B is named", 0},
     OPTION_LENGTH(0),
     OPTION_LAYER_TYPE(ONLY_LAYERS_HELP, 0),
+    {"accuracy", KEY_ACCURACY, NULL, 0,
+     "Also how wrong the angles of each program are by position, and from where on scores feel it", 0},
     {0}};
 
 typedef struct diff_options {
@@ -22,6 +24,7 @@ typedef struct diff_options {
     reading_options reading; /* its profile: for A */
     const char *path[2];
     gyre_profile with; /* for B */
+    int accuracy;
 } diff_options;
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -29,6 +32,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case KEY_WITH:
         o->with = profile_option("--with", arg);
+        return 0;
+    case KEY_ACCURACY:
+        o->accuracy = 1;
         return 0;
     case ARGP_KEY_ARG:
         if (o->path[1]) cli_usage_error("%s: two models at most", arg);
@@ -110,6 +116,7 @@ static int write_result(const diff_options *o, diff_result *result) {
     gyre_error err = {0, ""};
     cli_output output;
     if (diff_compare(result, o->reading.layer_type, &err)) return cli_fail_error(&err);
+    if (o->accuracy && diff_measure_accuracy(result, &err)) return cli_fail_error(&err);
     int status = cli_output_open(&output, o->common.output);
     if (status) return status;
     if (o->common.json) {

@@ -2,6 +2,7 @@
 #include "tools/diff/diff_compare.h"
 #include "tools/cli/cli_error.h"
 #include "tools/options/reading_options.h"
+#include "util/error.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,8 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
 void diff_layers_free(diff_layers *layers) {
     explain_stats_free(&layers->a);
     explain_stats_free(&layers->b);
+    free(layers->accuracy[0]);
+    free(layers->accuracy[1]);
 }
 
 /* -- fields -- */
@@ -185,6 +188,19 @@ gyre_status diff_compare(diff_result *result, const char *layer_type, gyre_error
         result->same &= result->layers[i].same;
     if (result->unmatched_count[0] || result->unmatched_count[1]) result->same = 0;
     if (!status) diff_verdict(result);
+    return status;
+}
+
+gyre_status diff_measure_accuracy(diff_result *result, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2 * result->count && !status; i++) {
+        diff_layers *layers = &result->layers[i / 2];
+        const explain_stats *stats = i % 2 ? &layers->b : &layers->a;
+        if (stats->pairs == 0) continue;
+        explain_accuracy *made = layers->accuracy[i % 2] = malloc(sizeof *made);
+        if (!made) return gyre_fail(err, GYRE_ENOMEM, "accuracy: out of memory (diff)");
+        status = explain_accuracy_compute(made, stats, err);
+    }
     return status;
 }
 

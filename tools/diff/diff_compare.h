@@ -1,6 +1,7 @@
 /* diff_compare.h: two readings side by side: what differs, and the effect on rotations and scores. */
 #ifndef GYRE_TOOLS_DIFF_COMPARE_H
 #define GYRE_TOOLS_DIFF_COMPARE_H
+#include "tools/explain/explain_accuracy.h"
 #include "tools/explain/explain_format.h"
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_terminal.h"
@@ -33,6 +34,7 @@ typedef struct diff_layers {
     double softmax_ratio;        /* the part of it that comes from a scaling */
     double score_ratio;          /* of scores of rotated channels: factor_ratio^2 scale_ratio */
     int same_frequencies, same;
+    explain_accuracy *accuracy[2]; /* of a and b, or NULL */
 } diff_layers;
 
 /* One line of the table of fields.  NULL: that side has no such field. */
@@ -85,6 +87,8 @@ typedef struct diff_result {
 /* Compares the operands, which are read already; one may have been refused.  layer_type NULL = all layers.  Errors: ENOMEM,
  * EUNSUPPORTED (too many groups), those of explain_stats_compute. */
 gyre_status diff_compare(diff_result *result, const char *layer_type, gyre_error *err);
+/* Fills in `accuracy` of all layers that rotate.  Errors: ENOMEM, those of explain_accuracy_compute. */
+gyre_status diff_measure_accuracy(diff_result *result, gyre_error *err);
 void diff_result_free(diff_result *result);
 /* diff_verdict.c: writes the verdict, one sentence. */
 void diff_verdict(diff_result *result);

@@ -65,6 +65,14 @@ static json_t *layout_json(const diff_layers *d) {
                       : json_null();
 }
 
+static json_t *accuracy_json(const diff_layers *d) {
+    json_t *object = json_object();
+    int bad = 0;
+    for (int s = 0; s < 2; s++)
+        bad |= cli_json_set(object, s ? "b" : "a", d->accuracy[s] ? explain_accuracy_json(d->accuracy[s]) : json_null());
+    return cli_json_checked(object, bad);
+}
+
 static json_t *layers_json(const diff_layers *d) {
     json_t *object = json_object();
     int bad = cli_json_set(object, "name", two_texts(d->a.group->name, d->b.group->name));
@@ -88,6 +96,7 @@ static json_t *layers_json(const diff_layers *d) {
     bad |= cli_json_set(object, "score_ratio", cli_json_number(d->score_ratio));
     bad |= cli_json_set(object, "settings", settings_json(d));
     bad |= cli_json_set(object, "fields", fields_json(d));
+    if (d->accuracy[0] || d->accuracy[1]) bad |= cli_json_set(object, "accuracy", accuracy_json(d));
     return cli_json_checked(object, bad);
 }
 

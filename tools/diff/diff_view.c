@@ -142,6 +142,19 @@ static void view_settings(const explain_terminal *page, const diff_layers *d) {
     }
 }
 
+/* Once where both sides turn alike. */
+static void view_accuracy(const explain_terminal *page, const diff_result *r, const diff_layers *d) {
+    const int alike = d->accuracy[0] && d->accuracy[1] && d->same_frequencies;
+    for (int s = 0; s < 2; s++) {
+        if (!d->accuracy[s] || (s && alike)) continue;
+        fputc('\n', page->file);
+        explain_print(page, EXPLAIN_STYLE_BOLD, "Accuracy under the frequencies of %s",
+                      alike ? "both" : r->operand[s].label);
+        fputc('\n', page->file);
+        explain_accuracy_view(page, d->accuracy[s]);
+    }
+}
+
 static void view_layers(const explain_terminal *page, const diff_result *r, const diff_layers *d) {
     const char *a = d->a.group->name, *b = d->b.group->name;
     fputc('\n', page->file);
@@ -153,6 +166,7 @@ static void view_layers(const explain_terminal *page, const diff_result *r, cons
     view_fields(page, r, d);
     if (d->same) {
         view_line(page, "result", "the same");
+        view_accuracy(page, r, d);
         return;
     }
     if (d->rotates) view_frequencies(page, d);
@@ -163,6 +177,7 @@ static void view_layers(const explain_terminal *page, const diff_result *r, cons
         view_ratio(page, r, "scores in all", d->score_ratio);
     }
     view_settings(page, d);
+    view_accuracy(page, r, d);
 }
 
 void diff_view(const explain_terminal *page, const diff_result *r) {

@@ -1,6 +1,7 @@
 /* cmd_explain.c: gyre explain: the positions that a model uses, as one program or another reads its config. */
 #include "tools/cli/cli.h"
 #include "tools/common/model_path.h"
+#include "tools/explain/explain_accuracy.h"
 #include "tools/explain/explain_check.h"
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_view.h"
@@ -8,7 +9,7 @@
 #include "tools/subcommands.h"
 #include <string.h>
 
-enum { KEY_CHECK = CLI_FIRST_KEY };
+enum { KEY_CHECK = CLI_FIRST_KEY, KEY_ACCURACY };
 
 static const struct argp_option OPTIONS[] = {
     OPTION_AS(0),
@@ -16,13 +17,18 @@ static const struct argp_option OPTIONS[] = {
     OPTION_LAYER_TYPE(ONLY_LAYERS_HELP, 0),
     {"check", KEY_CHECK, "TEXT", 0,
      "Read this text with pairs in half and in interleaved layout, and say which one the weights were trained with", 0},
+    {"accuracy", KEY_ACCURACY, NULL, 0,
+     "How wrong the angles of each program are by position, from where on scores feel it, and what a cache in few bits or "
+     "repeated shifts do to them",
+     0},
     {0}};
 
 typedef struct explain_options {
     cli_options common; /* first */
     reading_options reading;
     const char *model, *check; /* check: a text, or NULL */
-    explain_check checked;     /* its result, if check is set */
+    int accuracy;
+    explain_check checked; /* its result, if check is set */
 } explain_options;
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -30,6 +36,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case KEY_CHECK:
         o->check = arg;
+        return 0;
+    case KEY_ACCURACY:
+        o->accuracy = 1;
         return 0;
     case ARGP_KEY_ARG:
         if (o->model) cli_usage_error("%s: one model at a time; gyre diff compares two", arg);
@@ -52,14 +61,24 @@ static const char DOC[] =
     "  gyre explain config.json --as vllm --length 32k\n"
     "  gyre explain model.gguf --json\n"
     "  gyre explain gemma-3/config.json --layer-type full_attention\n"
-    "  gyre explain models/rope --check /usr/share/common-licenses/GPL-3\n";
+    "  gyre explain models/rope --check /usr/share/common-licenses/GPL-3\n"
+    "  gyre explain config.json --accuracy\n";
 
 /* -- JSON -- */
-static json_t *group_object(const gyre_reading *reading, const gyre_layer_reading *group, gyre_error *err) {
+static json_t *group_object(const explain_options *o, const gyre_reading *reading, const gyre_layer_reading *group,
+                            gyre_error *err) {
     explain_stats stats;
+    explain_accuracy accuracy;
     if (explain_stats_compute(&stats, reading, group, err)) return NULL;
+    const int measures = o->accuracy && stats.pairs > 0;
+    if (measures && explain_accuracy_compute(&accuracy, &stats, err)) {
+        explain_stats_free(&stats);
+        return NULL;
+    }
     json_t *object = json_object();
-    if (explain_group_json(object, reading, &stats)) {
+    int bad = explain_group_json(object, reading, &stats);
+    if (o->accuracy) bad |= cli_json_set(object, "accuracy", measures ? explain_accuracy_json(&accuracy) : json_null());
+    if (bad) {
         (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
         json_decref(object);
         object = NULL;
@@ -74,7 +93,7 @@ static json_t *group_objects(const explain_options *o, const gyre_reading *readi
     if (!list) (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
     for (int64_t i = 0; list && i < reading->groups_count; i++) {
         if (!reading_is_selected(reading->groups[i], o->reading.layer_type)) continue;
-        list = cli_json_append(list, group_object(reading, reading->groups[i], err));
+        list = cli_json_append(list, group_object(o, reading, reading->groups[i], err));
     }
     return list;
 }
@@ -110,6 +129,15 @@ static int write_json(const explain_options *o, const gyre_reading *reading, FIL
 }
 
 /* -- text -- */
+static int view_accuracy(const explain_terminal *page, const explain_stats *stats) {
+    explain_accuracy accuracy;
+    gyre_error err = {0, ""};
+    if (stats->pairs == 0) return 0; /* nothing rotates */
+    if (explain_accuracy_compute(&accuracy, stats, &err)) return cli_fail_error(&err);
+    explain_accuracy_view(page, &accuracy);
+    return 0;
+}
+
 static int write_view(const explain_options *o, const gyre_reading *reading, FILE *file) {
     const explain_terminal page = explain_terminal_open(file);
     explain_view_head(&page, reading);
@@ -119,7 +147,9 @@ static int write_view(const explain_options *o, const gyre_reading *reading, FIL
         if (!reading_is_selected(reading->groups[i], o->reading.layer_type)) continue;
         if (explain_stats_compute(&stats, reading, reading->groups[i], &err)) return cli_fail_error(&err);
         explain_view_group(&page, reading, &stats);
+        const int status = o->accuracy ? view_accuracy(&page, &stats) : 0;
         explain_stats_free(&stats);
+        if (status) return status;
     }
     explain_view_warnings(&page, reading);
     if (o->check) explain_check_view(&page, &o->checked, o->model);

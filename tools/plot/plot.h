@@ -70,6 +70,7 @@ typedef struct plot_subject {
     char label[PLOT_LABEL]; /* "models/rope"; "" = by options */
     const char *path;       /* NULL = by options */
     gyre_reading *reading;  /* owned; NULL = by options */
+    const char *group;      /* name of the layers shown: "encoder"; NULL = by options */
     gyre_config config;     /* of the layers shown */
     int64_t trained;
 } plot_subject;
@@ -160,6 +161,7 @@ typedef struct plot_script {
     char *text; /* after plot_script_end */
     size_t length;
     int width, height;
+    double panel_height; /* of the panel that was begun last */
 } plot_script;
 /* A place on the picture, fractions of its width and height, from the lower left corner. */
 typedef struct plot_box {
@@ -203,6 +205,8 @@ void plot_end_labels(plot_script *s, plot_end *ends, int count);
 void plot_ticks_of_two(plot_script *s, char axis, double low, double high);
 void plot_ticks_of_ten(plot_script *s, char axis, double low, double high); /* the same, 1 to 10000, then 10⁵ */
 void plot_ticks_of_tokens(plot_script *s, double high);                     /* on a linear x axis from 0: 4k, 8k */
+/* out = how to plot a map.  Few cells are drawn as rectangles: a viewer may smooth an image that it enlarges. */
+const char *plot_image(double cells);
 /* Draws and writes the picture.  out = 0, or CLI_FAILED with the error printed. */
 int plot_script_write(const plot_script *s, const char *title, gyre_report_format format, FILE *file);
 
@@ -212,6 +216,7 @@ typedef struct plot_work {
     plot_subject subjects[PLOT_SUBJECTS];
     int subjects_count;
     int64_t trained; /* of runs that were read; 0 = not said */
+    int seeds;       /* 1: a range is that of the seeds, not a 95 % interval */
     plot_table table;
 } plot_work;
 

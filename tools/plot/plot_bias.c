@@ -2,9 +2,13 @@
  * queries and keys. */
 #include "gyre/gyre_model.h"
 #include "tools/plot/plot.h"
+#include "util/checkpoint_files.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { COLUMN_ENCODING, COLUMN_HEAD, COLUMN_QUERY, COLUMN_KEY, COLUMN_VALUE, COLUMNS };
 static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query", "tokens"},
@@ -29,6 +33,7 @@ static const struct {
 typedef struct source {
     const plot_subject *subject; /* NULL = none */
     gyre_model *model;           /* owned; NULL = without weights */
+    float *learned;              /* owned; the table of a checkpoint that Gyre does not run; NULL = none */
     gyre_cview table;            /* data NULL = not trained */
     int64_t tokens;
 } source;
@@ -65,12 +70,34 @@ static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tab
     return status;
 }
 
+static int is_in_folder(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* The table of a T5 by another program.  A folder may hold a config.json alone, or weights of a format that is not read. */
+static gyre_status read_checkpoint(const plot_options *o, source *s, gyre_error *err) {
+    const gyre_config *config = &s->subject->config;
+    const char *path = s->subject->path;
+    struct stat info;
+    const int is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    const int64_t rows = config->score.buckets, heads = config->heads;
+    if (config->kind != GYRE_KIND_T5 || rows < 1 || heads < 1) return GYRE_OK;
+    if (is_folder && !is_in_folder(path, GYRE_WEIGHTS_FILE) && !is_in_folder(path, GYRE_WEIGHTS_INDEX_FILE)) return GYRE_OK;
+    if (!(s->learned = calloc((size_t)(rows * heads), sizeof *s->learned)))
+        return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (plot)");
+    const gyre_status status =
+        gyre_checkpoint_bias(path, s->subject->group, o->layer >= 0 ? o->layer : 0, rows, heads, s->learned, err);
+    if (!status) s->table = gyre_cdense(s->learned, GYRE_DTYPE_F32, 1, 1, rows, heads);
+    return status == GYRE_EUNSUPPORTED ? GYRE_OK : status;
+}
+
 /* A config.json has no weights.  A family that Gyre cannot run is drawn by its config too. */
 static gyre_status open_weights(const plot_options *o, source *s, gyre_error *err) {
     const char *path = s->subject->path, *dot = path ? strrchr(path, '.') : NULL;
     if (!path || (dot && strcmp(dot, ".json") == 0)) return GYRE_OK;
     const gyre_status status = gyre_model_open_as(&s->model, path, o->reading.profile, o->reading.length, err);
-    if (status == GYRE_EUNSUPPORTED) return GYRE_OK;
+    if (status == GYRE_EUNSUPPORTED) return read_checkpoint(o, s, err);
     if (status) return status;
     s->table = gyre_model_get_bias_table(s->model, o->layer >= 0 ? o->layer : 0);
     return GYRE_OK;
@@ -102,8 +129,14 @@ static gyre_status make_encoding(const source *s, gyre_kind kind, gyre_encoding 
     return gyre_encoding_create(out, &config, NULL, err);
 }
 
-static gyre_status add_rows(plot_table *t, const gyre_encoding *encoding, double name, int64_t tokens, int both,
-                            gyre_error *err) {
+/* 1: queries see the keys after them too. */
+static int is_bidirectional(const gyre_encoding *encoding) {
+    const gyre_config *config = gyre_encoding_get_config(encoding);
+    return config->kind == GYRE_KIND_DEBERTA || config->score.bidirectional;
+}
+
+static gyre_status add_rows(plot_table *t, const gyre_encoding *encoding, double name, int64_t tokens, gyre_error *err) {
+    const int both = is_bidirectional(encoding);
     for (int64_t m = 0; m < tokens; m++)
         for (int64_t n = 0; n < (both ? tokens : m + 1); n++) {
             int64_t row = 0;
@@ -114,10 +147,12 @@ static gyre_status add_rows(plot_table *t, const gyre_encoding *encoding, double
     return GYRE_OK;
 }
 
-/* The map of the first head shown, then the last query of the others. */
+/* The map of the first head shown, then the query of the others whose curve is drawn: the last one, or one in the middle if
+ * there are keys on both sides. */
 static gyre_status add_numbers(plot_table *t, const source *from, const gyre_encoding *encoding, double name, int64_t head,
                                gyre_error *err) {
-    const int64_t tokens = from->tokens;
+    const int64_t tokens = from->tokens, both = is_bidirectional(encoding);
+    const int64_t curve = both ? tokens / 2 : tokens - 1;
     const int64_t all = gyre_encoding_get_config(encoding)->heads, heads = all > 0 ? all : 1;
     const int64_t shown[SHOWN_HEADS] = {head >= 0 ? head : 0, head >= 0 ? head : heads / 2, head >= 0 ? head : heads - 1};
     const gyre_positions positions = {.base = 0};
@@ -130,8 +165,8 @@ static gyre_status add_numbers(plot_table *t, const source *from, const gyre_enc
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, tokens, heads, tokens);
     if (!status) status = gyre_add_bias(encoding, &tables, &positions, &positions, &view, NULL, err);
     for (int i = 0; i < SHOWN_HEADS && !status; i++)
-        for (int64_t m = i ? tokens - 1 : 0; m < tokens && (i == 0 || shown[i] != shown[i - 1]); m++)
-            for (int64_t n = 0; n <= m; n++)
+        for (int64_t m = i ? curve : 0; m <= (i ? curve : tokens - 1) && (i == 0 || shown[i] != shown[i - 1]); m++)
+            for (int64_t n = 0; n < (both ? tokens : m + 1); n++)
                 plot_table_add(t, (double[COLUMNS]){name, (double)shown[i], (double)m, (double)n,
                                                     scores[(m * heads + shown[i]) * tokens + n]});
     free(memory);
@@ -145,13 +180,14 @@ static gyre_status add_scheme(plot_work *w, const source *s, int i, gyre_error *
     if (w->subjects_count > 1) snprintf(of, sizeof of, "%.40s: ", s->subject->label);
     if (s->table.data)
         snprintf(layer, sizeof layer, ", layer %lld", (long long)(w->options->layer >= 0 ? w->options->layer : 0));
-    snprintf(label, sizeof label, "%.44s%s%s", of, schemes[i].label, s->table.data ? layer : schemes[i].untrained);
+    const int stacks = s->learned && strcmp(s->subject->group, "all") != 0; /* an encoder, maybe a decoder */
+    snprintf(label, sizeof label, "%.40s%s%s%.10s%s", of, schemes[i].label, stacks ? " " : "",
+             stacks ? s->subject->group : "", s->table.data ? layer : schemes[i].untrained);
     gyre_status status = make_encoding(s, schemes[i].kind, &encoding, err);
     const double name = plot_table_label(&w->table, label);
     if (!status)
-        status = schemes[i].rows && !s->table.data
-                     ? add_rows(&w->table, encoding, name, s->tokens, schemes[i].kind == GYRE_KIND_DEBERTA, err)
-                     : add_numbers(&w->table, s, encoding, name, w->options->head, err);
+        status = schemes[i].rows && !s->table.data ? add_rows(&w->table, encoding, name, s->tokens, err)
+                                                   : add_numbers(&w->table, s, encoding, name, w->options->head, err);
     gyre_encoding_free(encoding);
     return status;
 }
@@ -171,6 +207,7 @@ static gyre_status add_source(plot_work *w, const plot_subject *subject, int64_t
         status = gyre_fail(err, GYRE_EUNSUPPORTED, "bias: %s adds no number to scores (%s)",
                            gyre_kind_name(subject->config.kind), subject->label);
     gyre_model_free(s.model);
+    free(s.learned);
     return status;
 }
 
@@ -187,14 +224,32 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
-/* The curve of the last query of each head, with the head's number at its end. */
-static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int64_t end, double tokens) {
+/* The rows of a scheme: tokens on both axes of the map, and the query whose curve is drawn. */
+typedef struct extent {
+    int64_t first, end;
+    double tokens, query;
+} extent;
+
+static extent extent_of(const plot_table *t, int64_t first, int64_t end) {
+    extent e = {first, end, 0, 0};
+    int both = 0;
+    for (int64_t r = first; r < end; r++) {
+        both |= plot_table_number(t, r, COLUMN_KEY) > plot_table_number(t, r, COLUMN_QUERY);
+        e.tokens = fmax(e.tokens, plot_table_number(t, r, COLUMN_KEY) + 1);
+    }
+    e.query = both ? floor(e.tokens / 2) : e.tokens - 1;
+    return e;
+}
+
+/* The curve of one query for each head, with the head's number at its end. */
+static void draw_curves(const plot_table *t, plot_script *s, const extent *e) {
+    const int64_t first = e->first, end = e->end;
     char look[PLOT_LOOK], names[SHOWN_HEADS][16];
     plot_end ends[SHOWN_HEADS];
     double low = INFINITY, high = -INFINITY;
     int heads = 0;
     for (int64_t r = first; r < end; r++) {
-        if (plot_table_number(t, r, COLUMN_QUERY) != tokens - 1) continue;
+        if (plot_table_number(t, r, COLUMN_QUERY) != e->query) continue;
         low = fmin(low, plot_table_number(t, r, COLUMN_VALUE));
         high = fmax(high, plot_table_number(t, r, COLUMN_VALUE));
     }
@@ -204,7 +259,7 @@ static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int6
         to = plot_table_group_end(t, from, COLUMN_HEAD) < end ? plot_table_group_end(t, from, COLUMN_HEAD) : end;
         double far = low; /* at key 0 */
         for (int64_t r = from; r < to; r++)
-            if (plot_table_number(t, r, COLUMN_QUERY) == tokens - 1 && plot_table_number(t, r, COLUMN_KEY) == 0)
+            if (plot_table_number(t, r, COLUMN_QUERY) == e->query && plot_table_number(t, r, COLUMN_KEY) == 0)
                 far = plot_table_number(t, r, COLUMN_VALUE);
         snprintf(names[heads], sizeof names[heads], "%.0f", plot_table_number(t, from, COLUMN_HEAD));
         ends[heads] = (plot_end){names[heads], heads, (far - low + margin) / (high - low + 2 * margin)};
@@ -217,8 +272,8 @@ static void draw_curves(const plot_table *t, plot_script *s, int64_t first, int6
         fprintf(s->file,
                 "%s$all every ::%lld::%lld using ($3 == %g ? $3 - $4 : NaN):5 with linespoints %s linewidth 2 "
                 "pointsize 0.6 pointinterval %d notitle",
-                index ? ", " : "", (long long)from, (long long)to - 1, tokens - 1, plot_look(index, look),
-                tokens > 16 ? (int)tokens / 8 : 1);
+                index ? ", " : "", (long long)from, (long long)to - 1, e->query, plot_look(index, look),
+                e->tokens > 16 ? (int)e->tokens / 8 : 1);
     }
     fputc('\n', s->file);
 }
@@ -271,23 +326,24 @@ static void draw_map(const plot_table *t, plot_script *s, const places *at, int6
     plot_label(s, 'x', "key (tokens)");
     if (at->is_first) plot_label(s, 'y', "query (tokens)");
     put_map(t, s, first, end, (int)tokens);
-    fputs("plot $map using 1:2:3 with image notitle\nset size noratio\n", s->file);
+    fprintf(s->file, "plot $map using 1:2:3 %s notitle\nset size noratio\n", plot_image(tokens * tokens));
 }
 
 static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, int64_t first, int64_t end) {
     const places at = places_of(i, count);
-    const double tokens = plot_table_number(t, end - 1, COLUMN_QUERY) + 1;
+    const extent e = extent_of(t, first, end);
     int64_t head_end = first + 1;
     while (head_end < end && plot_table_number(t, head_end, COLUMN_HEAD) == plot_table_number(t, first, COLUMN_HEAD))
         head_end++;
     plot_box_begin(s, at.curves);
     plot_panel_title(s, plot_table_text(t, first, COLUMN_ENCODING));
-    plot_label(s, 'x', "distance (tokens)");
+    plot_label(s, 'x', e.query + 1 < e.tokens ? "query - key (tokens)" : "distance (tokens)");
     const int is_row = strstr(plot_table_text(t, first, COLUMN_ENCODING), "row of the table") != NULL;
     if (at.is_first || is_row) plot_label(s, 'y', is_row ? "row" : "added to the score");
-    fprintf(s->file, "set xtics %g\nset ytics font ',11'\nset xrange [0:%g]\n", tokens / 2, tokens);
-    draw_curves(t, s, first, end, tokens);
-    draw_map(t, s, &at, first, head_end, tokens);
+    fprintf(s->file, "set grid xtics ytics\nset xtics %g font ',12'\nset ytics font ',11'\nset xrange [%g:%g]\n",
+            e.tokens / 2, e.query + 1 < e.tokens ? e.query - e.tokens : 0, e.query + 1);
+    draw_curves(t, s, &e);
+    draw_map(t, s, &at, first, head_end, e.tokens);
 }
 
 static void draw(const plot_work *w, plot_script *s) {

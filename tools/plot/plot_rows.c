@@ -110,6 +110,8 @@ static void draw_table(const plot_table *t, plot_script *s, int64_t first, int64
         row_end++;
     const int64_t channels = row_end > first ? row_end - first : 1, rows = (end - first) / channels,
                   middle = first + rows / 2 * channels;
+    const double half[2] = {channels > 1 ? plot_table_number(t, first + 1, COLUMN_CHANNEL) / 2 : 0.5,
+                            rows > 1 ? plot_table_number(t, first + channels, COLUMN_POSITION) / 2 : 0.5}; /* of a cell */
     fputs("$map << EOD\n", s->file);
     for (int64_t r = first; r < end; r++) {
         most = fmax(most, fabs(plot_table_number(t, r, COLUMN_VALUE)));
@@ -129,10 +131,10 @@ static void draw_table(const plot_table *t, plot_script *s, int64_t first, int64
             "unset grid\nset border 15\nset xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset cbrange [%.9g:%.9g]\n"
             "set palette defined (-1 '#0b3a66', -0.5 '#4a97cd', 0 '#fdfdfb', 0.5 '#ec9a52', 1 '#7a3300')\n"
             "set colorbox user origin screen 0.545, screen %.4f size screen 0.014, screen %.4f\nset cbtics font ',11'\n"
-            "plot $map using 1:2:3 with image notitle\n",
-            plot_table_number(t, first, COLUMN_CHANNEL), plot_table_number(t, end - 1, COLUMN_CHANNEL),
-            plot_table_number(t, first, COLUMN_POSITION), plot_table_number(t, end - 1, COLUMN_POSITION), -most, most,
-            bottom, top - bottom);
+            "plot $map using 1:2:3 %s notitle\n",
+            plot_table_number(t, first, COLUMN_CHANNEL) - half[0], plot_table_number(t, end - 1, COLUMN_CHANNEL) + half[0],
+            plot_table_number(t, first, COLUMN_POSITION) - half[1], plot_table_number(t, end - 1, COLUMN_POSITION) + half[1],
+            -most, most, bottom, top - bottom, plot_image((double)(end - first)));
     plot_box_begin(s, (plot_box){0.68, 0.975, bottom, top});
     char title[PLOT_LABEL];
     snprintf(title, sizeof title, "how alike row %.0f and the others are", plot_table_number(t, middle, COLUMN_POSITION));

@@ -1,6 +1,7 @@
-/* plot_runs.c: results of gyre eval and gyre passkey, several runs in one picture.
+/* plot_runs.c: results of gyre eval, gyre passkey and gyre lab, several runs in one picture.
  *
- * A file holds what --json or --json-lines printed, or a journal.  All are read as a row of JSON values. */
+ * A file holds what --json or --json-lines printed, or a journal.  All are read as a row of JSON values.  What the lab wrote
+ * holds up to three runs: its encodings, the methods as they are, and after fine-tuning. */
 #include "tools/common/window_statistics.h"
 #include "tools/plot/plot.h"
 #include <errno.h>
@@ -18,13 +19,23 @@ static const plot_column passkey_columns[] = {{"run", NULL},  {"method", NULL}, 
 /* A file being read. */
 typedef struct runs_reader {
     plot_table *table;
-    double run; /* label */
+    const method_options *methods; /* that are read; none listed = all */
+    const char *name;              /* of the file */
+    double run;                    /* label */
     int passkey;
+    int is_lab;
     int64_t trained; /* 0 = not said */
     int64_t rows;    /* of this file */
 } runs_reader;
 
 /* -- reading -- */
+/* out = 1 if rows of the method are read. */
+static int is_wanted(const runs_reader *r, const char *label) {
+    for (int64_t i = 0; i < r->methods->count; i++)
+        if (strcmp(r->methods->list[i].label, label) == 0) return 1;
+    return r->methods->count == 0;
+}
+
 static double number_at(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
@@ -51,8 +62,14 @@ static void add_passkey(runs_reader *r, double label, double length, double righ
     r->rows++;
 }
 
+static const char *text_at(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
 /* A line of "results". */
 static void read_result(runs_reader *r, const json_t *result) {
+    if (!is_wanted(r, text_at(result, "label"))) return;
     const double label = label_of(r, result, "label", "length_policy");
     const double context = number_at(result, "context");
     const json_t *interval = json_object_get(result, "perplexity_interval");
@@ -68,6 +85,7 @@ static void read_result(runs_reader *r, const json_t *result) {
 
 /* A line of a journal: the figures of one cell, an object (eval) or a list of trials (passkey). */
 static void read_cell(runs_reader *r, const json_t *cell, const json_t *figures) {
+    if (!is_wanted(r, text_at(cell, "method"))) return;
     const double label = label_of(r, cell, "method", "policy");
     const double trials = number_at(figures, "trials"), nats = number_at(figures, "nats");
     if (json_is_array(figures) && r->passkey) {
@@ -82,6 +100,28 @@ static void read_cell(runs_reader *r, const json_t *cell, const json_t *figures)
         const double windows = number_at(figures, "windows"), variance = number_at(figures, "variance");
         const double half = windows >= 3 ? student_t(windows - 1) * sqrt(variance / windows) : (double)NAN;
         add_perplexity(r, label, number_at(cell, "context"), exp(nats), exp(nats - half), exp(nats + half));
+    }
+}
+
+/* A part of what the lab wrote: rows of cells.  The range is that of the seeds. */
+static void read_lab_rows(runs_reader *r, const json_t *rows, const char *part, int are_methods) {
+    char name[PLOT_LABEL];
+    if (!json_is_array(rows)) return;
+    snprintf(name, sizeof name, "%.60s: %s", r->name, part);
+    r->run = plot_table_label(r->table, name);
+    r->is_lab = 1;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i), *cells = json_object_get(row, "cells");
+        if (are_methods && !is_wanted(r, text_at(row, "name"))) continue;
+        const double label = plot_table_label(r->table, text_at(row, "name"));
+        for (size_t k = 0; k < json_array_size(cells); k++) {
+            const json_t *cell = json_array_get(cells, k);
+            if (r->passkey)
+                add_passkey(r, label, number_at(cell, "context"), number_at(cell, "passkey"), (double)NAN);
+            else
+                add_perplexity(r, label, number_at(cell, "context"), number_at(cell, "perplexity"),
+                               number_at(cell, "perplexity_least"), number_at(cell, "perplexity_greatest"));
+        }
     }
 }
 
@@ -108,6 +148,9 @@ static void read_value(runs_reader *r, const json_t *value) {
     read_results(r, json_object_get(value, "results"));
     if (result) read_result(r, result);
     if (cell) read_cell(r, cell, json_object_get(value, "figures"));
+    read_lab_rows(r, json_object_get(value, "encodings"), "encodings", 0);
+    read_lab_rows(r, json_object_get(value, "methods"), "methods, as it is", 1);
+    read_lab_rows(r, json_object_get(value, "fine_tuned"), "methods, fine-tuned", 1);
 }
 
 static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) {
@@ -126,9 +169,10 @@ static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) 
     if (!whole && json_error_code(&error) != json_error_premature_end_of_input)
         return gyre_fail(err, GYRE_EFORMAT, "line %d: %s (%s)", error.line, error.text, path);
     if (r->rows) return GYRE_OK;
+    if (r->methods->count) return gyre_fail(err, GYRE_EINVAL, "--methods: no result of them (%s)", path);
     return gyre_fail(err, GYRE_EFORMAT,
                      "results: none of %s in it; it takes what --json, --json-lines or --journal wrote (%s)",
-                     r->passkey ? "gyre passkey, or of gyre eval --passkey," : "gyre eval", path);
+                     r->passkey ? "gyre passkey, gyre lab, or gyre eval --passkey," : "gyre eval or gyre lab", path);
 }
 
 /* out = the last part of a path without its ending, which names the run. */
@@ -147,8 +191,12 @@ static gyre_status compute(plot_work *w, int passkey, gyre_error *err) {
     for (int i = 0; i < o->files_count && !status; i++) {
         char name[PLOT_LABEL];
         name_of_run(o->files[i], name);
-        runs_reader r = {.table = &w->table, .run = plot_table_label(&w->table, name), .passkey = passkey};
+        runs_reader r = {.table = &w->table, .methods = &o->method, .name = name, .passkey = passkey};
+        const int known = w->table.labels_count;
+        r.run = plot_table_label(&w->table, name);
+        if (w->table.labels_count == known) r.run = plot_table_label(&w->table, r.name = o->files[i]); /* a name twice */
         status = read_file(&r, o->files[i], err);
+        w->seeds |= r.is_lab;
         if (r.trained) w->trained = r.trained;
     }
     if (o->stretch.trained) w->trained = o->stretch.trained;
@@ -277,17 +325,16 @@ static void draw_run(const plot_work *w, plot_script *s, double run, const runs_
 static void draw_lines(const plot_work *w, plot_script *s, const char *x, const char *y, int is_perplexity) {
     const plot_table *t = &w->table;
     const runs_range range = range_of(t);
-    const int runs = w->options->files_count;
-    plot_script_start(s, runs > 1 ? 1120 : 860, 44 + 420 * ((runs + 1) / 2), t->title);
-    for (int i = 0; i < runs; i++) {
-        char name[PLOT_LABEL];
-        name_of_run(w->options->files[i], name);
-        plot_box box = plot_grid(s, i, runs, runs > 1 ? 2 : 1);
+    const int runs = plot_table_groups(t, COLUMN_RUN);
+    plot_script_start(s, runs > 1 ? 1120 : 860, 44 + (runs > 2 ? 450 : 420) * ((runs + 1) / 2), t->title);
+    for (plot_group g = {0}; plot_group_next(t, COLUMN_RUN, &g);) {
+        plot_box box = plot_grid(s, g.index, runs, runs > 1 ? 2 : 1);
         box.right -= 84.0 / s->width;
+        if (runs > 2) box.top -= 26.0 / s->height; /* for the panel's title, below the axis of the row above */
         plot_box_begin(s, box);
-        if (runs > 1) plot_panel_title(s, name);
+        if (runs > 1) plot_panel_title(s, g.name);
         plot_label(s, 'x', x);
-        if (i % 2 == 0) plot_label(s, 'y', y);
+        if (g.index % 2 == 0) plot_label(s, 'y', y);
         plot_ticks_of_two(s, 'x', range.x_low, range.x_high);
         fprintf(s->file, "set xrange [%.9g:%.9g]\n", range.x_low / 1.07, range.x_high * 1.07);
         if (is_perplexity)
@@ -295,17 +342,28 @@ static void draw_lines(const plot_work *w, plot_script *s, const char *x, const 
         else
             fputs("set yrange [-4:104]\n", s->file);
         mark_trained(w, s, range.x_low, range.x_high);
-        draw_run(w, s, plot_table_label((plot_table *)t, name), &range);
+        draw_run(w, s, plot_table_number(t, g.first, COLUMN_RUN), &range);
     }
 }
 
 static void draw_perplexity(const plot_work *w, plot_script *s) {
-    draw_lines(w, s, "context (tokens)", "perplexity (log); band: 95 %", 1);
+    const plot_table *t = &w->table;
+    int ranges = 0;
+    for (int64_t r = 0; r < t->rows; r++)
+        ranges |= plot_table_number(t, r, COLUMN_LOW) < plot_table_number(t, r, COLUMN_HIGH);
+    draw_lines(w, s, "context (tokens)",
+               !ranges    ? "perplexity (log)"
+               : w->seeds ? "perplexity (log); band: seeds"
+                          : "perplexity (log); band: 95 %",
+               1);
 }
 
-const plot_kind plot_perplexity = {"perplexity",        "perplexity by context, of files that gyre eval wrote",
-                                   PLOT_TAKES_NOTHING,  PLOT_FILES,
-                                   PLOT_OPTION_TRAINED, compute_perplexity,
+const plot_kind plot_perplexity = {"perplexity",
+                                   "perplexity by context, of files that gyre eval or gyre lab wrote",
+                                   PLOT_TAKES_NOTHING,
+                                   PLOT_FILES,
+                                   PLOT_OPTION_TRAINED | PLOT_OPTION_METHODS,
+                                   compute_perplexity,
                                    draw_perplexity};
 
 /* -- passkey -- */
@@ -383,8 +441,10 @@ static void draw_passkey(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_passkey = {
-    "passkey",           "keys found by length and depth, of files that gyre passkey or gyre eval wrote",
-    PLOT_TAKES_NOTHING,  PLOT_FILES,
-    PLOT_OPTION_TRAINED, compute_passkey,
-    draw_passkey};
+const plot_kind plot_passkey = {"passkey",
+                                "keys found by length and depth, of files that gyre passkey, gyre eval or gyre lab wrote",
+                                PLOT_TAKES_NOTHING,
+                                PLOT_FILES,
+                                PLOT_OPTION_TRAINED | PLOT_OPTION_METHODS,
+                                compute_passkey,
+                                draw_passkey};

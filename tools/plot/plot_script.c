@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Room in characters and fractions of the picture. */
-static const double TITLE = 44, GAP_X = 86, GAP_Y = 74, MARGIN = 18;
+static const double TITLE = 44, GAP_X = 86, GAP_Y = 74, MARGIN = 18, LINE = 15;
 
 int plot_script_begin(plot_script *s) {
     *s = (plot_script){.width = 960, .height = 600};
@@ -38,6 +38,7 @@ void plot_script_start(plot_script *s, int width, int height, const char *title)
 }
 
 void plot_box_begin(plot_script *s, plot_box b) {
+    s->panel_height = (b.top - b.bottom) * s->height;
     fprintf(s->file,
             "unset label\nunset key\nunset logscale\nset autoscale\nset xtics autofreq\nset ytics autofreq\n"
             "set xlabel ''\nset ylabel ''\nset title ''\nunset colorbox\nunset x2tics\nunset y2tics\nset x2label ''\n"
@@ -125,7 +126,7 @@ void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
 }
 
 void plot_end_labels(plot_script *s, plot_end *ends, int count) {
-    static const double apart = 0.062;
+    const double apart = fmax(0.062, LINE / s->panel_height);
     for (int i = 1; i < count; i++) /* from low to high */
         for (int k = i; k > 0 && ends[k].at < ends[k - 1].at; k--) {
             const plot_end held = ends[k];
@@ -186,6 +187,11 @@ void plot_ticks_of_tokens(plot_script *s, double high) {
         fprintf(s->file, "%s'%.4g%s' %.17g", i ? ", " : "", at / k, k > 1024 ? "M" : k > 1 ? "k" : "", at);
     }
     fputs(")\n", s->file);
+}
+
+const char *plot_image(double cells) {
+    static const double few = 4096;
+    return cells <= few ? "with image pixels" : "with image";
 }
 
 /* -- writing -- */

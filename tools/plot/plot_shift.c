@@ -99,7 +99,7 @@ static void draw_part(const plot_table *t, plot_script *s, const char *part, plo
         if (strcmp(plot_table_text(t, r, COLUMN_PART), part) == 0)
             fprintf(s->file, "%.0f %.0f %.9g\n", plot_table_number(t, r, COLUMN_COLUMN), plot_table_number(t, r, COLUMN_ROW),
                     plot_table_number(t, r, COLUMN_VALUE));
-    fputs("EOD\nplot $part using 1:2:3 with image notitle", s->file);
+    fprintf(s->file, "EOD\nplot $part using 1:2:3 %s notitle", plot_image(across * down));
     if (down <= MANY)
         fputs(", $part using 1:2:(abs($3) < 1e-12 ? '0' : sprintf('%.2g', $3)) with labels font ',11' textcolor rgb "
               "'#202124' notitle",

@@ -34,6 +34,7 @@ static int of_model(const plot_options *o, const char *given, plot_subject *s) {
     reading_check_layer_type(o->reading.layer_type, s->reading, NULL);
     const gyre_layer_reading *group =
         o->reading.layer_type ? reading_find_group(s->reading, o->reading.layer_type) : s->reading->groups[0];
+    s->group = group->name;
     s->config = group->config;
     s->trained = s->config.trained_length;
     /* A linear scaling states the length that it reaches. */

@@ -39,7 +39,8 @@ static const char documentation[] =
     "What each rank of a context-parallel group would hold and send, and how long that takes at a given speed. Nothing is "
     "run or sent: plans reach past the machines at hand."
     "\vMODEL is a config.json or a folder with one; or " MODEL_PATH_HELP "\n\n"
-    "Keys and values go around a ring. Two times are told: messages hidden behind attention, as far as they can be, and not "
+    "Keys and values go around a ring; layers with a window fetch those that it reaches. Two times are told: messages "
+    "hidden behind attention, as far as they can be, and not "
     "hidden at all. Both leave out what programs lose besides, so they are bounds.\n\n"
     "Examples:\n"
     "  gyre shard config.json --context 1M --ranks 16 --tensor 8 --bandwidth 400Gbit --flops 500T --memory 80GB\n"
@@ -120,12 +121,45 @@ static const char *bytes_text(double bytes, char out[32]) {
     return out;
 }
 
+static void print_model(const shard_model *m, const shard_options *o, FILE *file) {
+    fprintf(file, "model      %s: %s, %lld layers, %lld heads", o->path, m->family, (long long)m->layers,
+            (long long)m->heads);
+    if (m->latent)
+        fprintf(file, ", keys and values from a latent of %lld numbers and %lld rotated ones", (long long)m->latent,
+                (long long)m->latent_rope);
+    else
+        fprintf(file, ", %lld of keys and values, %lld channels a head", (long long)m->kv_heads, (long long)m->head_dim);
+    fprintf(file, ", %.4g weights", m->weights);
+    if (m->experts > 1) fprintf(file, ", %.4g of them for a token", m->active_weights);
+    for (int i = 0; i < m->kinds_count; i++)
+        if (m->kinds[i].window > 0)
+            fprintf(file, "; a window of %lld keys in %lld layers", (long long)m->kinds[i].window,
+                    (long long)m->kinds[i].layers);
+    fputc('\n', file);
+}
+
+/* Where layers differ in their windows: a line for each kind. */
+static void print_kinds(const shard_model *m, const shard_options *o, const shard_plan *p, FILE *file) {
+    char a[32], b[32];
+    for (int i = 0; i < m->kinds_count; i++) {
+        const shard_kind_plan *k = &p->kinds[i];
+        fprintf(file, "  computes %.4g pairs of a query and a key a head, the most of a rank; %.3f of the mean", k->pairs,
+                shard_imbalance(o, k));
+        if (m->kinds[i].window > 0)
+            fprintf(file, ", in a layer with a window of %lld: keys of %.0f tokens come from others",
+                    (long long)m->kinds[i].window, k->fetched);
+        else if (m->kinds_count > 1)
+            fprintf(file, ", in a layer that sees all keys");
+        if (m->kinds_count > 1)
+            fprintf(file, "; %lld such layers hold %s and send %s", (long long)m->kinds[i].layers, bytes_text(k->cache, a),
+                    bytes_text(k->sent, b));
+        fputc('\n', file);
+    }
+}
+
 static int print_text(const shard_model *m, const shard_options *o, const shard_plan *p, FILE *file) {
     char a[32], b[32], c[32], d[32];
-    fprintf(file,
-            "model      %s: %s, %lld layers, %lld heads, %lld of keys and values, %lld channels a head, %.4g weights\n",
-            o->path, m->family, (long long)m->layers, (long long)m->heads, (long long)m->kv_heads, (long long)m->head_dim,
-            m->weights);
+    print_model(m, o, file);
     fprintf(file, "plan       %lld tokens, causal, %s over %lld ranks", (long long)o->context, layouts[o->layout],
             (long long)o->ranks);
     if (o->tensor > 1) fprintf(file, " of %lld devices, which split heads and weights", (long long)o->tensor);
@@ -138,11 +172,10 @@ static int print_text(const shard_model *m, const shard_options *o, const shard_
             o->gradient ? ", gradients of weights and the optimiser" : "");
     if (o->memory > 0)
         fprintf(file, held(p) <= o->memory ? "; fits into %s" : "; does NOT fit into %s", bytes_text(o->memory, b));
-    fprintf(file, "\n  sends    %.0f messages, of keys and values %s each; %s in all\n", p->messages,
-            bytes_text(p->message, a), bytes_text(p->sent, b));
-    fprintf(file, "  computes %.4g pairs of a query and a key a head, the most of a rank; %.3f of the mean\n\n", p->pairs,
-            p->pairs * (double)o->ranks / p->pairs_all);
-    fprintf(file, "seconds at %.4g operations a second, %s/s and %g s a message\n", o->flops, bytes_text(o->bandwidth, a),
+    fprintf(file, "\n  sends    %.0f messages, of keys and values %s %s; %s in all\n", p->messages,
+            bytes_text(p->message, a), m->kinds_count > 1 ? "at most" : "each", bytes_text(p->sent, b));
+    print_kinds(m, o, p, file);
+    fprintf(file, "\nseconds at %.4g operations a second, %s/s and %g s a message\n", o->flops, bytes_text(o->bandwidth, a),
             o->latency);
     fprintf(file, "  products with weights %.4g, attention %.4g%s, messages %.4g\n", p->linear, p->attention,
             o->layout == GYRE_SHARD_CONTIGUOUS && o->ranks > 1 ? " with its waiting" : "", p->transfer);
@@ -158,11 +191,29 @@ static int print_text(const shard_model *m, const shard_options *o, const shard_
     return 0;
 }
 
+static json_t *model_json(const shard_model *m, const shard_options *o) {
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "path", cli_json_text(o->path),
+                     "family", m->family, "layers", (json_int_t)m->layers, "width", (json_int_t)m->width, "heads",
+                     (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim,
+                     "value_dim", (json_int_t)m->value_dim, "latent", (json_int_t)m->latent, "numbers_of_token",
+                     shard_numbers_of_token(m, o), "weights", m->weights, "active_weights", m->active_weights);
+}
+
+static json_t *kinds_json(const shard_model *m, const shard_options *o, const shard_plan *p) {
+    json_t *kinds = json_array();
+    for (int i = 0; i < m->kinds_count; i++) {
+        const shard_kind_plan *k = &p->kinds[i];
+        json_array_append_new(kinds,
+                              json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "layers",
+                                        (json_int_t)m->kinds[i].layers, "window", (json_int_t)m->kinds[i].window, "pairs",
+                                        k->pairs, "imbalance", shard_imbalance(o, k), "fetched", k->fetched,
+                                        "keys_and_values", k->cache, "message", k->message, "messages", k->messages, "sent",
+                                        k->sent, "seconds_of_attention", k->attention, "seconds_of_messages", k->transfer));
+    }
+    return kinds;
+}
+
 static int print_json(const shard_model *m, const shard_options *o, const shard_plan *p, FILE *file) {
-    json_t *model = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "path", cli_json_text(o->path), "family",
-                              m->family, "layers", (json_int_t)m->layers, "width", (json_int_t)m->width, "heads",
-                              (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim", (json_int_t)m->head_dim,
-                              "weights", m->weights, "active_weights", m->active_weights);
     json_t *bytes =
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "weights", p->weights, "keys_and_values", p->cache, "blocks",
                   p->blocks, "states", p->state, "held", held(p), "message", p->message, "sent", p->sent);
@@ -171,15 +222,16 @@ static int print_json(const shard_model *m, const shard_options *o, const shard_
                                 "not_hidden", p->apart, "one_rank", p->single);
     return cli_json_write(
         file,
-        json_pack("{s:o, s:I, s:I, s:I, s:s, s:s, s:b, s:f, s:f, s:f, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:f}",
-                  "model", model, "context", (json_int_t)o->context, "ranks", (json_int_t)o->ranks, "tensor",
-                  (json_int_t)o->tensor, "layout", layouts[o->layout], "dtype", dtype_name(o->dtype), "gradient",
-                  o->gradient, "bandwidth", o->bandwidth, "latency", o->latency, "flops", o->flops, "memory",
-                  o->memory > 0 ? json_real(o->memory) : json_null(), "fits",
-                  o->memory > 0 ? json_boolean(held(p) <= o->memory) : json_null(), "tokens", (json_int_t)p->tokens, "pairs",
-                  p->pairs, "imbalance", p->pairs * (double)o->ranks / p->pairs_all, "bytes", bytes, "seconds", seconds,
-                  "messages", p->messages, "efficiency_hidden", shard_efficiency(o, p, p->overlapped),
-                  "efficiency_not_hidden", shard_efficiency(o, p, p->apart)));
+        json_pack(
+            "{s:o, s:I, s:I, s:I, s:s, s:s, s:b, s:f, s:f, s:f, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:f, s:f, s:f}",
+            "model", model_json(m, o), "context", (json_int_t)o->context, "ranks", (json_int_t)o->ranks, "tensor",
+            (json_int_t)o->tensor, "layout", layouts[o->layout], "dtype", dtype_name(o->dtype), "gradient", o->gradient,
+            "bandwidth", o->bandwidth, "latency", o->latency, "flops", o->flops, "memory",
+            o->memory > 0 ? json_real(o->memory) : json_null(), "fits",
+            o->memory > 0 ? json_boolean(held(p) <= o->memory) : json_null(), "tokens", (json_int_t)p->tokens, "pairs",
+            p->kinds[0].pairs, "imbalance", shard_imbalance(o, &p->kinds[0]), "layers", kinds_json(m, o, p), "bytes", bytes,
+            "seconds", seconds, "messages", p->messages, "efficiency_hidden", shard_efficiency(o, p, p->overlapped),
+            "efficiency_not_hidden", shard_efficiency(o, p, p->apart)));
 }
 
 static void check_options(const shard_options *o) {

@@ -1,94 +1,195 @@
 /* shard_plan.c: the arithmetic of the plan.
  *
- * A layer of a ring has `ranks` steps.  In each a rank computes with one block of keys and values while that block goes on
- * to the next rank, so a step takes the longer of the two.  The last block is not sent on. */
+ * Keys of a layer that sees all of them go around a ring of `ranks` steps.  In each a rank computes with one block of keys
+ * and values while that block goes on to the next rank, so a step takes the longer of the two.  The last block is not sent
+ * on.  A layer with a window fetches the keys that its windows reach, from the ranks that have them. */
 #include "tools/shard/shard.h"
 #include <math.h>
 
-/* Keys that the queries first .. first + count - 1 of a sequence see, all of them together. */
-static double pairs_of_run(double first, double count) {
-    return count * first + count * (count + 1) / 2;
+/* -- pairs -- */
+
+/* Keys that the first n queries of a sequence see, all of them together.  window 0 = all. */
+static double pairs_below(double n, double window) {
+    if (window <= 0 || n <= window) return n * (n + 1) / 2;
+    return window * (window + 1) / 2 + (n - window) * window;
+}
+
+typedef struct token_part {
+    int64_t first, end;
+} token_part;
+
+/* out = parts of a rank of a layout in parts: 1, or 2 of zigzag. */
+static int parts_of(const shard_options *o, int64_t rank, token_part out[2]) {
+    const int halves = o->layout == GYRE_SHARD_ZIGZAG ? 2 : 1;
+    const int64_t parts = halves * o->ranks;
+    for (int half = 0; half < halves; half++) {
+        const int64_t part = half ? parts - 1 - rank : rank;
+        out[half] = (token_part){part * o->context / parts, (part + 1) * o->context / parts};
+    }
+    return halves;
+}
+
+/* Queries at rank, rank + ranks, ...: the first of them see as many keys as stand before them, the others a window. */
+static double striped_pairs(const shard_options *o, int64_t rank, int64_t window) {
+    const int64_t count = (o->context - rank + o->ranks - 1) / o->ranks;
+    int64_t growing = count;
+    if (window > 0) growing = window <= rank ? 0 : (window - rank - 1) / o->ranks + 1;
+    if (growing > count) growing = count;
+    const double n = (double)growing;
+    return n * (double)(rank + 1) + (double)o->ranks * n * (n - 1) / 2 + (double)(count - growing) * (double)window;
 }
 
 /* out = the pairs of a rank. */
-static double pairs_of_rank(const shard_options *o, int64_t rank) {
-    const int64_t tokens = o->context, ranks = o->ranks;
-    if (o->layout == GYRE_SHARD_STRIPED) {
-        const int64_t of_rank = (tokens - rank + ranks - 1) / ranks;
-        const double count = (double)of_rank;
-        return count * (double)(rank + 1) + (double)ranks * count * (count - 1) / 2;
-    }
-    const int64_t parts = o->layout == GYRE_SHARD_ZIGZAG ? 2 * ranks : ranks;
+static double pairs_of_rank(const shard_options *o, int64_t rank, int64_t window) {
+    token_part parts[2];
     double pairs = 0;
-    for (int half = 0; half < (o->layout == GYRE_SHARD_ZIGZAG ? 2 : 1); half++) {
-        const int64_t part = half ? parts - 1 - rank : rank, first = part * tokens / parts,
-                      end = (part + 1) * tokens / parts;
-        pairs += pairs_of_run((double)first, (double)(end - first));
-    }
+    if (o->layout == GYRE_SHARD_STRIPED) return striped_pairs(o, rank, window);
+    for (int i = 0, n = parts_of(o, rank, parts); i < n; i++)
+        pairs += pairs_below((double)parts[i].end, (double)window) - pairs_below((double)parts[i].first, (double)window);
     return pairs;
 }
 
-static void count_pairs(const shard_options *o, shard_plan *p) {
-    const double tokens = (double)o->context, ranks = (double)o->ranks;
-    p->tokens = ceil(tokens / ranks);
-    p->pairs_all = pairs_of_run(0, tokens);
+/* -- keys of other ranks -- */
+
+/* out = tokens of other ranks that the windows of a rank's queries reach. */
+static double fetched_by(const shard_options *o, int64_t rank, int64_t window) {
+    token_part parts[2];
+    int64_t fetched = 0;
+    if (o->layout == GYRE_SHARD_STRIPED) {
+        const int64_t own = (o->context - rank + o->ranks - 1) / o->ranks, before = window - 1;
+        const int64_t between = before < o->ranks - 1 ? before : o->ranks - 1; /* of two own tokens */
+        return (double)((before < rank ? before : rank) + (own - 1) * between);
+    }
+    for (int i = 0, n = parts_of(o, rank, parts); i < n; i++) {
+        const int64_t from = parts[i].first > window - 1 ? parts[i].first - (window - 1) : 0;
+        const int64_t known = i == 1 && parts[0].end > from ? parts[0].end : from; /* own, or fetched for the first part */
+        fetched += parts[i].first - known;
+    }
+    return (double)fetched;
+}
+
+/* out = ranks that a rank fetches keys from, at most. */
+static double senders(const shard_options *o, int64_t window) {
+    const int64_t others = o->ranks - 1, halves = o->layout == GYRE_SHARD_ZIGZAG ? 2 : 1;
+    if (o->layout == GYRE_SHARD_STRIPED) return (double)(window - 1 < others ? window - 1 : others);
+    const int64_t part = o->context / (halves * o->ranks), reached = halves * ((window - 1 + part - 1) / part);
+    return (double)(reached < others ? reached : others);
+}
+
+/* -- a kind of layers -- */
+
+static void count_pairs(const shard_options *o, const shard_kind *kind, double tokens, shard_kind_plan *p) {
+    p->pairs_all = pairs_below((double)o->context, (double)kind->window);
     for (int64_t r = 0; r < o->ranks; r++)
-        p->pairs = fmax(p->pairs, pairs_of_rank(o, r));
+        p->pairs = fmax(p->pairs, pairs_of_rank(o, r, kind->window));
+    p->step_pairs = p->pairs;
+    p->fetched = (double)o->context - tokens;
     /* Dealt out in contiguous parts, one rank has a whole block in every step but the first, and all wait for it.  Zigzag
-     * and striped ranks have half a block each. */
-    p->step_pairs = o->layout == GYRE_SHARD_CONTIGUOUS
-                        ? (ranks - 1) * p->tokens * p->tokens + p->tokens * (p->tokens + 1) / 2
-                        : p->pairs;
+     * and striped ranks have half a block each.  Keys within a window are not passed on, and nobody waits. */
+    if (o->layout == GYRE_SHARD_CONTIGUOUS && kind->window == 0)
+        p->step_pairs = (double)(o->ranks - 1) * tokens * tokens + tokens * (tokens + 1) / 2;
+    if (kind->window == 0) return;
+    p->fetched = 0;
+    for (int64_t r = 0; r < o->ranks; r++)
+        p->fetched = fmax(p->fetched, fetched_by(o, r, kind->window));
 }
 
 static double bytes_of(gyre_dtype type) {
     return type == GYRE_DTYPE_F32 ? 4 : 2;
 }
 
-static void count_bytes(const shard_model *m, const shard_options *o, shard_plan *p) {
-    const double element = bytes_of(o->dtype), tensor = (double)o->tensor;
-    /* More devices than heads of keys: some have the same head. */
-    const double kv_heads = fmax(1, (double)m->kv_heads / tensor), heads = (double)m->heads / tensor;
-    const double of_token = 2 * kv_heads * (double)m->head_dim, block = of_token * p->tokens;
-    p->weights = m->weights / tensor * element;
-    p->cache = (double)m->layers * block * element;
-    p->blocks = 2 * block * element + (o->gradient ? 3 * block * 4 : 0);
-    p->state = p->tokens * heads * (double)(m->head_dim + 2) * (o->gradient ? 4 : 8);
-    p->message = block * element;
-    p->messages = (double)(m->layers * (o->ranks - 1));
-    p->sent = p->messages * p->message;
-    if (o->gradient) { /* keys and values again; their gradients in float, which end where they belong */
-        const double back = (double)(m->layers * (o->ranks > 1 ? o->ranks : 0));
-        p->sent += p->messages * p->message + back * block * 4;
-        p->messages = 2 * p->messages + back;
-    }
+double shard_numbers_of_token(const shard_model *m, const shard_options *o) {
+    /* Every device needs the whole latent.  More devices than heads of keys: some have the same head. */
+    if (m->latent) return (double)(m->latent + m->latent_rope);
+    return fmax(1, (double)m->kv_heads / (double)o->tensor) * (double)(m->head_dim + m->value_dim);
 }
 
-/* Products: 2 operations a weight and token, and 4 more for the gradient.  Attention: 4 a channel and pair, and 10 more,
- * because the gradient computes the scores again. */
-static void count_seconds(const shard_model *m, const shard_options *o, shard_plan *p) {
-    const double tensor = (double)o->tensor, rate = o->flops * tensor;
-    const double of_pair = (o->gradient ? 14.0 : 4.0) * (double)(m->heads * m->head_dim * m->layers);
-    const double of_token = (o->gradient ? 6.0 : 2.0) * m->active_weights;
-    p->linear = of_token * p->tokens / rate;
-    p->attention = of_pair * p->step_pairs / rate;
+/* A window keeps its last keys alone once a prompt is read; the gradient needs all. */
+static void count_kind_bytes(const shard_model *m, const shard_options *o, const shard_kind *kind, double tokens,
+                             shard_kind_plan *p) {
+    const double numbers = shard_numbers_of_token(m, o), element = bytes_of(o->dtype), layers = (double)kind->layers;
+    const double kept = kind->window > 0 && !o->gradient ? fmin(tokens, (double)kind->window) : tokens;
+    const double exchanges = kind->window > 0 ? senders(o, kind->window) : (double)(o->ranks - 1);
+    const double moved = kind->window > 0 ? p->fetched : exchanges * tokens;
+    p->cache = layers * kept * numbers * element;
+    p->message = exchanges > 0 ? moved / exchanges * numbers * element : 0;
+    p->messages = layers * exchanges;
+    p->sent = layers * moved * numbers * element;
+    if (!o->gradient) return;
+    /* Keys and values again, and their gradients in float, which end where they belong: on a ring one step more. */
+    const double back = kind->window > 0 || o->ranks == 1 ? exchanges : exchanges + 1;
+    p->sent += p->sent + layers * (kind->window > 0 ? moved : back * tokens) * numbers * 4;
+    p->messages += p->messages + layers * back;
+}
+
+/* Operations of attention.  A pair: 2 a channel of keys and 2 one of values; the gradient computes the scores again.  A
+ * token of another rank whose latent is made keys and values here: 2 a weight; the gradient makes them again, and goes back
+ * through the weights. */
+static double pair_operations(const shard_model *m, const shard_options *o) {
+    const double keys = (double)m->head_dim, values = (double)m->value_dim;
+    return (double)m->heads * (o->gradient ? 8 * keys + 6 * values : 2 * keys + 2 * values);
+}
+
+static double latent_operations(const shard_model *m, const shard_options *o) {
+    if (!m->latent) return 0;
+    const double made = (double)(m->heads * (m->head_dim - m->latent_rope + m->value_dim));
+    return (o->gradient ? 8.0 : 2.0) * (double)m->latent * made;
+}
+
+static void count_kind_seconds(const shard_model *m, const shard_options *o, const shard_kind *kind, double tokens,
+                               shard_kind_plan *p) {
+    const double rate = o->flops * (double)o->tensor, layers = (double)kind->layers;
+    p->attention = layers * (pair_operations(m, o) * p->step_pairs + latent_operations(m, o) * p->fetched) / rate;
     p->transfer = p->sent / o->bandwidth + p->messages * o->latency;
-    const double steps = (double)(o->ranks - 1) / (double)o->ranks; /* of attention, that have a message beside them */
-    p->exposed = fmax(0, p->transfer - p->attention * steps);
+    const double beside = kind->window > 0 ? tokens / (tokens + p->fetched)             /* attention to own keys */
+                                           : (double)(o->ranks - 1) / (double)o->ranks; /* steps with a message */
+    p->exposed = fmax(0, p->transfer - p->attention * beside);
+}
+
+/* -- the plan -- */
+
+static void add_up(const shard_model *m, const shard_options *o, shard_plan *p) {
+    const double of_token = (o->gradient ? 6.0 : 2.0) * m->active_weights, rate = o->flops * (double)o->tensor;
+    p->linear = of_token * p->tokens / rate;
+    p->single = of_token * (double)o->context / rate;
+    for (int i = 0; i < m->kinds_count; i++) {
+        const shard_kind_plan *k = &p->kinds[i];
+        p->cache += k->cache;
+        p->message = fmax(p->message, k->message);
+        p->messages += k->messages;
+        p->sent += k->sent;
+        p->attention += k->attention;
+        p->transfer += k->transfer;
+        p->exposed += k->exposed;
+        p->single += (double)m->kinds[i].layers * pair_operations(m, o) * k->pairs_all / rate;
+    }
     p->overlapped = p->linear + p->attention + p->exposed;
     p->apart = p->linear + p->attention + p->transfer;
-    p->single = (of_token * (double)o->context + of_pair * p->pairs_all) / rate;
-    /* 4 heads head_dim block^2 / flops >= bytes of a block / bandwidth: section 3 of the paper on ring attention. */
-    p->hiding_block = p->message / p->tokens * rate / (4 * (double)(m->heads * m->head_dim) * o->bandwidth);
 }
 
 void shard_plan_make(const shard_model *m, const shard_options *o, shard_plan *out) {
-    *out = (shard_plan){.tokens = 0};
-    count_pairs(o, out);
-    count_bytes(m, o, out);
-    count_seconds(m, o, out);
+    const double element = bytes_of(o->dtype), numbers = shard_numbers_of_token(m, o), heads = (double)m->heads;
+    *out = (shard_plan){.tokens = ceil((double)o->context / (double)o->ranks)};
+    for (int i = 0; i < m->kinds_count; i++) {
+        count_pairs(o, &m->kinds[i], out->tokens, &out->kinds[i]);
+        count_kind_bytes(m, o, &m->kinds[i], out->tokens, &out->kinds[i]);
+        count_kind_seconds(m, o, &m->kinds[i], out->tokens, &out->kinds[i]);
+        const double ring = out->tokens * (2 * element + (o->gradient ? 12 : 0)); /* two blocks, three of gradients */
+        const double reached = out->kinds[i].fetched * (element + (o->gradient ? 4 : 0));
+        out->blocks = fmax(out->blocks, numbers * (m->kinds[i].window > 0 ? reached : ring));
+    }
+    out->weights = m->weights / (double)o->tensor * element;
+    out->state = out->tokens * heads / (double)o->tensor * (double)(m->value_dim + 2) * (o->gradient ? 4 : 8);
+    add_up(m, o, out);
+    /* 2 heads (keys + values) block^2 / flops >= bytes of a block / bandwidth: section 3 of the paper on ring attention. */
+    out->hiding_block =
+        numbers * element * o->flops * (double)o->tensor / (2 * heads * (double)(m->head_dim + m->value_dim) * o->bandwidth);
 }
 
 double shard_efficiency(const shard_options *o, const shard_plan *p, double seconds) {
     return p->single / (double)o->ranks / seconds;
+}
+
+double shard_imbalance(const shard_options *o, const shard_kind_plan *kind) {
+    return kind->pairs * (double)o->ranks / kind->pairs_all;
 }

@@ -146,7 +146,7 @@ static void fill_rows_by_steps(const gyre_angle_steps *steps, const block_target
                             .cosine = c,
                             .sine = s,
                             .doubtful = doubtful};
-    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH) { /* PyTorch's bits cannot be made from steps */
+    if (encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT) { /* a program's bits cannot be made from steps */
         for (int64_t j = 0; j < to->rows; j++)
             fill_row_directly(steps, to, j);
         return;
@@ -188,8 +188,8 @@ static gyre_angle_steps steps_of(const gyre_encoding *encoding) {
 /* 1 if the steps are ready; 0 while another thread is filling them in. */
 static int ensure_steps(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
-    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH || block_is_ready(&t->state[0]))
-        return 1; /* torch needs none */
+    if (encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT || block_is_ready(&t->state[0]))
+        return 1; /* only exact rows are made from steps */
     if (!claim_block(&t->state[0])) return 0;
     fill_steps(encoding->frequency, t->pairs, t->step);
     atomic_store_explicit(&t->state[0], READY, memory_order_release);

@@ -1,7 +1,9 @@
 /* angles.c: cos and sin of position x frequency, in double, with the product in two doubles. */
 #include "core/rotation/angles.h"
+#include "core/convert.h"
 #include "core/encoding.h"
 
+#include "core/rotation/angles_llama_cpp.h"
 #include "core/rotation/torch_math.h"
 
 #include <math.h>
@@ -50,6 +52,12 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
     return buffer;
 }
 
+/* In the type of the table. */
+static double table_entry(gyre_angle_path path, float value) {
+    if (path == GYRE_ANGLE_PATH_TORCH_BF16) return (double)gyre_bf16_to_f32(gyre_f32_to_bf16(value));
+    return (double)(path == GYRE_ANGLE_PATH_TORCH_F16 ? gyre_f16_to_f32(gyre_f32_to_f16(value)) : value);
+}
+
 /* As PyTorch: in float; the results are widened to double. */
 static void torch_cos_sin(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                           const double *position, double *cosine, double *sine) {
@@ -64,8 +72,8 @@ static void torch_cos_sin(const gyre_angles *angles, const gyre_frequency *frequ
         }
         gyre_torch_cos_sin(angle, n, c, s);
         for (int64_t j = 0; j < n; j++) {
-            cosine[done + j] = (double)(c[j] * factor);
-            sine[done + j] = (double)(s[j] * factor);
+            cosine[done + j] = table_entry(encoding->config.rope.angles, c[j] * factor);
+            sine[done + j] = table_entry(encoding->config.rope.angles, s[j] * factor);
         }
     }
 }
@@ -75,8 +83,11 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
     const gyre_encoding *encoding = angles->encoding;
     const int negate_sine = (angles->direction != GYRE_DIRECTION_FORWARD) != (encoding->config.rope.clockwise != 0);
     const double sign = negate_sine ? -angles->factor : angles->factor;
-    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH) {
-        torch_cos_sin(angles, frequency, first, count, position, cosine, sine);
+    if (encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT) {
+        if (encoding->config.rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP)
+            gyre_llama_cpp_cos_sin(angles, frequency, first, count, position[0], cosine, sine);
+        else
+            torch_cos_sin(angles, frequency, first, count, position, cosine, sine);
         for (int64_t j = 0; negate_sine && j < count; j++)
             sine[j] = -sine[j];
         return;

@@ -185,7 +185,7 @@ static long double frequency_of(const scaling_params *r, int64_t pair) {
 }
 
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
-    if (config->rope.angles == GYRE_ANGLE_PATH_TORCH) {
+    if (gyre_is_torch(config->rope.angles)) {
         gyre_torch_frequencies(config, length, first, count, out);
         return;
     }

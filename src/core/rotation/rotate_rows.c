@@ -54,7 +54,7 @@ int gyre_rotation_steps_worthwhile(const gyre_encoding *encoding, int64_t length
     enum { MIN_TOKENS = 256 };
     const struct gyre_rope_config *rope = &encoding->config.rope;
     if (encoding->axis || encoding->xpos_log2_decay || rope->far != GYRE_FAR_AS_NEAR ||
-        rope->angles == GYRE_ANGLE_PATH_TORCH)
+        rope->angles != GYRE_ANGLE_PATH_EXACT)
         return 0;
     const int own = gyre_rope_same_frequencies(&encoding->config, length, 0);
     return tokens >= MIN_TOKENS && !(own && highest < gyre_angle_table_length(encoding));

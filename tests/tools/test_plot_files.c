@@ -1,0 +1,91 @@
+/* test_plot_files.c: gyre plot on files that other programs, and the lab, wrote. */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "read_plot_table.h"
+#include "tools/cli/cli.h"
+
+#include <math.h>
+
+/* T5's bucket of a distance, with `rows` of them up to distance 128: half count one by one, the others grow. */
+static int bucket(double d, int rows) {
+    const double exact = 0.5 * rows;
+    return (int)(d < exact ? d : fmin(rows - 1, exact + floor(log(d / exact) / log(128 / exact) * (rows - exact))));
+}
+
+/* A T5 as transformers writes it, which Gyre cannot run: its encoder sees keys on both sides, its decoder those before. */
+static void t5_of_transformers(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"t5\", \"d_model\": 16, \"d_kv\": 8, \"num_heads\": 2, "
+                                 "\"num_layers\": 1, \"relative_attention_num_buckets\": 32}";
+    static const char header[] = "{\"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight\": "
+                                 "{\"dtype\": \"F32\", \"shape\": [32, 2], \"data_offsets\": [0, 256]}, "
+                                 "\"decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight\": "
+                                 "{\"dtype\": \"F32\", \"shape\": [32, 2], \"data_offsets\": [256, 512]}}";
+    unsigned char file[8 + sizeof header - 1 + 512] = {(sizeof header - 1) & 0xff, (sizeof header - 1) >> 8};
+    float learned[2][32][2];
+    for (int stack = 0; stack < 2; stack++)
+        for (int row = 0; row < 32; row++)
+            for (int h = 0; h < 2; h++)
+                learned[stack][row][h] = (float)(100 * stack + row) + 0.5F * (float)h;
+    memcpy(file + 8, header, sizeof header - 1);
+    memcpy(file + 8 + sizeof header - 1, learned, sizeof learned);
+    assert_int_equal(mkdir(in_folder("hf-t5"), 0700), 0);
+    write_file("hf-t5/config.json", config, sizeof config - 1);
+    write_file("hf-t5/model.safetensors", file, sizeof file);
+    static const char *const stacks[] = {"encoder", "decoder"};
+    for (int s = 0; s < 2; s++) {
+        char line[128], label[64];
+        snprintf(line, sizeof line, "bias @hf-t5 --tokens 24 --layer-type %s", stacks[s]);
+        snprintf(label, sizeof label, "T5 %s, layer 0", stacks[s]);
+        table t = table_of(line);
+        const int head = column_of(&t, "head", ""), query = column_of(&t, "query", "tokens"),
+                  key = column_of(&t, "key", "tokens"), value = column_of(&t, "value", "");
+        assert_int_equal(rows_of(&t), s ? 24 * 25 / 2 + 24 : 24 * 24 + 24);
+        for (int64_t r = 0; r < rows_of(&t); r++) {
+            const double d = number(&t, r, query) - number(&t, r, key);
+            /* The encoder has 16 rows for keys before the query and 16 for those after it. */
+            const int row = s ? bucket(d, 32) : bucket(fabs(d), 16) + (d < 0 ? 16 : 0);
+            test_close(number(&t, r, value), (double)learned[s][row][(int)number(&t, r, head)], 1e-9, stacks[s]);
+            assert_string_equal(text(&t, r, column_of(&t, "encoding", "")), label);
+        }
+        table_free(&t);
+    }
+    assert_fails("plot bias @hf-t5 --layer 3 --csv", CLI_FAILED, "no layer 3 in the encoder");
+    write_file("hf-t5/model.safetensors", file, 100);
+    assert_fails("plot bias @hf-t5 --csv", CLI_FAILED, "model.safetensors");
+    assert_int_equal(unlink(in_folder("hf-t5/model.safetensors")), 0);
+    table t = table_of("bias @hf-t5 --tokens 8");
+    assert_string_equal(text(&t, 0, column_of(&t, "encoding", "")), "T5, row of the table");
+    table_free(&t);
+}
+
+/* What the lab wrote: encodings, methods as they are and fine-tuned are runs; --methods picks among the methods. */
+static void lab(void **state) {
+    (void)state;
+    static const char written[] =
+        "{\"trained_length\": 256, \"encodings\": [{\"name\": \"alibi\", \"cells\": [{\"context\": 256, "
+        "\"perplexity\": 4, \"perplexity_least\": 3.5, \"perplexity_greatest\": 4.5, \"passkey\": 0.25}, "
+        "{\"context\": 512, \"perplexity\": null, \"passkey\": null}]}], "
+        "\"methods\": [{\"name\": \"yarn\", \"cells\": [{\"context\": 512, \"perplexity\": 5, \"passkey\": 0.5}]}, "
+        "{\"name\": \"yarn:4\", \"cells\": [{\"context\": 512, \"perplexity\": 6, \"passkey\": 0.75}]}], "
+        "\"fine_tuned\": [{\"name\": \"ntk\", \"cells\": [{\"context\": 512, \"perplexity\": 3, \"passkey\": 1}]}]}";
+    write_file("lab.json", written, sizeof written - 1);
+    table t = table_of("perplexity @lab.json");
+    const int name = column_of(&t, "run", ""), method = column_of(&t, "method", ""), value = column_of(&t, "perplexity", "");
+    assert_int_equal(rows_of(&t), 4);
+    assert_string_equal(text(&t, 0, name), "lab: encodings");
+    assert_string_equal(text(&t, 0, method), "alibi");
+    assert_true(number(&t, 0, column_of(&t, "low", "")) == 3.5 && number(&t, 0, column_of(&t, "high", "")) == 4.5);
+    assert_string_equal(text(&t, 2, name), "lab: methods, as it is");
+    assert_true(number(&t, 2, value) == 6);
+    assert_string_equal(text(&t, 3, name), "lab: methods, fine-tuned");
+    table_free(&t);
+    t = table_of("passkey @lab.json --methods yarn:4");
+    assert_int_equal(rows_of(&t), 2);
+    assert_true(number(&t, 0, column_of(&t, "right", "%")) == 25 && number(&t, 1, column_of(&t, "right", "%")) == 75);
+    table_free(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(t5_of_transformers), cmocka_unit_test(lab)};
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
+}
