@@ -90,8 +90,8 @@ typedef struct gyre_attention_args {
      * sink_logits, to the last call alone.  With state, out.data may be NULL, and then all of out is ignored.
      * ORDER_FAST: the keys of the call are summed by themselves and added, in double.  ORDER_FIXED: the sum goes on where it
      * stands, so calls whose keys follow each other have the bits of one call with all of them.  Each call but the last has a
-     * multiple of 128 keys, and with ALiBi and KERPLE each query sees a key at its own position, without a mask.  Not with
-     * weights (EINVAL).  data NULL = one call has all keys.  The gradient ignores it. */
+     * multiple of 128 keys, and with ALiBi, KERPLE and gates each query sees a key at its own position, without a mask.  Not
+     * with weights (EINVAL).  data NULL = one call has all keys.  The gradient ignores it. */
     gyre_view state;
     /* Place of each token in the sequence that the call has a part of.  data NULL: base, base + 1, ..., in each sequence.
      * Visibility by order and the draw of dropout then go by them, and sinks by order are the keys of index 0 .. sinks - 1.
@@ -101,24 +101,36 @@ typedef struct gyre_attention_args {
      * LENGTH_POLICY_PREFIX: highest position of the whole sequence + 1.  NULL = as q_pos.context_length says. */
     const int64_t *context_lengths;
     int accumulate; /* gradient: 1 = dq, dk and dv, which are F32, are added to; lse is F64 and, like out, of all keys */
+    /* Gates that forget: a number for each token and query head, whose difference is added to scores: s[m][n] += c[m] - c[n],
+     * after the scale and before the softcap.  In the Forgetting Transformer (arXiv 2503.02130) c is the running sum of log
+     * forget gates, as gyre_gate_sums adds them.  c = -slope x position is ALiBi for keys before the query.  F32 or F64
+     * [batch, query or key, query heads, 1], in any order of memory; F64 keeps the differences of large sums.  Packed and
+     * padded as q and k.  Both or none; attention over a cache reads those that it keeps, and ignores k_gate_sums.  They
+     * combine with every encoding.  An infinite or NaN c of a visible pair makes the row NaN; that of a masked key does not.
+     * data NULL = none */
+    gyre_cview q_gate_sums, k_gate_sums;
+    /* Gradients to them, for gyre_attention_gradient: F32 or F64, shaped alike, overwritten, or added to with accumulate.
+     * That to log gates is gyre_gate_sums_gradient of both.  That of queries is 0 but for rounding, softcap and sink logits,
+     * because a softmax does not change when a row shifts.  data NULL = not wanted; the forward call ignores them */
+    gyre_view dq_gate_sums, dk_gate_sums;
 } gyre_attention_args;
 
 /* out = bytes of scratch that gyre_attention (gradient 0) or gyre_attention_gradient (gradient 1) needs; 0 = invalid
- * shapes or numbers.  Memory, tables, positions and lse are not looked at. Promise: the size for some queries, keys and
- * batch rows serves every call that differs only in having fewer of them, in where its positions begin, and in a smaller
- * exec.  Packed: fewer tokens in all, cut in any way.  Padded: any k_first and k_end. So it can be taken once for the
- * largest.  It grows with tokens x head_dim, tables and exec->concurrency, never with n x n. */
+ * shapes or numbers.  Memory, tables, positions and lse are not looked at, but whether there are gate sums is.  Promise: the
+ * size for some queries, keys and batch rows serves every call that differs only in having fewer of them, in where its
+ * positions begin, and in a smaller exec.  Packed: fewer tokens in all, cut in any way.  Padded: any k_first and k_end.  So
+ * it can be taken once for the largest.  It grows with tokens x head_dim, tables and exec->concurrency, never with n x n. */
 GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec);
 /* out[b][m][h][:] = sum over visible n of a[m][n] (v[b][n][h / group][:] + V[r]),
- * a[m] = softmax over n of scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n), r = r(m, n), group = query heads / key
- * heads.
+ * a[m] = softmax over n of scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n) + c[m] - c[n], r = r(m, n),
+ * group = query heads / key heads.
  * Transformer-XL adds scale (u . k + v . A[r]).  The temperature scales q in both products with it, not u, v and k . B.
  * ReRoPE, leaky ReRoPE and Self-Extend use the far rotation where m - n >= rope.far_window.
  * Rows: a row without a visible key, or with all scores -infinity, is zeros, its lse -infinity (or that of its sink logit).
  * A weight of exactly 0 adds nothing, even of an infinite or NaN value: masked keys cannot leak.
  * Accuracy: sums are of floats; f16 and bf16 are widened when read, and out is rounded once.  Biases that fall without bound
- * (ALiBi, KERPLE) are formed relative to the row's nearest visible key before they are rounded, so far keys keep their
- * differences.  Under softcap the whole score is needed and they do not.  lse has the whole bias, rounded to float.
+ * (ALiBi, KERPLE, gates) are formed relative to the row's nearest visible key before they are rounded, so far keys keep
+ * their differences.  Under softcap the whole score is needed and they do not.  lse has the whole bias, rounded to float.
  * out, lse and weights may not overlap q, k, v, the mask, the sink logits or each other (EINVAL).  Elements count, not the
  * memory between them: out may lie between the rows of q.  scratch: 64-byte aligned, `bytes` long, apart from all of them.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
@@ -158,6 +170,27 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attentio
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
                                                              void *scratch, size_t bytes, const gyre_exec *exec,
                                                              gyre_error *err);
+
+/* -- gates that forget -- */
+
+/* sums[b][t][h] = log_gates[b][0][h] + ... + log_gates[b][t][h]: the c of gyre_attention_args, added in double in the order
+ * of tokens.  A gate f in (0, 1] has the log gate ln f; with f = sigmoid(x) that is -ln(1 + exp(-x)).
+ * log_gates: F32, F16, BF16 or F64 [batch, token, heads, 1].  sums: F64, or F32 for short sequences; shaped alike; the same
+ * view as log_gates, or apart from it.
+ * starts: NULL, or [sequences + 1] as q_starts, for batch 1: each document of a packed batch begins at 0.
+ * before: F64 [batch or sequences, 1, heads, 1], the sum before the first token, for a sequence that comes in pieces; pieces
+ * have the bits of one call.  NULL = 0.  (To forget nothing at a padding token, give it the log gate 0.)
+ * Errors: EINVAL, ESHAPE, EDTYPE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_gate_sums(const gyre_cview *log_gates, const int64_t *starts, int64_t sequences,
+                                                    const gyre_cview *before, const gyre_view *sums, const gyre_exec *exec,
+                                                    gyre_error *err);
+/* dlog_gates[b][t][h] = dsums[0] + dsums[1], added over tokens t and after of the sequence, in double: the gradient of a
+ * loss to the log gates, given dq_gate_sums and dk_gate_sums of the same tokens.  dsums[1] may have data NULL.
+ * dsums: F32 or F64; dlog_gates: F32, F16, BF16 or F64; all [batch, token, heads, 1].  starts: as in gyre_gate_sums.  No
+ * overlap.  Errors: EINVAL, ESHAPE, EDTYPE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_gate_sums_gradient(const gyre_cview dsums[2], const int64_t *starts,
+                                                             int64_t sequences, const gyre_view *dlog_gates,
+                                                             const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,9 @@ typedef struct gyre_cache_config {
     int64_t page_tokens;               /* 0 = one page per sequence of max_tokens / sequences tokens: contiguous */
     int64_t context_length;            /* ROTATED: the context length in use; 0 = the encoding's own.  RAW: attention takes
                                         * that of each call; files tell encodings apart by this one */
+    int64_t
+        gate_heads; /* query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles,
+                         * at most 65536; gyre_cache_append_gated appends them; 0 = none */
 } gyre_cache_config;
 
 /* *out = an empty cache.  All memory is taken here: the pages, and one more than max_tokens needs, so that a shared page can
@@ -54,16 +57,32 @@ GYRE_API const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache)
  * added when it is read: equal up to rounding, and the sequence keeps fewer ranges.
  * positions->context_length: ROTATED 0, or a length with the frequencies of config.context_length; RAW ignored.
  * Errors: EINVAL (also numbers that Q8 cannot hold: NaN, infinity, above a quarter of the largest float), ESHAPE, EDTYPE,
- * ERANGE, ENOMEM (no page is free, even after tokens were moved together). */
+ * ERANGE, ENOMEM (no page is free, even after tokens were moved together).  A cache with gate_heads: EINVAL. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k,
                                                        const gyre_cview *v, const gyre_positions *positions,
                                                        const gyre_exec *exec, gyre_error *err);
 
-/* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v and k_pos are ignored, and
- * args->encoding is the cache's.  mask and weights count the keys of the longest of these sequences; entries that a shorter
- * one lacks are not read, and its weights there are 0.  Append the tokens of the queries first, so that they are among the
- * keys.  Up to 8 queries a row read each key and value once for all heads that share them, split over the keys, so that all
- * threads help one sequence.  ORDER_FIXED does not split them: at most as many threads help as there are key heads.
+/* What gyre_cache_append takes, and the gate sums of the tokens. */
+typedef struct gyre_cache_append_args {
+    size_t size; /* set by GYRE_INIT */
+    int64_t sequence;
+    gyre_cview k, v;
+    gyre_positions positions;
+    gyre_cview gate_sums; /* F32 or F64 [1, tokens, gate_heads, 1], finite: those of the sequence from its first token on
+                           * (gyre_gate_sums with `before`) */
+} gyre_cache_append_args;
+/* gyre_cache_append for a cache with gate_heads, which that one refuses.  Removing tokens keeps what the gates of later ones
+ * forgot of earlier ones; shifting changes no gate sum.  Errors: those of gyre_cache_append; EINVAL (a cache without
+ * gate_heads, a sum that is infinite or NaN). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append_gated(gyre_cache *cache, const gyre_cache_append_args *args,
+                                                             const gyre_exec *exec, gyre_error *err);
+
+/* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and k_gate_sums
+ * are ignored, and args->encoding is the cache's.  A cache with gate_heads needs q_gate_sums, of as many heads.  mask and
+ * weights count the keys of the longest of these sequences; entries that a shorter one lacks are not read, and its weights
+ * there are 0.  Append the tokens of the queries first, so that they are among the keys.  Up to 8 queries a row read each
+ * key and value once for all heads that share them, split over the keys, so that all threads help one sequence.
+ * ORDER_FIXED does not split them: at most as many threads help as there are key heads.
  * Errors: as gyre_attention; EINVAL (a packed batch, dropout, ROTATED keys under another context length than theirs);
  * EUNSUPPORTED (positions of each head: a cached token has one position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,

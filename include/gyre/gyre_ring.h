@@ -66,11 +66,11 @@ typedef struct gyre_ring_timeline {
 typedef enum gyre_ring_pass {
     GYRE_RING_KEYS,    /* keys and values go around, two blocks at a time */
     GYRE_RING_QUERIES, /* queries go around and their partial rows come home, where they are added in the order of ranks: for
-                        * few queries over many keys.  No gradient and no ORDER_FIXED (EUNSUPPORTED) */
+                        * few queries over many keys.  No gradient, no ORDER_FIXED and no gate sums (EUNSUPPORTED) */
     GYRE_RING_GATHER,  /* every rank gets all keys and values and makes one call, for the gradient one for each of up to
                         * four parts of the keys: the same bytes as KEYS, all memory */
     GYRE_RING_FEWEST   /* GATHER where all keys and values take at most gather_bytes.  Otherwise KEYS or QUERIES, whichever
-                        * sends fewer bytes over all ranks; KEYS for the gradient and for ORDER_FIXED */
+                        * sends fewer bytes over all ranks; KEYS for the gradient, ORDER_FIXED and gate sums */
 } gyre_ring_pass;
 
 /* One rank's part of the call, which every rank makes with the same batch, layout, encoding and options.  Each call begins
@@ -81,7 +81,8 @@ typedef struct gyre_ring_args {
     const gyre_shards *shards; /* with as many ranks as the transport */
     /* What gyre_attention takes, for the tokens of this rank: q, k, v, out and lse [rows, tokens of the shard, ...].  The
      * ring fills in positions, indices, starts, k_first, k_end and state.  q_pos.context_length and context_lengths are
-     * kept.  No mask and no weights (EUNSUPPORTED).
+     * kept.  Gate sums of keys go around with them; data is not NULL on any rank, even on one without tokens.  No mask and
+     * no weights (EUNSUPPORTED).
      * ORDER_FIXED: out and lse have the bits of one call with ORDER_FIXED on one machine, for any number of ranks and any
      * layout.  Keys then come to all ranks in the order of their tokens.  ALiBi and KERPLE: as state in gyre_attention_args,
      * or GATHER.  The gradient ignores it: it sums over queries that are on several ranks, and its bits depend on their

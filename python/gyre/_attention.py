@@ -36,6 +36,8 @@ _OPTIONS = (
     "query_end",
     "order",
     "length",
+    "query_gate_sums",
+    "key_gate_sums",
 )
 
 
@@ -117,6 +119,8 @@ def attention(
     query_end: Any = None,
     order: str | None = None,
     length: int | None = None,
+    query_gate_sums: Any = None,
+    key_gate_sums: Any = None,
     out: Any = None,
     lse: bool = False,
 ) -> Any:
@@ -143,6 +147,9 @@ def attention(
         key_first, key_end: padding: row b has keys key_first[b] .. key_end[b] - 1.  query_end: see q_end in gyre.h.
         order: "fixed" = the bits of a query do not depend on how its sequence is cut into calls.
         length: the context length in use.
+        query_gate_sums, key_gate_sums: float32 or float64 [batch, heads, tokens], in the layout of q without channels, a
+            number for each token and query head whose difference is added to scores: running sums of log forget gates
+            (Forgetting Transformer, arXiv 2503.02130).  numpy.cumsum in float64 makes them.
         out: memory for the result, shaped as q with the channels of v.
         lse: True = return (out, lse), lse float32 without the axis of channels: the log-sum-exp of each row.
 
@@ -183,6 +190,8 @@ def attention_gradient(
     key_end: Any = None,
     query_end: Any = None,
     length: int | None = None,
+    query_gate_sums: Any = None,
+    key_gate_sums: Any = None,
     float32: bool = False,
 ) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Gradients of a loss to raw q, k and v and to the tables, given that to out.
@@ -190,7 +199,8 @@ def attention_gradient(
     out, lse: what attention(..., lse=True) returned for the same arguments.  float32: True = gradients of float32 whatever
     the inputs; needed where queries of a sequence differ in their context length.
 
-    Returns (dq, dk, dv, {table: float32 gradient}), the dict also with "sink_logits" where those were given.
+    Returns (dq, dk, dv, {table: float32 gradient}), the dict also with "sink_logits", "query_gate_sums"
+    and "key_gate_sums" where those were given, the latter in their type.
     """
     options = _options(locals())
     return _gyre.attention_gradient(dout, q, k, v, out, lse, encoding=encoding, float32=float32, **options)
@@ -217,6 +227,7 @@ class Cache(_gyre.Cache):
         sequences: int = 1,
         page_tokens: int = 0,
         length: int | None = None,
+        gate_heads: int = 0,
     ) -> Self:
         """An empty cache; all its memory is taken here.
 
@@ -227,6 +238,7 @@ class Cache(_gyre.Cache):
             keys: "raw" = rotated each time they are read; "rotated" = rotated once.
             dtype, value_dtype: "float32", "float16", "bfloat16" or "q8".
             page_tokens: tokens of a page; 0 = one page for each sequence.
+            gate_heads: query heads whose gate sums each key keeps; append then takes gate_sums.
         """
         return cls._create(
             encoding=encoding,
@@ -240,6 +252,7 @@ class Cache(_gyre.Cache):
             sequences=sequences,
             page_tokens=page_tokens,
             length=length,
+            gate_heads=gate_heads,
         )
 
     @classmethod
@@ -268,6 +281,7 @@ class Cache(_gyre.Cache):
         sink_logits: Any = None,
         order: str | None = None,
         length: int | None = None,
+        query_gate_sums: Any = None,
         out: Any = None,
         lse: bool = False,
     ) -> Any:

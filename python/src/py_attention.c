@@ -46,6 +46,7 @@ typedef struct gradient_call {
     gyre_view views[3];
     gyre_cview dout_view;
     gyre_py_table_gradients tables;
+    gyre_py_result gate_sums[2];
 } gradient_call;
 
 static void close_gradient(gradient_call *g) {
@@ -54,6 +55,8 @@ static void close_gradient(gradient_call *g) {
     gyre_py_array_close(&g->lse);
     for (int i = 0; i < 3; i++)
         gyre_py_result_drop(&g->dqkv[i]);
+    for (int i = 0; i < 2; i++)
+        gyre_py_result_drop(&g->gate_sums[i]);
     gyre_py_table_gradients_drop(&g->tables);
     gyre_py_attention_close(&g->forward);
 }
@@ -90,13 +93,25 @@ static int make_sink_gradient(gradient_call *g) {
     return 0;
 }
 
+static int make_gate_gradients(gradient_call *g) {
+    gyre_view *const views[2] = {&g->forward.args.dq_gate_sums, &g->forward.args.dk_gate_sums};
+    for (int i = 0; i < 2; i++) {
+        const gyre_py_array *like = &g->forward.gate_sums[i];
+        if (!like->object) continue;
+        if (gyre_py_result_new(&g->gate_sums[i], like, (gyre_dtype)like->dtype, like->ndim, like->shape) < 0 ||
+            gyre_py_rows_view(&g->forward.layout, &g->gate_sums[i].array, views[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int open_gradient(gradient_call *g, PyObject *const *a, int wide) {
     gyre_py_attention_call *c = &g->forward;
     gyre_view dout;
     if (open_written(&g->dout, a[0], "dout", &c->layout, &dout) < 0 ||
         open_written(&g->out, a[4], "out", &c->layout, &c->args.out) < 0 || gyre_py_array_open(&g->lse, a[5], "lse") < 0 ||
         gyre_py_array_is(&g->lse, 1 << GYRE_DTYPE_F32, "float32") < 0 ||
-        gyre_py_attention_lse_view(c, &g->lse, &c->args.lse) < 0 || check_written(g) < 0)
+        gyre_py_rows_view(&c->layout, &g->lse, &c->args.lse) < 0 || check_written(g) < 0)
         return -1;
     g->dout_view = gyre_py_const(&dout);
     const gyre_py_array *const inputs[3] = {&c->q, &c->k, &c->v};
@@ -106,14 +121,28 @@ static int open_gradient(gradient_call *g, PyObject *const *a, int wide) {
                  : gyre_py_result_like(&g->dqkv[i], inputs[i])) < 0 ||
             gyre_py_array_view(&g->dqkv[i].array, &c->layout, &g->views[i]) < 0)
             return -1;
-    return gyre_py_table_gradients_make(&g->tables, &c->tables) < 0 ? -1 : make_sink_gradient(g);
+    if (gyre_py_table_gradients_make(&g->tables, &c->tables) < 0 || make_sink_gradient(g) < 0) return -1;
+    return make_gate_gradients(g);
+}
+
+/* The gradients of tables, and of gate sums. */
+static PyObject *finish_tables(gradient_call *g) {
+    static const char *const names[2] = {"query_gate_sums", "key_gate_sums"};
+    PyObject *dict = gyre_py_table_gradients_finish(&g->tables);
+    for (int i = 0; dict && i < 2; i++) {
+        if (!g->gate_sums[i].memory) continue;
+        PyObject *value = gyre_py_result_finish(&g->gate_sums[i]);
+        if (!value || PyDict_SetItemString(dict, names[i], value) < 0) Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
 }
 
 /* (dq, dk, dv, {table: gradient}) */
 static PyObject *finish_gradient(gradient_call *g) {
     PyObject *all = PyTuple_New(4);
     for (int i = 0; all && i < 4; i++) {
-        PyObject *one = i < 3 ? gyre_py_result_finish(&g->dqkv[i]) : gyre_py_table_gradients_finish(&g->tables);
+        PyObject *one = i < 3 ? gyre_py_result_finish(&g->dqkv[i]) : finish_tables(g);
         if (!one || PyTuple_SetItem(all, i, one) < 0) Py_CLEAR(all);
     }
     return all;

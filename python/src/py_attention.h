@@ -26,19 +26,21 @@ enum {
     OPTION_QUERY_END,
     OPTION_ORDER,
     OPTION_LENGTH,
+    OPTION_QUERY_GATE_SUMS,
+    OPTION_KEY_GATE_SUMS,
     OPTIONS
 };
 #define GYRE_PY_OPTION_NAMES                                                                                                \
     "layout", "positions", "key_positions", "causal", "window", "window_after", "sinks", "scale", "softcap", "tables",      \
         "mask", "sink_logits", "dropout", "seed", "query_starts", "key_starts", "key_first", "key_end", "query_end",        \
-        "order", "length"
+        "order", "length", "query_gate_sums", "key_gate_sums"
 
 enum { GYRE_PY_LISTS = 5 };
 /* A call, open.  Begin with {0}. */
 typedef struct gyre_py_attention_call {
     gyre_attention_args args;
     gyre_py_layout layout;
-    gyre_py_array q, k, v, q_positions, k_positions, mask, sink_logits;
+    gyre_py_array q, k, v, q_positions, k_positions, mask, sink_logits, gate_sums[2]; /* gate_sums: of queries, keys */
     gyre_py_tables tables;
     int64_t *lists[GYRE_PY_LISTS]; /* query_starts, key_starts, key_first, key_end, query_end */
     void *scratch;
@@ -71,7 +73,10 @@ void gyre_py_attention_results_drop(gyre_py_attention_results *results);
 /* Takes scratch memory; 0 bytes means that the shapes make no sense, which the call itself then says. */
 int gyre_py_attention_scratch(gyre_py_attention_call *call, size_t bytes);
 
-/* Memory described by the letters of the call's layout without channels: log-sum-exp. */
-int gyre_py_attention_lse_view(const gyre_py_attention_call *call, const gyre_py_array *array, gyre_view *out);
+/* Memory described by the letters of a layout without channels: log-sum-exp, gate sums. */
+int gyre_py_rows_view(const gyre_py_layout *layout, const gyre_py_array *array, gyre_view *out);
+/* Opens such numbers, float32 or float64. */
+int gyre_py_gate_sums_open(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
+                           gyre_view *out);
 
 #endif

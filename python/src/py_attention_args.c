@@ -6,8 +6,10 @@
 #include <string.h>
 
 void gyre_py_attention_close(gyre_py_attention_call *c) {
-    enum { ARRAYS = 7 };
-    gyre_py_array *const arrays[ARRAYS] = {&c->q, &c->k, &c->v, &c->q_positions, &c->k_positions, &c->mask, &c->sink_logits};
+    enum { ARRAYS = 9 };
+    gyre_py_array *const arrays[ARRAYS] = {&c->q,           &c->k,    &c->v,           &c->q_positions,
+                                           &c->k_positions, &c->mask, &c->sink_logits, &c->gate_sums[0],
+                                           &c->gate_sums[1]};
     for (int i = 0; i < ARRAYS; i++)
         gyre_py_array_close(arrays[i]);
     gyre_py_tables_close(&c->tables);
@@ -216,6 +218,47 @@ static int read_sink_logits(gyre_py_attention_call *c, PyObject *object) {
     return 0;
 }
 
+static gyre_py_layout without_channels(const gyre_py_layout *layout) {
+    gyre_py_layout rest = *layout;
+    rest.ndim--;
+    for (int i = 0; i < 3; i++)
+        rest.axis[i] -= rest.axis[i] > rest.axis[3];
+    rest.axis[3] = -1;
+    return rest;
+}
+
+int gyre_py_rows_view(const gyre_py_layout *layout, const gyre_py_array *array, gyre_view *out) {
+    const gyre_py_layout rest = without_channels(layout);
+    return gyre_py_array_view(array, &rest, out);
+}
+
+int gyre_py_gate_sums_open(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
+                           gyre_view *out) {
+    if (gyre_py_array_open(array, object, name) < 0 ||
+        gyre_py_array_is(array, 1 << GYRE_DTYPE_F32 | 1 << GYRE_DTYPE_F64, "float32 or float64") < 0)
+        return -1;
+    return gyre_py_rows_view(layout, array, out);
+}
+
+/* A cache has those of its keys. */
+static int read_gate_sums(gyre_py_attention_call *c, PyObject *const *o, int in_cache) {
+    static const char *const names[2] = {"query_gate_sums", "key_gate_sums"};
+    gyre_cview *const views[2] = {&c->args.q_gate_sums, &c->args.k_gate_sums};
+    if (!in_cache && !o[OPTION_QUERY_GATE_SUMS] != !o[OPTION_KEY_GATE_SUMS]) {
+        const char *const name = names[o[OPTION_QUERY_GATE_SUMS] != NULL];
+        gyre_py_fail(GYRE_EINVAL, name, "%s: missing: gates need query_gate_sums and key_gate_sums", name);
+        return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        PyObject *object = o[OPTION_QUERY_GATE_SUMS + i];
+        gyre_view view;
+        if (!object) continue;
+        if (gyre_py_gate_sums_open(&c->gate_sums[i], object, names[i], &c->layout, &view) < 0) return -1;
+        *views[i] = gyre_py_const(&view);
+    }
+    return 0;
+}
+
 int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
     c->args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
     gyre_attention_args *args = &c->args;
@@ -231,27 +274,13 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
     if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(args, o) < 0 ||
         read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 ||
         read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 || read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 ||
-        gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
+        read_gate_sums(c, o, !in->k) < 0 || gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
         return -1;
     args->tables = o[OPTION_TABLES] ? &c->tables.tables : NULL;
     return 0;
 }
 
 /* -- results -- */
-
-static gyre_py_layout without_channels(const gyre_py_layout *layout) {
-    gyre_py_layout rest = *layout;
-    rest.ndim--;
-    for (int i = 0; i < 3; i++)
-        rest.axis[i] -= rest.axis[i] > rest.axis[3];
-    rest.axis[3] = -1;
-    return rest;
-}
-
-int gyre_py_attention_lse_view(const gyre_py_attention_call *c, const gyre_py_array *array, gyre_view *out) {
-    const gyre_py_layout rest = without_channels(&c->layout);
-    return gyre_py_array_view(array, &rest, out);
-}
 
 int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_results *r, PyObject *out, int64_t values) {
     int64_t shape[GYRE_PY_MAX_DIMS], rows[GYRE_PY_MAX_DIMS];
@@ -270,7 +299,7 @@ int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_
         return -1;
     if (!r->wants_lse) return 0;
     if (gyre_py_result_new(&r->lse, &c->q, GYRE_DTYPE_F32, n, rows) < 0) return -1;
-    return gyre_py_attention_lse_view(c, &r->lse.array, &c->args.lse);
+    return gyre_py_rows_view(&c->layout, &r->lse.array, &c->args.lse);
 }
 
 PyObject *gyre_py_attention_results_finish(gyre_py_attention_results *r) {

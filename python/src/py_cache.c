@@ -73,7 +73,8 @@ static int read_config(PyObject **a, gyre_cache_config *config) {
         gyre_py_integer(a[7], "value_dim", &config->value_dim) < 0 ||
         gyre_py_integer(a[8], "sequences", &config->sequences) < 0 ||
         gyre_py_integer(a[9], "page_tokens", &config->page_tokens) < 0 ||
-        gyre_py_integer(a[10], "length", &config->context_length) < 0)
+        gyre_py_integer(a[10], "length", &config->context_length) < 0 ||
+        gyre_py_integer(a[11], "gate_heads", &config->gate_heads) < 0)
         return -1;
     config->encoding = encoding ? encoding->encoding : NULL;
     config->keys = (gyre_cache_keys)keys;
@@ -82,10 +83,11 @@ static int read_config(PyObject **a, gyre_cache_config *config) {
 }
 
 static PyObject *cache_create(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"encoding",    "heads",     "head_dim",  "max_tokens",  "keys",   "dtype",
-                                        "value_dtype", "value_dim", "sequences", "page_tokens", "length", NULL};
+    static const char *const names[] = {"encoding", "heads",       "head_dim",  "max_tokens", "keys",
+                                        "dtype",    "value_dtype", "value_dim", "sequences",  "page_tokens",
+                                        "length",   "gate_heads",  NULL};
     static const gyre_py_signature signature = {"Cache", 1, 0, names};
-    PyObject *a[12];
+    PyObject *a[13];
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL;
     gyre_error err = {0};
@@ -142,8 +144,8 @@ static int open_rows(gyre_py_array *array, PyObject *object, const char *name, P
 
 /* keys, values and positions of append. */
 typedef struct append_call {
-    gyre_py_array k, v, position_array;
-    gyre_view k_view, v_view;
+    gyre_py_array k, v, position_array, gate_sums;
+    gyre_view k_view, v_view, gate_view;
     gyre_positions positions;
     int64_t sequence;
 } append_call;
@@ -174,29 +176,44 @@ static int open_append(append_call *c, const gyre_py_encoding *encoding, const g
                      (long long)c->k_view.shape[1]);
         return -1;
     }
+    if (a[6]) {
+        gyre_py_layout layout;
+        if (gyre_py_layout_read(a[4], c->k.ndim == 3 ? "thd" : "bhsd", &layout) < 0 ||
+            gyre_py_gate_sums_open(&c->gate_sums, a[6], "gate_sums", &layout, &c->gate_view) < 0)
+            return -1;
+    }
     const int64_t axes = encoding ? encoding->axes : 1;
     const gyre_py_positions_request wanted = {"positions", axes, c->k_view.shape[0], c->k_view.shape[1]};
     return gyre_py_positions(a[2], &wanted, &c->positions, &c->position_array);
 }
 
+static gyre_status append_rows(cache_object *self, const append_call *c, const gyre_exec *exec, gyre_error *err) {
+    gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
+    args.sequence = c->sequence;
+    args.k = gyre_py_const(&c->k_view);
+    args.v = gyre_py_const(&c->v_view);
+    args.positions = c->positions;
+    if (!c->gate_sums.object) return gyre_cache_append(self->cache, c->sequence, &args.k, &args.v, &c->positions, exec, err);
+    args.gate_sums = gyre_py_const(&c->gate_view);
+    return gyre_cache_append_gated(self->cache, &args, exec, err);
+}
+
 static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"k", "v", "positions", "sequence", "layout", "length", NULL};
+    static const char *const names[] = {"k", "v", "positions", "sequence", "layout", "length", "gate_sums", NULL};
     static const gyre_py_signature signature = {"append", 3, 2, names};
     cache_object *self = (cache_object *)object;
-    PyObject *a[7], *finished = NULL;
+    PyObject *a[8], *finished = NULL;
     append_call c = {0};
     if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
     PyObject *encoding = take_encoding(self);
     if (open_append(&c, (const gyre_py_encoding *)encoding, gyre_cache_get_config(self->cache), a) == 0) {
-        const gyre_cview k = gyre_py_const(&c.k_view), v = gyre_py_const(&c.v_view);
         gyre_error err = {0};
-        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(k.shape) < 1 << 18);
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.k_view.shape) < 1 << 18);
         lock_cache(self);
         gyre_status status = check_encoding(self, encoding, &err);
         Py_BEGIN_ALLOW_THREADS
         if (status == GYRE_OK && !a[2]) status = next_position(self, c.sequence, &c.positions.base, &err);
-        if (status == GYRE_OK)
-            status = gyre_cache_append(self->cache, c.sequence, &k, &v, &c.positions, gyre_py_exec(&threads), &err);
+        if (status == GYRE_OK) status = append_rows(self, &c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         PyThread_release_lock(self->lock);
         gyre_py_threads_end(&threads);
@@ -205,6 +222,7 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
     gyre_py_array_close(&c.k);
     gyre_py_array_close(&c.v);
     gyre_py_array_close(&c.position_array);
+    gyre_py_array_close(&c.gate_sums);
     Py_XDECREF(encoding);
     return finished;
 }

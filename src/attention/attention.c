@@ -43,7 +43,7 @@ void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gy
     gyre_segments segments;
     if (!request->gradient) gyre_weights_clear(args, exec);
     if (request->gradient && !args->accumulate && (args->k_first || args->k_end))
-        gyre_gradient_clear_padding(request->gradient);
+        gyre_gradient_clear_padding(args, request->gradient);
     gyre_segments_begin(&segments, args, request->source);
     if (!segments.split) { /* the largest segment is the call */
         run_segment(request, &run->plan, scratch, exec);

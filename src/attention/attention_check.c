@@ -331,6 +331,57 @@ static gyre_status check_slopes(const request *call, gyre_error *err) {
     return status ? status : check_input(call, err, "slopes", &args->slopes);
 }
 
+/* -- gate sums -- */
+
+static gyre_status check_gate_view(const request *call, gyre_error *err, const char *field, const gyre_cview *view,
+                                   const int64_t *tokens) {
+    const int64_t shape[4] = {tokens[0], tokens[1], call->args->q.shape[2], 1};
+    if (!view->data) return GYRE_OK;
+    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
+        return fail_dtype(call, err, field, view->dtype, "F32 or F64");
+    const gyre_status status = check_shape(call, err, field, view->shape, shape);
+    return status ? status : check_input(call, err, field, view);
+}
+
+/* Keys of a cache have theirs there. */
+static gyre_status check_gates(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const gyre_status status = check_gate_view(call, err, "q_gate_sums", &args->q_gate_sums, args->q.shape);
+    return status || call->source ? status : check_gate_view(call, err, "k_gate_sums", &args->k_gate_sums, args->k.shape);
+}
+
+static gyre_status check_gate_pair(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const int keys = call->source ? call->source->gate_sums != NULL : args->k_gate_sums.data != NULL;
+    if ((args->q_gate_sums.data != NULL) == keys) return GYRE_OK;
+    if (call->source)
+        return gyre_fail(err, GYRE_EINVAL, "q_gate_sums: %s, but the cache %s gate sums (%s)",
+                         keys ? "is missing" : "is set", keys ? "keeps" : "has no", call->name);
+    return gyre_fail(err, GYRE_EINVAL, "%s: is missing, but %s is set (%s)", keys ? "q_gate_sums" : "k_gate_sums",
+                     keys ? "k_gate_sums" : "q_gate_sums", call->name);
+}
+
+static gyre_status check_gate_gradients(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const struct {
+        const char *name;
+        const gyre_view *view;
+        const int64_t *tokens;
+    } outputs[] = {{"dq_gate_sums", &args->dq_gate_sums, args->q.shape},
+                   {"dk_gate_sums", &args->dk_gate_sums, args->k.shape}};
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const gyre_cview view = gyre_const(*outputs[i].view);
+        if (!view.data) continue;
+        if (!args->q_gate_sums.data)
+            return gyre_fail(err, GYRE_EINVAL, "%s: is set, but the call has no gate sums (%s)", outputs[i].name,
+                             call->name);
+        status = check_gate_view(call, err, outputs[i].name, &view, outputs[i].tokens);
+        if (!status) status = check_output(call, err, outputs[i].name, outputs[i].view);
+    }
+    return status;
+}
+
 /* -- a part of a sequence -- */
 
 static gyre_status check_state(const request *call, gyre_error *err) {
@@ -526,6 +577,7 @@ gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre
     if (!status) status = check_mask(call, err);
     if (!status) status = check_sink_logits(call, err);
     if (!status) status = check_slopes(call, err);
+    if (!status) status = check_gates(call, err);
     if (!status) status = check_lengths(call, err);
     return status ? status : check_weights(call, err);
 }
@@ -549,18 +601,27 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
     const gyre_attention_args *args = call->args;
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview none = {.data = NULL};
-    const named_view inputs[] = {
-        {"q", args->q},       {"k", call->source ? none : args->k}, {"v", call->source ? none : args->v},
-        {"mask", args->mask}, {"sink_logits", args->sink_logits},   {"slopes", args->slopes}};
-    named_view views[13];
+    const named_view inputs[] = {{"q", args->q},
+                                 {"k", call->source ? none : args->k},
+                                 {"v", call->source ? none : args->v},
+                                 {"mask", args->mask},
+                                 {"sink_logits", args->sink_logits},
+                                 {"slopes", args->slopes},
+                                 {"q_gate_sums", args->q_gate_sums},
+                                 {"k_gate_sums", call->source ? none : args->k_gate_sums}};
+    named_view views[16];
     int count = 0;
     if (g)
         for (int i = 0; i < 3; i++)
             views[count++] = (named_view){i == 0 ? "dqkv[0]" : i == 1 ? "dqkv[1]" : "dqkv[2]", gyre_const(g->dqkv[i])};
+    if (g) {
+        views[count++] = (named_view){"dq_gate_sums", gyre_const(args->dq_gate_sums)};
+        views[count++] = (named_view){"dk_gate_sums", gyre_const(args->dk_gate_sums)};
+    }
     views[count++] = (named_view){"out", gyre_const(args->out)};
     views[count++] = (named_view){"lse", gyre_const(args->lse)};
     views[count++] = g ? (named_view){"dout", *g->dout} : (named_view){"weights", gyre_const(args->weights)};
-    const int written = g ? 3 : 4;
+    const int written = g ? 5 : 4;
     if (!g) views[count++] = (named_view){"state", gyre_const(args->state)};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         views[count++] = inputs[i];
@@ -574,6 +635,8 @@ static gyre_status check_memory(const request *call, gyre_error *err) {
     if (!status && !call->source) status = check_input(call, err, "v", &args->v);
     if (!status && (args->out.data || !args->state.data)) status = check_output(call, err, "out", &args->out);
     if (!status) status = check_state(call, err);
+    if (!status) status = check_gate_pair(call, err);
+    if (!status && call->gradient) status = check_gate_gradients(call, err);
     if (!status && args->lse.data) status = check_output(call, err, "lse", &args->lse);
     return status ? status : gyre_attention_check_overlap(call, err);
 }

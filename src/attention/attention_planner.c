@@ -48,6 +48,7 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
     plan->fixed_order = args->order == GYRE_ORDER_FIXED && !plan->gradient;
     plan->continues = plan->fixed_order && args->state.data;
+    plan->gated = args->q_gate_sums.data != NULL;
     measure_window(plan, args);
     gyre_attention_rotation_measure(plan);
     gyre_tables_measure(plan);

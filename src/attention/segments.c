@@ -88,6 +88,15 @@ typedef struct sequence {
     int64_t first_order;             /* GYRE_CAUSAL_BY_ORDER: the last key that query 0 sees */
 } sequence;
 
+/* Gate sums of the `count` queries from `at` on, and of the keys of the sequence. */
+static void narrow_gate_sums(gyre_attention_args *args, const sequence *s, int64_t at, int64_t count) {
+    const int64_t key = s->k_first + s->first, keys = s->end - s->first;
+    narrow(&args->q_gate_sums, s->batch, at, count);
+    narrow(&args->k_gate_sums, s->batch, key, keys);
+    narrow_out(&args->dq_gate_sums, s->batch, at, count);
+    narrow_out(&args->dk_gate_sums, s->batch, key, keys);
+}
+
 static sequence sequence_of(const gyre_attention_args *args, int64_t s) {
     sequence out = {.batch = args->q_starts ? 0 : s, .queries = args->q.shape[1], .end = args->k.shape[1]};
     if (args->q_starts) {
@@ -156,6 +165,10 @@ static void take_heads(const gyre_segments *segments, gyre_segment *out) {
     out->accumulate_dkv |= first % group != 0;
     narrow_heads(&args->q, first, heads);
     narrow_heads(&args->mask, first, heads);
+    narrow_heads(&args->q_gate_sums, first, heads);
+    narrow_heads(&args->k_gate_sums, first, heads);
+    narrow_out_heads(&args->dq_gate_sums, first, heads);
+    narrow_out_heads(&args->dk_gate_sums, first, heads);
     narrow_heads(&args->k, key_first, key_heads);
     narrow_heads(&args->v, key_first, key_heads);
     narrow_out_heads(&args->out, first, heads);
@@ -184,7 +197,7 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     out->key_first = s->first;
     out->query_order = query + s->first_order;
     out->packed_key_first = s->k_first;
-    out->accumulate_dkv = query > 0 || args->accumulate;
+    out->accumulate_dkv = out->accumulate_gates = query > 0 || args->accumulate;
     take_indices(out);
     if (out->indexed) {
         narrow_positions(&out->q_index, s->batch, at, query);
@@ -208,6 +221,7 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
         args->mask.data = advance(args->mask.data, args->mask.dtype, s->first * args->mask.stride[3]);
         args->mask.shape[3] = keys;
     }
+    narrow_gate_sums(args, s, at, count);
     narrow_weights(args, s->batch, at, count, s->first, keys);
     narrow_positions(&args->q_pos, s->batch, at, query);
     narrow_positions(&args->k_pos, s->batch, s->k_first + s->first, s->first);
@@ -225,7 +239,7 @@ static void whole_call(const gyre_segments *segments, gyre_segment *out) {
     const gyre_attention_args *args = segments->args;
     *out = (gyre_segment){.args = *args, .source = segments->source};
     out->query_order = args->k.shape[1] - args->q.shape[1];
-    out->accumulate_dkv = args->accumulate;
+    out->accumulate_dkv = out->accumulate_gates = args->accumulate;
     take_indices(out);
 }
 

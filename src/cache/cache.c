@@ -60,7 +60,8 @@ static gyre_status check_numbers(const gyre_cache_config *config, gyre_error *er
                   {"sequences", config->sequences, 1, many},
                   {"max_tokens", config->max_tokens, config->sequences, most},
                   {"page_tokens", config->page_tokens, 0, most},
-                  {"context_length", config->context_length, 0, INT64_MAX}};
+                  {"context_length", config->context_length, 0, INT64_MAX},
+                  {"gate_heads", config->gate_heads, 0, 65536}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].value < fields[i].least || fields[i].value > fields[i].most)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is not in %" PRId64 " .. %" PRId64 " (gyre_cache_config)",
@@ -115,7 +116,7 @@ static void take_rows(const gyre_cache *cache, block *b, gyre_cache_rows *rows) 
     rows->scale = rows->dtype == GYRE_DTYPE_Q8 ? take(b, slots, (size_t)cache->config.heads * sizeof(float)) : NULL;
 }
 
-/* gyre_cache | sequences | pages | free list | pool of ranges | counts | positions | keys | values */
+/* gyre_cache | sequences | pages | free list | pool of ranges | counts | positions | gate sums | keys | values */
 static void layout_cache(gyre_cache *cache, block *b) {
     const int64_t slots = cache->pages * cache->page_tokens;
     take(b, 1, sizeof *cache);
@@ -125,6 +126,8 @@ static void layout_cache(gyre_cache *cache, block *b) {
     cache->pool = take(b, cache->pool_size, sizeof *cache->pool);
     cache->refcounts = take(b, slots, sizeof *cache->refcounts);
     cache->positions = take(b, slots, (size_t)cache->axes * sizeof *cache->positions);
+    if (cache->config.gate_heads > 0)
+        cache->gate_sums = take(b, slots, (size_t)cache->config.gate_heads * sizeof *cache->gate_sums);
     take_rows(cache, b, &cache->k);
     take_rows(cache, b, &cache->v);
 }
@@ -152,8 +155,9 @@ static void measure(gyre_cache *cache) {
     cache->rotated = c->keys == GYRE_CACHE_KEYS_ROTATED && gyre_cache_rotates(c->encoding);
     cache->k = (gyre_cache_rows){.dtype = c->key_dtype, .channels = c->head_dim};
     cache->v = (gyre_cache_rows){.dtype = c->value_dtype, .channels = c->value_dim};
-    cache->page_bytes = (size_t)cache->page_tokens * ((size_t)c->heads * (row_bytes(&cache->k) + row_bytes(&cache->v)) +
-                                                      (size_t)cache->axes * sizeof(int64_t) + sizeof(int32_t));
+    cache->page_bytes = (size_t)cache->page_tokens *
+                        ((size_t)c->heads * (row_bytes(&cache->k) + row_bytes(&cache->v)) +
+                         (size_t)cache->axes * sizeof(int64_t) + sizeof(int32_t) + (size_t)c->gate_heads * sizeof(double));
     cache->pool_size = pool_size_of(cache);
 }
 
@@ -288,10 +292,23 @@ static void run(const gyre_key_source *source, int64_t batch, int64_t head, int6
                           .shift = cache->rotated && is_shifted(range) ? range->delta : NULL};
 }
 
+static void gate_sums(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t count,
+                      double *out) {
+    const gyre_sequence *s = source->run_ctx;
+    (void)batch;
+    for (int64_t done = 0, n; done < count; done += n) {
+        const gyre_slot_range *range = &s->ranges[gyre_slot_range_find(s, first + done)];
+        const int64_t at = first + done - range->first_token, left = count - done;
+        n = range->count - at < left ? range->count - at : left;
+        memcpy(out + done, gyre_cache_gate_sum(s->cache, range->page, head, range->first + at), (size_t)n * sizeof *out);
+    }
+}
+
 gyre_key_source gyre_cache_source(const gyre_cache *cache, int64_t sequence) {
     return (gyre_key_source){.run_ctx = &cache->sequence[sequence],
                              .k_dtype = cache->k.dtype,
                              .v_dtype = cache->v.dtype,
                              .rotated = cache->rotated,
-                             .run = run};
+                             .run = run,
+                             .gate_sums = cache->gate_sums ? gate_sums : NULL};
 }

@@ -58,6 +58,7 @@ struct gyre_cache {
     size_t bytes, page_bytes;
     gyre_cache_rows k, v;
     int64_t *positions; /* [page][slot][axes] */
+    double *gate_sums;  /* [page][gate head][slot]; NULL = none */
     int32_t *refcounts; /* [page][slot]: sequences that have the slot; only of pages in use */
     gyre_page *page;
     int64_t *free;
@@ -78,6 +79,9 @@ static inline void *gyre_cache_data(const gyre_cache_rows *rows, int64_t row) {
 }
 static inline int64_t *gyre_cache_position(const gyre_cache *cache, int64_t page, int64_t slot) {
     return cache->positions + gyre_cache_slot(cache, page, slot) * cache->axes;
+}
+static inline double *gyre_cache_gate_sum(const gyre_cache *cache, int64_t page, int64_t head, int64_t slot) {
+    return cache->gate_sums + (page * cache->config.gate_heads + head) * cache->page_tokens + slot;
 }
 /* out = NULL if there is no such sequence. */
 static inline gyre_sequence *gyre_cache_sequence(const gyre_cache *cache, int64_t sequence) {

@@ -6,6 +6,7 @@
 #include "core/positions.h"
 #include "core/rotation/angles.h"
 #include "core/rotation/rotate_rows.h"
+#include "core/sized.h"
 #include "core/view.h"
 
 #include <float.h>
@@ -70,7 +71,7 @@ static void load(const gyre_kernels *kernels, const gyre_cview *view, int64_t to
 typedef struct append {
     const gyre_cache *cache;
     const gyre_sequence *sequence;
-    const gyre_cview *k, *v;
+    const gyre_cview *k, *v, *gate_sums;
     int64_t first, tokens; /* the new tokens of the sequence */
 } append;
 
@@ -129,6 +130,13 @@ static void put_values(const append *a, const token_run *b) {
             put_row(a, a->v, &a->cache->v, b->token + i, h, gyre_cache_row(a->cache, b->page, h, b->slot + i), NULL);
 }
 
+static void put_gate_sums(const append *a, const token_run *b) {
+    const gyre_cview *from = a->gate_sums;
+    for (int64_t h = 0; h < a->cache->config.gate_heads; h++)
+        gyre_load_row_f64(gyre_cview_at(from, 0, b->token, h, 0), from->dtype, from->stride[1], b->count,
+                          gyre_cache_gate_sum(a->cache, b->page, h, b->slot));
+}
+
 static void put_block(void *arg, int64_t block) {
     const append *a = arg;
     const int64_t floats = a->cache->rotated ? a->cache->config.encoding->config.rope.dim : 1, fit = ANGLES / floats,
@@ -144,30 +152,65 @@ static void put_block(void *arg, int64_t block) {
         if (b.count > most) b.count = most;
         put_keys(a, &b);
         put_values(a, &b);
+        if (a->gate_sums) put_gate_sums(a, &b);
     }
 }
 
 /* -- checks -- */
 
-static const char name[] = "gyre_cache_append";
+/* What a call was given; name: of the function called. */
+typedef struct append_call {
+    const char *name;
+    gyre_cache *cache;
+    const gyre_cview *k, *v, *gate_sums; /* gate_sums: NULL or [1, tokens, gate_heads, 1] */
+    const gyre_positions *positions;
+} append_call;
 
-static gyre_status check_view(const gyre_cache *cache, const char *field, const gyre_cview *view, int64_t channels,
-                              int64_t tokens, gyre_error *err) {
+static gyre_status check_shape(const append_call *c, const char *field, const int64_t is[4], int64_t heads, int64_t channels,
+                               gyre_error *err) {
+    const int64_t wanted[4] = {1, c->k->shape[1], heads, channels};
+    if (gyre_same_shape(is, wanted)) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: shape " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", field,
+                     GYRE_SHAPE_ARGS(is), GYRE_SHAPE_ARGS(wanted), c->name);
+}
+
+static gyre_status check_view(const append_call *c, const char *field, const gyre_cview *view, int64_t channels,
+                              gyre_error *err) {
     if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F16 && view->dtype != GYRE_DTYPE_BF16)
         return gyre_fail(err, GYRE_EDTYPE, "%s: element type %d is not F32, F16 or BF16 (%s)", field, (int)view->dtype,
-                         name);
-    const int64_t wanted[4] = {1, tokens, cache->config.heads, channels}, *is = view->shape;
-    if (!gyre_same_shape(is, wanted))
-        return gyre_fail(err, GYRE_ESHAPE,
-                         "%s: shape [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] is not [%" PRId64 ", %" PRId64
-                         ", %" PRId64 ", %" PRId64 "] (%s)",
-                         field, is[0], is[1], is[2], is[3], wanted[0], wanted[1], wanted[2], wanted[3], name);
-    return gyre_cview_check(view, field, name, err);
+                         c->name);
+    const gyre_status status = check_shape(c, field, view->shape, c->cache->config.heads, channels, err);
+    return status ? status : gyre_cview_check(view, field, c->name, err);
+}
+
+/* A sum that is not finite would spoil every query after it. */
+static gyre_status check_gate_sums(const append_call *c, gyre_error *err) {
+    const gyre_cview *sums = c->gate_sums;
+    const int64_t heads = c->cache->config.gate_heads;
+    if (!sums && heads == 0) return GYRE_OK;
+    if (!sums)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "gate_sums: missing; the cache keeps them, and gyre_cache_append_gated appends them (%s)", c->name);
+    if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "gate_sums: the cache has no gate_heads (%s)", c->name);
+    if (sums->dtype != GYRE_DTYPE_F32 && sums->dtype != GYRE_DTYPE_F64)
+        return gyre_fail(err, GYRE_EDTYPE, "gate_sums: element type %d is not F32 or F64 (%s)", (int)sums->dtype, c->name);
+    gyre_status status = check_shape(c, "gate_sums", sums->shape, heads, 1, err);
+    if (!status) status = gyre_cview_check(sums, "gate_sums", c->name, err);
+    for (int64_t t = 0; t < sums->shape[1] && !status; t++)
+        for (int64_t h = 0; h < heads; h++) {
+            double sum;
+            gyre_load_row_f64(gyre_cview_at(sums, 0, t, h, 0), sums->dtype, 1, 1, &sum);
+            if (!isfinite(sum))
+                return gyre_fail(err, GYRE_EINVAL, "gate_sums: %g of token %" PRId64 ", head %" PRId64 " is not finite (%s)",
+                                 sum, t, h, c->name);
+        }
+    return status;
 }
 
 /* Q8 cannot store an infinity or a NaN, nor a number that a rotation could make infinite. */
-static gyre_status check_finite(const gyre_cache *cache, const char *field, const gyre_cview *view,
-                                const gyre_cache_rows *rows, gyre_error *err) {
+static gyre_status check_finite(const append_call *c, const char *field, const gyre_cview *view, const gyre_cache_rows *rows,
+                                gyre_error *err) {
+    const gyre_cache *cache = c->cache;
     const gyre_encoding *encoding = cache->config.encoding;
     const double factor =
         cache->rotated ? gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length).factor : 1;
@@ -177,42 +220,43 @@ static gyre_status check_finite(const gyre_cache *cache, const char *field, cons
         for (int64_t h = 0; h < view->shape[2]; h++) {
             int fine = 1;
             load(cache->kernels, view, t, h, x);
-            for (int64_t c = 0; c < rows->channels; c++)
-                fine &= fabsf(x[c]) <= limit;
+            for (int64_t i = 0; i < rows->channels; i++)
+                fine &= fabsf(x[i]) <= limit;
             if (!fine)
                 return gyre_fail(err, GYRE_EINVAL,
                                  "%s: token %" PRId64 ", head %" PRId64 " has a NaN or a magnitude above %g, which Q8 "
                                  "cannot store (%s)",
-                                 field, t, h, (double)limit, name);
+                                 field, t, h, (double)limit, c->name);
         }
     return GYRE_OK;
 }
 
-static gyre_status check_positions(const gyre_cache *cache, const gyre_positions *positions, int64_t tokens,
-                                   gyre_error *err) {
-    const int64_t length = positions->context_length;
-    const gyre_status status = gyre_positions_check(cache->config.encoding, positions, 1, tokens, "positions", name, err);
+static gyre_status check_positions(const append_call *c, gyre_error *err) {
+    const gyre_cache *cache = c->cache;
+    const int64_t length = c->positions->context_length;
+    const gyre_status status =
+        gyre_positions_check(cache->config.encoding, c->positions, 1, c->k->shape[1], "positions", c->name, err);
     if (status != GYRE_OK || !cache->rotated || length == 0 || gyre_cache_same_length(cache, length)) return status;
     return gyre_fail(err, GYRE_EINVAL,
                      "positions.context_length: %" PRId64 ", but keys are stored rotated for %" PRId64 " (%s)", length,
-                     cache->config.context_length, name);
+                     cache->config.context_length, c->name);
 }
 
-static gyre_status check(const gyre_cache *cache, const gyre_cview *k, const gyre_cview *v, const gyre_positions *positions,
-                         gyre_error *err) {
-    const int64_t tokens = k->shape[1];
-    gyre_status status = check_view(cache, "k", k, cache->k.channels, tokens, err);
-    if (status == GYRE_OK) status = check_view(cache, "v", v, cache->v.channels, tokens, err);
-    if (status == GYRE_OK) status = check_positions(cache, positions, tokens, err);
-    if (status == GYRE_OK) status = check_finite(cache, "k", k, &cache->k, err);
-    return status == GYRE_OK ? check_finite(cache, "v", v, &cache->v, err) : status;
+static gyre_status check(const append_call *c, gyre_error *err) {
+    const gyre_cache *cache = c->cache;
+    gyre_status status = check_view(c, "k", c->k, cache->k.channels, err);
+    if (status == GYRE_OK) status = check_view(c, "v", c->v, cache->v.channels, err);
+    if (status == GYRE_OK) status = check_gate_sums(c, err);
+    if (status == GYRE_OK) status = check_positions(c, err);
+    if (status == GYRE_OK) status = check_finite(c, "k", c->k, &cache->k, err);
+    return status == GYRE_OK ? check_finite(c, "v", c->v, &cache->v, err) : status;
 }
 
-static gyre_status no_room(const gyre_cache *cache, const gyre_sequence *s, int64_t tokens, gyre_error *err) {
+static gyre_status no_room(const append_call *c, const gyre_sequence *s, gyre_error *err) {
     return gyre_fail(err, GYRE_ENOMEM,
                      "cache: no room for %" PRId64 " more tokens in a sequence of %" PRId64 ", with %" PRId64 " of %" PRId64
                      " tokens in use (%s)",
-                     tokens, s->tokens, cache->live, cache->config.max_tokens, name);
+                     c->k->shape[1], s->tokens, c->cache->live, c->cache->config.max_tokens, c->name);
 }
 
 /* -- the call -- */
@@ -243,23 +287,40 @@ static void put_positions(const gyre_cache *cache, const gyre_sequence *s, const
     }
 }
 
-gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k, const gyre_cview *v,
-                              const gyre_positions *positions, const gyre_exec *exec, gyre_error *err) {
-    gyre_sequence *s;
-    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
-    if (status != GYRE_OK) return status;
-    if (!k || !v || !positions)
-        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", !k ? "k" : !v ? "v" : "positions", name);
-    status = check(cache, k, v, positions, err);
-    const int64_t tokens = k->shape[1];
+static gyre_status run(const append_call *c, gyre_sequence *s, const gyre_exec *exec, gyre_error *err) {
+    gyre_cache *cache = c->cache;
+    const int64_t tokens = c->k->shape[1];
+    gyre_status status = check(c, err);
     if (status != GYRE_OK || tokens == 0) return status;
     status = gyre_page_reserve(cache, s, tokens);
-    if (status != GYRE_OK) return no_room(cache, s, tokens, err);
+    if (status != GYRE_OK) return no_room(c, s, err);
     int64_t delta[GYRE_MAX_AXES];
-    append a = {cache, s, k, v, s->tokens, tokens};
-    choose_delta(cache, s, positions, tokens, delta);
+    append a = {cache, s, c->k, c->v, c->gate_sums, s->tokens, tokens};
+    choose_delta(cache, s, c->positions, tokens, delta);
     gyre_page_extend(cache, s, tokens, delta);
-    put_positions(cache, s, positions, a.first);
+    put_positions(cache, s, c->positions, a.first);
     gyre_parallel(exec, put_block, &a, (tokens + BLOCK - 1) / BLOCK);
     return GYRE_OK;
+}
+
+gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k, const gyre_cview *v,
+                              const gyre_positions *positions, const gyre_exec *exec, gyre_error *err) {
+    const append_call c = {"gyre_cache_append", cache, k, v, NULL, positions};
+    gyre_sequence *s;
+    const gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", c.name}, &s, err);
+    if (status != GYRE_OK) return status;
+    if (!k || !v || !positions)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", !k ? "k" : !v ? "v" : "positions", c.name);
+    return run(&c, s, exec, err);
+}
+
+gyre_status gyre_cache_append_gated(gyre_cache *cache, const gyre_cache_append_args *given, const gyre_exec *exec,
+                                    gyre_error *err) {
+    gyre_cache_append_args args;
+    const append_call c = {"gyre_cache_append_gated", cache, &args.k, &args.v, &args.gate_sums, &args.positions};
+    gyre_sequence *s;
+    gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_cache_append_args", err);
+    if (status != GYRE_OK) return status;
+    status = gyre_cache_find(cache, args.sequence, (gyre_cache_argument){"sequence", c.name}, &s, err);
+    return status ? status : run(&c, s, exec, err);
 }

@@ -84,6 +84,15 @@ static gyre_status check_options(const call *c, gyre_error *err) {
     return GYRE_OK;
 }
 
+static gyre_status check_gate_heads(const call *c, gyre_error *err) {
+    const gyre_cview *sums = &c->args.q_gate_sums;
+    const int64_t heads = c->cache->config.gate_heads;
+    if (heads > 0 && sums->shape[2] != heads)
+        return gyre_fail(err, GYRE_ESHAPE, "q_gate_sums: %" PRId64 " heads, but the cache keeps those of %" PRId64 " (%s)",
+                         sums->shape[2], heads, call_name);
+    return check_batch_extent(c, "q_gate_sums", sums->shape[0], err);
+}
+
 /* What a row alone does not tell. */
 static gyre_status check_batch(call *c, gyre_error *err) {
     const gyre_attention_args *args = &c->args;
@@ -93,6 +102,7 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status) status = check_batch_extent(c, "out", args->out.shape[0], err);
     if (!status && args->lse.data) status = check_batch_extent(c, "lse", args->lse.shape[0], err);
     if (!status && args->slopes.data) status = check_batch_extent(c, "slopes", args->slopes.shape[0], err);
+    if (!status && args->q_gate_sums.data) status = check_gate_heads(c, err);
     if (!status && args->state.data) status = check_batch_extent(c, "state", args->state.shape[0], err);
     if (!status && args->state.data) status = gyre_output_check(&args->state, "state", call_name, err);
     if (!status && (args->out.data || !args->state.data)) status = gyre_output_check(&args->out, "out", call_name, err);
@@ -157,6 +167,8 @@ static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *pos
     narrow(&row.q, b);
     narrow(&row.mask, b);
     narrow(&row.slopes, b);
+    narrow(&row.q_gate_sums, b);
+    row.k_gate_sums.data = NULL;
     narrow_out(&row.out, b);
     narrow_out(&row.lse, b);
     narrow_out(&row.state, b);

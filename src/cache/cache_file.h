@@ -2,6 +2,7 @@
  *
  *     "GYRECACH", u32 version
  *     i64 [GYRE_CACHE_HEADER_FIELDS]             gyre_cache_header
+ *     i64                                        gate heads, from version 2 on
  *     f64 attention factor, f64 [dim / 2] frequencies       only if the encoding rotates
  *     u32 CRC-32C of all above
  *     i64 [sequences]                            ranges of each sequence
@@ -9,14 +10,17 @@
  *     i64 [pages][2]                             page, fill; pages rise
  *     for each page:
  *         i64 [fill][axes]                       positions
+ *         f64 [gate heads][fill]                 gate sums
  *         keys of each head [fill][channel], then f32 [fill] scales if Q8
  *         values of each head, as keys
- *     u32 CRC-32C of all above */
+ *     u32 CRC-32C of all above
+ *
+ * A cache without gate heads is written as version 1, which older programs read. */
 #ifndef GYRE_CACHE_CACHE_FILE_H
 #define GYRE_CACHE_CACHE_FILE_H
 #include "cache/cache.h"
 
-enum { GYRE_CACHE_VERSION = 1, GYRE_CACHE_MAGIC_BYTES = 8 };
+enum { GYRE_CACHE_VERSION = 1, GYRE_CACHE_GATED_VERSION = 2, GYRE_CACHE_MAGIC_BYTES = 8 };
 
 /* The header fields, in the order of the file. */
 typedef struct gyre_cache_header {
@@ -24,8 +28,9 @@ typedef struct gyre_cache_header {
     int64_t kind; /* of the encoding; -1 = none */
     int64_t dim, first, layout, clockwise;
     int64_t ranges, pages, bytes; /* pages: in use; bytes: of the file */
+    int64_t gate_heads;           /* version 2; 0 in a file of version 1 */
 } gyre_cache_header;
-enum { GYRE_CACHE_HEADER_FIELDS = sizeof(gyre_cache_header) / sizeof(int64_t) };
+enum { GYRE_CACHE_HEADER_FIELDS = sizeof(gyre_cache_header) / sizeof(int64_t) - 1 };
 
 /* Fills in the fields that describe the encoding. */
 void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *encoding);

@@ -77,8 +77,13 @@ static void get_header(reader *r, gyre_cache_header *h, double *factor, double *
     get(r, magic, 1, sizeof magic);
     if (memcmp(magic, "GYRECACH", sizeof magic) != 0) malformed(r, 0, "the magic is not GYRECACH");
     get(r, &version, sizeof version, 1);
-    if (version != GYRE_CACHE_VERSION) malformed(r, sizeof magic, "an unknown version");
+    if (version != GYRE_CACHE_VERSION && version != GYRE_CACHE_GATED_VERSION)
+        malformed(r, sizeof magic, "an unknown version");
     get(r, h, sizeof(int64_t), GYRE_CACHE_HEADER_FIELDS);
+    if (version == GYRE_CACHE_GATED_VERSION) {
+        get(r, &h->gate_heads, sizeof h->gate_heads, 1);
+        if (h->gate_heads < 1) malformed(r, r->offset - sizeof h->gate_heads, "an impossible number of gate heads");
+    }
     if (h->dim < 0 || h->dim % 2 != 0 || h->dim > GYRE_CACHE_MAX_CHANNELS)
         malformed(r, r->offset, "an impossible number of rotated channels");
     if (r->status != GYRE_OK) return;
@@ -147,6 +152,7 @@ static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_enco
     config.max_tokens = h->max_tokens;
     config.page_tokens = h->page_tokens;
     config.context_length = h->length;
+    config.gate_heads = h->gate_heads;
     const gyre_status status = gyre_cache_create(out, &config, alloc, r->err);
     return status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_EUNSUPPORTED
                ? status
@@ -271,10 +277,25 @@ static void get_slot_positions(reader *r, const gyre_cache *cache, int64_t page)
         }
 }
 
+static void get_gate_sums(reader *r, const gyre_cache *cache, int64_t page) {
+    const int64_t fill = cache->page[page].fill;
+    for (int64_t h = 0; h < cache->config.gate_heads; h++) {
+        const uint64_t offset = r->offset;
+        double *at = gyre_cache_gate_sum(cache, page, h, 0);
+        get(r, at, sizeof *at, (size_t)fill);
+        for (int64_t i = 0; i < fill; i++)
+            if (!isfinite(at[i])) {
+                malformed(r, offset + 8 * (uint64_t)i, "a gate sum that is not finite");
+                return;
+            }
+    }
+}
+
 static void get_pages(reader *r, const gyre_cache *cache) {
     for (int64_t i = 0; i < cache->page_high_water && r->status == GYRE_OK; i++) {
         if (cache->page[i].fill == 0) continue;
         get_slot_positions(r, cache, i);
+        get_gate_sums(r, cache, i);
         get_rows(r, cache, &cache->k, i);
         get_rows(r, cache, &cache->v, i);
     }

@@ -186,6 +186,13 @@ typedef struct gyre_dropout_row {
     float factor;
 } gyre_dropout_row;
 
+/* Differences of one number and n others, which are floats in two parts, high + low.  Where the high parts are near each
+ * other their difference is exact, so the sum has the relative precision of a float. */
+typedef struct gyre_differences {
+    const float *high, *low; /* [n] */
+    float from_high, from_low;
+} gyre_differences;
+
 typedef struct gyre_kernels {
     const char *tier;                /* the name in GYRE_TIERS (tier_list.h) */
     int lanes;                       /* floats of a vector */

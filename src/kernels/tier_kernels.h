@@ -182,6 +182,27 @@ static void alibi_row_f32(float *x, int64_t n, float slope, float distance) {
     }
 }
 
+/* Plain C: compilers vectorize the inner loop, whose length they know. */
+static void split_row_f64(const double *x, double base, int64_t n, float *high, float *low) {
+    for (int64_t i = 0; i < n; i += 16) {
+        const double *restrict from = x + i;
+        float *restrict h = high + i, *restrict l = low + i;
+        for (int j = 0; j < 16; j++) {
+            const double difference = from[j] - base;
+            h[j] = (float)difference;
+            l[j] = (float)(difference - (double)h[j]);
+        }
+    }
+}
+
+static void difference_row_f32(float *x, int64_t n, const gyre_differences *by) {
+    const vec high = vec_set1(by->from_high), low = vec_set1(by->from_low);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec difference = vec_add(vec_sub(high, vec_load(by->high + i)), vec_sub(low, vec_load(by->low + i)));
+        vec_store(x + i, vec_add(vec_load(x + i), difference));
+    }
+}
+
 static void dot_row_f32(const float *a, const float *b, int64_t n, float *sum) {
     vec total = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES)

@@ -39,15 +39,24 @@ static gyre_status check_outputs(const gyre_ring_call *r, const gyre_gradient_vi
                              GYRE_SHAPE_ARGS(call->dqkv[i].shape), GYRE_SHAPE_ARGS(like[i]->shape), r->name);
         status = gyre_output_check(&call->dqkv[i], "dqkv", r->name, err);
     }
-    return status;
+    const gyre_view *gates = &r->args.dk_gate_sums;
+    if (status || !r->gated || !gates->data) return status;
+    if (gates->dtype != GYRE_DTYPE_F32 && gates->dtype != GYRE_DTYPE_F64)
+        return gyre_fail(err, GYRE_EDTYPE, "dk_gate_sums: %s is not F32 or F64 (%s)", gyre_dtype_text(gates->dtype),
+                         r->name);
+    if (!gyre_same_shape(gates->shape, r->args.k_gate_sums.shape))
+        return gyre_fail(err, GYRE_ESHAPE, "dk_gate_sums: " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)",
+                         GYRE_SHAPE_ARGS(gates->shape), GYRE_SHAPE_ARGS(r->args.k_gate_sums.shape), r->name);
+    return gyre_output_check(gates, "dk_gate_sums", r->name, err);
 }
 
 static void clear(const gyre_view *view) {
-    for (int64_t b = 0; b < view->shape[0]; b++)
+    const size_t size = gyre_dtype_size(view->dtype);
+    for (int64_t b = 0; view->data && b < view->shape[0]; b++)
         for (int64_t t = 0; t < view->shape[1]; t++)
             for (int64_t h = 0; h < view->shape[2]; h++)
                 for (int64_t c = 0; c < view->shape[3]; c++)
-                    *(float *)gyre_view_at(view, b, t, h, c) = 0;
+                    memset(gyre_view_at(view, b, t, h, c), 0, size);
 }
 
 /* -- the calls -- */
@@ -76,6 +85,7 @@ static gyre_status run_call(const char *name, const gyre_ring_args *given, const
     if (!status) gyre_ring_add_call(&fields, &r);
     status = gyre_ring_agree(&r, &fields, status, error);
     if (!status && call) clear(&call->dqkv[0]);
+    if (!status && call && r.gated) clear(&r.args.dq_gate_sums);
     if (!status) status = way_of(&r)->run(&r, scratch, call, exec, error);
     gyre_ring_stop_clock(&r);
     return status;

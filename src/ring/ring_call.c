@@ -1,5 +1,6 @@
 /* ring_call.c: what a call was given, blocks of keys and values, and the arguments of a part. */
 #include "ring/ring_call.h"
+#include "core/convert.h"
 #include "core/sized.h"
 #include "core/view.h"
 #include "util/error.h"
@@ -15,21 +16,61 @@ size_t gyre_ring_round_up(size_t bytes) {
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* out = bytes of keys (v: of values) of a block. */
-static size_t side_bytes(const gyre_ring_call *r, int v, int64_t tokens, int floats) {
-    const gyre_cview *like = v ? &r->args.v : &r->args.k;
-    const size_t size = floats ? sizeof(float) : gyre_dtype_size(like->dtype);
-    return gyre_ring_round_up((size_t)(like->shape[0] * tokens * like->shape[2] * like->shape[3]) * size);
+int gyre_ring_sides(const gyre_ring_call *r) {
+    return r->gated ? GYRE_RING_SIDE_GATES + 1 : GYRE_RING_SIDE_VALUES + 1;
+}
+
+static const gyre_cview *input_of(const gyre_ring_call *r, int side) {
+    return side == GYRE_RING_SIDE_KEYS ? &r->args.k : side == GYRE_RING_SIDE_VALUES ? &r->args.v : &r->args.k_gate_sums;
+}
+
+/* out = bytes of the sides before `end` of a block. */
+static size_t bytes_before(const gyre_ring_call *r, int end, int64_t tokens, int floats) {
+    size_t bytes = 0;
+    for (int side = 0; side < end; side++) {
+        const gyre_cview *like = input_of(r, side);
+        const size_t size = floats ? sizeof(float) : gyre_dtype_size(like->dtype);
+        bytes += gyre_ring_round_up((size_t)(like->shape[0] * tokens * like->shape[2] * like->shape[3]) * size);
+    }
+    return bytes;
 }
 
 size_t gyre_ring_block_bytes(const gyre_ring_call *r, int64_t tokens, int floats) {
-    return side_bytes(r, 0, tokens, floats) + side_bytes(r, 1, tokens, floats);
+    return bytes_before(r, gyre_ring_sides(r), tokens, floats);
 }
 
-gyre_view gyre_ring_side(const gyre_ring_call *r, char *block, int v, int64_t tokens, int floats) {
-    const gyre_cview *like = v ? &r->args.v : &r->args.k;
-    char *at = block && v ? block + side_bytes(r, 0, tokens, floats) : block;
+gyre_view gyre_ring_side(const gyre_ring_call *r, char *block, int side, int64_t tokens, int floats) {
+    const gyre_cview *like = input_of(r, side);
+    char *at = block ? block + bytes_before(r, side, tokens, floats) : NULL;
     return gyre_dense(at, floats ? GYRE_DTYPE_F32 : like->dtype, like->shape[0], tokens, like->shape[2], like->shape[3]);
+}
+
+void gyre_ring_use_block(const gyre_ring_call *r, char *block, int64_t tokens, gyre_attention_args *args) {
+    args->k = gyre_const(gyre_ring_side(r, block, GYRE_RING_SIDE_KEYS, tokens, 0));
+    args->v = gyre_const(gyre_ring_side(r, block, GYRE_RING_SIDE_VALUES, tokens, 0));
+    if (r->gated) args->k_gate_sums = gyre_const(gyre_ring_side(r, block, GYRE_RING_SIDE_GATES, tokens, 0));
+}
+
+void gyre_ring_use_gradients(const gyre_ring_call *r, char *block, int64_t tokens, gyre_view dqkv[3],
+                             gyre_attention_args *args) {
+    dqkv[1] = gyre_ring_side(r, block, GYRE_RING_SIDE_KEYS, tokens, 1);
+    dqkv[2] = gyre_ring_side(r, block, GYRE_RING_SIDE_VALUES, tokens, 1);
+    if (r->gated) args->dk_gate_sums = gyre_ring_side(r, block, GYRE_RING_SIDE_GATES, tokens, 1);
+}
+
+void gyre_ring_give_gradients(const gyre_ring_call *r, char *block, int64_t tokens, const gyre_gradient_views *call) {
+    for (int side = GYRE_RING_SIDE_KEYS; side <= GYRE_RING_SIDE_VALUES; side++) {
+        const gyre_cview sum = gyre_const(gyre_ring_side(r, block, side, tokens, 1));
+        gyre_ring_copy(&sum, &call->dqkv[1 + side]);
+    }
+    if (!r->gated || !r->args.dk_gate_sums.data) return;
+    const gyre_view *to = &r->args.dk_gate_sums, sums = gyre_ring_side(r, block, GYRE_RING_SIDE_GATES, tokens, 1);
+    for (int64_t b = 0; b < to->shape[0]; b++)
+        for (int64_t t = 0; t < tokens; t++)
+            for (int64_t h = 0; h < to->shape[2]; h++) {
+                const double x = (double)*(const float *)gyre_view_at(&sums, b, t, h, 0);
+                gyre_store_row_f64(&x, 1, gyre_view_at(to, b, t, h, 0), to->dtype, 1);
+            }
 }
 
 void gyre_ring_copy(const gyre_cview *from, const gyre_view *to) {
@@ -43,9 +84,9 @@ void gyre_ring_copy(const gyre_cview *from, const gyre_view *to) {
 }
 
 void gyre_ring_pack_keys(const gyre_ring_call *r, int64_t first, int64_t count, char *block) {
-    for (int v = 0; v < 2; v++) {
-        gyre_cview from = v ? r->args.v : r->args.k;
-        const gyre_view to = gyre_ring_side(r, block, v, count, 0);
+    for (int side = 0; side < gyre_ring_sides(r); side++) {
+        gyre_cview from = *input_of(r, side);
+        const gyre_view to = gyre_ring_side(r, block, side, count, 0);
         if (count > 0) from.data = gyre_cview_at(&from, 0, first, 0, 0);
         from.shape[1] = count;
         gyre_ring_copy(&from, &to);
@@ -89,8 +130,7 @@ void gyre_ring_use_state(gyre_attention_args *args, const gyre_ring_call *r, cha
 void gyre_ring_part(gyre_ring_call *r, int64_t owner, char *block, gyre_attention_args *args) {
     const gyre_shard_info keys = gyre_ring_keys_of(r, owner);
     *args = r->args;
-    args->k = gyre_const(gyre_ring_side(r, block, 0, keys.tokens, 0));
-    args->v = gyre_const(gyre_ring_side(r, block, 1, keys.tokens, 0));
+    gyre_ring_use_block(r, block, keys.tokens, args);
     args->k_pos = keys.positions;
     r->k_index = keys.order;
     args->q_index = &r->q_index;
@@ -131,6 +171,30 @@ static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
     if (!status) status = gyre_cview_check(&r->args.k, "k", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.v, "v", r->name, err);
     return status;
+}
+
+/* Gate sums go around with the keys. */
+static gyre_status check_gates(const gyre_ring_call *r, gyre_error *err) {
+    const gyre_attention_args *a = &r->args;
+    const struct {
+        const char *name;
+        const gyre_cview *view;
+        int64_t tokens;
+    } views[] = {{"q_gate_sums", &a->q_gate_sums, a->q.shape[1]}, {"k_gate_sums", &a->k_gate_sums, a->k.shape[1]}};
+    for (size_t i = 0; i < sizeof views / sizeof *views && r->gated; i++) {
+        const gyre_cview *view = views[i].view;
+        const int64_t wanted[4] = {a->q.shape[0], views[i].tokens, a->q.shape[2], 1};
+        if (!view->data) return gyre_fail(err, GYRE_EINVAL, "%s: is missing (%s)", views[i].name, r->name);
+        if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
+            return gyre_fail(err, GYRE_EDTYPE, "%s: %s is not F32 or F64 (%s)", views[i].name, gyre_dtype_text(view->dtype),
+                             r->name);
+        if (!gyre_same_shape(view->shape, wanted))
+            return gyre_fail(err, GYRE_ESHAPE, "%s: " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", views[i].name,
+                             GYRE_SHAPE_ARGS(view->shape), GYRE_SHAPE_ARGS(wanted), r->name);
+        const gyre_status status = gyre_cview_check(view, views[i].name, r->name, err);
+        if (status) return status;
+    }
+    return GYRE_OK;
 }
 
 gyre_status gyre_ring_read_transport(gyre_ring_call *r, const gyre_transport *given, gyre_error *err) {
@@ -217,6 +281,8 @@ static gyre_status choose(gyre_ring_call *r, const gyre_ring_args *args, gyre_er
     if (args->pass == GYRE_RING_QUERIES && (r->gradient || fixed))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "pass: QUERIES has no %s; KEYS and GATHER do (%s)",
                          fixed ? "ORDER_FIXED" : "gradient", r->name);
+    if (args->pass == GYRE_RING_QUERIES && r->gated)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "pass: QUERIES has no gate sums; KEYS and GATHER do (%s)", r->name);
     if (args->pass == GYRE_RING_FEWEST) {
         size_t keys = 0, queries = 0;
         for (int64_t i = 0; i < r->transport.ranks; i++) {
@@ -224,9 +290,9 @@ static gyre_status choose(gyre_ring_call *r, const gyre_ring_args *args, gyre_er
             keys += gyre_ring_block_bytes(r, gyre_ring_keys_of(r, i).tokens, 0);
             queries += query_bytes(r, n) + gyre_ring_state_bytes(r, n);
         }
-        r->pass = keys <= args->gather_bytes                ? GYRE_RING_GATHER
-                  : r->gradient || fixed || keys <= queries ? GYRE_RING_KEYS
-                                                            : GYRE_RING_QUERIES;
+        r->pass = keys <= args->gather_bytes                            ? GYRE_RING_GATHER
+                  : r->gradient || r->gated || fixed || keys <= queries ? GYRE_RING_KEYS
+                                                                        : GYRE_RING_QUERIES;
     }
     r->in_order = r->pass == GYRE_RING_GATHER || fixed;
     return GYRE_OK;
@@ -243,7 +309,9 @@ gyre_status gyre_ring_open(gyre_ring_call *r, const char *name, const gyre_ring_
     status = read_shards(r, &args, err);
     if (!status) status = gyre_sized_read(&r->args, sizeof r->args, args.attention, "gyre_attention_args", err);
     if (status) return status;
+    r->gated = r->args.q_gate_sums.data || r->args.k_gate_sums.data;
     take_queries(r);
     status = check_views(r, err);
+    if (!status) status = check_gates(r, err);
     return status ? status : choose(r, &args, err);
 }

@@ -1,6 +1,7 @@
 /* ring_call.h: one call of a group, as one rank sees it: what src/ring works on.
  *
- * A block is keys and values of some tokens of each row, dense: keys, then values.  As floats it holds their gradients. */
+ * A block is what goes with the keys of some tokens of each row, dense, side by side: keys, values, and gate sums of keys if
+ * the call has them.  As floats it holds their gradients. */
 #ifndef GYRE_RING_RING_CALL_H
 #define GYRE_RING_RING_CALL_H
 #include "attention/attention.h"
@@ -26,6 +27,7 @@ struct gyre_ring_call {
     gyre_shard_info own;      /* of queries */
     gyre_positions q_index, k_index;
     int gradient;
+    int gated;           /* the call has gate sums */
     gyre_ring_pass pass; /* KEYS, QUERIES or GATHER */
     int in_order;        /* 1: keys in the order of their tokens: GATHER, and KEYS with ORDER_FIXED */
     int64_t largest, largest_queries;
@@ -46,10 +48,20 @@ struct gyre_ring_call {
 
 /* -- blocks (ring_call.c) -- */
 size_t gyre_ring_round_up(size_t bytes);
-/* out = bytes of keys and values of `tokens` tokens of each row; floats: of their gradients. */
+typedef enum gyre_ring_side_of { GYRE_RING_SIDE_KEYS, GYRE_RING_SIDE_VALUES, GYRE_RING_SIDE_GATES } gyre_ring_side_of;
+/* out = sides of a block, 2 or 3. */
+int gyre_ring_sides(const gyre_ring_call *r);
+/* out = bytes of all sides of `tokens` tokens of each row; floats: of their gradients. */
 size_t gyre_ring_block_bytes(const gyre_ring_call *r, int64_t tokens, int floats);
-/* out = keys (v: values) in a block. */
-gyre_view gyre_ring_side(const gyre_ring_call *r, char *block, int v, int64_t tokens, int floats);
+/* out = a side of a block, a gyre_ring_side_of. */
+gyre_view gyre_ring_side(const gyre_ring_call *r, char *block, int side, int64_t tokens, int floats);
+/* args->k, v and k_gate_sums = the sides of a block. */
+void gyre_ring_use_block(const gyre_ring_call *r, char *block, int64_t tokens, gyre_attention_args *args);
+/* dqkv[1], dqkv[2] and args->dk_gate_sums = the sides of a block of gradients. */
+void gyre_ring_use_gradients(const gyre_ring_call *r, char *block, int64_t tokens, gyre_view dqkv[3],
+                             gyre_attention_args *args);
+/* Copies a block of gradients to where the caller wants them. */
+void gyre_ring_give_gradients(const gyre_ring_call *r, char *block, int64_t tokens, const gyre_gradient_views *call);
 /* Copies between views of one type and shape. */
 void gyre_ring_copy(const gyre_cview *from, const gyre_view *to);
 /* block = tokens first .. first + count - 1 of this rank's keys and values. */

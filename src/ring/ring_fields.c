@@ -160,6 +160,8 @@ void gyre_ring_add_call(gyre_ring_fields *fields, const gyre_ring_call *r) {
     add_integer(fields, "type of q", (int64_t)a->q.dtype);
     add_integer(fields, "type of k", (int64_t)a->k.dtype);
     add_integer(fields, "type of v", (int64_t)a->v.dtype);
+    add_integer(fields, "gate sums", r->gated);
+    add_integer(fields, "type of k_gate_sums", r->gated ? (int64_t)a->k_gate_sums.dtype : 0);
     add_real(fields, "scale", a->scale);
     add_real(fields, "softcap", a->softcap);
     add_integer(fields, "causal", (int64_t)a->causal);

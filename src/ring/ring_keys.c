@@ -60,8 +60,7 @@ gyre_status gyre_ring_keys_check(gyre_ring_call *r, char *scratch, const gyre_gr
         gyre_view dqkv[3];
         if (call) {
             dqkv[0] = call->dqkv[0];
-            dqkv[1] = gyre_ring_side(r, m.mine, 0, tokens, 1);
-            dqkv[2] = gyre_ring_side(r, m.mine, 1, tokens, 1);
+            gyre_ring_use_gradients(r, m.mine, tokens, dqkv, &args);
             own = (gyre_gradient_views){call->dout, dqkv, call->gradients};
         }
         const gyre_attention_request request = {r->name, &args, NULL, call ? &own : NULL};
@@ -125,10 +124,10 @@ static gyre_status gradient_part(gyre_ring_call *r, const key_memory *m, const g
                                  const gyre_exec *exec, gyre_error *err) {
     gyre_attention_args args;
     const int64_t owner = owner_at(r, step), tokens = gyre_ring_keys_of(r, owner).tokens;
-    const gyre_view dqkv[3] = {call->dqkv[0], gyre_ring_side(r, m->mine, 0, tokens, 1),
-                               gyre_ring_side(r, m->mine, 1, tokens, 1)};
+    gyre_view dqkv[3] = {call->dqkv[0]};
     const gyre_gradient_views part = {call->dout, dqkv, call->gradients};
     gyre_ring_part(r, owner, m->block[step % 2], &args);
+    gyre_ring_use_gradients(r, m->mine, tokens, dqkv, &args);
     if (step > 0) args.sink_logits.data = NULL;
     memset(m->mine, 0, gyre_ring_block_bytes(r, tokens, 1));
     return gyre_ring_compute(r, &args, &part, exec, err);
@@ -164,11 +163,7 @@ static gyre_status run_gradient(gyre_ring_call *r, const key_memory *m, const gy
     }
     if (!status && ranks > 1) status = gyre_ring_wait(r, GYRE_RING_RESULTS, err);
     if (status) return status;
-    char *sums = m->sums[ranks == 1 ? 0 : ranks % 2];
-    for (int v = 0; v < 2; v++) {
-        const gyre_cview sum = gyre_const(gyre_ring_side(r, sums, v, call->dqkv[1 + v].shape[1], 1));
-        gyre_ring_copy(&sum, &call->dqkv[1 + v]);
-    }
+    gyre_ring_give_gradients(r, m->sums[ranks == 1 ? 0 : ranks % 2], call->dqkv[1].shape[1], call);
     return GYRE_OK;
 }
 

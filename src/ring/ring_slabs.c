@@ -184,8 +184,7 @@ static void part_args(slab_call *c, int64_t i, gyre_positions *k_index, gyre_att
     const slab s = slab_at(c, i);
     const int64_t tokens = s.end - s.from;
     gyre_ring_part(r, r->transport.rank, NULL, args);
-    args->k = gyre_const(gyre_ring_side(r, c->m.slab[i % 2], 0, tokens, 0));
-    args->v = gyre_const(gyre_ring_side(r, c->m.slab[i % 2], 1, tokens, 0));
+    gyre_ring_use_block(r, c->m.slab[i % 2], tokens, args);
     args->k_pos = c->info.positions;
     args->k_pos.data = (const int64_t *)args->k_pos.data + s.from;
     *k_index = c->info.order;
@@ -210,8 +209,7 @@ gyre_status gyre_ring_slabs_bytes(gyre_ring_call *r, const gyre_exec *exec, size
     open_slabs(&c, r);
     const int64_t tokens = most_tokens(&c), q_starts[2] = {0, r->own.tokens}, k_starts[2] = {0, tokens};
     gyre_ring_part(r, r->transport.rank, NULL, &part);
-    part.k = gyre_const(gyre_ring_side(r, NULL, 0, tokens, 0));
-    part.v = gyre_const(gyre_ring_side(r, NULL, 1, tokens, 0));
+    gyre_ring_use_block(r, NULL, tokens, &part);
     part.k_first = part.k_end = NULL;
     if (r->own.starts) {
         part.q_starts = q_starts;
@@ -250,8 +248,7 @@ gyre_status gyre_ring_slabs_check(gyre_ring_call *r, char *scratch, const gyre_g
         part_args(&c, i, &k_index, &args);
         if (call) {
             dqkv[0] = call->dqkv[0];
-            dqkv[1] = gyre_ring_side(r, c.m.sums, 0, c.batch->tokens, 1);
-            dqkv[2] = gyre_ring_side(r, c.m.sums, 1, c.batch->tokens, 1);
+            gyre_ring_use_gradients(r, c.m.sums, c.batch->tokens, dqkv, &args);
             own = (gyre_gradient_views){call->dout, dqkv, call->gradients};
         }
         const gyre_attention_request request = {r->name, &args, NULL, call ? &own : NULL};
@@ -268,7 +265,7 @@ static void place(const slab_call *c, int64_t rank, char *from) {
     const gyre_shard_info keys = gyre_ring_keys_of(r, rank);
     const slab s = slab_at(c, c->gathering);
     const piece p = piece_of(c, rank, c->gathering);
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < gyre_ring_sides(r); v++) {
         const gyre_view in = gyre_ring_side(r, from, v, p.count, 0);
         const gyre_view out = gyre_ring_side(r, c->m.slab[c->gathering % 2], v, s.end - s.from, 0);
         const size_t size = (size_t)(in.shape[2] * in.shape[3]) * gyre_dtype_size(in.dtype);
@@ -346,7 +343,7 @@ static gyre_status run_forward(slab_call *c, const gyre_exec *exec, gyre_error *
 /* block = gradients of the piece of a rank, out of those of all keys. */
 static void take_gradients(const slab_call *c, int64_t rank, const piece *p, char *block) {
     const gyre_shard_info keys = gyre_ring_keys_of(c->r, rank);
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < gyre_ring_sides(c->r); v++) {
         const gyre_view all = gyre_ring_side(c->r, c->m.sums, v, c->batch->tokens, 1);
         const gyre_view out = gyre_ring_side(c->r, block, v, p->count, 1);
         const size_t size = (size_t)(out.shape[2] * out.shape[3]) * sizeof(float);
@@ -359,7 +356,7 @@ static void take_gradients(const slab_call *c, int64_t rank, const piece *p, cha
 /* Adds a piece of this rank's gradients. */
 static void add_gradients(const slab_call *c, const piece *p, char *block) {
     const int64_t tokens = gyre_ring_keys_of(c->r, c->r->transport.rank).tokens;
-    for (int v = 0; v < 2; v++) {
+    for (int v = 0; v < gyre_ring_sides(c->r); v++) {
         const gyre_view from = gyre_ring_side(c->r, block, v, p->count, 1);
         const gyre_view sums = gyre_ring_side(c->r, c->m.mine, v, tokens, 1);
         for (int64_t b = 0; b < from.shape[0]; b++)
@@ -431,6 +428,7 @@ static gyre_status compute_part(slab_call *c, int64_t i, const gyre_gradient_vie
     gyre_positions k_index;
     const slab within_part = part_at(c, i);
     part_args(c, 0, &k_index, &args);
+    if (c->r->gated) args.dk_gate_sums = gyre_ring_side(c->r, c->m.sums, GYRE_RING_SIDE_GATES, c->batch->tokens, 1);
     if (c->parts > 1) {
         fill_part(c, &within_part);
         args.k_first = c->m.first;
@@ -457,10 +455,7 @@ static gyre_status run_gradient(slab_call *c, const gyre_gradient_views *call, c
         if (!status) status = begin_returns(c, i, err);
     }
     if (!status) status = finish_returns(c, err);
-    for (int v = 0; v < 2 && !status; v++) {
-        const gyre_cview sum = gyre_const(gyre_ring_side(r, c->m.mine, v, tokens, 1));
-        gyre_ring_copy(&sum, &call->dqkv[1 + v]);
-    }
+    if (!status) gyre_ring_give_gradients(r, c->m.mine, tokens, call);
     return status;
 }
 

@@ -22,6 +22,7 @@ typedef struct order_case {
     int64_t window, sinks, start, gap; /* gap: positions are gap + 1 apart, now and then more */
     double softcap;
     int sink_logits, mask;
+    double gates; /* log gates around minus this; 0 = no gates */
     spoil spoiled;
     gyre_dtype dtype, out_dtype;
 } order_case;
@@ -70,6 +71,14 @@ static const order_case cases[] = {
     {.name = "alibi, mask", .config = WITH(GYRE_KIND_ALIBI, .slopes = slopes), .mask = 1},
     {.name = "alibi, softcap", .config = WITH(GYRE_KIND_ALIBI, .slopes = slopes), .softcap = 4},
     {.name = "alibi, gaps", .config = WITH(GYRE_KIND_ALIBI, .slopes = slopes), .gap = 3},
+    {.name = "gates", .config = PLAIN, .gates = 0.3},
+    {.name = "gates, strong, far from the start", .config = PLAIN, .gates = 30, .key_heads = 2, .start = 5000},
+    {.name = "gates, window and sinks", .config = TURNING(0), .gates = 0.2, .window = 40, .sinks = 2},
+    {.name = "gates, by order", .config = PLAIN, .gates = 0.5, .causal = GYRE_CAUSAL_BY_ORDER},
+    {.name = "gates, mask", .config = PLAIN, .gates = 0.3, .mask = 1},
+    {.name = "gates, softcap", .config = PLAIN, .gates = 0.3, .softcap = 4},
+    {.name = "gates, alibi, gaps", .config = WITH(GYRE_KIND_ALIBI, .slopes = slopes), .gates = 0.1, .gap = 3},
+    {.name = "gates, kerple", .config = WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG), .gates = 0.1},
     {.name = "t5", .config = WITH(GYRE_KIND_T5, .buckets = 32)},
     {.name = "t5, gaps", .config = WITH(GYRE_KIND_T5, .buckets = 32), .gap = 2, .window = 200},
     {.name = "kerple", .config = WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG)},
@@ -94,6 +103,7 @@ typedef struct call_memory {
     void *q, *k, *v, *out;
     float *lse;
     int64_t *q_at, *k_at;
+    double *q_gates, *k_gates;
     int64_t queries, keys; /* put so far */
 } call_memory;
 
@@ -105,11 +115,13 @@ static call_memory make_memory(int64_t most, int64_t value_dim) {
                          .out = room(tokens * HEADS * (size_t)value_dim, 4),
                          .lse = room(tokens * HEADS, 4),
                          .q_at = room(tokens, sizeof(int64_t)),
-                         .k_at = room(tokens, sizeof(int64_t))};
+                         .k_at = room(tokens, sizeof(int64_t)),
+                         .q_gates = room(tokens * HEADS, sizeof(double)),
+                         .k_gates = room(tokens * HEADS, sizeof(double))};
 }
 
 static void free_memory(call_memory *m) {
-    void *all[] = {m->q, m->k, m->v, m->out, m->lse, m->q_at, m->k_at};
+    void *all[] = {m->q, m->k, m->v, m->out, m->lse, m->q_at, m->k_at, m->q_gates, m->k_gates};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -121,6 +133,7 @@ typedef struct order_test {
     gyre_tables tables;
     int64_t tokens, value_dim;
     float sinks[HEADS], *mask; /* mask: [tokens][HEADS][tokens] */
+    double *gates;             /* sums: [ROWS][tokens][HEADS] */
     float *out, *lse;          /* of row 0, as one call: [tokens][HEADS][value_dim], [tokens][HEADS]; out as floats */
     gyre_pool *pool[THREADS];
     call_memory memory;
@@ -137,6 +150,15 @@ static void place(order_test *t) {
         for (int64_t r = 0; r < ROWS; r++)
             t->p.q_at[r * t->tokens + i] = t->p.k_at[r * t->tokens + i] = at;
         at += 1 + gap + (gap && i % 7 == 6 ? 9 : 0);
+    }
+}
+
+static void make_gates(order_test *t) {
+    const int64_t count = ROWS * t->tokens * HEADS, row = t->tokens * HEADS;
+    t->gates = room((size_t)count, sizeof *t->gates);
+    for (int64_t i = 0; i < count; i++) {
+        const double before = i % row < HEADS ? -t->c->gates * (double)t->c->start : t->gates[i - HEADS];
+        t->gates[i] = before - t->c->gates * (1 + test_uniform(&t->random));
     }
 }
 
@@ -164,6 +186,7 @@ static order_test begin_test(const order_case *c, const char *tier) {
     for (size_t i = 0; i < t.p.size[Q]; i++)
         t.p.x[Q][i] *= 4; /* largest scores that change from tile to tile */
     spoil_inputs(&t.p, c->spoiled);
+    make_gates(&t);
     test_fill(&t.random, t.sinks, HEADS);
     const size_t mask = c->mask ? (size_t)(t.tokens * HEADS * t.tokens) : 0;
     t.mask = room(mask, sizeof *t.mask);
@@ -182,6 +205,7 @@ static void end_test(order_test *t) {
     free_problem(&t->p);
     free_memory(&t->memory);
     free(t->mask);
+    free(t->gates);
     free(t->out);
     free(t->lse);
     for (int i = 0; i < THREADS; i++)
@@ -216,6 +240,7 @@ static void put_queries(const order_test *t, call_memory *m, int64_t row, piece 
     const int64_t first = row * t->tokens + at.first;
     put_rows(t->c->dtype, m->q, m->queries, t->p.x[Q], first, at.count, HEADS * DIM);
     memcpy(m->q_at + m->queries, t->p.q_at + first, (size_t)at.count * sizeof(int64_t));
+    memcpy(m->q_gates + m->queries * HEADS, t->gates + first * HEADS, (size_t)(at.count * HEADS) * sizeof(double));
     m->queries += at.count;
 }
 
@@ -224,6 +249,7 @@ static void put_keys(const order_test *t, call_memory *m, int64_t row, int64_t f
     put_rows(t->c->dtype, m->k, m->keys, t->p.x[K], from, count, t->p.s.key_heads * DIM);
     put_rows(t->c->dtype, m->v, m->keys, t->p.x[V], from, count, t->p.s.key_heads * t->value_dim);
     memcpy(m->k_at + m->keys, t->p.k_at + from, (size_t)count * sizeof(int64_t));
+    memcpy(m->k_gates + m->keys * HEADS, t->gates + from * HEADS, (size_t)(count * HEADS) * sizeof(double));
     m->keys += count;
 }
 
@@ -246,6 +272,8 @@ static gyre_attention_args call_args(const order_test *t, const call_memory *m, 
     args.sinks = t->c->sinks;
     args.softcap = t->c->softcap;
     if (t->c->sink_logits) args.sink_logits = gyre_cdense(t->sinks, GYRE_DTYPE_F32, 1, 1, HEADS, 1);
+    if (t->c->gates > 0) args.q_gate_sums = gyre_cdense(m->q_gates, GYRE_DTYPE_F64, batch, queries, HEADS, 1);
+    if (t->c->gates > 0) args.k_gate_sums = gyre_cdense(m->k_gates, GYRE_DTYPE_F64, batch, keys, HEADS, 1);
     args.order = GYRE_ORDER_FIXED;
     return args;
 }
@@ -405,6 +433,8 @@ static const char *const cached_cases[] = {"none",
                                            "rope, window, sinks, softcap",
                                            "xpos",
                                            "alibi, window and sinks",
+                                           "gates, window and sinks",
+                                           "gates, strong, far from the start",
                                            "t5, gaps",
                                            "fire",
                                            "shaw",
@@ -429,6 +459,7 @@ static gyre_cache *make_cache(const order_test *t, const gyre_cache_config *kind
     config.sequences = 3;
     config.max_tokens = 3 * t->tokens + 3 * page_tokens;
     config.page_tokens = page_tokens;
+    config.gate_heads = t->c->gates > 0 ? HEADS : 0;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     return cache;
 }
@@ -439,6 +470,16 @@ static void append(order_test *t, gyre_cache *cache, int64_t sequence, int64_t r
     put_keys(t, m, row, at.first, at.count);
     const gyre_attention_args args = call_args(t, m, 1);
     const gyre_exec exec = gyre_pool_exec(t->pool[below(&t->random, THREADS)]);
+    if (t->c->gates > 0) {
+        gyre_cache_append_args gated = GYRE_INIT(gyre_cache_append_args);
+        gated.sequence = sequence;
+        gated.k = args.k;
+        gated.v = args.v;
+        gated.positions = args.k_pos;
+        gated.gate_sums = args.k_gate_sums;
+        assert_ok(gyre_cache_append_gated(cache, &gated, &exec, NULL));
+        return;
+    }
     assert_ok(gyre_cache_append(cache, sequence, &args.k, &args.v, &args.k_pos, &exec, NULL));
 }
 

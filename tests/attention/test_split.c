@@ -42,6 +42,15 @@ static const split_case cases[] = {
     {.name = "alibi", .config = SCORING(GYRE_KIND_ALIBI, 0)},
     {.name = "alibi, both ways, sink logits", .config = SCORING(GYRE_KIND_ALIBI, 0), .both_ways = 1, .sink_logits = 1},
     {.name = "alibi, softcap, window, sinks", .config = SCORING(GYRE_KIND_ALIBI, 0), .softcap = 5, .window = 12, .sinks = 3},
+    {.name = "gates", .config = {.kind = GYRE_KIND_NOPE}, .gates = 0.3},
+    {.name = "gates, by order, softcap, sink logits, dropout",
+     .config = {.kind = GYRE_KIND_NOPE},
+     .causal = GYRE_CAUSAL_BY_ORDER,
+     .gates = 5,
+     .softcap = 3,
+     .sink_logits = 1,
+     .dropout = 0.1},
+    {.name = "gates, alibi, window, sinks", .config = SCORING(GYRE_KIND_ALIBI, 0), .gates = 0.1, .window = 12, .sinks = 3},
     {.name = "t5", .config = SCORING(GYRE_KIND_T5, .buckets = 16)},
     {.name = "kerple, dropout", .config = SCORING(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER), .dropout = 0.2},
     {.name = "fire", .config = SCORING(GYRE_KIND_FIRE, .hidden_units = 4)},
@@ -87,7 +96,7 @@ static void ring_forward(group *g, const gyre_exec *exec) {
 
 static void ring_backward(group *g, shared_gradients *sum, const gyre_exec *exec) {
     for (int64_t r = 0; r < g->ranks; r++)
-        for (field f = F_DQ; f <= F_DV; f++)
+        for (field f = F_DQ; f <= F_DK_GATES; f++)
             memset(g->data[r].at[f], 0, field_bytes(g->w->c, &g->data[r], f));
     for (int64_t r = 0; r < g->ranks; r++)
         for (int64_t step = 0; step < g->ranks; step++) {
@@ -198,6 +207,12 @@ static void check_backward(const group *g, worst *most) {
         most->gradient = fmax(most->gradient, error);
         expect_near(g, names[f - F_DQ], error, 2e-6);
     }
+    for (field f = F_DQ_GATES; f <= F_DK_GATES && g->w->c->gates > 0; f++) {
+        gather(g, f, &all); /* those of queries are near 0: a row shifts as a whole */
+        const float *is = all.at[f], *wanted = g->w->data.at[f];
+        for (size_t i = 0; i < field_size(g->w->c, &all, f); i++)
+            test_close((long double)is[i], (long double)wanted[i], 3e-6L * (1 + fabsl((long double)wanted[i])), "gates");
+    }
     free_data(&all);
 }
 
@@ -307,6 +322,8 @@ static void attend_run(group *g, int64_t r, const owned_run *keys, int last) {
     args.k.data = (const char *)args.k.data + skip;
     args.v.data = (const char *)args.v.data + skip;
     args.k.shape[1] = args.v.shape[1] = keys->run.count;
+    if (args.k_gate_sums.data) args.k_gate_sums.data = (const double *)args.k_gate_sums.data + keys->at * HEADS;
+    args.k_gate_sums.shape[1] = keys->run.count;
     args.k_pos.data = (const int64_t *)args.k_pos.data + keys->at;
     index.data = (const int64_t *)index.data + keys->at;
     args.k_index = &index;
@@ -373,6 +390,7 @@ static gyre_cache *make_cache(const whole *w, int64_t tokens, gyre_cache_keys ke
     config.head_dim = DIM;
     config.max_tokens = tokens + 64;
     config.page_tokens = page_tokens;
+    config.gate_heads = w->c->gates > 0 ? HEADS : 0;
     assert_int_equal(gyre_cache_create(&cache, &config, NULL, NULL), GYRE_OK);
     return cache;
 }
@@ -396,7 +414,23 @@ static gyre_attention_args last_queries(const whole *w, int64_t queries, token_d
     args.q_pos.base = first;
     args.out = field_view(w->c, out, F_OUT);
     args.lse = field_view(w->c, out, F_LSE);
+    if (w->c->gates == 0) return args;
+    args.q_gate_sums =
+        gyre_cdense((const double *)w->data.at[F_GATES] + first * HEADS, GYRE_DTYPE_F64, 1, queries, HEADS, 1);
     return args;
+}
+
+/* Appends all tokens. */
+static void append(gyre_cache *cache, const split_case *c, const token_data *tokens, const gyre_positions *positions) {
+    gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
+    args.k = field_cview(c, tokens, F_K);
+    args.v = field_cview(c, tokens, F_V);
+    args.positions = *positions;
+    args.gate_sums = field_cview(c, tokens, F_GATES);
+    if (c->gates > 0)
+        assert_int_equal(gyre_cache_append_gated(cache, &args, NULL, NULL), GYRE_OK);
+    else
+        assert_int_equal(gyre_cache_append(cache, 0, &args.k, &args.v, positions, NULL, NULL), GYRE_OK);
 }
 
 /* Decoding: each rank attends to the tokens that its cache holds, and the partial rows are merged. */
@@ -411,14 +445,12 @@ static void check_caches(const split_case *c, gyre_shard_layout layout, int64_t 
     gyre_cview states[MOST_RANKS];
     gyre_cache *all = make_cache(&w, length[0], keys, 16);
     gyre_attention_args args = last_queries(&w, queries, &one);
-    const gyre_cview k = field_cview(c, &w.data, F_K), v = field_cview(c, &w.data, F_V);
-    assert_int_equal(gyre_cache_append(all, 0, &k, &v, &w.info.positions, NULL, NULL), GYRE_OK);
+    append(all, c, &w.data, &w.info.positions);
     use_sinks(&w, &args);
     attend_cache(all, &args);
     for (int64_t r = 0; r < ranks; r++) {
         gyre_cache *own = make_cache(&w, length[0], keys, 32);
-        const gyre_cview part_k = field_cview(c, &g.data[r], F_K), part_v = field_cview(c, &g.data[r], F_V);
-        assert_int_equal(gyre_cache_append(own, 0, &part_k, &part_v, &g.info[r].positions, NULL, NULL), GYRE_OK);
+        append(own, c, &g.data[r], &g.info[r].positions);
         parts[r] = make_data(c, 1, queries);
         gyre_attention_args part = last_queries(&w, queries, &parts[r]);
         part.state = field_view(c, &parts[r], F_STATE);

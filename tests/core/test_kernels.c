@@ -533,6 +533,51 @@ static void subtracts_alibi_bias(void **state) {
         }
 }
 
+/* Each sum and difference is rounded once, so all tiers give the same bits. */
+static void adds_differences(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    static const float from[] = {0, 1, -1e4f, 3e30f};
+    test_random random = {38};
+    float x[81], y[81], high[81], low[81];
+    for (int64_t n = 0; n <= 80; n += 16)
+        for (size_t f = 0; f < sizeof from / sizeof *from; f++) {
+            test_fill(&random, x, 81);
+            test_fill(&random, high, 81);
+            test_fill(&random, low, 81);
+            memcpy(y, x, sizeof y);
+            const gyre_differences by = {high + 1, low + 1, from[f], 0x1p-20f};
+            kernels->difference_row_f32(y + 1, n, &by);
+            for (int64_t i = 0; i < 81; i++) {
+                const float apart = from[f] - high[i], rest = 0x1p-20f - low[i], difference = apart + rest;
+                assert_true(y[i] == (i >= 1 && i <= n ? x[i] + difference : x[i]));
+            }
+        }
+}
+
+/* Rounded twice at most, the same way on all tiers; what is not finite stays so. */
+static void splits_doubles(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {39};
+    double x[80];
+    float high[81], low[81];
+    for (int64_t n = 0; n <= 80; n += 16) {
+        for (int64_t i = 0; i < 80; i++)
+            x[i] = -1e6 + 1e3 * test_uniform(&random);
+        x[7] = NAN;
+        x[9] = -INFINITY;
+        high[n] = low[n] = 5;
+        kernels->split_row_f64(x, -1e6, n, high, low);
+        assert_true(high[n] == 5 && low[n] == 5);
+        for (int64_t i = 0; i < n; i++) {
+            const double difference = x[i] - -1e6;
+            if (i == 7) assert_true(isnan(high[i]));
+            if (i == 9) assert_true(high[i] == -INFINITY);
+            if (i == 7 || i == 9) continue;
+            assert_true(high[i] == (float)difference && low[i] == (float)(difference - (double)high[i]));
+        }
+    }
+}
+
 /* -- which tier -- */
 
 static void environment_lowers_the_tier(void **state) {
@@ -604,6 +649,8 @@ int main(void) {
         FOR_TIERS(rotation_reads_inside_its_operands),
         FOR_TIERS(scales_rows),
         FOR_TIERS(subtracts_alibi_bias),
+        FOR_TIERS(adds_differences),
+        FOR_TIERS(splits_doubles),
         FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
         cmocka_unit_test(best_tier_is_selected),

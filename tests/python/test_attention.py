@@ -132,6 +132,62 @@ def test_sink_logits() -> None:
     np.testing.assert_allclose(out, weights @ np.repeat(v, 2, 1), atol=1e-6)
 
 
+def gates(tokens, heads=4, batch=2):
+    return np.cumsum(np.log(RNG.uniform(0.5, 1, (batch, heads, tokens))), -1)
+
+
+def forgetting(q, k, v, queries, keys):
+    scores = q.astype("f8") @ np.repeat(k, 2, 1).swapaxes(-1, -2) / 4 + queries[..., None] - keys[..., None, :]
+    weights = np.exp(scores - scores.max(-1, keepdims=True)) * causal(q.shape[2], k.shape[2])
+    return weights / weights.sum(-1, keepdims=True) @ np.repeat(v, 2, 1)
+
+
+def test_gates_that_forget() -> None:
+    q, k, v = operands()
+    sums = gates(9)
+    want = forgetting(q, k, v, sums[..., -6:], sums)
+    given = {"query_gate_sums": sums[..., -6:], "key_gate_sums": sums}
+    np.testing.assert_allclose(gyre.attention(q, k, v, causal=True, **given), want, atol=2e-6)
+    moved = [x.transpose(0, 2, 1, 3) for x in (q, k, v)]
+    rows = {name: x.swapaxes(1, 2).astype("f4") for name, x in given.items()}
+    out = gyre.attention(*moved, causal=True, layout="bshd", **rows)
+    np.testing.assert_allclose(out.transpose(0, 2, 1, 3), want, atol=1e-5)
+    with pytest.raises(gyre.Error, match="key_gate_sums: missing"):
+        gyre.attention(q, k, v, query_gate_sums=sums[..., -6:])
+    with pytest.raises(gyre.Error, match="key_gate_sums: .*float32 or float64"):
+        gyre.attention(q, k, v, query_gate_sums=sums[..., -6:], key_gate_sums=sums.astype("f2"))
+
+
+def test_gradient_of_gates() -> None:
+    q, k, v = operands(queries=9)
+    sums = [gates(9), gates(9)]
+    dout = RNG.standard_normal(q.shape).astype("f4")
+    given = {"query_gate_sums": sums[0], "key_gate_sums": sums[1], "causal": True}
+    out, lse = gyre.attention(q, k, v, lse=True, **given)
+    gradients = gyre.attention_gradient(dout, q, k, v, out, lse, **given)[3]
+    for i, name in enumerate(["query_gate_sums", "key_gate_sums"]):
+        assert gradients[name].shape == sums[i].shape and gradients[name].dtype == np.float64
+        for at in [(0, 0, 0), (1, 2, 5), (1, 3, 8)]:
+            loss = []
+            for step in (1e-5, -1e-5):
+                shifted = [x.copy() for x in sums]
+                shifted[i][at] += step
+                loss.append((forgetting(q, k, v, *shifted) * dout).sum())
+            np.testing.assert_allclose(gradients[name][at], (loss[0] - loss[1]) / 2e-5, atol=3e-5)
+
+
+def test_a_cache_keeps_gates() -> None:
+    q, k, v = operands(batch=1)
+    sums = gates(9, batch=1)
+    cache = gyre.Cache(heads=2, head_dim=16, max_tokens=16, gate_heads=4)
+    for first, last in ((0, 5), (5, 9)):
+        cache.append(k[:, :, first:last], v[:, :, first:last], gate_sums=sums[..., first:last])
+    out = cache.attention(q, query_gate_sums=sums[..., -6:])
+    np.testing.assert_allclose(out, forgetting(q, k, v, sums[..., -6:], sums), atol=2e-6)
+    with pytest.raises(gyre.Error, match="gate_sums: missing"):
+        cache.append(k, v)
+
+
 def test_gradient_against_torch() -> None:
     torch = pytest.importorskip("torch")
     q, k, v = (torch.tensor(x) for x in operands(kv_heads=4, queries=9))

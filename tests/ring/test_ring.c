@@ -5,6 +5,7 @@
 static const split_case cases[] = {
     RING_CASES,
     {.name = "alibi, both ways", .config = SCORING(GYRE_KIND_ALIBI, 0), .both_ways = 1},
+    {.name = "gates", .config = {.kind = GYRE_KIND_NOPE}, .gates = 0.2, .sink_logits = 1},
     {.name = "shaw", .config = SCORING(GYRE_KIND_SHAW, .max_distance = 10)},
 };
 /* The other schemes, each in fewer layouts. */
@@ -142,9 +143,15 @@ static void mistakes_are_named(void **state) {
     args.order = GYRE_ORDER_FIXED;
     ring.pass = GYRE_RING_QUERIES;
     SAYS(GYRE_EUNSUPPORTED, "pass: QUERIES has no ORDER_FIXED");
+    args.order = GYRE_ORDER_FAST;
+    args.q_gate_sums = args.k_gate_sums = field_cview(w.c, &g.data[0], F_GATES);
+    SAYS(GYRE_EUNSUPPORTED, "pass: QUERIES has no gate sums");
     ring.pass = (gyre_ring_pass)4;
     SAYS(GYRE_EINVAL, "pass: 4 is none");
     ring.pass = GYRE_RING_KEYS;
+    args = rank_args(&g, 0);
+    args.q_gate_sums = field_cview(w.c, &g.data[0], F_GATES);
+    SAYS(GYRE_EINVAL, "k_gate_sums: is missing");
     args = rank_args(&g, 0);
     args.mask = gyre_cdense(w.sink, GYRE_DTYPE_F32, 1, 1, 1, 1);
     SAYS(GYRE_EUNSUPPORTED, "mask: not while keys are on several ranks");

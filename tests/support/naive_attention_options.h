@@ -37,7 +37,8 @@ typedef struct trial {
     gyre_cview masked; /* view of it */
     float sink[MOST_HEADS];
     double *weights64, *lse64;
-    float *weights; /* of all queries */
+    float *weights;       /* of all queries */
+    double *gate_sums[2]; /* of queries and of keys: [batch][token][head]; NULL = none */
 } trial;
 
 static inline int64_t pair_at(const problem *p, int64_t b, int64_t i, int64_t h, int64_t j) {
@@ -109,6 +110,8 @@ static inline void free_trial(trial *t) {
     free(t->weights64);
     free(t->lse64);
     free(t->weights);
+    free(t->gate_sums[0]);
+    free(t->gate_sums[1]);
 }
 
 static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables) {
@@ -178,6 +181,8 @@ static inline double trial_score(const trial *t, int64_t b, int64_t i, int64_t h
     const double *k = p->x64[K] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->dim;
     const int64_t m = p->q_at[b * s->queries + i], n = p->k_at[b * s->keys + j];
     double score = p->config.kind == GYRE_KIND_ROPE ? rotated_score(p, m, n, q, k) : naive_score(p, h, m, n, q, k);
+    if (t->gate_sums[0])
+        score += t->gate_sums[0][(b * s->queries + i) * s->heads + h] - t->gate_sums[1][(b * s->keys + j) * s->heads + h];
     if (t->o.softcap > 0) score = t->o.softcap * tanh(score / t->o.softcap);
     return t->o.mask ? score + t->mask64[pair_at(p, b, i, h, j)] : score;
 }

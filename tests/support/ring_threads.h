@@ -58,7 +58,7 @@ static inline void run_rank_gradient(rank_job *job, gyre_ring_args *ring) {
     const gyre_table_gradients gradients = shared_views(g->w, &job->sum);
     const size_t bytes = gyre_ring_scratch(ring, 1, job->options.exec);
     void *scratch = scratch_for(bytes);
-    for (field f = F_DQ; f <= F_DV; f++) /* they are overwritten */
+    for (field f = F_DQ; f <= F_DK_GATES; f++) /* they are overwritten */
         memset(g->data[rank].at[f], 0x5A, field_bytes(g->w->c, &g->data[rank], f));
     ring->timeline = &job->gradient;
     expect_ok(gyre_ring_get_plan(ring, 1, job->options.exec, &job->gradient_plan, &err), &err);
@@ -137,8 +137,9 @@ static inline double apart(const whole *w, const token_data *a, field which) {
 static inline void check_group(const group *g, int forward, const shared_gradients *sum, const shared_gradients *wanted) {
     whole *w = g->w;
     token_data all = make_data(w->c, w->info.rows, w->info.tokens);
-    static const field of[] = {F_OUT, F_LSE, F_DQ, F_DK, F_DV};
-    for (size_t i = 0; i < (forward ? 2 : sizeof of / sizeof *of); i++) {
+    static const field of[] = {F_OUT, F_LSE, F_DQ, F_DK, F_DV, F_DQ_GATES, F_DK_GATES};
+    const size_t count = forward ? 2 : w->c->gates > 0 ? 7 : 5;
+    for (size_t i = 0; i < count; i++) {
         gather(g, of[i], &all);
         if (!(apart(w, &all, of[i]) <= 5e-6))
             fail_msg("%s, %lld ranks: field %d is off by %.1e", w->c->name, (long long)g->ranks, (int)of[i],

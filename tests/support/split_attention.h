@@ -16,6 +16,7 @@ typedef struct split_case {
     int64_t window, window_after, sinks;
     double softcap, dropout;
     int sink_logits, images;
+    double gates;     /* log gates around minus this; 0 = none */
     gyre_dtype dtype; /* of q, k, v and dout */
 } split_case;
 
@@ -30,7 +31,22 @@ typedef struct split_case {
     }
 
 /* Everything that belongs to tokens, of the whole or of a rank. */
-typedef enum field { F_Q, F_K, F_V, F_DOUT, F_OUT, F_LSE, F_STATE, F_DQ, F_DK, F_DV, FIELDS } field;
+typedef enum field {
+    F_Q,
+    F_K,
+    F_V,
+    F_DOUT,
+    F_GATES, /* sums, of queries and keys alike */
+    F_OUT,
+    F_LSE,
+    F_STATE,
+    F_DQ,
+    F_DK,
+    F_DV,
+    F_DQ_GATES,
+    F_DK_GATES,
+    FIELDS
+} field;
 typedef struct token_data {
     int64_t rows, tokens;
     void *at[FIELDS];
@@ -55,11 +71,12 @@ typedef struct shared_gradients {
 
 static inline gyre_view field_view(const split_case *c, const token_data *d, field which) {
     const int of_keys = which == F_K || which == F_V || which == F_DK || which == F_DV;
-    const gyre_dtype dtype = which <= F_DOUT                      ? c->dtype
-                             : which == F_LSE || which == F_STATE ? GYRE_DTYPE_F64
-                                                                  : GYRE_DTYPE_F32;
+    const int is_number = which == F_LSE || which == F_GATES || which == F_DQ_GATES || which == F_DK_GATES;
+    const gyre_dtype dtype = which <= F_DOUT                                          ? c->dtype
+                             : which == F_LSE || which == F_STATE || which == F_GATES ? GYRE_DTYPE_F64
+                                                                                      : GYRE_DTYPE_F32;
     return gyre_dense(d->at[which], dtype, d->rows, d->tokens, of_keys ? KEY_HEADS : HEADS,
-                      which == F_LSE     ? 1
+                      is_number          ? 1
                       : which == F_STATE ? STATE
                                          : DIM);
 }
@@ -152,6 +169,9 @@ static inline void make_whole(whole *w, const split_case *c, gyre_batch_form for
             const double x = test_uniform(&random) * (f == F_Q ? 3 : 1);
             test_put(w->data.at[f], c->dtype, i, f == F_DOUT && padding ? 0 : x);
         }
+    double *gates = w->data.at[F_GATES];
+    for (size_t i = 0, n = field_size(c, &w->data, F_GATES); i < n; i++)
+        gates[i] = (i < HEADS ? 0 : gates[i - HEADS]) - c->gates * (1 + test_uniform(&random));
 }
 
 static inline void free_whole(whole *w) {
@@ -219,6 +239,11 @@ static inline void use_data(const split_case *c, const token_data *q, const toke
     args->v = field_cview(c, k, F_V);
     args->out = field_view(c, q, F_OUT);
     args->lse = field_view(c, q, F_LSE);
+    if (c->gates == 0) return;
+    args->q_gate_sums = field_cview(c, q, F_GATES);
+    args->k_gate_sums = field_cview(c, k, F_GATES);
+    args->dq_gate_sums = field_view(c, q, F_DQ_GATES);
+    args->dk_gate_sums = field_view(c, k, F_DK_GATES);
 }
 
 /* The whole batch in one call, as programs on one machine make it: forward, and with g the gradient. */
@@ -262,7 +287,7 @@ static inline void make_group(group *g, whole *w, gyre_shard_layout layout, int6
         g->info[r] = (gyre_shard_info)GYRE_INIT(gyre_shard_info);
         assert_int_equal(gyre_shards_get(g->shards, r, &g->info[r]), GYRE_OK);
         g->data[r] = make_data(w->c, w->info.rows, g->info[r].tokens);
-        for (field f = F_Q; f <= F_DOUT; f++) {
+        for (field f = F_Q; f <= F_GATES; f++) {
             const gyre_cview all = field_cview(w->c, &w->data, f);
             const gyre_view mine = field_view(w->c, &g->data[r], f);
             assert_int_equal(gyre_shards_take(g->shards, r, &all, &mine, NULL), GYRE_OK);

@@ -187,8 +187,9 @@ static void pairs_and_keys_are_those_of_the_shards(void **state) {
 
 /* gpt-oss 20B: 24 layers of 8 heads of 64 channels, every other one with a window of 128 keys. */
 static void windows_hold_and_fetch_what_they_reach(void **state) {
-    json_t *config = json_load_file("tests/configs/gpt-oss-20b.json", 0, NULL);
+    json_t *config = json_load_file(GYRE_TEST_DATA "/configs/gpt-oss-20b.json", 0, NULL);
     (void)state;
+    assert_non_null(config);
     json_object_set_new(config, "intermediate_size", json_integer(2880)); /* which positions do not need */
     char *text = json_dumps(config, 0);
     write_file("oss.json", text, strlen(text));

@@ -78,6 +78,7 @@ typedef struct bench_scheme {
     double goal; /* maximum ratio to it, forward, at BENCH_GOAL_TOKENS tokens in 12 heads of 64 channels; 0 = none */
     /* Sets what papers or checkpoints set, for an input of `tokens` tokens.  NULL = gyre_config_suggest is enough. */
     void (*configure)(gyre_config *config, int64_t tokens);
+    int gated; /* 1: with forget gates */
 } bench_scheme;
 enum { BENCH_GOAL_TOKENS = 2048, BENCH_GOAL_HEADS = 12, BENCH_GOAL_CHANNELS = 64 };
 
@@ -112,6 +113,7 @@ typedef struct bench_call {
         x; /* x: the input that a scheme adds to, [1, tokens, 1, heads head_dim]; data is NULL for other schemes */
     int gradient;
     float *out, *lse, *table[BENCH_TABLES], *dtable[BENCH_TABLES];
+    double *gate_sums, *dgate_sums; /* [heads][tokens]; [2][heads][tokens]; NULL without gates */
 } bench_call;
 /* scheme NULL: attention without positions.  The call borrows data.  Errors: ENOMEM, those of gyre_encoding_create. */
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,

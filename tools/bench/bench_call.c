@@ -113,6 +113,33 @@ static void describe_call(bench_call *call, int causal, const bench_data *data) 
         call->dqkv[i] = gyre_dense(written[i], GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
 }
 
+/* Log gates of -0.05 on average: a head forgets half in 14 tokens. */
+static gyre_status make_gates(bench_call *call, const bench_shape *s) {
+    const int64_t count = s->heads * s->tokens;
+    uint64_t seed = 9;
+    call->gate_sums = malloc((size_t)count * sizeof(double));
+    call->dgate_sums = malloc((size_t)(2 * count) * sizeof(double));
+    if (!call->gate_sums || !call->dgate_sums) return GYRE_ENOMEM;
+    for (int64_t i = 0; i < count; i++)
+        call->gate_sums[i] = (i % s->tokens ? call->gate_sums[i - 1] : 0) - 0.1 * bench_random(&seed);
+    return GYRE_OK;
+}
+
+static gyre_view view_gates(double *sums, const bench_shape *s) {
+    gyre_view view = gyre_dense(sums, GYRE_DTYPE_F64, 1, s->tokens, s->heads, 1);
+    view.stride[1] = 1;
+    view.stride[2] = s->tokens;
+    return view;
+}
+
+static void describe_gates(bench_call *call, const bench_shape *s) {
+    gyre_attention_args *args = &call->args;
+    if (!call->gate_sums) return;
+    args->q_gate_sums = args->k_gate_sums = gyre_const(view_gates(call->gate_sums, s));
+    args->dq_gate_sums = view_gates(call->dgate_sums, s);
+    args->dk_gate_sums = view_gates(call->dgate_sums + s->heads * s->tokens, s);
+}
+
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
                               gyre_error *err) {
     const bench_shape *s = &data->shape;
@@ -121,6 +148,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (scheme) status = make_encoding(&out->encoding, scheme, s, err);
     if (status) return status;
     if (scheme) status = make_tables(out, s->gradient);
+    if (!status && scheme && scheme->gated) status = make_gates(out, s);
     out->out = alloc_random(s->tokens * s->heads * s->head_dim, 0, 0, 0);
     out->lse = alloc_random(s->tokens * s->heads, 0, 0, 0);
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
@@ -129,6 +157,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
         return gyre_fail(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
     }
     describe_call(out, causal, data);
+    describe_gates(out, s);
     return GYRE_OK;
 }
 
@@ -138,6 +167,8 @@ void bench_call_free(bench_call *call) {
         free(call->table[i]);
         free(call->dtable[i]);
     }
+    free(call->gate_sums);
+    free(call->dgate_sums);
     free(call->out);
     free(call->lse);
 }
@@ -146,6 +177,8 @@ bench_call bench_call_shortened(const bench_call *call, int64_t tokens) {
     bench_call s = *call;
     s.args.tables = &call->tables;
     s.args.q.shape[1] = s.args.k.shape[1] = s.args.v.shape[1] = s.args.out.shape[1] = tokens;
+    s.args.q_gate_sums.shape[1] = s.args.k_gate_sums.shape[1] = tokens;
+    s.args.dq_gate_sums.shape[1] = s.args.dk_gate_sums.shape[1] = tokens;
     s.args.lse.shape[1] = s.dout.shape[1] = s.x.shape[1] = tokens;
     for (int i = 0; i < 3; i++)
         s.dqkv[i].shape[1] = tokens;

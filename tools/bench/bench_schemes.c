@@ -62,27 +62,28 @@ static void transformer_xl(gyre_config *config, int64_t tokens) {
 }
 
 /* Encoders are bidirectional, decoders causal. */
-static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL},
-                                       {"learned", GYRE_KIND_LEARNED, 1, 0, learned},
-                                       {"sinusoidal", GYRE_KIND_SINUSOIDAL, 1, 0, NULL},
-                                       {"rope-no-table", GYRE_KIND_ROPE, 1, 1.1, NULL},
-                                       {"rope-table", GYRE_KIND_ROPE, 1, 1.1, rope_table},
-                                       {"rope-interleaved", GYRE_KIND_ROPE, 1, 1.1, rope_interleaved},
-                                       {"rope-xpos", GYRE_KIND_ROPE, 1, 0, xpos},
-                                       {"alibi-causal", GYRE_KIND_ALIBI, 1, 1.2, NULL},
-                                       {"alibi-bidirectional", GYRE_KIND_ALIBI, 0, 1.2, NULL},
-                                       {"t5-causal", GYRE_KIND_T5, 1, 1.2, t5},
-                                       {"t5-bidirectional", GYRE_KIND_T5, 0, 1.2, t5_encoder},
-                                       {"kerple-log", GYRE_KIND_KERPLE, 1, 1.2, NULL},
-                                       {"kerple-power", GYRE_KIND_KERPLE, 1, 1.2, kerple_power},
-                                       {"shaw-causal", GYRE_KIND_SHAW, 1, 1.8, shaw},
-                                       {"shaw-bidirectional", GYRE_KIND_SHAW, 0, 1.8, shaw},
-                                       {"nezha", GYRE_KIND_NEZHA, 0, 1.8, nezha},
-                                       {"bert-relative-key", GYRE_KIND_BERT, 0, 2.3, bert_key},
-                                       {"bert-relative-key-query", GYRE_KIND_BERT, 0, 3.4, bert_key_query},
-                                       {"deberta-v1", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v1},
-                                       {"deberta-v3", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v3},
-                                       {"transformer-xl", GYRE_KIND_TRANSFORMER_XL, 1, 2.5, transformer_xl}};
+static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL, 0},
+                                       {"gates", GYRE_KIND_NOPE, 1, 1.2, NULL, 1},
+                                       {"learned", GYRE_KIND_LEARNED, 1, 0, learned, 0},
+                                       {"sinusoidal", GYRE_KIND_SINUSOIDAL, 1, 0, NULL, 0},
+                                       {"rope-no-table", GYRE_KIND_ROPE, 1, 1.1, NULL, 0},
+                                       {"rope-table", GYRE_KIND_ROPE, 1, 1.1, rope_table, 0},
+                                       {"rope-interleaved", GYRE_KIND_ROPE, 1, 1.1, rope_interleaved, 0},
+                                       {"rope-xpos", GYRE_KIND_ROPE, 1, 0, xpos, 0},
+                                       {"alibi-causal", GYRE_KIND_ALIBI, 1, 1.2, NULL, 0},
+                                       {"alibi-bidirectional", GYRE_KIND_ALIBI, 0, 1.2, NULL, 0},
+                                       {"t5-causal", GYRE_KIND_T5, 1, 1.2, t5, 0},
+                                       {"t5-bidirectional", GYRE_KIND_T5, 0, 1.2, t5_encoder, 0},
+                                       {"kerple-log", GYRE_KIND_KERPLE, 1, 1.2, NULL, 0},
+                                       {"kerple-power", GYRE_KIND_KERPLE, 1, 1.2, kerple_power, 0},
+                                       {"shaw-causal", GYRE_KIND_SHAW, 1, 1.8, shaw, 0},
+                                       {"shaw-bidirectional", GYRE_KIND_SHAW, 0, 1.8, shaw, 0},
+                                       {"nezha", GYRE_KIND_NEZHA, 0, 1.8, nezha, 0},
+                                       {"bert-relative-key", GYRE_KIND_BERT, 0, 2.3, bert_key, 0},
+                                       {"bert-relative-key-query", GYRE_KIND_BERT, 0, 3.4, bert_key_query, 0},
+                                       {"deberta-v1", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v1, 0},
+                                       {"deberta-v3", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v3, 0},
+                                       {"transformer-xl", GYRE_KIND_TRANSFORMER_XL, 1, 2.5, transformer_xl, 0}};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 /* Lists the forms above for each kind; a kind without an entry appears as gyre_config_suggest makes it. */
@@ -93,7 +94,7 @@ static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
         for (int i = 0; i < SCHEMES && count < BENCH_MAX_SCHEMES; i++)
             if (schemes[i].kind == (gyre_kind)kind) out[count++] = schemes[i];
         if (count == before && count < BENCH_MAX_SCHEMES)
-            out[count++] = (bench_scheme){gyre_kind_name((gyre_kind)kind), (gyre_kind)kind, 1, 0, NULL};
+            out[count++] = (bench_scheme){gyre_kind_name((gyre_kind)kind), (gyre_kind)kind, 1, 0, NULL, 0};
     }
     return count;
 }

@@ -5,6 +5,7 @@
  * queries are rotated the other way: <E(m) q, R(s) k> = <R(-s) E(m) q, k>. */
 #include "attention/forward/decode.h"
 #include "attention/terms/attention_rotation.h"
+#include "attention/terms/biases.h"
 #include "attention/terms/visibility.h"
 #include "attention/tiles/rows.h"
 #include "attention/tiles/scores.h"
@@ -252,21 +253,18 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
 }
 
 /* scores += the biases of a head, relative to those of the rows. */
-static void add_score_biases(const gyre_attention_plan *plan, gyre_query_buffers *q, const int64_t *positions,
-                             int64_t count) {
-    const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
-    const float *slope = gyre_slope_of_call(plan, q->batch, q->head);
-    const int64_t head = gyre_head_in_call(plan, q->head);
+static void add_score_biases(const decode_state *d, gyre_query_buffers *q) {
+    const gyre_attention_plan *plan = d->plan;
+    const gyre_tile_pair *tile_pair = &d->tile_pair;
+    const int64_t *positions = d->keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first;
     double score_bias[KEY_TILE];
-    if (scheme && scheme->bias_tile) {
-        const gyre_bias_tile tile = {q->positions, positions, q->nearest, q->count, count, KEY_TILE, q->scores, slope};
-        scheme->bias_tile(plan->encoding, plan->args->tables, head, &tile);
-    }
-    for (int64_t i = 0; scheme && plan->table.has_score_bias && i < q->count; i++) {
-        const gyre_bias_row row = {head, q->positions[i], positions, count, slope};
-        scheme->bias_row(plan->encoding, plan->args->tables, &row, score_bias);
-        for (int64_t j = 0; j < count; j++)
-            q->scores[i * KEY_TILE + j] += (float)(score_bias[j] - q->bias[i]);
+    gyre_biases_add(plan, d->keys, q, tile_pair);
+    for (int64_t i = 0; plan->table.has_score_bias && i < q->count; i++) {
+        const gyre_bias_row row = {gyre_head_in_call(plan, q->head), q->positions[i], positions, tile_pair->count,
+                                   gyre_slope_of_call(plan, q->batch, q->head)};
+        plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, score_bias);
+        for (int64_t j = 0; j < tile_pair->count; j++)
+            q->scores[i * KEY_TILE + j] += (float)(score_bias[j] - q->scheme_bias[i]);
     }
 }
 
@@ -362,9 +360,8 @@ static int visible_to_any(const decode_state *d, int64_t tile, gyre_tile_pair *t
 
 static void softmax_tile(decode_state *d) {
     const gyre_tile_pair *tile_pair = &d->tile_pair;
-    const int64_t first = tile_pair->tile * KEY_TILE + tile_pair->first;
     for (int64_t g = 0; g < d->plan->group; g++) {
-        add_score_biases(d->plan, &d->query_buffers[g], d->keys->positions + first, tile_pair->count);
+        add_score_biases(d, &d->query_buffers[g]);
         gyre_tile_pair_mask(d->plan, d->keys, &d->query_buffers[g], tile_pair);
     }
     const gyre_online_softmax rows = {d->rows, tile_pair->columns, d->scores, d->to->row_max, d->to->row_sum, d->to->out};

@@ -102,7 +102,8 @@ static void clear(const gyre_view *view) {
                     memset(gyre_view_at(view, b, t, h, c), 0, (size_t)run * size);
 }
 
-void gyre_gradient_clear_padding(const gyre_gradient_views *views) {
+void gyre_gradient_clear_padding(const gyre_attention_args *args, const gyre_gradient_views *views) {
     clear(&views->dqkv[1]);
     clear(&views->dqkv[2]);
+    if (args->dk_gate_sums.data) clear(&args->dk_gate_sums);
 }

@@ -9,6 +9,7 @@
  * one order, so every sum has one order. */
 #include "attention/gradient/gradient_tiles.h"
 #include "attention/terms/attention_rotation.h"
+#include "attention/terms/biases.h"
 #include "attention/terms/dropout.h"
 #include "attention/terms/softmax.h"
 #include "attention/terms/table_buffers.h"
@@ -99,6 +100,7 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers
         const float *dout = q->dout_rows + i * plan->value_pad;
         plan->kernels->dot_row_f32(dout, q->out_rows + i * plan->value_pad, plan->value_pad, &q->delta[i]);
     }
+    if (plan->gated) gyre_gates_begin_queries(q);
     if (plan->uses_tables) {
         gyre_tables_bind_tile(plan, q);
         gyre_tables_begin_queries(plan, q);
@@ -222,6 +224,7 @@ static void tile_pair_backward(const gyre_attention_plan *plan, gyre_key_buffers
     gyre_tile_pair_score(plan, keys, q, tile_pair);
     softmax_backward(plan, keys, q, tile_pair);
     add_to_keys(plan, q, tile_pair, q->scores, to_values, keys->dv_rows);
+    if (plan->gated) gyre_gates_backward(plan, keys, q, tile_pair);
     if (plan->uses_tables) gyre_tables_backward(plan, keys, q, tile_pair);
     add_dq_dk(plan, keys, q, tile_pair);
 }
@@ -249,6 +252,7 @@ static void finish_queries(const gyre_attention_call *call, const gyre_row_range
     for (int64_t i = 0; i < q->count; i++)
         for (int far = 0; far <= plan->rotation.far; far++)
             plan->kernels->scale_row_f32(q->dq_rows[far] + i * plan->head_pad, plan->head_pad, q->scale[i]);
+    if (plan->gated) gyre_gates_end_queries(plan, q);
     rotate_back(plan, GYRE_ROLE_QUERY, rows, q->dq_rows);
     write_rows(plan, &call->dqkv[0], rows, q->dq_rows[0], plan->head_pad, plan->args->accumulate ? q->key_rows : NULL);
 }
@@ -343,10 +347,13 @@ void gyre_gradient_of_item(const gyre_attention_call *call, int64_t item, gyre_k
     const gyre_visible_range visible = gyre_visible_to_batch(plan, item / plan->key_heads);
     gyre_key_buffers_fill(plan, item, keys, &job->q[0]);
     if (plan->uses_tables) gyre_tables_clear(plan, &job->q[0]);
+    if (plan->gated)
+        memset(keys->dgate_sums, 0, (size_t)(plan->group * plan->key_tiles * KEY_TILE) * sizeof *keys->dgate_sums);
     for (int64_t t = 0; t < plan->key_tiles; t++)
         if (tile_needed(plan, keys, visible, t)) clear_keys(plan, keys, t);
     for (int64_t i = 0; i < plan->group * plan->query_tiles;)
         i += query_tiles_backward(call, item, i, keys, job);
     for (int64_t t = 0; t < plan->key_tiles; t++)
         if (tile_needed(plan, keys, visible, t)) finish_keys(call, item, t, keys, job->q[0].key_rows);
+    if (plan->gated) gyre_gates_end_keys(plan, item, keys);
 }

@@ -84,6 +84,7 @@ typedef struct gyre_attention_plan {
     gyre_rotation_plan rotation;
     gyre_table_plan table;
     int uses_tables; /* terms/tables.h has work */
+    int gated;       /* the call has gate sums */
     int64_t jobs;
     size_t angle_bytes, info_bytes, partial_bytes, key_buffer_bytes, job_bytes, bytes; /* scratch: tiles/scratch.h */
 } gyre_attention_plan;

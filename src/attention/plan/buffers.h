@@ -30,6 +30,7 @@ typedef struct gyre_key_buffers {
     float *k_scale, *v_scale;  /* with key_scales_apart, value_scales_apart: [KEY_TILE] */
     float *v_columns;          /* gradient: [tile][value_pad][KEY_TILE] */
     float *dv_rows;            /* gradient: [tile][KEY_TILE][value_pad] */
+    double *dgate_sums;        /* gradient, with gates: [query heads of an item][tile][KEY_TILE] */
 } gyre_key_buffers;
 
 /* -- tables -- */
@@ -70,27 +71,30 @@ typedef struct gyre_query_buffers {
     int64_t positions[QUERY_TILE], order[QUERY_TILE]; /* order: as in gyre_key_buffers */
     int64_t batch, head, first, count;
     int64_t low, high, order_min, order_max; /* of positions; of order */
-    int64_t nearest[QUERY_TILE];   /* decaying biases: position of the nearest visible key; the query's own if none is */
-    double bias[QUERY_TILE];       /* b(head, row, nearest): scores are relative to it; 0 if biases do not decay */
-    float row_max[QUERY_TILE];     /* largest score so far; gradient: log-sum-exp of the row */
-    double row_sum[QUERY_TILE];    /* of exp(score - row_max) */
-    float delta[QUERY_TILE];       /* gradient: dout . out */
-    float scale[QUERY_TILE];       /* of the call, times the temperature of the row */
-    int nonfinite;                 /* forward: a visible value is infinite or NaN */
-    int q_finite, dout_finite;     /* gradient */
-    float *q_rows[2];              /* [near, far]: [QUERY_TILE][head_pad], rotated and scaled */
-    float *xpos_rows, *xpos_decay; /* xPos: as q_rows[0]; [head_pad] */
-    float *near_q_rows;            /* q_rows[0] or xpos_rows: multiplied with near keys */
-    float *far_scores;             /* as scores */
-    float *out_rows;               /* [QUERY_TILE][value_pad] */
-    float *scores;                 /* [QUERY_TILE][KEY_TILE]; the softmax turns them into weights */
-    float *key_rows;               /* [KEY_TILE][max(head_pad, value_pad)]: keys or values before the transpose */
-    float *dout_rows;              /* gradient: as out_rows */
-    float *dq_rows[2];             /* gradient: as q_rows */
-    float *dscores;                /* gradient: as scores */
-    float *table_rows;             /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
-    float *cap_slope;              /* gradient: derivative of the softcap, as scores */
-    gyre_table_buffers *tables;    /* of the job; unused without tables */
+    int64_t nearest[QUERY_TILE];    /* decaying biases: position of the nearest visible key; the query's own if none is */
+    double bias[QUERY_TILE];        /* of the row at that key: scores are relative to it (terms/biases.h); 0 if none fall */
+    double scheme_bias[QUERY_TILE]; /* the part of the scheme: b(head, row, nearest) */
+    double gate_sum[QUERY_TILE];    /* with gates: that of the key */
+    double dgate_sums[QUERY_TILE];  /* gradient: to those of the queries */
+    float row_max[QUERY_TILE];      /* largest score so far; gradient: log-sum-exp of the row */
+    double row_sum[QUERY_TILE];     /* of exp(score - row_max) */
+    float delta[QUERY_TILE];        /* gradient: dout . out */
+    float scale[QUERY_TILE];        /* of the call, times the temperature of the row */
+    int nonfinite;                  /* forward: a visible value is infinite or NaN */
+    int q_finite, dout_finite;      /* gradient */
+    float *q_rows[2];               /* [near, far]: [QUERY_TILE][head_pad], rotated and scaled */
+    float *xpos_rows, *xpos_decay;  /* xPos: as q_rows[0]; [head_pad] */
+    float *near_q_rows;             /* q_rows[0] or xpos_rows: multiplied with near keys */
+    float *far_scores;              /* as scores */
+    float *out_rows;                /* [QUERY_TILE][value_pad] */
+    float *scores;                  /* [QUERY_TILE][KEY_TILE]; the softmax turns them into weights */
+    float *key_rows;                /* [KEY_TILE][max(head_pad, value_pad)]: keys or values before the transpose */
+    float *dout_rows;               /* gradient: as out_rows */
+    float *dq_rows[2];              /* gradient: as q_rows */
+    float *dscores;                 /* gradient: as scores */
+    float *table_rows;              /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
+    float *cap_slope;               /* gradient: derivative of the softcap, as scores */
+    gyre_table_buffers *tables;     /* of the job; unused without tables */
 } gyre_query_buffers;
 
 /* -- a part of the work -- */

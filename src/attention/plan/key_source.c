@@ -18,6 +18,16 @@ static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t h
                           .v_step = stride_of(&args->v, 3)};
 }
 
+static void gate_sums_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t count,
+                               double *out) {
+    const gyre_attention_args *args = source->run_ctx;
+    const gyre_cview *view = &args->k_gate_sums;
+    const int64_t step = stride_of(view, 1);
+    const void *at = gyre_cview_at(view, batch, first, head, 0);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = view->dtype == GYRE_DTYPE_F64 ? ((const double *)at)[i * step] : (double)((const float *)at)[i * step];
+}
+
 static int heads_adjacent(const gyre_cview *view) {
     return view->stride[3] == 1 && view->stride[2] == view->shape[3] && view->stride[1] >= view->shape[2] * view->shape[3];
 }
@@ -27,5 +37,6 @@ gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args) {
                              .k_dtype = args->k.dtype,
                              .v_dtype = args->v.dtype,
                              .run = run_of_views,
+                             .gate_sums = args->k_gate_sums.data ? gate_sums_of_views : NULL,
                              .heads_together = heads_adjacent(&args->k) && heads_adjacent(&args->v) ? args->k.shape[2] : 1};
 }

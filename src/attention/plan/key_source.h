@@ -20,6 +20,8 @@ struct gyre_key_source {
     int rotated; /* keys are stored as E(n) k */
     /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
     void (*run)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run);
+    /* out[i] = gate sum of key first + i for a query head of the call, counted as in `run`; NULL = the source has none. */
+    void (*gate_sums)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t count, double *out);
     int64_t heads_together; /* key heads whose rows are adjacent for each token, so that reading them together is
                                      * faster; 0 or 1: the rows of one head are adjacent */
     int64_t batch_first, head_first, key_first; /* added to `batch`, `head` and `first`: where a segment begins */

@@ -15,6 +15,7 @@ typedef struct gyre_segment {
     int64_t query_first, key_first; /* first token of the segment, counted in its sequence */
     int64_t query_order;            /* GYRE_CAUSAL_BY_ORDER: index in the sequence of the last key that query 0 sees */
     int64_t packed_key_first;       /* first key of the sequence, counted in the views of the call */
+    int accumulate_gates;           /* the same for dk_gate_sums, whose heads are those of queries */
     int accumulate_dkv; /* 1: dk and dv are added to: an earlier segment had these keys, or the caller wants it */
     /* gyre_attention_args.q_index and k_index, from the first token of the segment on; used if `indexed`. */
     int indexed;

@@ -68,7 +68,7 @@ void gyre_tables_end_queries(const gyre_attention_plan *plan, gyre_query_buffers
 static int same_bias(const gyre_query_buffers *q) {
     int same = 1;
     for (int64_t i = 1; i < q->count; i++)
-        same &= q->bias[i] == q->bias[0];
+        same &= q->scheme_bias[i] == q->scheme_bias[0];
     return same;
 }
 
@@ -150,7 +150,8 @@ static void add_score_biases(const gyre_attention_plan *plan, gyre_query_buffers
         const int64_t n = t->entries - first < CHUNK ? t->entries - first : CHUNK;
         read_score_biases(plan, q, first, n, score_bias);
         for (int64_t e = 0; e < n; e++)
-            t->score_bias[first + e] = (float)(score_bias[e] - q->bias[t->distinct ? 0 : (first + e) / tile_pair->count]);
+            t->score_bias[first + e] =
+                (float)(score_bias[e] - q->scheme_bias[t->distinct ? 0 : (first + e) / tile_pair->count]);
     }
     const gyre_gather_add pick = {.lines = q->count,
                                   .n = tile_pair->count,

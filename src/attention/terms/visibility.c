@@ -143,9 +143,18 @@ static int lies_in_direction(gyre_key_direction direction, int64_t q, int64_t lo
     return direction == GYRE_KEY_ANYWHERE || (direction == GYRE_KEY_BEFORE ? low <= q : high >= q);
 }
 
+int gyre_key_at(const gyre_attention_plan *plan, const gyre_key_buffers *keys, int64_t position, gyre_near_key *key) {
+    if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
+    const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
+    if (t >= plan->key_tiles || !keys->tiles[t].consecutive) return 0;
+    if (position < keys->tiles[t].low || position > keys->tiles[t].high) return 0;
+    *key = (gyre_near_key){position, t * KEY_TILE + position - keys->tiles[t].low};
+    return 1;
+}
+
 /* The most likely tile is searched first: its key mostly rules out all other tiles. */
 int gyre_nearest_key(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_token *from,
-                     gyre_key_direction direction, int64_t *nearest) {
+                     gyre_key_direction direction, gyre_near_key *nearest) {
     const int64_t q = from->position;
     const gyre_visible_range visible = gyre_visible_to_query(plan, from->order);
     int64_t likely = 0, bound = INT64_MAX, distance = INT64_MAX;
@@ -166,7 +175,7 @@ int gyre_nearest_key(const gyre_attention_plan *plan, const gyre_key_buffers *ke
                 continue;
             if (gyre_mask_excludes(plan, from, t * KEY_TILE + j)) continue;
             distance = llabs(q - k[j]);
-            *nearest = k[j];
+            *nearest = (gyre_near_key){k[j], t * KEY_TILE + j};
         }
     }
     return distance < INT64_MAX;

@@ -47,10 +47,18 @@ typedef struct gyre_row_block {
 int gyre_next_row_block(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *queries,
                         const gyre_tile_pair *tile_pair, gyre_row_block *block);
 
+/* A key: its position, and its index in the segment. */
+typedef struct gyre_near_key {
+    int64_t position, key;
+} gyre_near_key;
+
 typedef enum gyre_key_direction { GYRE_KEY_BEFORE = -1, GYRE_KEY_ANYWHERE, GYRE_KEY_AFTER } gyre_key_direction;
-/* 1: *nearest = position of the nearest visible key in that direction.  0: there is none. */
+/* 1: *nearest = the nearest visible key in that direction.  0: there is none. */
 int gyre_nearest_key(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_token *from,
-                     gyre_key_direction direction, int64_t *nearest);
+                     gyre_key_direction direction, gyre_near_key *nearest);
+/* 1: *key = a key at that position, which is visible to a query there unless a mask excludes it.  Finds it only in tiles of
+ * consecutive positions, the usual case. */
+int gyre_key_at(const gyre_attention_plan *plan, const gyre_key_buffers *keys, int64_t position, gyre_near_key *key);
 
 /* row[j] = -infinity for keys that a query with order q does not see; k: the order of the keys of the tile pair. */
 void gyre_visibility_mask_row(const gyre_attention_plan *plan, const gyre_tile_pair *tile_pair, const int64_t *k, int64_t q,

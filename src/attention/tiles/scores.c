@@ -1,12 +1,12 @@
 /* scores.c: the scores of one tile pair. */
 #include "attention/tiles/scores.h"
 #include "attention/terms/attention_rotation.h"
+#include "attention/terms/biases.h"
 #include "attention/terms/mask.h"
 #include "attention/terms/softmax.h"
 #include "attention/terms/tables.h"
 #include "attention/terms/visibility.h"
 #include "attention/tiles/rows.h"
-#include "core/scheme.h"
 #include <math.h>
 
 /* scores = queries . keys, where a block of rows sees any of them. */
@@ -67,17 +67,7 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
     const int64_t at = tile_pair->tile * KEY_TILE + tile_pair->first;
     const int64_t *positions = keys->positions + at;
     score_near_and_far(plan, keys, queries, tile_pair, positions);
-    if (plan->encoding && plan->encoding->scheme->bias_tile) {
-        const gyre_bias_tile tile = {.q = queries->positions,
-                                     .k = positions,
-                                     .nearest = queries->nearest,
-                                     .queries = queries->count,
-                                     .keys = tile_pair->count,
-                                     .ld = KEY_TILE,
-                                     .scores = queries->scores,
-                                     .slope = gyre_slope_of_call(plan, queries->batch, queries->head)};
-        plan->encoding->scheme->bias_tile(plan->encoding, plan->args->tables, gyre_head_in_call(plan, queries->head), &tile);
-    }
+    gyre_biases_add(plan, keys, queries, tile_pair);
     if (plan->uses_tables) gyre_tables_score(plan, keys, queries, tile_pair);
     gyre_tile_pair_mask(plan, keys, queries, tile_pair);
 }

@@ -29,6 +29,7 @@ size_t gyre_key_buffers_layout(const gyre_attention_plan *plan, char *memory, gy
     }
     s.v_columns = gyre_arena_floats(&a, rows, plan->value_pad);
     s.dv_rows = gyre_arena_floats(&a, rows, plan->value_pad);
+    if (plan->gated) s.dgate_sums = gyre_arena_alloc(&a, plan->group * rows, sizeof *s.dgate_sums);
     if (memory) *buffers = s;
     return a.used;
 }

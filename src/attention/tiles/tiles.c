@@ -1,6 +1,7 @@
 /* tiles.c: tiles of keys and queries, read from the caller's memory and prepared for products. */
 #include "attention/tiles/tiles.h"
 #include "attention/terms/attention_rotation.h"
+#include "attention/terms/biases.h"
 #include "attention/terms/tables.h"
 #include "attention/terms/visibility.h"
 #include "attention/tiles/rows.h"
@@ -148,46 +149,6 @@ void gyre_key_buffers_fill(const gyre_attention_plan *plan, int64_t item, gyre_k
 
 /* -- queries -- */
 
-/* 1: a key is at the query's own position.  Finds it only in tiles of consecutive positions, the usual case. */
-static int has_key_at(const gyre_attention_plan *plan, const gyre_key_buffers *keys, int64_t position) {
-    if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
-    const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
-    return t < plan->key_tiles && keys->tiles[t].consecutive && position >= keys->tiles[t].low &&
-           position <= keys->tiles[t].high;
-}
-
-/* Scores of a row are relative to its largest bias.  That is the bias of the nearest key.  Biases before and after the query
- * may fall at two rates, so without a key at the query's own position it is the larger bias of the nearest keys on both
- * sides. */
-static void find_bias(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q, int64_t i) {
-    const int64_t position = q->positions[i];
-    const gyre_query_token from = {position, q->order[i], q->batch, q->first + i, q->head};
-    int64_t nearest[2] = {position, position};
-    double bias[2] = {0, 0};
-    /* A mask may exclude it.  A row that goes on from call to call keeps one reference, whichever keys a call has. */
-    const int here = plan->continues || (!plan->args->mask.data && has_key_at(plan, keys, position));
-    int found = here || gyre_nearest_key(plan, keys, &from, GYRE_KEY_ANYWHERE, &nearest[0]);
-    if (found && nearest[0] != position) {
-        found = gyre_nearest_key(plan, keys, &from, GYRE_KEY_BEFORE, &nearest[0]);
-        found += gyre_nearest_key(plan, keys, &from, GYRE_KEY_AFTER, &nearest[found]);
-    }
-    const gyre_bias_row row = {gyre_head_in_call(plan, q->head), position, nearest, found > 1 ? 2 : 1,
-                               gyre_slope_of_call(plan, q->batch, q->head)};
-    plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, bias);
-    const int larger = found > 1 && bias[1] > bias[0];
-    q->nearest[i] = nearest[larger];
-    q->bias[i] = isfinite(bias[larger]) ? bias[larger] : 0; /* infinity - infinity is no score */
-}
-
-/* A softcap needs the whole score. */
-static void find_biases(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *buffers) {
-    memset(buffers->bias, 0, sizeof buffers->bias);
-    memcpy(buffers->nearest, buffers->positions, (size_t)buffers->count * sizeof *buffers->nearest);
-    if (!plan->encoding || !plan->encoding->scheme->decays || plan->softcap > 0) return;
-    for (int64_t i = 0; i < buffers->count; i++)
-        find_bias(plan, keys, buffers, i);
-}
-
 void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_row_range *rows,
                              gyre_query_buffers *buffers) {
     buffers->batch = rows->batch;
@@ -200,7 +161,7 @@ void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buf
     buffers->order_min = buffers->order_max = buffers->order[0];
     gyre_min_max(buffers->positions, rows->count, &buffers->low, &buffers->high);
     gyre_min_max(buffers->order, rows->count, &buffers->order_min, &buffers->order_max);
-    find_biases(plan, keys, buffers);
+    gyre_biases_begin(plan, keys, buffers);
     for (int far = 0; far <= plan->rotation.far; far++) {
         const gyre_attention_rotation how = {.role = GYRE_ROLE_QUERY, .far = far};
         gyre_rows_read(plan, &plan->args->q, rows, buffers->q_rows[far], plan->head_pad);

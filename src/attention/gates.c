@@ -1,0 +1,180 @@
+/* gates.c: running sums of log gates, and their gradient: sums from the last token back.  One task is one head of one batch
+ * row; it goes through its documents in the order of tokens. */
+#include "core/convert.h"
+#include "core/exec.h"
+#include "core/view.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+
+enum { CHUNK = 64 };
+
+typedef struct gates_call {
+    const gyre_cview *in;     /* log gates, or both gradients */
+    const gyre_cview *before; /* or NULL */
+    const gyre_view *out;
+    const int64_t *starts; /* or NULL */
+    int64_t sequences;     /* of a batch row */
+} gates_call;
+
+/* -- checks -- */
+
+static int is_float_or_double(gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F64;
+}
+
+static gyre_status check_shape(const char *field, const int64_t is[4], const int64_t wanted[4], const char *where,
+                               gyre_error *err) {
+    if (gyre_same_shape(is, wanted)) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: shape " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", field,
+                     GYRE_SHAPE_ARGS(is), GYRE_SHAPE_ARGS(wanted), where);
+}
+
+static gyre_status fail_dtype(const char *field, gyre_dtype dtype, const char *wanted, const char *where, gyre_error *err) {
+    return gyre_fail(err, GYRE_EDTYPE, "%s: is %s, not %s (%s)", field, gyre_dtype_text(dtype), wanted, where);
+}
+
+static gyre_status check_starts(const int64_t *starts, int64_t sequences, const int64_t shape[4], const char *where,
+                                gyre_error *err) {
+    if (!starts) return GYRE_OK;
+    if (shape[0] != 1)
+        return gyre_fail(err, GYRE_ESHAPE, "starts: is set, but there are %" PRId64 " batch rows, not 1 (%s)", shape[0],
+                         where);
+    if (sequences < 1 || starts[0] != 0 || starts[sequences] != shape[1])
+        return gyre_fail(err, GYRE_EINVAL, "starts: do not go from 0 to all %" PRId64 " tokens (%s)", shape[1], where);
+    for (int64_t s = 0; s < sequences; s++)
+        if (starts[s] > starts[s + 1])
+            return gyre_fail(err, GYRE_EINVAL, "starts[%" PRId64 "]: %" PRId64 " is below %" PRId64 " before it (%s)", s + 1,
+                             starts[s + 1], starts[s], where);
+    return GYRE_OK;
+}
+
+/* An input of this shape, of a type that `fits`. */
+static gyre_status check_input(const gyre_cview *view, const char *field, const int64_t shape[4], int fits,
+                               const char *wanted, const char *where, gyre_error *err) {
+    if (!fits) return fail_dtype(field, view->dtype, wanted, where, err);
+    const gyre_status status = check_shape(field, view->shape, shape, where, err);
+    return status ? status : gyre_cview_check(view, field, where, err);
+}
+
+/* -- tokens of a head -- */
+
+static void run_heads(const gates_call *c, void (*task)(void *, int64_t), const gyre_exec *exec) {
+    gyre_parallel(exec, task, (void *)c, c->out->shape[0] * c->out->shape[2]);
+}
+
+/* Tokens first .. end - 1 of sequence s of a batch row. */
+typedef struct token_range {
+    int64_t first, end;
+} token_range;
+
+static token_range tokens_of(const gates_call *c, int64_t s) {
+    return c->starts ? (token_range){c->starts[s], c->starts[s + 1]} : (token_range){0, c->out->shape[1]};
+}
+
+static void load(const gyre_cview *view, int64_t batch, int64_t first, int64_t head, int64_t count, double *x) {
+    gyre_load_row_f64(gyre_cview_at(view, batch, first, head, 0), view->dtype, view->stride[1], count, x);
+}
+
+static void store(const double *x, const gyre_view *view, int64_t batch, int64_t first, int64_t head, int64_t count) {
+    gyre_store_row_f64(x, count, gyre_view_at(view, batch, first, head, 0), view->dtype, view->stride[1]);
+}
+
+/* -- sums -- */
+
+static void sum_head(void *arg, int64_t task) {
+    const gates_call *c = arg;
+    const int64_t batch = task / c->out->shape[2], head = task % c->out->shape[2];
+    double x[CHUNK], sum;
+    for (int64_t s = 0; s < c->sequences; s++) {
+        const token_range tokens = tokens_of(c, s);
+        sum = 0;
+        if (c->before) load(c->before, c->starts ? s : batch, 0, head, 1, &sum);
+        for (int64_t first = tokens.first, n; first < tokens.end; first += n) {
+            n = tokens.end - first < CHUNK ? tokens.end - first : CHUNK;
+            load(c->in, batch, first, head, n, x);
+            for (int64_t i = 0; i < n; i++)
+                x[i] = sum += x[i];
+            store(x, c->out, batch, first, head, n);
+        }
+    }
+}
+
+static gyre_status check_sums(const gates_call *c, const char *where, gyre_error *err) {
+    const int64_t *shape = c->in->shape, column[4] = {shape[0], shape[1], shape[2], 1},
+                  rows[4] = {c->starts ? c->sequences : shape[0], 1, shape[2], 1};
+    gyre_status status =
+        check_input(c->in, "log_gates", column, gyre_is_real(c->in->dtype), "F32, F16, BF16 or F64", where, err);
+    if (!status) status = check_starts(c->starts, c->sequences, shape, where, err);
+    if (!status && c->before)
+        status = check_input(c->before, "before", rows, c->before->dtype == GYRE_DTYPE_F64, "F64", where, err);
+    if (!status && !is_float_or_double(c->out->dtype)) status = fail_dtype("sums", c->out->dtype, "F32 or F64", where, err);
+    if (!status) status = check_shape("sums", c->out->shape, column, where, err);
+    if (!status) status = gyre_output_check(c->out, "sums", where, err);
+    if (status) return status;
+    const gyre_cview out = gyre_const(*c->out);
+    const int in_place = out.dtype == c->in->dtype && gyre_same_memory(c->in, c->out);
+    if (!in_place && gyre_views_overlap(&out, c->in))
+        return gyre_fail(err, GYRE_EINVAL, "sums: overlaps log_gates (%s)", where);
+    if (c->before && gyre_views_overlap(&out, c->before))
+        return gyre_fail(err, GYRE_EINVAL, "sums: overlaps before (%s)", where);
+    return GYRE_OK;
+}
+
+gyre_status gyre_gate_sums(const gyre_cview *log_gates, const int64_t *starts, int64_t sequences, const gyre_cview *before,
+                           const gyre_view *sums, const gyre_exec *exec, gyre_error *err) {
+    static const char where[] = "gyre_gate_sums";
+    if (!log_gates || !sums) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", log_gates ? "sums" : "log_gates", where);
+    const gates_call c = {log_gates, before && before->data ? before : NULL, sums, starts, starts ? sequences : 1};
+    const gyre_status status = check_sums(&c, where, err);
+    if (!status && gyre_view_elements(sums->shape) > 0) run_heads(&c, sum_head, exec);
+    return status;
+}
+
+/* -- their gradient -- */
+
+static void sum_head_back(void *arg, int64_t task) {
+    const gates_call *c = arg;
+    const int64_t batch = task / c->out->shape[2], head = task % c->out->shape[2];
+    double x[CHUNK], y[CHUNK];
+    for (int64_t s = 0; s < c->sequences; s++) {
+        const token_range tokens = tokens_of(c, s);
+        double sum = 0;
+        for (int64_t end = tokens.end, n; end > tokens.first; end -= n) {
+            n = end - tokens.first < CHUNK ? end - tokens.first : CHUNK;
+            load(&c->in[0], batch, end - n, head, n, x);
+            for (int64_t i = 0; i < n; i++)
+                y[i] = 0;
+            if (c->in[1].data) load(&c->in[1], batch, end - n, head, n, y);
+            for (int64_t i = n - 1; i >= 0; i--)
+                x[i] = sum += x[i] + y[i];
+            store(x, c->out, batch, end - n, head, n);
+        }
+    }
+}
+
+static gyre_status check_gradient(const gates_call *c, const char *where, gyre_error *err) {
+    static const char *const names[2] = {"dsums[0]", "dsums[1]"};
+    const int64_t *shape = c->out->shape, column[4] = {shape[0], shape[1], shape[2], 1};
+    const gyre_cview out = gyre_const(*c->out);
+    gyre_status status = GYRE_OK;
+    if (!gyre_is_real(c->out->dtype)) return fail_dtype("dlog_gates", c->out->dtype, "F32, F16, BF16 or F64", where, err);
+    for (int i = 0; i < (c->in[1].data ? 2 : 1) && !status; i++) {
+        status = check_input(&c->in[i], names[i], column, is_float_or_double(c->in[i].dtype), "F32 or F64", where, err);
+        if (!status && gyre_views_overlap(&out, &c->in[i]))
+            status = gyre_fail(err, GYRE_EINVAL, "dlog_gates: overlaps %s (%s)", names[i], where);
+    }
+    if (!status) status = check_shape("dlog_gates", shape, column, where, err);
+    if (!status) status = gyre_output_check(c->out, "dlog_gates", where, err);
+    return status ? status : check_starts(c->starts, c->sequences, shape, where, err);
+}
+
+gyre_status gyre_gate_sums_gradient(const gyre_cview dsums[2], const int64_t *starts, int64_t sequences,
+                                    const gyre_view *dlog_gates, const gyre_exec *exec, gyre_error *err) {
+    static const char where[] = "gyre_gate_sums_gradient";
+    if (!dsums || !dlog_gates) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", dsums ? "dlog_gates" : "dsums", where);
+    const gates_call c = {dsums, NULL, dlog_gates, starts, starts ? sequences : 1};
+    const gyre_status status = check_gradient(&c, where, err);
+    if (!status && gyre_view_elements(dlog_gates->shape) > 0) run_heads(&c, sum_head_back, exec);
+    return status;
+}
