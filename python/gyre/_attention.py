@@ -41,6 +41,32 @@ _OPTIONS = (
 )
 
 
+_ALL = 2**40  # keys: more than positions can be apart, so a side without an end
+_WINDOW = "not a number of keys or (before, after)"
+
+
+def whole_window(window: Any) -> Any:
+    """None, a number, or (before, after) with None for all; raises gyre.Error for what is neither."""
+    if isinstance(window, (tuple, list)):
+        if len(window) != 2 or any(isinstance(one, bool) for one in window):
+            raise Error("EINVAL", f"window: is {window!r}, {_WINDOW}", "window")
+        return tuple(one or None for one in window)
+    if isinstance(window, bool):
+        raise Error("EINVAL", f"window: is {window!r}, {_WINDOW}", "window")
+    return window
+
+
+def _sides(window: Any) -> dict[str, Any]:
+    """What the extension takes, for which a missing window_after is as `window`."""
+    window = whole_window(window)
+    if not isinstance(window, tuple):
+        return {"window": window}
+    before, after = window
+    if before is None and after is None:
+        return {}
+    return {"window": before, "window_after": _ALL if after is None else after}
+
+
 def _options(call: dict[str, Any]) -> dict[str, Any]:
     """The options among the arguments of a call, as the extension takes them."""
     options = {name: call[name] for name in _OPTIONS if name in call}
@@ -48,14 +74,7 @@ def _options(call: dict[str, Any]) -> dict[str, Any]:
     if causal is True or causal is False:
         causal = "position" if causal else "none"
     options["causal"] = causal
-    window = options.pop("window")
-    if isinstance(window, tuple):
-        if len(window) != 2:
-            raise Error("EINVAL", f"window: is {window!r}, not a number of keys or (before, after)", "window")
-        before, after = window
-        options["window"], options["window_after"] = (before or 0), (after or 0)
-    else:
-        options["window"] = window
+    options.update(_sides(options.pop("window")))
     options["mask"] = _additive(options.pop("mask"))
     return {name: value for name, value in options.items() if value is not None}
 
@@ -115,7 +134,8 @@ def attention(
         positions, key_positions: of queries and keys, as in Encoding.rotate.  None: keys stand at 0, 1, 2, ..., and the
             last query beside the last key.
         causal: True or "position" = a query sees keys at positions not above its own; "order" = counted in tokens.
-        window: a query sees keys less than `window` positions away; (before, after) names each side.  None and 0 = all.
+        window: a query sees keys less than `window` positions away; (before, after) names each side; None and 0 = all, of a
+            side too.
         sinks: keys at positions below this are seen whatever the window (StreamingLLM, arXiv 2309.17453).
         scale: of q . k; None = 1 / sqrt(channels).  softcap: c tanh(s / c) of a score s (Gemma 2).
         tables: of schemes that train some: a dict of arrays by name, or the one table there is.
@@ -226,7 +246,7 @@ class Cache(_gyre.Cache):
             head_dim=head_dim,
             max_tokens=max_tokens,
             keys=keys,
-            key_dtype=dtype,
+            dtype=dtype,
             value_dtype=value_dtype,
             value_dim=value_dim,
             sequences=sequences,

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gyre._encoding import Encoding, Source, as_config, json_text
-from gyre._errors import Error, FileError, path_text
+from gyre._errors import Error, FileError, calling, path_text
 from gyre._results import Difference, Extensions, Result
 
 
@@ -54,9 +55,17 @@ class Interrupted(KeyboardInterrupt):
         self.results = results
 
 
+def _argument(option: str) -> str:
+    """What functions of Python call an option of the command."""
+    return {"as": "profile", "with": "with_profile"}.get(option, option.replace("-", "_"))
+
+
 def _fail(command: str, stderr: str) -> Error:
     lines = [line for line in stderr.splitlines() if line.startswith("gyre: ")]
     text = lines[-1].removeprefix("gyre: ") if lines else f"gyre {command} failed: {stderr.strip()[-300:]}"
+    text = re.sub(rf" \(try gyre {command} --help\)$", "", text)
+    text = re.sub(r'^method (".*?"):', r"--methods: \1 is", text)
+    text = re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda found: _argument(found[1]), text)
     return Error("EINVAL", text, text.split(":", 1)[0] if ":" in text else None)
 
 
@@ -139,6 +148,12 @@ def _as_path(source: Source | Any, name: str) -> Iterator[str]:
     yield str(path)
 
 
+def not_empty(name: str, values: Any) -> None:
+    """Refuses an empty list of names or numbers, which an option cannot say."""
+    if values is not None and not isinstance(values, str) and len(values) == 0:
+        raise Error("EINVAL", f"{name}: is {values!r}, a list of none", name)
+
+
 def _options(**given: Any) -> list[str]:
     return [
         f"--{name.rstrip('_').replace('_', '-')}={value if not isinstance(value, (list, tuple)) else ','.join(map(str, value))}"
@@ -178,6 +193,8 @@ def diff(
     if isinstance(a, Encoding) and isinstance(b, Encoding):
         return _diff_encodings(a, b, length)
     with _as_path(a, "a") as first, contextlib.ExitStack() as stack:
+        if b is None and with_profile is None:
+            raise Error("EINVAL", "b: missing, and with_profile too: pass another config, or another program that reads a", "b")
         second = [] if b is None else [stack.enter_context(_as_path(b, "b"))]
         options = _options(as_=profile, with_=with_profile, length=length, layer_type=layer_type)
         told = Difference(json.loads(run(["diff", first, *second, "--json", *options], accept=(0, 3, 4))))
@@ -254,6 +271,7 @@ def extend(
     """
     if (method is None) != (write is None):
         raise Error("EINVAL", "write: method and write belong together", "write")
+    not_empty("methods", methods)
     with _as_path(source, "source") as path:
         options = _options(
             to=to,
@@ -264,5 +282,6 @@ def extend(
             beta_slow=beta_slow,
         )
         if write is not None:
-            run(["extend", path, *options, *_options(method=method, write=path_text(write, "write"))])
+            with calling(methods="method"):
+                run(["extend", path, *options, *_options(method=method, write=path_text(write, "write"))])
         return Extensions(json.loads(run(["extend", path, "--json", *options, *_options(methods=methods)])))

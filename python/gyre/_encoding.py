@@ -12,7 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from gyre import _gyre
-from gyre._errors import Error, path_text
+from gyre._errors import Error, calling, path_text
 from gyre._results import Explanation
 
 A = TypeVar("A")
@@ -93,7 +93,8 @@ def read(
             "source",
         )
     _refuse_lone(head_dim, trained_length)
-    return _gyre.read(path=path_text(source, "source"), profile=profile, length=length)
+    with calling(path="source"):
+        return _gyre.read(path=path_text(source, "source"), profile=profile, length=length)
 
 
 def _choose_group(reading: dict[str, Any], layer_type: str | None) -> dict[str, Any]:

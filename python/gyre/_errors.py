@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 _STATUS = {
@@ -24,8 +26,18 @@ _ARGUMENTS = {
     "window_after": "window",
     "before": "old",
     "after": "new",
+    "q_starts": "query_starts",
+    "k_starts": "key_starts",
+    "k_first": "key_first",
+    "k_end": "key_end",
+    "q_end": "query_end",
+    "from": "source",
+    "to": "target",
+    "context_length": "length",
+    "new_positions.context_length": "new_length",
     "lengths": "documents",
 }
+_FILE_WORDS = ("opening", "writing", "reading", "closing")  # what the library was doing to a file
 
 
 class Error(ValueError):
@@ -62,16 +74,53 @@ class OutOfMemory(Error, MemoryError):
     """No memory, or none of the pages of a cache is free (status "ENOMEM")."""
 
 
+def _argument(name: str) -> str:
+    """What Python calls an argument of C; "q_starts[2]" has an index behind it."""
+    base, bracket, index = name.partition("[")
+    if base not in _ARGUMENTS and base.endswith("positions.context_length") or base.endswith("_pos.context_length"):
+        return "length"
+    if base in ("queries.context_length", "keys.context_length"):
+        return "length"
+    return _ARGUMENTS.get(base, base) + bracket + index
+
+
+def _of_two(text: str) -> str | None:
+    """The one at fault where the library names two: "first, count: ..." and "k_first, k_end: ..."."""
+    if found := re.match(r"first, count: -?\d+ tokens from (-?\d+) on of a sequence that has (\d+)", text):
+        return "count" if 0 <= int(found[1]) <= int(found[2]) else "first"
+    if found := re.match(r"k_first, k_end: keys (-?\d+) \.\. (-?\d+) of sequence \d+, which has (\d+)", text):
+        return "key_end" if 0 <= int(found[1]) <= int(found[3]) else "key_first"
+    return None
+
+
 def make(status: int, text: str, field: str | None) -> Error:
     """The exception for a gyre_status."""
     name = _STATUS.get(status, "EINVAL")
     text = re.sub(r" \(gyre_\w+\)$", "", text)
-    argument = re.sub(r"\[\d+\]$", "", field) if field else ""
-    if argument in _ARGUMENTS:
-        text = re.sub(rf"^{argument}\b", _ARGUMENTS[argument], text)
-        field = _ARGUMENTS[argument]
+    if field is None:
+        field = _of_two(text)
+        text = text.replace("k_first, k_end:", "key_first, key_end:", 1)
+    elif (argument := _argument(field)) != field and text.startswith(field):
+        text, field = argument + text[len(field) :], argument.partition("[")[0]
+    text = re.sub(r"channels a head, (before|after) has", lambda found: f"channels a head, {_ARGUMENTS[found[1]]} has", text)
+    if name == "EIO" and (field is None or field in _FILE_WORDS):
+        text = text.removeprefix(f"{field}: ")
+        text, field = f"path: {text}", "path"
     kind = {"EIO": FileError, "ENOMEM": OutOfMemory}.get(name, Error)
     return kind(name, text, field)
+
+
+@contextlib.contextmanager
+def calling(**names: str) -> Iterator[None]:
+    """Names arguments as a function of Python does, whose helper has others: calling(path="source")."""
+    try:
+        yield
+    except Error as why:
+        name = names.get(why.field or "")
+        if name is None:
+            raise
+        text = re.sub(rf"^{re.escape(why.field or '')}\b", name, why.text)
+        raise type(why)(why.status, text, name) from why.__cause__
 
 
 def path_text(path: Any, name: str) -> str:

@@ -114,7 +114,14 @@ class Context(_gyre.Context):
     def read(self, ids: Any, rows: int | None = None) -> NDArray[numpy.float32]:
         """Reads more tokens.  Returns log-odds of the next token after each of the last `rows` of them, None = after all:
         [rows, vocab].  However the tokens are cut into calls, the numbers are the same."""
-        logits: NDArray[numpy.float32] = self._read(ids, rows)
+        try:
+            logits: NDArray[numpy.float32] = self._read(ids, rows)
+        except Error as why:
+            if why.field is None and why.text.startswith("token "):
+                raise Error(why.status, f"ids: {why.text}", "ids") from None
+            if why.field == "tokens":
+                raise Error(why.status, f"ids{why.text.removeprefix('tokens')}", "ids") from None
+            raise
         return logits
 
     @property
@@ -127,6 +134,8 @@ def _found(path: str) -> str:
     """path, or the folder of the model of that name that comes with the package: "rope" and "models/rope" are the same."""
     models = Path(__file__).parent / "share/gyre/models"
     bundled = models / path.removeprefix("models/").rstrip("/")
+    if os.path.isdir(path) and not os.path.isfile(os.path.join(path, "config.json")):
+        raise FileError("EIO", f"path: there is no config.json in {path}: pass the folder of a model, or a GGUF", "path")
     if os.path.exists(path):
         return path
     if bundled.parent == models and os.path.isfile(bundled / "config.json"):  # False too for a name that is too long
@@ -204,6 +213,8 @@ class Model:
         """
         if isinstance(windows, (int, numpy.integer)) and windows <= 0:
             raise Error("EINVAL", f"windows: is {windows!r}, not 1 or more; None = all", "windows")
+        _command.not_empty("methods", methods)
+        _command.not_empty("contexts", contexts)
         results: list[dict[str, Any]] = []
         about: dict[str, Any] = {}
         bar = Bar(len(methods) * len(contexts or (1, 2, 4))) if progress else None

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from gyre import _gyre
 from gyre._encoding import Encoding
+from gyre._errors import calling
 
 A = TypeVar("A")
 
@@ -41,15 +42,16 @@ def rerotate(
     The difference of the angles is formed in double, and each key is rounded once.  Returns k, or out.
     Raises gyre.Error.
     """
-    return _gyre.rerotate(
-        k,
-        old,
-        old if new is None else new,
-        positions=positions,
-        new_positions=new_positions,
-        shift=shift,
-        length=length or 0,
-        new_length=new_length or 0,
-        layout=layout,
-        out=out,
-    )
+    with calling(x="k"):
+        return _gyre.rerotate(
+            k,
+            old,
+            old if new is None else new,
+            positions=positions,
+            new_positions=new_positions,
+            shift=shift,
+            length=length or 0,
+            new_length=new_length or 0,
+            layout=layout,
+            out=out,
+        )

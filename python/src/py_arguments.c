@@ -200,6 +200,15 @@ int gyre_py_word(PyObject *object, const char *name, const char *const *words, i
     return fail_type(object, name, list);
 }
 
+int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out) {
+    static const char *const words[] = {"float32", "float16", "bfloat16", "q8"};
+    static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
+    int choice = -1;
+    if (gyre_py_word(object, name, words, 4, &choice) < 0) return -1;
+    if (choice >= 0) *out = dtypes[choice];
+    return 0;
+}
+
 int gyre_py_path(PyObject *object, const char *name, PyObject **bytes) {
     *bytes = NULL;
     return PyUnicode_FSConverter(object, bytes) ? 0 : fail_type(object, name, "the name of a file, without a NUL");

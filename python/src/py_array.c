@@ -201,6 +201,29 @@ static int check_tensor(const gyre_py_array *array) {
     return requires || is_negative ? -1 : 0;
 }
 
+/* 1 if an attribute is as its text says; -1 with an exception. */
+static int attribute_is(PyObject *object, const char *name, const char *text) {
+    PyObject *value = PyObject_GetAttrString(object, name), *shown = value ? PyObject_Str(value) : NULL;
+    const int is = shown && PyUnicode_CompareWithASCIIString(shown, text) == 0;
+    Py_XDECREF(value);
+    Py_XDECREF(shown);
+    return gyre_py_forget() < 0 ? -1 : is;
+}
+
+/* torch's own refusals do not tell what would be right. */
+static int check_numbers(const gyre_py_array *array) {
+    const int meta = attribute_is(array->object, "is_meta", "True");
+    const int dense = meta == 0 ? attribute_is(array->object, "layout", "torch.strided") : 1;
+    if (meta < 0 || dense < 0) return -1;
+    if (meta)
+        gyre_py_fail(GYRE_EUNSUPPORTED, array->name,
+                     "%s: is on the meta device, so it has no numbers: pass one of the processor", array->name);
+    else if (!dense)
+        gyre_py_fail(GYRE_EUNSUPPORTED, array->name, "%s: is not strided but sparse: pass %s.to_dense()", array->name,
+                     array->name);
+    return meta || !dense ? -1 : 0;
+}
+
 static int open_torch(gyre_py_array *array) {
     array->family = GYRE_PY_TORCH;
     if (check_tensor(array) < 0) return -1;
@@ -210,7 +233,7 @@ static int open_torch(gyre_py_array *array) {
         array->exchange = torch.exchange;
         return gyre_py_array_from_dl(array, &tensor);
     }
-    if (gyre_py_forget() < 0) return -1;
+    if (gyre_py_forget() < 0 || check_numbers(array) < 0) return -1;
     return gyre_py_array_open_dlpack(array); /* says why it cannot be read, or reads an empty one */
 }
 
@@ -277,7 +300,8 @@ static int check_memory(gyre_py_array *array) {
             array->data = &nowhere;
             return 0;
         }
-    gyre_py_fail(GYRE_EINVAL, array->name, "%s: has no memory", array->name);
+    gyre_py_fail(GYRE_EINVAL, array->name, "%s: has no memory: it is a fake tensor, or its storage was given back",
+                 array->name);
     return -1;
 }
 

@@ -19,7 +19,10 @@ static void read_type(gyre_py_array *array, dl_type type) {
     static const char *const codes[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
     array->dtype = dtype_of(type);
     if (array->dtype >= 0) return;
-    const char *code = type.code < sizeof codes / sizeof *codes ? codes[type.code] : "type";
+    enum { FLOAT8 = 7, FLOAT4 = 17 }; /* short floats of several forms */
+    const char *code = type.code < sizeof codes / sizeof *codes     ? codes[type.code]
+                       : type.code >= FLOAT8 && type.code <= FLOAT4 ? "float"
+                                                                    : "type";
     snprintf(array->other_dtype, sizeof array->other_dtype, type.lanes == 1 ? "%s%d" : "%s%dx%d", code, type.bits,
              type.lanes);
 }

@@ -68,6 +68,21 @@ static int open_written(gyre_py_array *array, PyObject *object, const char *name
     return gyre_py_array_view(array, layout, view);
 }
 
+/* out and dout are shaped as q with the channels of v, lse without the axis of channels. */
+static int check_written(const gradient_call *g) {
+    const gyre_py_attention_call *c = &g->forward;
+    const int channel = c->layout.axis[3];
+    int64_t shape[GYRE_PY_MAX_DIMS], rows[GYRE_PY_MAX_DIMS] = {0};
+    int n = 0;
+    memcpy(shape, c->q.shape, sizeof shape);
+    shape[channel] = c->v.shape[channel];
+    for (int i = 0; i < c->q.ndim; i++)
+        if (i != channel) rows[n++] = c->q.shape[i];
+    if (gyre_py_attention_shape_is(&g->dout, shape, c->q.ndim) < 0) return -1;
+    if (gyre_py_attention_shape_is(&g->out, shape, c->q.ndim) < 0) return -1;
+    return gyre_py_attention_shape_is(&g->lse, rows, n);
+}
+
 static int make_sink_gradient(gradient_call *g) {
     const gyre_py_array *like = &g->forward.sink_logits;
     if (!like->object) return 0;
@@ -96,7 +111,7 @@ static int open_gradient(gradient_call *g, PyObject *const *a, int wide) {
     if (open_written(&g->dout, a[0], "dout", &c->layout, &dout) < 0 ||
         open_written(&g->out, a[4], "out", &c->layout, &c->args.out) < 0 || gyre_py_array_open(&g->lse, a[5], "lse") < 0 ||
         gyre_py_array_is(&g->lse, 1 << GYRE_DTYPE_F32, "float32") < 0 ||
-        gyre_py_rows_view(&c->layout, &g->lse, &c->args.lse) < 0)
+        gyre_py_rows_view(&c->layout, &g->lse, &c->args.lse) < 0 || check_written(g) < 0)
         return -1;
     g->dout_view = gyre_py_const(&dout);
     const gyre_py_array *const inputs[3] = {&c->q, &c->k, &c->v};

@@ -57,6 +57,9 @@ typedef struct gyre_py_attention_inputs {
 int gyre_py_attention_open(gyre_py_attention_call *call, const gyre_py_attention_inputs *inputs);
 void gyre_py_attention_close(gyre_py_attention_call *call);
 
+/* -1 with an exception that shows extents in the caller's order, unless an array has this shape. */
+int gyre_py_attention_shape_is(const gyre_py_array *array, const int64_t *wanted, int ndim);
+
 /* Memory for out and, if wanted, lse; sets them in the args.  values: channels of v.  out NULL = new memory. */
 typedef struct gyre_py_attention_results {
     gyre_py_result out, lse;

@@ -1,6 +1,7 @@
 /* py_attention_args.c: reads the arguments of an attention call. */
 #include "py_attention.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,47 @@ static int view_operand(const gyre_py_array *array, const gyre_py_layout *layout
 static int open_operand(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
                         gyre_cview *out) {
     return gyre_py_array_open(array, object, name) < 0 ? -1 : view_operand(array, layout, out);
+}
+
+int gyre_py_attention_shape_is(const gyre_py_array *array, const int64_t *wanted, int ndim) {
+    gyre_py_array right = {.ndim = ndim};
+    int alike = array->ndim == ndim;
+    for (int i = 0; i < ndim; i++) {
+        right.shape[i] = wanted[i];
+        alike = alike && array->shape[i] == wanted[i];
+    }
+    if (alike) return 0;
+    char given[180], text[180];
+    gyre_py_shape_text(array, given, sizeof given);
+    gyre_py_shape_text(&right, text, sizeof text);
+    gyre_py_fail(GYRE_ESHAPE, array->name, "%s: has shape %s, not %s", array->name, given, text);
+    return -1;
+}
+
+static int check_not_empty(const gyre_py_array *array, const gyre_py_layout *layout) {
+    static const char *const what[] = {"heads", "channels"};
+    char shape[180];
+    for (int i = 0; i < 2; i++) {
+        const int axis = layout->axis[2 + i];
+        if (axis < 0 || array->shape[axis] > 0) continue;
+        gyre_py_shape_text(array, shape, sizeof shape);
+        gyre_py_fail(GYRE_ESHAPE, array->name, "%s: has shape %s, so no %s, in layout '%s'", array->name, shape, what[i],
+                     layout->text);
+        return -1;
+    }
+    return 0;
+}
+
+/* What the library refuses of shapes of several axes, said in the order of the caller's axes. */
+static int check_operands(const gyre_py_attention_call *c) {
+    const gyre_py_array *const operands[] = {&c->q, &c->k, &c->v};
+    for (int i = 0; i < 3; i++)
+        if (operands[i]->object && check_not_empty(operands[i], &c->layout) < 0) return -1;
+    if (!c->k.object) return 0;
+    int64_t values[GYRE_PY_MAX_DIMS];
+    memcpy(values, c->k.shape, sizeof values);
+    values[c->layout.axis[3]] = c->v.shape[c->layout.axis[3]];
+    return gyre_py_attention_shape_is(&c->v, values, c->k.ndim);
 }
 
 /* query_starts and key_starts: sequences + 1 numbers each. */
@@ -113,8 +155,30 @@ static int read_positions(gyre_py_attention_call *c, const gyre_py_attention_inp
     return -1;
 }
 
+/* The last axes of [batch, heads, queries, keys], 1 in place of those before keys where all share it.  keys -1: the cache
+ * knows. */
+static int check_mask(const gyre_py_attention_call *c, int64_t keys) {
+    const gyre_py_array *m = &c->mask;
+    const int64_t *q = c->args.q.shape, all[4] = {q[0], q[2], q[1], keys};
+    char shape[180];
+    int good = 1;
+    for (int i = 0; i < m->ndim; i++) {
+        const int64_t wanted = all[4 - m->ndim + i];
+        good = good && (m->shape[i] == wanted || wanted < 0 || (m->shape[i] == 1 && i < m->ndim - 1));
+    }
+    if (good) return 0;
+    gyre_py_shape_text(m, shape, sizeof shape);
+    char last[32] = "keys";
+    if (keys >= 0) snprintf(last, sizeof last, "%lld", (long long)keys);
+    gyre_py_fail(GYRE_ESHAPE, "mask",
+                 "mask: has shape %s, not [%lld, %lld, %lld, %s] (batch, heads, queries, keys): the first two may be "
+                 "left out, and each but keys may be 1",
+                 shape, (long long)all[0], (long long)all[1], (long long)all[2], last);
+    return -1;
+}
+
 /* [batch, heads, queries, keys], the first two axes 1 or absent where the mask is the same for all. */
-static int read_mask(gyre_py_attention_call *c, PyObject *object) {
+static int read_mask(gyre_py_attention_call *c, PyObject *object, int64_t keys) {
     if (!object) return 0;
     if (gyre_py_array_open(&c->mask, object, "mask") < 0 || gyre_py_array_is(&c->mask, GYRE_PY_SHORT_REAL, short_real) < 0)
         return -1;
@@ -124,6 +188,7 @@ static int read_mask(gyre_py_attention_call *c, PyObject *object) {
                      m->ndim);
         return -1;
     }
+    if (check_mask(c, keys) < 0) return -1;
     gyre_cview *view = &c->args.mask;
     view->data = m->data;
     view->dtype = (gyre_dtype)m->dtype;
@@ -147,6 +212,7 @@ static int read_sink_logits(gyre_py_attention_call *c, PyObject *object) {
         gyre_py_fail(GYRE_ESHAPE, "sink_logits", "sink_logits: has %d axes, not [heads]", array->ndim);
         return -1;
     }
+    if (gyre_py_attention_shape_is(array, &c->args.q.shape[2], 1) < 0) return -1;
     c->args.sink_logits = gyre_cdense(array->data, GYRE_DTYPE_F32, 1, 1, array->shape[0], 1);
     c->args.sink_logits.stride[2] = array->stride[0];
     return 0;
@@ -205,10 +271,10 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
     if (in->k && (open_operand(&c->k, in->k, "k", &c->layout, &args->k) < 0 ||
                   open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
         return -1;
-    if (read_lists(c, o) < 0 || read_numbers(args, o) < 0 ||
-        read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 || read_mask(c, o[OPTION_MASK]) < 0 ||
-        read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 || read_gate_sums(c, o, !in->k) < 0 ||
-        gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
+    if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(args, o) < 0 ||
+        read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 ||
+        read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 || read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 ||
+        read_gate_sums(c, o, !in->k) < 0 || gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
         return -1;
     args->tables = o[OPTION_TABLES] ? &c->tables.tables : NULL;
     return 0;
@@ -228,7 +294,8 @@ int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_
          : alike ? gyre_py_result_like(&r->out, &c->q)
                  : gyre_py_result_new(&r->out, &c->q, (gyre_dtype)c->q.dtype, c->q.ndim, shape)) < 0 ||
         gyre_py_array_is(&r->out.array, GYRE_PY_SHORT_REAL, short_real) < 0 ||
-        gyre_py_array_view(&r->out.array, &c->layout, &c->args.out) < 0)
+        gyre_py_array_view(&r->out.array, &c->layout, &c->args.out) < 0 ||
+        gyre_py_attention_shape_is(&r->out.array, shape, c->q.ndim) < 0)
         return -1;
     if (!r->wants_lse) return 0;
     if (gyre_py_result_new(&r->lse, &c->q, GYRE_DTYPE_F32, n, rows) < 0) return -1;

@@ -42,8 +42,6 @@ static gyre_status check_encoding(const cache_object *self, const PyObject *enco
 
 /* -- creation -- */
 
-static const char *const dtype_words[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64", "q8"};
-
 static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *encoding) {
     const allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     cache_object *self = (cache_object *)allocate(type, 0);
@@ -64,14 +62,14 @@ static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *en
 static int read_config(PyObject **a, gyre_cache_config *config) {
     static const char *const kept[] = {"raw", "rotated"};
     const gyre_py_encoding *encoding;
-    int keys = 0, key_dtype = 0, value_dtype = 0;
+    int keys = 0;
     if (gyre_py_encoding_of(a[0], "encoding", &encoding) < 0 || gyre_py_integer(a[1], "heads", &config->heads) < 0 ||
         gyre_py_integer(a[2], "head_dim", &config->head_dim) < 0 ||
         gyre_py_integer(a[3], "max_tokens", &config->max_tokens) < 0 || gyre_py_word(a[4], "keys", kept, 2, &keys) < 0 ||
-        gyre_py_word(a[5], "key_dtype", dtype_words, 7, &key_dtype) < 0)
+        gyre_py_cache_dtype(a[5], "dtype", &config->key_dtype) < 0)
         return -1;
-    value_dtype = key_dtype;
-    if (gyre_py_word(a[6], "value_dtype", dtype_words, 7, &value_dtype) < 0 ||
+    config->value_dtype = config->key_dtype;
+    if (gyre_py_cache_dtype(a[6], "value_dtype", &config->value_dtype) < 0 ||
         gyre_py_integer(a[7], "value_dim", &config->value_dim) < 0 ||
         gyre_py_integer(a[8], "sequences", &config->sequences) < 0 ||
         gyre_py_integer(a[9], "page_tokens", &config->page_tokens) < 0 ||
@@ -80,16 +78,14 @@ static int read_config(PyObject **a, gyre_cache_config *config) {
         return -1;
     config->encoding = encoding ? encoding->encoding : NULL;
     config->keys = (gyre_cache_keys)keys;
-    config->key_dtype = (gyre_dtype)key_dtype;
-    config->value_dtype = (gyre_dtype)value_dtype;
     if (config->head_dim == 0 && encoding) config->head_dim = gyre_encoding_get_config(encoding->encoding)->head_dim;
     return 0;
 }
 
 static PyObject *cache_create(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"encoding",  "heads",       "head_dim",  "max_tokens", "keys",
-                                        "key_dtype", "value_dtype", "value_dim", "sequences",  "page_tokens",
-                                        "length",    "gate_heads",  NULL};
+    static const char *const names[] = {"encoding", "heads",       "head_dim",  "max_tokens", "keys",
+                                        "dtype",    "value_dtype", "value_dim", "sequences",  "page_tokens",
+                                        "length",   "gate_heads",  NULL};
     static const gyre_py_signature signature = {"Cache", 1, 0, names};
     PyObject *a[13];
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
@@ -154,11 +150,32 @@ typedef struct append_call {
     int64_t sequence;
 } append_call;
 
-static int open_append(append_call *c, const gyre_py_encoding *encoding, PyObject *const *a) {
+/* Rows of one sequence, with the heads and channels of the cache. */
+static int check_rows(const gyre_py_array *array, const gyre_view *view, const gyre_cache_config *config, int64_t channels) {
+    if (view->shape[0] == 1 && view->shape[2] == config->heads && view->shape[3] == channels) return 0;
+    char shape[180];
+    gyre_py_shape_text(array, shape, sizeof shape);
+    gyre_py_fail(GYRE_ESHAPE, array->name,
+                 "%s: has shape %s, so batch %lld, %lld heads and %lld channels, not batch 1, %lld heads and %lld channels",
+                 array->name, shape, (long long)view->shape[0], (long long)view->shape[2], (long long)view->shape[3],
+                 (long long)config->heads, (long long)channels);
+    return -1;
+}
+
+static int open_append(append_call *c, const gyre_py_encoding *encoding, const gyre_cache_config *config,
+                       PyObject *const *a) {
     if (gyre_py_integer(a[3], "sequence", &c->sequence) < 0 ||
         gyre_py_integer(a[5], "length", &c->positions.context_length) < 0 ||
         open_rows(&c->k, a[0], "k", a[4], &c->k_view) < 0 || open_rows(&c->v, a[1], "v", a[4], &c->v_view) < 0)
         return -1;
+    if (check_rows(&c->k, &c->k_view, config, config->head_dim) < 0 ||
+        check_rows(&c->v, &c->v_view, config, config->value_dim > 0 ? config->value_dim : config->head_dim) < 0)
+        return -1;
+    if (c->v_view.shape[1] != c->k_view.shape[1]) {
+        gyre_py_fail(GYRE_ESHAPE, "v", "v: has %lld tokens, but k has %lld", (long long)c->v_view.shape[1],
+                     (long long)c->k_view.shape[1]);
+        return -1;
+    }
     if (a[6]) {
         gyre_py_layout layout;
         if (gyre_py_layout_read(a[4], c->k.ndim == 3 ? "thd" : "bhsd", &layout) < 0 ||
@@ -189,7 +206,7 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
     append_call c = {0};
     if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
     PyObject *encoding = take_encoding(self);
-    if (open_append(&c, (const gyre_py_encoding *)encoding, a) == 0) {
+    if (open_append(&c, (const gyre_py_encoding *)encoding, gyre_cache_get_config(self->cache), a) == 0) {
         gyre_error err = {0};
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.k_view.shape) < 1 << 18);
         lock_cache(self);
@@ -243,6 +260,15 @@ static gyre_status attend(cache_object *self, const int64_t *sequences, gyre_py_
     return gyre_cache_attention(self->cache, sequences, &c->args, c->scratch, bytes, exec, err);
 }
 
+/* The keys are the cache's, so queries of another width are at fault. */
+static int check_query(const gyre_py_attention_call *c, const gyre_cache_config *config) {
+    const int64_t channels = c->args.q.shape[3];
+    if (channels == config->head_dim) return 0;
+    gyre_py_fail(GYRE_ESHAPE, "q", "q: %lld channels, but the cache has %lld", (long long)channels,
+                 (long long)config->head_dim);
+    return -1;
+}
+
 /* Positions of queries that the caller does not state: the last of the sequence, which all rows then share. */
 static gyre_status default_positions(cache_object *self, const int64_t *sequences, gyre_py_attention_call *c,
                                      gyre_error *err) {
@@ -265,10 +291,11 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
         return NULL;
     PyObject *encoding = take_encoding(self);
     const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)encoding, .options = a + 2};
-    const int64_t values = gyre_cache_get_config(self->cache)->value_dim;
+    const gyre_cache_config *config = gyre_cache_get_config(self->cache);
     int64_t *sequences = NULL;
-    if (gyre_py_attention_open(&c, &in) == 0 && (sequences = read_sequences(a[1], c.args.q.shape[0])) &&
-        gyre_py_attention_results_make(&c, &results, a[OUT], values) == 0) {
+    if (gyre_py_attention_open(&c, &in) == 0 && check_query(&c, config) == 0 &&
+        (sequences = read_sequences(a[1], c.args.q.shape[0])) &&
+        gyre_py_attention_results_make(&c, &results, a[OUT], config->value_dim) == 0) {
         gyre_error err = {0};
         gyre_py_threads threads = gyre_py_threads_begin(0);
         lock_cache(self);
@@ -455,7 +482,7 @@ static PyMethodDef methods[] = {
     FAST("_create", cache_create, METH_CLASS, "an empty cache"),
     {"_load", cache_load, METH_VARARGS | METH_CLASS, "a cache from a file"},
     FAST("append", cache_append, 0,
-         "append(k, v, positions=None, *, sequence=0, layout=None, length=0)\n--\n\n"
+         "append($self, k, v, positions=None, *, sequence=0, layout=None, length=0)\n--\n\n"
          "Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,\n"
          "bfloat16 or float32, any strides.  positions None = after the last token.  All or nothing.  Raises gyre.Error."),
     FAST("_attention", cache_attention, 0, "attention over the tokens of sequences"),
@@ -467,7 +494,7 @@ static PyMethodDef methods[] = {
     {"_positions", cache_positions, METH_VARARGS, ""},
     {"_tokens", cache_tokens, METH_O, ""},
     {"usage", cache_usage, METH_NOARGS,
-     "usage()\n--\n\nWhat is in use: bytes, used (bytes), pages, free_pages, tokens, shared_tokens."},
+     "usage($self)\n--\n\nWhat is in use: bytes, used (bytes), pages, free_pages, tokens, shared_tokens."},
     {"_save", cache_save, METH_O, ""},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)cache_dealloc},

@@ -128,6 +128,9 @@ static PyObject *encoding_row(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "LL", &m, &n)) return NULL;
     int64_t row = 0;
     const gyre_status status = gyre_encoding_row(of(self), m, n, &row);
+    if (status == GYRE_EUNSUPPORTED)
+        return gyre_py_fail(status, "encoding", "encoding: %s has no table whose rows a query and a key choose",
+                            gyre_kind_name(gyre_encoding_get_config(of(self))->kind));
     if (status != GYRE_OK)
         return gyre_py_fail(status, "n", "n: no table row for a query at %lld and a key at %lld (%s)", m, n,
                             gyre_status_text(status));
@@ -138,7 +141,7 @@ static PyObject *encoding_row(PyObject *self, PyObject *args) {
     { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
 static PyMethodDef methods[] = {
     FAST("rotate", gyre_py_rotate,
-         "rotate(x, positions=None, *, layout='bhsd', role='query', direction='forward', length=0, out=None)\n--\n\n"
+         "rotate($self, x, positions=None, *, layout='bhsd', role='query', direction='forward', length=0, out=None)\n--\n\n"
          "Rotates queries or keys: out[token] = E(position of token) x[token].  Su 2021, arXiv 2104.09864.\n\n"
          "x: an array of numpy, torch or JAX, or with __dlpack__ or the buffer protocol, of float16, bfloat16, float32 or\n"
          "  float64, any strides.  Nothing is copied.\n"
@@ -150,22 +153,23 @@ static PyMethodDef methods[] = {
          "length: the context length in use, in tokens, where frequencies depend on it; 0 = the encoding's own.\n"
          "out: memory for the result, shaped and typed as x; x itself for a rotation in place.\n\n"
          "Returns an array of the caller's kind, or out.  Angles are computed in double and rounded once; float16 and\n"
-         "bfloat16 are computed in float32 and rounded once.  Raises gyre.Error."),
+         "bfloat16 are computed in float32 and rounded once.  Raises gyre.Error; also where the\n"
+         "encoding does not rotate (EUNSUPPORTED), such as ALiBi."),
     FAST("rotate_pair", gyre_py_rotate_pair,
-         "rotate_pair(q, k, positions=None, *, layout='bhsd', length=0, out=None)\n--\n\n"
+         "rotate_pair($self, q, k, positions=None, *, layout='bhsd', length=0, out=None)\n--\n\n"
          "Rotates the queries and the keys of the same tokens in one call.  k may have fewer heads.\n\n"
          "out: a pair of arrays; out=(q, k) is a rotation in place.  Returns (q, k).  The rest is as in rotate."),
     FAST("_cos_sin", gyre_py_cos_sin, "cos and sin of positions"),
     FAST("_bias", gyre_py_bias, "the bias of scores"),
     FAST("_bias_gradient", gyre_py_bias_gradient, "its gradient"),
     FAST("add", gyre_py_add,
-         "add(x, positions=None, *, tables=None, layout=None, out=None)\n--\n\n"
+         "add($self, x, positions=None, *, tables=None, layout=None, out=None)\n--\n\n"
          "Adds positions at the input of a model: out[token] = x[token] + p(position of token).\n\n"
          "x: [batch, tokens, channels] or [tokens, channels].  tables: the learned table, [rows, channels] of float32 or\n"
          "float64.  out: memory for the result; x itself for an addition in place.  Raises gyre.Error where the encoding\n"
          "adds nothing at the input.  Vaswani 2017, arXiv 1706.03762; Gehring 2017, arXiv 1705.03122."),
     FAST("add_gradient", gyre_py_add_gradient,
-         "add_gradient(dout, positions=None, *, tables, layout=None)\n--\n\n"
+         "add_gradient($self, dout, positions=None, *, tables, layout=None)\n--\n\n"
          "The gradient of a loss to the input table, given dout, shaped as x of add.  Returns {'input': float32}.\n"
          "The gradient to x is dout itself."),
     {"_config", encoding_config, METH_O, "the config as a dict"},
@@ -175,7 +179,7 @@ static PyMethodDef methods[] = {
     {"_table_shapes", encoding_table_shapes, METH_NOARGS, "shapes of tables"},
     {"_row_source", encoding_row_source, METH_NOARGS, "what table rows are made of"},
     {"row", encoding_row, METH_VARARGS,
-     "row(m, n)\n--\n\nThe table row for a query at position m and a key at position n.  Raises gyre.Error."},
+     "row($self, m, n, /)\n--\n\nThe table row for a query at position m and a key at position n.  Raises gyre.Error."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, (void *)encoding_new},

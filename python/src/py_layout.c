@@ -169,7 +169,7 @@ int gyre_py_check_out(const gyre_py_array *in, const gyre_view *in_view, const g
 }
 
 int gyre_py_shift(PyObject *object, const char *name, int64_t axes, int64_t out[GYRE_MAX_AXES]) {
-    PyObject *one = PyIndex_Check(object) ? PyNumber_Index(object) : NULL;
+    PyObject *one = PyIndex_Check(object) && !PyBool_Check(object) ? PyNumber_Index(object) : NULL;
     if (one) {
         const int status = gyre_py_integer(one, name, &out[0]);
         Py_DECREF(one);

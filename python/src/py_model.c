@@ -98,12 +98,12 @@ static void context_dealloc(PyObject *object) {
 }
 
 static PyObject *context_create(PyObject *type, PyObject *args) {
-    static const char *const types[] = {"float32", "float16", "bfloat16", "float64", "int32", "int64", "q8"};
     PyObject *model, *most, *dtype;
     int64_t max_tokens = 0;
-    int fixed = 1, choice = 0;
+    gyre_dtype stored = GYRE_DTYPE_F32;
+    int fixed = 1;
     if (!PyArg_ParseTuple(args, "O!OOp", (PyTypeObject *)model_type, &model, &most, &dtype, &fixed) ||
-        gyre_py_integer(most, "max_tokens", &max_tokens) < 0 || gyre_py_word(dtype, "cache", types, 7, &choice) < 0)
+        gyre_py_integer(most, "max_tokens", &max_tokens) < 0 || gyre_py_cache_dtype(dtype, "cache", &stored) < 0)
         return NULL;
     context_object *self = (context_object *)allocate_object(type);
     if (!self) return NULL;
@@ -114,7 +114,7 @@ static PyObject *context_create(PyObject *type, PyObject *args) {
     self->vocab = gyre_model_get_config(((model_object *)model)->model)->vocab;
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.max_tokens = max_tokens;
-    options.cache_dtype = (gyre_dtype)choice;
+    options.cache_dtype = stored;
     options.exec = gyre_py_exec(&self->threads);
     options.order = fixed ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
     gyre_error err = {0};
@@ -217,7 +217,7 @@ static PyMethodDef context_methods[] = {
     {"_create", context_create, METH_VARARGS | METH_CLASS, "an empty sequence"},
     {"_read", context_read, METH_VARARGS, "reads tokens"},
     {"_tokens", context_tokens, METH_NOARGS, "tokens read so far"},
-    {"truncate", context_truncate, METH_O, "truncate(tokens)\n--\n\nForgets all but the first `tokens`."},
+    {"truncate", context_truncate, METH_O, "truncate($self, tokens, /)\n--\n\nForgets all but the first `tokens`."},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot context_slots[] = {{Py_tp_dealloc, (void *)context_dealloc},
                                       {Py_tp_methods, context_methods},

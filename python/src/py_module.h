@@ -49,6 +49,8 @@ int gyre_py_number(PyObject *object, const char *name, double *out);
 int gyre_py_truth(PyObject *object, const char *name, int *out);
 /* *out = the index of a word among words[count]; NULL leaves it. */
 int gyre_py_word(PyObject *object, const char *name, const char *const *words, int count, int *out);
+/* *out = the type of a cache's keys or values, from its name; NULL leaves it. */
+int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out);
 /* *bytes = the name of a file, owned by the caller; PyBytes_AsString of it ends with a NUL and has no other. */
 int gyre_py_path(PyObject *object, const char *name, PyObject **bytes);
 

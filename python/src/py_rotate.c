@@ -43,6 +43,15 @@ static int open_rotation(rotation *r, PyObject *x, PyObject *out, const char *na
     return out ? gyre_py_check_out(&r->in, &r->in_view, &r->out.array, &r->out_view) : 0;
 }
 
+/* In C, a rotation by an encoding without one is the identity; a caller in Python who asks for it has the wrong encoding. */
+static int check_rotates(const gyre_py_encoding *e) {
+    if (gyre_encoding_places(e->encoding) & GYRE_PLACE_QUERY_KEY) return 0;
+    gyre_py_fail(GYRE_EUNSUPPORTED, "encoding",
+                 "encoding: %s does not rotate: Encoding.places says where it acts, and gyre.attention applies it",
+                 gyre_kind_name(gyre_encoding_get_config(e->encoding)->kind));
+    return -1;
+}
+
 static int64_t bytes_of(const gyre_view *view) {
     const int64_t elements = gyre_py_elements(view->shape);
     return elements > INT64_MAX / 8 ? INT64_MAX : elements * (int64_t)gyre_dtype_size(view->dtype);
@@ -65,8 +74,8 @@ PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count
     rotation r;
     gyre_py_array position_array = {0};
     gyre_positions positions = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_word(a[3], "role", roles, 2, &role) < 0 ||
-        gyre_py_word(a[4], "direction", directions, 3, &direction) < 0 ||
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
+        gyre_py_word(a[3], "role", roles, 2, &role) < 0 || gyre_py_word(a[4], "direction", directions, 3, &direction) < 0 ||
         gyre_py_integer(a[5], "length", &positions.context_length) < 0)
         return NULL;
     if (open_rotation(&r, a[0], a[6], "x", "out", a[2]) == 0) {
@@ -165,8 +174,8 @@ PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t 
     rotation r[2];
     gyre_py_array position_array = {0};
     gyre_positions positions = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || pair_of(a[5], &out[0], &out[1]) < 0 ||
-        gyre_py_integer(a[4], "length", &positions.context_length) < 0)
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
+        pair_of(a[5], &out[0], &out[1]) < 0 || gyre_py_integer(a[4], "length", &positions.context_length) < 0)
         return NULL;
     const int opened = open_rotation(&r[0], a[0], out[0], "q", "out[0]", a[3]);
     const int both = opened == 0 ? open_rotation(&r[1], a[1], out[1], "k", "out[1]", a[3]) : -1;

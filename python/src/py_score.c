@@ -92,9 +92,19 @@ static int score_view(const gyre_py_array *array, gyre_view *out) {
     return -1;
 }
 
+/* Scores of the caller have the queries and the keys of the call. */
+static int check_scores(const score_call *c, const gyre_py_array *array, const gyre_view *view) {
+    char shape[180];
+    if (view->shape[1] == c->query_count && view->shape[3] == c->key_count) return 0;
+    gyre_py_shape_text(array, shape, sizeof shape);
+    gyre_py_fail(GYRE_ESHAPE, array->name, "%s: has shape %s, which does not end with %lld queries and %lld keys",
+                 array->name, shape, (long long)c->query_count, (long long)c->key_count);
+    return -1;
+}
+
 static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
     gyre_view view;
-    if (score_view(&result->array, &view) < 0) return NULL;
+    if (score_view(&result->array, &view) < 0 || check_scores(c, &result->array, &view) < 0) return NULL;
     gyre_error err = {0};
     gyre_status status;
     const int64_t elements = gyre_py_elements(view.shape); /* of new memory: within what a size_t counts in bytes */
@@ -181,6 +191,12 @@ typedef struct input_call {
 
 static int open_input_call(input_call *c, const gyre_py_encoding *e, PyObject *const *a, const char *name) {
     if (open_input(&c->x, a[0], name, a[3], &c->view) < 0) return -1;
+    const int64_t channels = gyre_encoding_get_config(e->encoding)->input.dim;
+    if ((gyre_encoding_places(e->encoding) & GYRE_PLACE_INPUT) && c->view.shape[3] != channels) {
+        gyre_py_fail(GYRE_ESHAPE, name, "%s: %lld channels, the encoding has %lld", name, (long long)c->view.shape[3],
+                     (long long)channels);
+        return -1;
+    }
     const gyre_py_positions_request wanted = {"positions", 1, c->view.shape[0], c->view.shape[1]};
     if (gyre_py_positions(a[1], &wanted, &c->positions, &c->position_array) < 0) return -1;
     return gyre_py_tables_open(&c->tables, a[2], e->encoding);

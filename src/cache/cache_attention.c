@@ -230,16 +230,23 @@ static gyre_status plan_longest(const call *c, int64_t *positions, row_call *row
     return gyre_attention_run_plan(run, &row->request, exec, err);
 }
 
+/* What rows have in shapes and types, which needs no positions. */
+static gyre_status check_row_shapes(const call *c, gyre_error *err) {
+    row_call row;
+    gyre_status status = GYRE_OK;
+    for (int64_t b = 0; b < c->batch && !status; b++) {
+        make_row(c, b, NULL, &row);
+        status = gyre_attention_check_shapes(&row.request, err);
+    }
+    return status;
+}
+
 size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                     const gyre_exec *exec) {
     call c;
     row_call row;
     gyre_attention_run run;
-    if (begin(&c, cache, sequences, args, NULL)) return 0;
-    for (int64_t b = 0; b < c.batch; b++) {
-        make_row(&c, b, NULL, &row);
-        if (gyre_attention_check_shapes(&row.request, NULL)) return 0;
-    }
+    if (begin(&c, cache, sequences, args, NULL) || check_row_shapes(&c, NULL)) return 0;
     if (c.batch == 0) return c.position_bytes + ALIGNMENT;
     if (plan_longest(&c, NULL, &row, &run, exec, NULL)) return 0;
     const size_t bytes = gyre_attention_run_bytes(&run);
@@ -287,6 +294,8 @@ gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequenc
     if (status) return status;
     if (c.batch > 0 && !sequences) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", call_name);
     if (gyre_view_elements(c.args.out.shape) == 0) return check_rows(&c, NULL, err);
+    /* gyre_cache_attention_scratch returns 0 for shapes that cannot be, so these are the fault rather than the scratch. */
+    if (bytes < c.position_bytes && (status = check_row_shapes(&c, err)) != GYRE_OK) return status;
     /* The checks read the positions of a row from the scratch, so that comes first. */
     status = gyre_attention_scratch_check(call_name, scratch, bytes, c.position_bytes, err);
     if (!status) status = check_rows(&c, scratch, err);

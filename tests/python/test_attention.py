@@ -54,6 +54,25 @@ def test_window_softcap_scale_and_sinks() -> None:
     np.testing.assert_allclose(out, weights @ np.repeat(v, 2, 1), atol=1e-5)
 
 
+@pytest.mark.parametrize("window", [(3, None), (None, 2), (0, 2), (3, 0), (None, None), (0, 0), [3, 2], 0])
+def test_a_side_of_a_window_without_an_end(window) -> None:
+    """None and 0 mean all keys of that side: forward, gradient and cache."""
+    q, k, v = operands(queries=9)
+    distance = np.arange(9)[:, None] - np.arange(9)
+    before, after = window or (0, 0)
+    seen = (distance < (before or 99)) & (-distance < (after or 99))
+    out, lse = gyre.attention(q, k, v, window=window, lse=True)
+    np.testing.assert_allclose(out, fw.attend(q, k, v, seen), atol=1e-6)
+    dout = RNG.standard_normal(out.shape).astype("f4")
+    got = gyre.attention_gradient(dout, q, k, v, out, lse, window=window)
+    want = gyre.attention_gradient(dout, q, k, v, out, lse, mask=seen)
+    for one, other in zip(got[:3], want[:3], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    cache = gyre.Cache(heads=2, head_dim=16, max_tokens=9)
+    cache.append(k[:1], v[:1])
+    np.testing.assert_allclose(cache.attention(q[:1], causal=False, window=window), out[:1], atol=1e-6)
+
+
 def test_masks_of_truth_values_and_numbers() -> None:
     q, k, v = operands()
     seen = RNG.random((2, 1, 6, 9)) < 0.7

@@ -6,6 +6,7 @@ The bugs are those of transformers #45902, torchtitan #4783 and unsloth #4112, m
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -431,3 +432,97 @@ def test_a_corrupt_file_of_weights_is_one_line(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert "gyre: MODEL: " in done.stderr
+
+
+# -- one tolerance, and causes that are the causes --
+
+
+def llama_with(change: Any = None, forward: Any = None) -> nn.Module:
+    """A Llama whose inv_freq a function changed, or whose rotary module has another forward."""
+    model = model_of("llama")
+    rotary = model.model.rotary_emb
+    if change is not None:
+        change(rotary)
+    if forward is not None:
+        own = type(rotary).forward
+        other = type("Other", (type(rotary),), {"forward": lambda self, x, position_ids: forward(own, self, x, position_ids)})
+        rotary.__class__ = other
+    return model
+
+
+@pytest.mark.parametrize("off", [0.0, 4e-6, -4e-6, 9e-6, 1.2e-5, -1.2e-5])
+def test_frequencies_and_results_have_one_tolerance(off: float) -> None:
+    report = gt.audit(llama_with(lambda rotary: rotary.inv_freq.mul_(1 + off)))
+    assert report.ok == (abs(off) < 1e-5), str(report)
+    if report.ok:
+        assert "model.rotary_emb.forward()" in report.right, str(report)
+
+
+def set_first(value: float) -> Any:
+    def change(rotary: Any) -> None:
+        rotary.inv_freq[0] = value
+
+    return change
+
+
+def of_base(base: float) -> Any:
+    def change(rotary: Any) -> None:
+        n = rotary.inv_freq.numel()
+        rotary.inv_freq = torch.tensor([base ** (-i / n) for i in range(n)])
+
+    return change
+
+
+def whole(rotary: Any) -> None:
+    rotary.inv_freq = rotary.inv_freq.to(torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("change", "cause", "text"),
+    [
+        (lambda rotary: rotary.inv_freq.mul_(1 + 1e-4), "factor", r"is the config's times 1\.0001"),
+        (lambda rotary: rotary.inv_freq.mul_(1 + 3e-5), "factor", r"is the config's times 1\.00003"),
+        (set_first(1 + 2e-5), "other", r"pair 0 is 1\.00002.*, not 1$"),
+        (of_base(9900.0), "base", "has the base 9900, the config means 10000"),
+        (of_base(10001.0), "base", "has the base 10001, the config means 10000"),
+        (lambda rotary: rotary.inv_freq.neg_(), "sign", "has the other sign"),
+        (whole, "dtype", "is of type int64"),
+    ],
+)
+def test_the_cause_of_frequencies(change: Any, cause: str, text: str) -> None:
+    (finding,) = (f for f in gt.audit(llama_with(change)).findings if f.buffer == "inv_freq")
+    assert finding.cause == cause and re.search(text, finding.text), str(finding)
+
+
+def scaled(own: Any, self: Any, x: Any, at: Any) -> Any:
+    cosine, sine = own(self, x, at)
+    return cosine * 1.5, sine * 1.5
+
+
+@pytest.mark.parametrize(
+    ("forward", "cause", "text"),
+    [
+        (lambda own, self, x, at: (own(self, x, at)[0], -own(self, x, at)[1]), "sign", "sin with the other sign: it turns"),
+        (lambda own, self, x, at: (-own(self, x, at)[0], own(self, x, at)[1]), "sign", "cos with the other sign"),
+        (lambda own, self, x, at: own(self, x, at + 1), "positions", "at positions that are 1 too large"),
+        (lambda own, self, x, at: own(self, x, at - 3), "positions", "at positions that are 3 too small"),
+        (lambda own, self, x, at: own(self, x, at * 2), "factor", "config's times 2"),
+        (scaled, "factor", "factor of cos and sin that is 1.5"),
+    ],
+)
+def test_the_cause_of_results(forward: Any, cause: str, text: str) -> None:
+    (finding,) = gt.audit(llama_with(forward=forward)).findings
+    assert finding.buffer == "forward()" and finding.cause == cause and re.search(text, finding.text), str(finding)
+
+
+def test_both_forms_of_the_profile_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from gyre.torch._audit import main
+
+    model_of("llama").save_pretrained(tmp_path)
+    told = []
+    for options in (["--as=hf-4.55"], ["--as", "hf-4.55"]):
+        assert main([str(tmp_path), *options, "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0] == told[1] and told[0]["profile"] == "hf-4.55"
+    assert main(["--as", "zzz", str(tmp_path)]) == 2 and "zzz" in capsys.readouterr().err
+    assert main([str(tmp_path), "--as"]) == 2 and "--as: missing" in capsys.readouterr().err

@@ -377,7 +377,7 @@ def test_only_errors_of_gyre() -> None:
         ({"seed": 2**64 - 1}, "seed"),
         ({"query_starts": [0, 1]}, "query_starts"),
         ({"mask": torch.zeros(4, 4).numpy()}, "mask"),
-        ({"window": [2, 2]}, "window"),
+        ({"window": True}, "window"),
         ({"window": (1, 2, 3)}, "window"),
         ({"sinks": 1.5}, "sinks"),
         ({"order": 3}, "order"),
@@ -422,3 +422,102 @@ def test_the_default_device_is_not_that_of_the_arguments() -> None:
     with torch.device("meta"):
         torch.testing.assert_close(gt.attention(x, x, x, mask=seen), wanted)
         assert torch.equal(gt.bias(gyre.alibi(4), 4), numbers)
+
+
+# -- tensors of several devices --
+
+
+def test_a_tensor_on_meta_beside_one_of_the_processor_is_refused() -> None:
+    """torch runs the functions for shapes there, whose results on the processor are memory that nothing wrote."""
+    rope, t5, x, at = ROPES["plain"], gyre.t5(2), torch.randn(1, 2, 3, 32), torch.arange(3)
+    m, m_at, table = x.to("meta"), at.to("meta"), torch.zeros(32, 2, device="meta")
+    m_mask = torch.zeros(3, 3, device="meta")
+    weight = x.clone().requires_grad_()
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: gt.rotate(x, rope, m_at), "positions"),
+        (lambda: gt.rotate(weight, rope, m_at), "positions"),
+        (lambda: gt.rotate(m, rope, at), "x"),
+        (lambda: gt.rotate_pair(x, m, rope), "k"),
+        (lambda: gt.rotate_pair(m, x, rope), "q"),
+        (lambda: gt.rotate_pair(x, x, rope, m_at), "positions"),
+        (lambda: gt.attention(x, m, x), "k"),
+        (lambda: gt.attention(weight, x, m), "v"),
+        (lambda: gt.attention(m, x, x), "q"),
+        (lambda: gt.attention(x, x, x, mask=m_mask), "mask"),
+        (lambda: gt.attention(x, x, x, mask=m_mask > 0), "mask"),
+        (lambda: gt.attention(x, x, x, encoding=rope, positions=m_at), "positions"),
+        (lambda: gt.attention(x, x, x, key_end=torch.ones(1, dtype=torch.int64, device="meta")), "key_end"),
+        (lambda: gt.attention(x, x, x, sink_logits=torch.zeros(2, device="meta")), "sink_logits"),
+        (lambda: gt.attention(x, x, x, encoding=t5, tables=table), "tables"),
+        (lambda: gt.bias(t5, at, tables=table), "tables"),
+        (lambda: gt.bias(t5, at, m_at, tables=torch.zeros(32, 2)), "keys"),
+        (lambda: gt.RotaryEmbedding(rope)(x, m_at[None]), "position_ids"),
+        (lambda: torch.ops.gyre.rotate(x, m_at, 0, rope._spec, "bhsd", "query", "forward", 0), "positions"),
+    ]
+    for i, (call, field) in enumerate(cases):
+        with pytest.raises(gyre.Error, match=f"{field}: is on meta, but .* is on cpu: pass both on one device") as caught:
+            call()
+        assert caught.value.field == field, i
+    for y in (
+        gt.rotate(m, rope, m_at),
+        gt.rotate(m, rope, 3),
+        gt.rotate_pair(m, m, rope, m_at)[1],
+        gt.attention(m, m, m, mask=m_mask > 0, encoding=t5, tables=table),
+        gt.RotaryEmbedding(rope)(m, m_at[None])[0],
+        gt.bias(t5, 5, tables=table),
+        gt.bias(t5, m_at, tables=table),
+    ):
+        assert y.is_meta
+    longrope = gyre.rope(8, scaling="dynamic", factor=4.0, trained_length=64)
+    with pytest.raises(gyre.Error, match="position_ids: is on meta: its largest number"):
+        gt.RotaryEmbedding(longrope)(m, m_at[None])
+
+
+def test_real_tensors_beside_fake_ones_are_refused_by_name() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    at, key, rows = torch.arange(3), torch.randn(1, 2, 3, 32), torch.arange(3)[None]
+    with FakeTensorMode():
+        x = torch.randn(1, 2, 3, 32)
+        for call, field in (
+            (lambda: gt.rotate(x, YARN, at), "positions"),
+            (lambda: gt.rotate_pair(x, key, YARN), "k"),
+            (lambda: gt.attention(x, key, x), "k"),
+            (lambda: gt.bias(gyre.alibi(2), torch.arange(3), at), "keys"),
+            (lambda: gt.RotaryEmbedding(YARN)(x, rows), "position_ids"),
+        ):
+            with pytest.raises(gyre.Error, match=f"^{field}: is a tensor with numbers beside fake ones"):
+                call()
+        assert gt.rotate(x, YARN, torch.arange(3)).shape == x.shape
+
+
+def test_what_does_not_rotate_is_refused() -> None:
+    x = torch.randn(1, 4, 3, 32)
+    for one in (x, x.to("meta")):
+        for call in (lambda one=one: gt.rotate(one, gyre.alibi(4)), lambda one=one: gt.rotate_pair(one, one, gyre.alibi(4))):
+            with pytest.raises(gyre.Error, match="encoding: alibi does not rotate") as caught:
+                call()
+            assert caught.value.status == "EUNSUPPORTED" and caught.value.field == "encoding"
+
+
+def test_windows_of_one_side() -> None:
+    q, k, v = (torch.randn(1, 2, 9, 32, requires_grad=True) for _ in range(3))
+    distance = torch.arange(9)[:, None] - torch.arange(9)
+    for window, seen in (((3, None), distance < 3), ((None, 3), -distance < 3), ([3, 2], (distance < 3) & (-distance < 2))):
+        found, wanted = gt.attention(q, k, v, window=window), gt.attention(q, k, v, mask=seen)
+        torch.testing.assert_close(found, wanted)
+        for one, other in zip(
+            torch.autograd.grad(found.sum(), (q, k, v)), torch.autograd.grad(wanted.sum(), (q, k, v)), strict=True
+        ):
+            torch.testing.assert_close(one, other)
+    for window in (True, (1, True), [1]):
+        with pytest.raises(gyre.Error, match="window: is "):
+            gt.attention(q, k, v, window=window)
+
+
+def test_vmap_over_no_rows() -> None:
+    x, at = torch.randn(0, 2, 3, 32), torch.arange(3)
+    empty = torch.func.vmap(lambda x: gt.rotate(x[None], YARN, at))(x)
+    assert empty.shape == (0, 1, 2, 3, 32)
+    both = torch.func.vmap(lambda q, k: gt.rotate_pair(q[None], k[None], YARN), in_dims=(1, None))(x.movedim(0, 1), x.new_zeros(1, 3, 32))
+    assert both[0].shape == (0, 1, 2, 3, 32) and both[1].shape == (0, 1, 1, 3, 32)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import io
+import re
+from pathlib import Path
 from typing import Any
 
 import gyre
@@ -364,3 +366,15 @@ def test_a_model_loaded_on_meta_is_right(tmp_path: Any) -> None:
     empty.model.rotary_emb = gt.RotaryEmbedding.from_config(empty.config)
     empty.to_empty(device="cpu").load_state_dict(weights)
     torch.testing.assert_close(logits(empty.eval()), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_blocks_of_the_page_run_in_order() -> None:
+    """docs/torch.md, with a model and ids of a reader."""
+    pytest.importorskip("jax")
+    page = (Path(__file__).parent.parent.parent / "docs/torch.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    names: dict[str, Any] = {"model": model_of("llama"), "ids": torch.zeros(1, 4, dtype=torch.int64)}
+    assert len(blocks) == 5
+    for block in blocks:
+        exec(compile(block, "docs/torch.md", "exec"), names)  # noqa: S102
+    assert names["report"].ok and names["bias"].shape == (8, 16, 16)

@@ -15,6 +15,8 @@ from gyre._errors import Error
 from gyre.torch._specs import (
     SHORT_REAL,
     WHOLE,
+    check_device,
+    check_fake,
     check_tensor,
     dtype_text,
     encoding_of,
@@ -115,6 +117,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Ten
 
 def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
     """What the core refuses of shapes and types, for tensors without memory."""
+    check_device(q=q, k=k, v=v, tables=rest[0], **dict(zip(_NAMES, rest[1:], strict=False)))
     layout = options_of(rest[-1])["layout"]
     channel, head, encoding = layout.index("d"), layout.find("h"), rest[-2]
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
@@ -162,6 +165,8 @@ def _attention_gradient(
 
 @_attention_gradient.register_fake
 def _(dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> list[Tensor]:
+    given = dict(zip(_NAMES, rest[1:], strict=False))
+    check_device(q=q, k=k, v=v, dout=dout, out=out, lse=lse, tables=rest[0], **given)
     like = [q, k, v, *rest[0], *([rest[_SINKS]] if rest[_SINKS] is not None else [])]
     return [x.new_empty(x.shape) for x in like]
 
@@ -212,9 +217,8 @@ def _causal(value: Any) -> bool | str:
 def _window(value: Any) -> Any:
     if value is None:
         return None
+    value = core.whole_window(value)
     if isinstance(value, tuple):
-        if len(value) != 2:
-            raise Error("EINVAL", f"window: is {value!r}, not a number of keys or (before, after)", "window")
         return tuple([None if one is None else whole(one, "window") for one in value])
     return whole(value, "window")
 
@@ -314,7 +318,8 @@ def attention(
         length_of(length),
         whole(seed or 0, "seed"),
     )
-    both = _attention(q, tensor(k, "k"), tensor(v, "v"), each, *given, *counts, spec, text)
+    check_fake(q=q, k=tensor(k, "k"), v=tensor(v, "v"), tables=each, **dict(zip(_NAMES, given, strict=True)))
+    both = _attention(q, k, v, each, *given, *counts, spec, text)
     return both if lse else both[0]
 
 
@@ -346,6 +351,7 @@ def _bias(
 
 @_bias.register_fake
 def _(queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, *_: Any) -> Tensor:
+    check_device(queries=queries, keys=keys, tables=tables)
     for x, name in ((queries, "queries"), (keys, "keys")):
         if x.dim() not in (1, 2):
             raise Error("ESHAPE", f"{name}: has {x.dim()} axes, not [tokens] or [batch, tokens]", name)
@@ -374,6 +380,7 @@ def _bias_gradient(
 
 @_bias_gradient.register_fake
 def _(dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], *rest: Any) -> list[Tensor]:
+    check_device(dscores=dscores, queries=queries, keys=keys, tables=tables)
     return [table.new_empty(table.shape) for table in tables]
 
 
@@ -409,10 +416,12 @@ def bias(
     scores.  A gradient is computed in float32 and has the type of the table.
     """
     keys = queries if keys is None else keys
+    each, names = _split_tables(tables)
+    device = "meta" if each and all(table.is_meta for table in each) else "cpu"  # of positions that are counted here
     if isinstance(keys, int):
         first = keys - queries if isinstance(queries, int) else 0
-        last, keys = keys, torch.arange(_count(keys, "keys"), device="cpu")
-        queries = torch.arange(first, last, device="cpu") if isinstance(queries, int) and _count(queries, "queries") >= 0 else queries
+        last, keys = keys, torch.arange(_count(keys, "keys"), device=device)
+        queries = torch.arange(first, last, device=device) if isinstance(queries, int) and _count(queries, "queries") >= 0 else queries
     elif isinstance(queries, int):
         if not 0 <= queries <= tensor(keys, "keys").shape[-1]:
             text = f"queries: is {queries}, but there are positions of {keys.shape[-1]} keys: pass those of the queries"
@@ -420,8 +429,8 @@ def bias(
         queries = keys[..., keys.shape[-1] - queries :]
     if not isinstance(double, bool):
         raise Error("EINVAL", f"double: is {double!r}, not True or False", "double")
-    each, names = _split_tables(tables)
     no_tangent(tables=each)
     at, to = tensor(queries, "queries"), tensor(keys, "keys")
+    check_fake(queries=at, keys=to, tables=each)
     result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length_of(length))
     return result

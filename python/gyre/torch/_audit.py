@@ -41,8 +41,8 @@ class Finding:
 
     Attributes:
         module: its path in the model.  buffer: the attribute, or "forward()".
-        cause: "meta", "shape", "uninitialised", "rounded", "twice", "not applied", "switch" (a switch of lengths is not
-            taken), "base", "factor", "positions" or "other".
+        cause: "meta", "shape", "dtype", "uninitialised", "rounded", "twice", "not applied", "switch" (a switch of lengths
+            is not taken), "base", "factor", "sign", "positions", "order" or "other".
         text: the same for people.
         difference: the largest; relative, of frequencies and factors; absolute, of cos and sin.
         position: the first at which an angle is more than 0.01 rad off, or a row of a table is wrong.
@@ -526,6 +526,12 @@ def _fill(model: nn.Module) -> None:
 
 def main(arguments: list[str]) -> int:
     """The command `gyre audit`; returns its exit status."""
+    given, arguments = arguments, []
+    for at, one in enumerate(given):  # --as PROFILE is --as=PROFILE
+        if at > 0 and given[at - 1] == "--as":
+            arguments[-1] = f"--as={one}"
+        else:
+            arguments.append(one)
     paths = [a for a in arguments if not a.startswith("-")]
     options = [a for a in arguments if a.startswith("-")]
     profiles = [a.removeprefix("--as=") for a in options if a.startswith("--as=")]
@@ -534,7 +540,9 @@ def main(arguments: list[str]) -> int:
         return 0
     unknown = [a for a in options if a != "--json" and not a.startswith("--as=")]
     if unknown or len(paths) != 1:
-        print(f"gyre: audit: {'no option ' + unknown[0] if unknown else 'one MODEL is needed'}\n{_USAGE}", file=sys.stderr)
+        why = f"no option {unknown[0]}" if unknown else "one MODEL is needed"
+        why = "--as: missing: a profile, such as hf-5" if unknown[:1] == ["--as"] else why
+        print(f"gyre: audit: {why}\n{_USAGE}", file=sys.stderr)
         return 2
     folder = Path(paths[0])
     if not (folder / "config.json").is_file():

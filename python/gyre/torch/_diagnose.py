@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[numpy.float64]
 CLOSE = 1e-5  # relative: float32 arithmetic gives a frequency to about 1e-6
-ALIKE = 2e-4  # relative: what a guess at a cause may be off by
+ALIKE = 2e-4  # relative: what a guess at a cause may be off by, at most
+ROUNDING = 2e-6  # relative: what it may be off by in any case
 TURN = 0.01  # radians: the difference of an angle that counts
 
 
@@ -29,8 +30,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Fault:
-    """cause: "meta", "shape", "uninitialised", "rounded", "twice", "not applied", "switch", "base", "factor",
-    "positions" or "other".  difference: relative, of frequencies and factors; absolute, of cos and sin."""
+    """cause: "meta", "shape", "dtype", "uninitialised", "rounded", "twice", "not applied", "switch", "base", "factor",
+    "sign", "positions" or "other".  difference: relative, of frequencies and factors; absolute, of cos and sin."""
 
     cause: str
     text: str
@@ -81,28 +82,41 @@ def _uninitialised(live: Numbers, wanted: Numbers) -> str | None:
     return None
 
 
-def _known_mistake(live: Numbers, wanted: Wanted) -> tuple[str, str] | None:
+def _fit(difference: float) -> float:
+    """A guess at a cause must fit much better than the fault is large."""
+    return min(ALIKE, max(ROUNDING, difference / 8))
+
+
+def _known_mistake(live: Numbers, wanted: Wanted, fit: float) -> tuple[str, str] | None:
     plain = wanted.plain
     if plain is None or numpy.any(wanted.inv_freq <= 0):
         return None
     if numpy.max(relative(plain, wanted.inv_freq)) > ALIKE:
-        if numpy.max(relative(live, plain)) < ALIKE:
+        if numpy.max(relative(live, plain)) < fit:
             return "not applied", "is without the scaling that the config asks for"
-        if numpy.max(relative(live, wanted.inv_freq**2 / plain)) < ALIKE:
+        if numpy.max(relative(live, wanted.inv_freq**2 / plain)) < fit:
             return "twice", "has the scaling of the config applied twice"
     ratio = live / wanted.inv_freq
-    if numpy.max(relative(ratio, numpy.full_like(ratio, ratio[0]))) < ALIKE and abs(ratio[0] - 1) > ALIKE:
-        return "factor", f"is the config's times {ratio[0]:.6g}"
+    if numpy.max(relative(ratio, numpy.full_like(ratio, ratio[0]))) < fit:
+        return "factor", f"is the config's times {ratio[0]:.9g}"
     return None
 
 
-def _base_of(live: Numbers) -> float | None:
+def _base_of(live: Numbers, fit: float) -> float | None:
     """The base of plain frequencies, if they are that."""
     n = len(live)
-    if n < 3 or numpy.any(live <= 0) or abs(live[0] - 1) > ALIKE:
+    if n < 3 or numpy.any(live <= 0) or abs(live[0] - 1) > fit:
         return None
     base = float(live[-1] ** (-n / (n - 1)))
-    return base if numpy.max(relative(live, base ** (-numpy.arange(n) / n))) < ALIKE else None
+    return base if numpy.max(relative(live, base ** (-numpy.arange(n) / n))) < fit else None
+
+
+def _base_text(base: float, meant: float | None) -> str:
+    """Both bases, with the digits in which they differ."""
+    if meant is None:
+        return f"has the base {base:.6g}, unscaled"
+    digits = next((n for n in (6, 8, 10) if f"{base:.{n}g}" != f"{meant:.{n}g}"), 12)
+    return f"has the base {base:.{digits}g}, the config means {meant:.{digits}g}"
 
 
 def frequencies(live_tensor: torch.Tensor, accepted: Sequence[Wanted], others: Sequence[Wanted] = ()) -> Fault | None:
@@ -118,6 +132,11 @@ def frequencies(live_tensor: torch.Tensor, accepted: Sequence[Wanted], others: S
     off = relative(live, wanted.inv_freq)
     pair, difference = int(numpy.argmax(off)), float(numpy.max(off))
     found = {"difference": difference, "position": first_position(live, wanted.inv_freq)}
+    if not live_tensor.is_floating_point():
+        dtype = str(live_tensor.dtype).removeprefix("torch.")
+        return Fault("dtype", f"is of type {dtype}, which holds no frequencies below 1", **found)  # type: ignore[arg-type]
+    if numpy.max(relative(-live, wanted.inv_freq)) <= CLOSE:
+        return Fault("sign", "has the other sign: it turns the other way", **found)  # type: ignore[arg-type]
     text = _uninitialised(live, wanted.inv_freq)
     if text:
         return Fault("uninitialised", text, **found)  # type: ignore[arg-type]
@@ -126,18 +145,18 @@ def frequencies(live_tensor: torch.Tensor, accepted: Sequence[Wanted], others: S
         if name:
             text = f"is rounded to {name}: pair {pair} is {live[pair]:.7g}, not {wanted.inv_freq[pair]:.7g}"
             return Fault("rounded", text, **found)  # type: ignore[arg-type]
+    fit = _fit(difference)
     for each in others:
-        if numpy.max(relative(live, each.inv_freq)) < ALIKE:
+        if numpy.max(relative(live, each.inv_freq)) < fit:
             text = f"is that for a context of {each.length} tokens, not {wanted.length}: the switch of lengths is not taken"
             return Fault("switch", text, **found)  # type: ignore[arg-type]
-    known = _known_mistake(live, wanted)
-    base = _base_of(live)
+    known = _known_mistake(live, wanted, fit)
+    base = _base_of(live, fit)
     if known is None and base is not None:
-        meant = _base_of(wanted.inv_freq)
-        known = "base", f"has the base {base:.6g}" + (f", the config means {meant:.6g}" if meant else ", unscaled")
+        known = "base", _base_text(base, _base_of(wanted.inv_freq, ALIKE))
     cause, text = known or (
         "other",
-        f"is not the config's: pair {pair} is {live[pair]:.6g}, not {wanted.inv_freq[pair]:.6g}",
+        f"is not the config's: pair {pair} is {live[pair]:.9g}, not {wanted.inv_freq[pair]:.9g}",
     )
     return Fault(cause, text, **found)  # type: ignore[arg-type]
 
@@ -167,13 +186,60 @@ def pairs_of(x: Numbers, pairs: int) -> Numbers | None:
     return x[..., 0::2] if interleaved and not halves else x[..., :pairs]
 
 
-def _angle_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted, others: Sequence[Wanted]) -> Fault | None:
-    """The cause in the rows of positions 0 and 1, if it shows there: a factor or frequencies."""
+_SIGNS = ((1, -1, "has sin with the other sign: it turns the other way"), (-1, 1, "has cos with the other sign"),
+          (-1, -1, "has cos and sin with the other sign"))  # fmt: skip
+
+
+def _sign_fault(cosine: Numbers, sine: Numbers, angles: Numbers, factor: float, allowed: Numbers) -> str | None:
+    for of_cosine, of_sine, text in _SIGNS:
+        if numpy.all(numpy.abs(of_cosine * cosine - factor * numpy.cos(angles)) <= allowed):
+            if numpy.all(numpy.abs(of_sine * sine - factor * numpy.sin(angles)) <= allowed):
+                return text
+    return None
+
+
+def _offset_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted, precision: float) -> str | None:
+    """Are these the numbers of positions a little before or behind?  A slow pair tells how far."""
+    turning = numpy.flatnonzero(wanted.inv_freq >= 1e-4)
+    if not turning.size:
+        return None
+    slow = int(turning[numpy.argmin(wanted.inv_freq[turning])])
+    speed = float(wanted.inv_freq[slow])
+    gap = math.atan2(float(sine[0, slow]), float(cosine[0, slow])) - float(at[0]) * speed
+    by = round((gap + math.pi) % (2 * math.pi) / speed - math.pi / speed)
+    if by == 0:
+        return None
+    angles = (at + by)[:, None] * wanted.inv_freq
+    allowed = _allowed(numpy.abs(angles), wanted.factor, precision)
+    if numpy.any(numpy.abs(cosine - wanted.factor * numpy.cos(angles)) > allowed):
+        return None
+    if numpy.any(numpy.abs(sine - wanted.factor * numpy.sin(angles)) > allowed):
+        return None
+    return f"is computed at positions that are {abs(by)} too {'large' if by > 0 else 'small'}"
+
+
+def _allowed(angles: Numbers, factor: float, precision: float) -> Numbers:
+    """What cos and sin may be off by: rounding to their type, and frequencies and factors that count as equal."""
+    found: Numbers = factor * (2 * precision + CLOSE + angles * (CLOSE + 2.0**-22))  # a product of float32 is rounded
+    return found
+
+
+def _factor_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted) -> Fault | None:
+    """Another factor, as the row of position 0 and the length of every pair tell it."""
     zero = numpy.flatnonzero(at == 0)
-    if zero.size:
-        fault = factor(numpy.mean(cosine[zero[0]]), wanted.factor)
-        if fault and numpy.ptp(cosine[zero[0]]) < CLOSE:
-            return Fault(fault.cause, f"has a factor of cos and sin that {fault.text}", fault.difference, 0)
+    if not zero.size:
+        return None
+    value = float(numpy.mean(cosine[zero[0]]))
+    fault = factor(value, wanted.factor)
+    if fault is None or value <= 0 or numpy.ptp(cosine[zero[0]]) > CLOSE * value:
+        return None
+    if not numpy.allclose(numpy.hypot(cosine, sine), value, rtol=0.02, atol=0):  # of bfloat16 too
+        return None
+    return Fault(fault.cause, f"has a factor of cos and sin that {fault.text}", fault.difference, 0)
+
+
+def _angle_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted, others: Sequence[Wanted]) -> Fault | None:
+    """The frequencies that the row of position 1 tells, if they are wrong."""
     one = numpy.flatnonzero(at == 1)
     if one.size:
         return frequencies(torch.from_numpy(numpy.arctan2(sine[one[0]], cosine[one[0]])), [wanted], others)
@@ -185,7 +251,7 @@ def table(
 ) -> Fault | None:
     """What is wrong with cos and sin [positions, pairs].  precision: of their type, 2^-24 of float32."""
     angles = positions[:, None] * wanted.inv_freq
-    allowed = wanted.factor * (2 * precision + 1e-5 + angles * 2e-6)
+    allowed = _allowed(angles, wanted.factor, precision)
     with numpy.errstate(invalid="ignore"):
         off = numpy.maximum(
             numpy.abs(cosine - wanted.factor * numpy.cos(angles)), numpy.abs(sine - wanted.factor * numpy.sin(angles))
@@ -198,8 +264,17 @@ def table(
     position = int(positions[row])
     if not (numpy.isfinite(cosine).all() and numpy.isfinite(sine).all()):
         return Fault("uninitialised", "holds uninitialised memory: not every number is finite", math.inf, position)
+    fault = _factor_fault(cosine, sine, positions, wanted)
+    if fault:
+        return Fault(fault.cause, fault.text, fault.difference, position)
     if max(numpy.abs(cosine).max(), numpy.abs(sine).max()) > 1.01 * wanted.factor**2 or not cosine.any():
         return Fault("uninitialised", "holds uninitialised memory: numbers that are no cos or sin", difference, position)
+    text = _sign_fault(cosine, sine, angles, wanted.factor, allowed)
+    if text:
+        return Fault("sign", text, difference, position)
+    text = _offset_fault(cosine, sine, positions, wanted, precision)
+    if text:
+        return Fault("positions", text, difference, position)
     fault = _angle_fault(cosine, sine, positions, wanted, others)
     if fault:
         return Fault(fault.cause, fault.text, fault.difference, position)

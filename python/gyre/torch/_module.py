@@ -12,7 +12,7 @@ from gyre import _encoding
 from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch._own import own_module
-from gyre.torch._specs import check_positions, dtype_text, encoding_of, spec_of, tensor
+from gyre.torch._specs import check_device, check_fake, check_positions, dtype_text, encoding_of, spec_of, tensor
 
 FORMS = ("half", "interleaved", "pairs", "complex")
 
@@ -156,6 +156,12 @@ class RotaryEmbedding(nn.Module):
         if not tensor(x, "x").is_floating_point():
             raise Error("EDTYPE", f"x: is of type {dtype_text(x)}, to which cos and sin cannot be rounded", "x")
         tensor(position_ids, "position_ids")
+        if position_ids.is_meta:
+            check_device(x=x, position_ids=position_ids)
+            if self._long[name]:
+                text = "position_ids: is on meta: its largest number, which this scaling depends on, is not known"
+                raise Error("EUNSUPPORTED", text, "position_ids")
+        check_fake(x=x, position_ids=position_ids)
         positions = position_ids.to("cpu") if position_ids.device.type not in ("cpu", "meta") else position_ids
         length = self._length(name, positions)
         cosine, sine = _cos_sin(positions, self._specs[name], length)

@@ -10,7 +10,18 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch._specs import check_layout, check_rotation, encoding_of, forward_ad, length_of, spec_of, split_positions, tensor
+from gyre.torch._specs import (
+    check_device,
+    check_fake,
+    check_layout,
+    check_rotation,
+    encoding_of,
+    forward_ad,
+    length_of,
+    spec_of,
+    split_positions,
+    tensor,
+)
 
 _ADJOINT = {"forward": "adjoint", "adjoint": "forward"}
 
@@ -84,6 +95,7 @@ def _rotate_pair(
 def _(
     q: Tensor, k: Tensor, positions: Tensor | None, first: int, encoding: str, layout: str, *rest: Any
 ) -> tuple[Tensor, Tensor]:
+    check_device(q=q, k=k)
     check_rotation(q, "q", positions, encoding, layout)
     check_rotation(k, "k", positions, encoding, layout)
     if any(q.shape[i] != k.shape[i] for i in range(q.dim()) if layout[i] != "h"):
@@ -124,6 +136,10 @@ def _linear(function: Callable[..., tuple[Tensor, ...]], *given: Tensor) -> tupl
 
 def _each(info: Any, in_dims: Any, operator: Any, tensors: int, args: tuple[Any, ...]) -> tuple[Any, Any]:
     """An operator under vmap: one row after the other."""
+    if info.batch_size == 0:  # results are shaped as the first tensors, which have no row to compute
+        pairs = list(zip(args, in_dims, strict=True))[:tensors]
+        empty = tuple(x.new_empty((0, *x.shape)) if at is None else x.movedim(at, 0).clone() for x, at in pairs)
+        return (empty[0], 0) if tensors == 1 else (empty, (0,) * tensors)
     rows = []
     for i in range(info.batch_size):
         rows.append(operator(*(x if at is None else x.select(at, i) for x, at in zip(args, in_dims, strict=True))))
@@ -150,7 +166,7 @@ def rotate(
 
     Args:
         x: [batch, heads, tokens, channels], float16, bfloat16, float32 or float64, any strides; see layout.
-        encoding: a RoPE.
+        encoding: one that rotates: RoPE, xPos.
         positions: int32 or int64 [tokens] or [batch, tokens], with several axes [axes, tokens] or [axes, batch, tokens];
             an int p for p, p + 1, ...; None = 0, 1, ...
         layout: "bhsd", "bshd", "thd" or the like; None = "bhsd", "thd" for three axes.
@@ -170,6 +186,7 @@ def rotate(
         raise Error("EINVAL", f"role: is {role!r}, not 'query' or 'key'", "role")
     at, first = split_positions(positions)
     chosen = check_layout(tensor(x, "x"), layout)
+    check_fake(x=x, positions=at)
     rest = (at, first, spec_of(encoding), chosen, role, direction, length_of(length))
     return _linear(lambda x: (_rotate(x, *rest),), x)[0]
 
@@ -185,8 +202,9 @@ def rotate_pair(
 ) -> tuple[Tensor, Tensor]:
     """(q, k) rotated at the same positions, each in its role; otherwise as rotate."""
     at, first = split_positions(positions)
-    chosen = check_layout(tensor(q, "q"), layout)
-    check_layout(tensor(k, "k"), layout)
+    chosen = check_layout(tensor(q, "q"), layout, "q")
+    check_layout(tensor(k, "k"), layout, "k")
+    check_fake(q=q, k=k, positions=at)
     rest = (at, first, spec_of(encoding), chosen, "forward", length_of(length))
     both = _linear(lambda q, k: _rotate_pair(q, k, *rest), q, k)
     return both[0], both[1]

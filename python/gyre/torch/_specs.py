@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad as untyped
 
 from gyre._errors import Error
@@ -16,6 +17,8 @@ __all__ = [
     "REAL",
     "SHORT_REAL",
     "WHOLE",
+    "check_device",
+    "check_fake",
     "check_layout",
     "check_positions",
     "check_rotation",
@@ -97,18 +100,53 @@ SHORT_REAL = REAL[:3]
 WHOLE = (torch.int32, torch.int64)
 
 
+def check_device(**given: Any) -> None:
+    """Refuses tensors of several devices.  For operators without memory: torch runs these where any tensor has none, and
+    what they return on the processor would be memory that nothing has written."""
+    first: tuple[str, torch.Tensor] | None = None
+    for name, x in given.items():
+        for one in x if isinstance(x, (list, tuple)) else [x]:
+            if not isinstance(one, torch.Tensor):
+                continue
+            first = first or (name, one)
+            if one.device.type == first[1].device.type:
+                continue
+            odd, other = ((name, one), first) if one.device.type != "cpu" else (first, (name, one))
+            text = f"{odd[0]}: is on {odd[1].device}, but {other[0]} is on {other[1].device}: pass both on one device"
+            raise Error("EUNSUPPORTED", text, odd[0])
+
+
+def check_fake(**given: Any) -> None:
+    """Refuses real tensors beside fake ones, for which torch has a message about its own workings."""
+    if torch.compiler.is_compiling():
+        return
+    each = [(name, one) for name, x in given.items() for one in (x if isinstance(x, (list, tuple)) else [x])]
+    fake = [isinstance(one, FakeTensor) for _, one in each if isinstance(one, torch.Tensor)]
+    if not any(fake) or all(fake):
+        return
+    for name, one in each:
+        if isinstance(one, FakeTensor):
+            mode: Any = one.fake_mode
+            if mode.allow_non_fake_inputs:
+                return
+    for name, one in each:
+        if isinstance(one, torch.Tensor) and not isinstance(one, FakeTensor):
+            text = f"{name}: is a tensor with numbers beside fake ones: make it under the FakeTensorMode, or with its from_tensor"
+            raise Error("EINVAL", text, name)
+
+
 def dtype_text(x: torch.Tensor) -> str:
     """ "float32", ..."""
     return str(x.dtype).removeprefix("torch.")
 
 
-def check_layout(x: torch.Tensor, layout: str | None) -> str:
+def check_layout(x: torch.Tensor, layout: str | None, name: str = "x") -> str:
     """The layout of x, which is "bhsd" for four axes and "thd" for three where none is given."""
     if layout is not None and not isinstance(layout, str):
         raise Error("EINVAL", f"layout: is {layout!r}, not letters of axes such as 'bhsd', 'bshd' or 'thd'", "layout")
     layout = layout or ("thd" if x.dim() == 3 else "bhsd")
     if len(layout) != x.dim():
-        raise Error("ESHAPE", f"x: has {x.dim()} axes, but layout {layout!r} has {len(layout)}", "x")
+        raise Error("ESHAPE", f"{name}: has {x.dim()} axes, but layout {layout!r} has {len(layout)}", name)
     return layout
 
 
@@ -145,6 +183,11 @@ def check_positions(positions: torch.Tensor, axes: int, batch: Any, tokens: Any)
 def check_rotation(x: torch.Tensor, name: str, positions: torch.Tensor | None, encoding: str, layout: str) -> None:
     """Refuses what the core refuses of a rotation, for tensors without memory."""
     check_tensor(x, name, layout, REAL)
+    check_device(**{name: x}, positions=positions)
+    if "query and key" not in encoding_of(encoding).places:
+        kind = encoding_of(encoding).kind
+        text = f"encoding: {kind} does not rotate: Encoding.places says where it acts, and attention applies it"
+        raise Error("EUNSUPPORTED", text, "encoding")
     config = encoding_of(encoding).config
     channels = x.shape[layout.index("d")]
     if config["kind"] == "rope" and channels != config["head_dim"]:
