@@ -37,9 +37,9 @@ typedef struct gyre_cache_config {
     int64_t page_tokens;               /* 0 = one page per sequence of max_tokens / sequences tokens: contiguous */
     int64_t context_length;            /* ROTATED: the context length in use; 0 = the encoding's own.  RAW: attention takes
                                         * that of each call; files tell encodings apart by this one */
-    int64_t
-        gate_heads; /* query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles,
-                         * at most 65536; gyre_cache_append_gated appends them; 0 = none */
+    /* Query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles; at most 65536.
+     * gyre_cache_append_gated appends them.  0 = none */
+    int64_t gate_heads;
 } gyre_cache_config;
 
 /* *out = an empty cache.  All memory is taken here: the pages, and one more than max_tokens needs, so that a shared page can
