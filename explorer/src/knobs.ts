@@ -28,13 +28,20 @@ interface DialSpec {
 /* A number that can be typed or slid. */
 function dial(spec: DialSpec): Dial {
     const id = `knob-${spec.key}`;
+    let typing = false; /* from the first character on until it is taken: what is drawn meanwhile leaves the text alone */
     const input = h("input", {
         id,
         type: "text",
         inputmode: "decimal",
         autocomplete: "off",
         spellcheck: "false",
+        input: () => (typing = true),
+        blur: () => {
+            typing = false;
+            update();
+        },
         change: () => {
+            typing = false;
             const value = input.value.trim() === spec.format(0) ? 0 : typed(input.value);
             const [least, most] = limits[spec.key]!;
             if (Number.isFinite(value) && value >= least && value <= most) set({ [spec.key]: value } as Partial<State>);
@@ -56,7 +63,7 @@ function dial(spec: DialSpec): Dial {
         slider.value = String(spec.stepOf(value));
         slider.setAttribute("aria-valuetext", spec.spoken(value));
         const text = spec.format(value);
-        if (input.value !== text && (document.activeElement !== input || typed(input.value) !== value)) {
+        if (!typing && input.value !== text && (document.activeElement !== input || typed(input.value) !== value)) {
             input.value = text;
         }
         say(unit, spec.unit());

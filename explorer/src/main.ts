@@ -89,6 +89,7 @@ function header(): HTMLElement {
         ],
         chosenLanguage,
         (lang) => set({ lang }),
+        "language",
     );
     const themes = choice<Theme>(
         t("header.theme"),
@@ -99,6 +100,7 @@ function header(): HTMLElement {
         ],
         () => get().theme,
         (theme) => set({ theme }),
+        "theme",
     );
     return h(
         "header",

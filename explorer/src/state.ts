@@ -127,7 +127,7 @@ function fit(state: State): State {
 export function parseHash(hash: string): State {
     const state: Record<string, unknown> = { ...defaults };
     for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
-        if (!(name in defaults)) continue;
+        if (!Object.keys(defaults).includes(name)) continue; /* not what every object has, such as constructor */
         const key = name as keyof State;
         const like = defaults[key];
         const allowed = choices[key];

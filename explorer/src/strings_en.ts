@@ -248,7 +248,7 @@ export const en = {
         "Raise the base by s^(d/(d − 2)), and the fastest hand keeps its step while the slowest is divided by exactly 2. But the hands between get only a part of the factor: {ntk} of {pairs} still run into angles that they never met.",
     "tour.5.title": "By parts: ask each hand how often it turned",
     "tour.5.text":
-        "A hand that went round many times in training knows its whole circle and may go on as it is; a hand that never finished a turn is divided by the factor, and a ramp over the turns joins the two. Hands that still meet unseen angles: {parts}; and the fastest still moves {same} rad per token.",
+        "A hand that went round many times in training knows its whole circle and may go on as it is; a hand that never finished a turn is divided by the factor, and a ramp, even from pair to pair, joins the two. Hands that still meet unseen angles: {parts}; and the fastest still moves {same} rad per token.",
     "tour.6.title": "YaRN adds a temperature",
     "tour.6.text":
         "More keys flatten the softmax, so YaRN also multiplies cos and sin by 0.1 ln s + 1 = {factor}, which sharpens scores by {square}. The model below was never trained past 256 tokens: without a method its loss climbs from there, interpolation is poor everywhere, NTK climbs late, and YaRN stays as good as within its training.",

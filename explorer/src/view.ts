@@ -94,10 +94,13 @@ export function choice<T extends string>(
     options: [T, string][],
     current: () => T,
     pick: (value: T) => void,
+    name?: string,
 ) {
-    const buttons = options.map(([value, text]) =>
-        h("button", { type: "button", click: () => pick(value), "data-value": value }, text)
-    );
+    const buttons = options.map(([value, text]) => {
+        const button = h("button", { type: "button", click: () => pick(value), "data-value": value }, text);
+        if (name) button.id = `${name}-${value}`; /* by which it gets the focus back when the page is built anew */
+        return button;
+    });
     const update = (): void =>
         options.forEach(([value], i) => buttons[i]!.setAttribute("aria-pressed", String(value === current())));
     update();

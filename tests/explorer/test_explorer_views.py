@@ -135,6 +135,22 @@ def test_nonsense_in_the_address_is_ignored(open_page):
     assert not page.locator(".knobs .alert").inner_text()
 
 
+@pytest.mark.parametrize("name", ["constructor", "toString", "__proto__", "hasOwnProperty"])
+def test_names_that_every_object_has_are_no_state(open_page, name):
+    page = open_page(f"{name}=2&pair=3")
+    assert page.input_value("#knob-pair") == "3"
+    assert page.locator("main").count() == 1
+
+
+def test_a_choice_keeps_the_focus(open_page):
+    page = open_page()
+    for name in ("language-zh", "theme-dark", "language-en"):
+        page.focus(f"#{name}")
+        page.keyboard.press("Enter")
+        page.wait_for_function("name => document.activeElement.id === name", arg=name)
+        assert page.get_attribute(f"#{name}", "aria-pressed") == "true"
+
+
 def test_a_method_that_the_core_refuses_is_said(open_page):
     page = open_page("method=nonsense")
     assert "nonsense" in page.locator(".knobs .alert").inner_text()

@@ -26,10 +26,27 @@ static int of_options(const plot_options *o, plot_subject *s) {
     return 0;
 }
 
+/* out = a name that fits a legend: without the folder and the ending; the folder's name for its config.json. */
+static void short_label(const char *given, char *out, size_t size) {
+    enum { ROOM = 28 };
+    const char *const ends[] = {"/config.json", "/", ".json", ".gguf"};
+    size_t length = strlen(given);
+    snprintf(out, size, "%s", given);
+    if (length <= ROOM) return;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t end = strlen(ends[i]);
+        if (length > end && strncmp(given + length - end, ends[i], end) == 0) length -= end;
+    }
+    size_t first = length;
+    while (first > 0 && given[first - 1] != '/')
+        first--;
+    if (length > first) snprintf(out, size, "%.*s", (int)(length - first), given + first);
+}
+
 static int of_model(const plot_options *o, const char *given, plot_subject *s) {
     gyre_error err = {0, ""};
     s->path = model_path_find(given);
-    snprintf(s->label, sizeof s->label, "%s", given);
+    short_label(given, s->label, sizeof s->label);
     if (gyre_reading_open(&s->reading, s->path, o->reading.profile, o->reading.length, &err)) return cli_fail_error(&err);
     reading_check_layer_type(o->reading.layer_type, s->reading, NULL);
     const gyre_layer_reading *group =
@@ -53,14 +70,14 @@ static void check_target(const plot_options *o, const plot_subject *s) {
                     o->stretch.to ? "to" : "factor", (long long)plot_target(o, s), (long long)s->trained);
 }
 
-/* out = 1 if both parts of --compare are methods. */
+/* out = the number of methods that --compare names; 0 if it names models. */
 static int compares_methods(const plot_options *o) {
     gyre_error err = {0, ""};
     method *list = NULL;
     int64_t count = 0;
     const int methods = o->compare && !methods_parse(o->compare, &list, &count, &err);
     free(list);
-    return methods;
+    return methods ? (int)count : 0;
 }
 
 int plot_models(const plot_options *o, const char *names[PLOT_SUBJECTS]) {
@@ -68,6 +85,9 @@ int plot_models(const plot_options *o, const char *names[PLOT_SUBJECTS]) {
     const char *comma = o->compare ? strchr(o->compare, ',') : NULL;
     const int methods = compares_methods(o), takes_methods = (o->kind->options & PLOT_OPTION_METHODS) != 0;
     if (methods && !takes_methods) cli_usage_error("--compare: %s compares two models, not methods", o->kind->name);
+    if (methods && methods != 2)
+        cli_usage_error("--compare: takes two methods, not %d; --methods takes any number", methods);
+    if (methods && o->method.count) cli_usage_error("--methods: --compare names the methods");
     if (o->compare && !methods && (!comma || strchr(comma + 1, ',')))
         cli_usage_error("--compare: takes two models%s, A,B", takes_methods ? " or methods" : "");
     if (o->compare && !methods && o->files_count) cli_usage_error("%s: --compare names both models", o->files[0]);
