@@ -55,15 +55,6 @@ static gyre_status check_f32(const request *call, gyre_error *err, const char *f
     return dtype == GYRE_DTYPE_F32 ? GYRE_OK : fail_dtype(call, err, field, dtype, "F32");
 }
 
-static gyre_status check_shape(const request *call, gyre_error *err, const char *field, const int64_t is[4],
-                               const int64_t wanted[4]) {
-    if (gyre_same_shape(is, wanted)) return GYRE_OK;
-    return gyre_fail(err, GYRE_ESHAPE,
-                     "%s: shape [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] is not [%" PRId64 ", %" PRId64
-                     ", %" PRId64 ", %" PRId64 "] (%s)",
-                     field, is[0], is[1], is[2], is[3], wanted[0], wanted[1], wanted[2], wanted[3], call->name);
-}
-
 static gyre_status check_input(const request *call, gyre_error *err, const char *field, const gyre_cview *view) {
     return gyre_cview_check(view, field, call->name, err);
 }
@@ -154,11 +145,11 @@ static gyre_status check_shapes(const request *call, gyre_error *err) {
     if (!status) status = check_extents(call, err, "k", k);
     if (!status) status = check_extents(call, err, "v", v);
     if (!status) status = check_key_shape(call, err);
-    if (!status) status = check_shape(call, err, "v", v, values);
-    if (!status) status = check_shape(call, err, "out", args->out.shape, out);
+    if (!status) status = gyre_shape_check(v, values, "v", call->name, err);
+    if (!status) status = gyre_shape_check(args->out.shape, out, "out", call->name, err);
     if (!status && gyre_view_elements(out) < 0)
         status = gyre_fail(err, GYRE_ESHAPE, "out: more elements than can be counted (%s)", call->name);
-    if (!status && args->lse.data) status = check_shape(call, err, "lse", args->lse.shape, lse);
+    if (!status && args->lse.data) status = gyre_shape_check(args->lse.shape, lse, "lse", call->name, err);
     return status;
 }
 
@@ -291,7 +282,7 @@ static gyre_status check_mask(const request *call, gyre_error *err) {
     const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], mask_keys(args)};
     if (!args->mask.data) return GYRE_OK;
     gyre_status status = check_float(call, err, "mask", args->mask.dtype);
-    if (!status) status = check_shape(call, err, "mask", args->mask.shape, shape);
+    if (!status) status = gyre_shape_check(args->mask.shape, shape, "mask", call->name, err);
     return status ? status : check_input(call, err, "mask", &args->mask);
 }
 
@@ -300,7 +291,7 @@ static gyre_status check_sink_logits(const request *call, gyre_error *err) {
     const int64_t shape[4] = {1, 1, call->args->q.shape[2], 1};
     if (!sinks->data) return GYRE_OK;
     gyre_status status = check_f32(call, err, "sink_logits", sinks->dtype);
-    if (!status) status = check_shape(call, err, "sink_logits", sinks->shape, shape);
+    if (!status) status = gyre_shape_check(sinks->shape, shape, "sink_logits", call->name, err);
     return status ? status : check_input(call, err, "sink_logits", sinks);
 }
 
@@ -311,7 +302,7 @@ static gyre_status check_weights(const request *call, gyre_error *err) {
     if (!weights->data) return GYRE_OK;
     const int64_t shape[4] = {args->q.shape[0], n, args->q.shape[2], mask_keys(args)};
     gyre_status status = check_f32(call, err, "weights", weights->dtype);
-    if (!status) status = check_shape(call, err, "weights", weights->shape, shape);
+    if (!status) status = gyre_shape_check(weights->shape, shape, "weights", call->name, err);
     if (status) return status;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first)
         return gyre_fail(err, GYRE_EINVAL,
@@ -327,7 +318,7 @@ static gyre_status check_slopes(const request *call, gyre_error *err) {
     if (!args->encoding || !args->encoding->slopes)
         return gyre_fail(err, GYRE_EINVAL, "slopes: the encoding has none that these could replace (%s)", call->name);
     gyre_status status = check_f32(call, err, "slopes", args->slopes.dtype);
-    if (!status) status = check_shape(call, err, "slopes", args->slopes.shape, shape);
+    if (!status) status = gyre_shape_check(args->slopes.shape, shape, "slopes", call->name, err);
     return status ? status : check_input(call, err, "slopes", &args->slopes);
 }
 
@@ -339,7 +330,7 @@ static gyre_status check_gate_view(const request *call, gyre_error *err, const c
     if (!view->data) return GYRE_OK;
     if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
         return fail_dtype(call, err, field, view->dtype, "F32 or F64");
-    const gyre_status status = check_shape(call, err, field, view->shape, shape);
+    const gyre_status status = gyre_shape_check(view->shape, shape, field, call->name, err);
     return status ? status : check_input(call, err, field, view);
 }
 
@@ -389,7 +380,7 @@ static gyre_status check_state(const request *call, gyre_error *err) {
     const int64_t *q = args->q.shape, shape[4] = {q[0], q[1], q[2], 2 + args->v.shape[3]};
     if (!args->state.data) return GYRE_OK;
     if (args->state.dtype != GYRE_DTYPE_F64) return fail_dtype(call, err, "state", args->state.dtype, "F64");
-    gyre_status status = check_shape(call, err, "state", args->state.shape, shape);
+    gyre_status status = gyre_shape_check(args->state.shape, shape, "state", call->name, err);
     if (!status) status = check_output(call, err, "state", &args->state);
     if (status) return status;
     if (args->state.stride[3] != 1)
@@ -435,12 +426,12 @@ static gyre_status check_gradient_views(const request *call, gyre_error *err) {
     const gyre_cview *like[3] = {&call->args->q, &call->args->k, &call->args->v};
     if (!g->dout || !g->dqkv) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", g->dout ? "dqkv" : "dout", call->name);
     gyre_status status = check_float(call, err, "dout", g->dout->dtype);
-    if (!status) status = check_shape(call, err, "dout", g->dout->shape, call->args->out.shape);
+    if (!status) status = gyre_shape_check(g->dout->shape, call->args->out.shape, "dout", call->name, err);
     if (!status) status = check_input(call, err, "dout", g->dout);
     for (int i = 0; i < 3 && !status; i++) {
         if (g->dqkv[i].dtype != GYRE_DTYPE_F32 && g->dqkv[i].dtype != like[i]->dtype)
             return fail_dtype(call, err, names[i], g->dqkv[i].dtype, "F32 or the type of its input");
-        status = check_shape(call, err, names[i], g->dqkv[i].shape, like[i]->shape);
+        status = gyre_shape_check(g->dqkv[i].shape, like[i]->shape, names[i], call->name, err);
         if (!status) status = check_output(call, err, names[i], &g->dqkv[i]);
     }
     if (status || !call->args->accumulate) return status;
@@ -460,7 +451,7 @@ static gyre_status check_sink_gradient(const request *call, gyre_error *err) {
     const gyre_view *view = &gradients->sink_logits;
     if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
         return fail_dtype(call, err, "gradients.sink_logits", view->dtype, "F32 or F64");
-    const gyre_status status = check_shape(call, err, "gradients.sink_logits", view->shape, shape);
+    const gyre_status status = gyre_shape_check(view->shape, shape, "gradients.sink_logits", call->name, err);
     return status ? status : check_output(call, err, "gradients.sink_logits", view);
 }
 

@@ -19,12 +19,6 @@ static gyre_status check_dtype(const char *name, gyre_dtype dtype, int ok, const
                           where);
 }
 
-static gyre_status check_shape(const char *name, const int64_t is[4], const int64_t wanted[4], gyre_error *err) {
-    if (gyre_same_shape(is, wanted)) return GYRE_OK;
-    return gyre_fail(err, GYRE_ESHAPE, "%s: shape " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", name,
-                     GYRE_SHAPE_ARGS(is), GYRE_SHAPE_ARGS(wanted), where);
-}
-
 static gyre_status check_states(const gyre_attention_merge_args *args, gyre_error *err) {
     gyre_status status = GYRE_OK;
     if (args->parts < 1) return gyre_fail(err, GYRE_EINVAL, "parts: %" PRId64 " is below 1 (%s)", args->parts, where);
@@ -35,7 +29,7 @@ static gyre_status check_states(const gyre_attention_merge_args *args, gyre_erro
     for (int64_t p = 0; p < args->parts && !status; p++) {
         const gyre_cview *state = &args->states[p];
         status = check_dtype("states", state->dtype, state->dtype == GYRE_DTYPE_F64, "F64", err);
-        if (!status) status = check_shape("states", state->shape, args->states[0].shape, err);
+        if (!status) status = gyre_shape_check(state->shape, args->states[0].shape, "states", where, err);
         if (!status) status = gyre_cview_check(state, "states", where, err);
         if (!status && state->stride[3] != 1)
             status =
@@ -52,17 +46,17 @@ static gyre_status check_outputs(const gyre_attention_merge_args *args, gyre_err
     if (args->out.data) {
         const int real = out_type == GYRE_DTYPE_F32 || out_type == GYRE_DTYPE_F16 || out_type == GYRE_DTYPE_BF16;
         status = check_dtype("out", out_type, real, "F32, F16 or BF16", err);
-        if (!status) status = check_shape("out", args->out.shape, out, err);
+        if (!status) status = gyre_shape_check(args->out.shape, out, "out", where, err);
         if (!status) status = gyre_output_check(&args->out, "out", where, err);
     }
     if (!status && args->lse.data) {
         status = check_dtype("lse", lse_type, lse_type == GYRE_DTYPE_F32 || lse_type == GYRE_DTYPE_F64, "F32 or F64", err);
-        if (!status) status = check_shape("lse", args->lse.shape, lse, err);
+        if (!status) status = gyre_shape_check(args->lse.shape, lse, "lse", where, err);
         if (!status) status = gyre_output_check(&args->lse, "lse", where, err);
     }
     if (!status && args->sink_logits.data) {
         status = check_dtype("sink_logits", args->sink_logits.dtype, args->sink_logits.dtype == GYRE_DTYPE_F32, "F32", err);
-        if (!status) status = check_shape("sink_logits", args->sink_logits.shape, sinks, err);
+        if (!status) status = gyre_shape_check(args->sink_logits.shape, sinks, "sink_logits", where, err);
         if (!status) status = gyre_cview_check(&args->sink_logits, "sink_logits", where, err);
     }
     return status;

@@ -23,13 +23,6 @@ static int is_float_or_double(gyre_dtype dtype) {
     return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F64;
 }
 
-static gyre_status check_shape(const char *field, const int64_t is[4], const int64_t wanted[4], const char *where,
-                               gyre_error *err) {
-    if (gyre_same_shape(is, wanted)) return GYRE_OK;
-    return gyre_fail(err, GYRE_ESHAPE, "%s: shape " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", field,
-                     GYRE_SHAPE_ARGS(is), GYRE_SHAPE_ARGS(wanted), where);
-}
-
 static gyre_status fail_dtype(const char *field, gyre_dtype dtype, const char *wanted, const char *where, gyre_error *err) {
     return gyre_fail(err, GYRE_EDTYPE, "%s: is %s, not %s (%s)", field, gyre_dtype_text(dtype), wanted, where);
 }
@@ -53,7 +46,7 @@ static gyre_status check_starts(const int64_t *starts, int64_t sequences, const 
 static gyre_status check_input(const gyre_cview *view, const char *field, const int64_t shape[4], int fits,
                                const char *wanted, const char *where, gyre_error *err) {
     if (!fits) return fail_dtype(field, view->dtype, wanted, where, err);
-    const gyre_status status = check_shape(field, view->shape, shape, where, err);
+    const gyre_status status = gyre_shape_check(view->shape, shape, field, where, err);
     return status ? status : gyre_cview_check(view, field, where, err);
 }
 
@@ -109,7 +102,7 @@ static gyre_status check_sums(const gates_call *c, const char *where, gyre_error
     if (!status && c->before)
         status = check_input(c->before, "before", rows, c->before->dtype == GYRE_DTYPE_F64, "F64", where, err);
     if (!status && !is_float_or_double(c->out->dtype)) status = fail_dtype("sums", c->out->dtype, "F32 or F64", where, err);
-    if (!status) status = check_shape("sums", c->out->shape, column, where, err);
+    if (!status) status = gyre_shape_check(c->out->shape, column, "sums", where, err);
     if (!status) status = gyre_output_check(c->out, "sums", where, err);
     if (status) return status;
     const gyre_cview out = gyre_const(*c->out);
@@ -164,7 +157,7 @@ static gyre_status check_gradient(const gates_call *c, const char *where, gyre_e
         if (!status && gyre_views_overlap(&out, &c->in[i]))
             status = gyre_fail(err, GYRE_EINVAL, "dlog_gates: overlaps %s (%s)", names[i], where);
     }
-    if (!status) status = check_shape("dlog_gates", shape, column, where, err);
+    if (!status) status = gyre_shape_check(shape, column, "dlog_gates", where, err);
     if (!status) status = gyre_output_check(c->out, "dlog_gates", where, err);
     return status ? status : check_starts(c->starts, c->sequences, shape, where, err);
 }

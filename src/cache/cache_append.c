@@ -169,9 +169,7 @@ typedef struct append_call {
 static gyre_status check_shape(const append_call *c, const char *field, const int64_t is[4], int64_t heads, int64_t channels,
                                gyre_error *err) {
     const int64_t wanted[4] = {1, c->k->shape[1], heads, channels};
-    if (gyre_same_shape(is, wanted)) return GYRE_OK;
-    return gyre_fail(err, GYRE_ESHAPE, "%s: shape " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", field,
-                     GYRE_SHAPE_ARGS(is), GYRE_SHAPE_ARGS(wanted), c->name);
+    return gyre_shape_check(is, wanted, field, c->name, err);
 }
 
 static gyre_status check_view(const append_call *c, const char *field, const gyre_cview *view, int64_t channels,

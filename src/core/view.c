@@ -94,6 +94,13 @@ int gyre_same_shape(const int64_t a[4], const int64_t b[4]) {
     return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
 }
 
+gyre_status gyre_shape_check(const int64_t is[4], const int64_t wanted[4], const char *name, const char *where,
+                             gyre_error *err) {
+    if (gyre_same_shape(is, wanted)) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: shape " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", name,
+                     GYRE_SHAPE_ARGS(is), GYRE_SHAPE_ARGS(wanted), where);
+}
+
 int gyre_same_memory(const gyre_cview *in, const gyre_view *out) {
     if (in->data != out->data) return 0;
     for (int i = 0; i < 4; i++)

@@ -26,6 +26,9 @@ const char *gyre_dtype_text(gyre_dtype dtype);
 /* The checks below fill in err, which may be NULL, with "NAME: why (WHERE)": name is the argument, where the function that
  * the user called. */
 
+/* ESHAPE unless both shapes are the same. */
+gyre_status gyre_shape_check(const int64_t is[4], const int64_t wanted[4], const char *name, const char *where,
+                             gyre_error *err);
 /* ESHAPE for an impossible shape, EINVAL for missing memory. */
 gyre_status gyre_cview_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err);
 /* The same for memory that will be written; also EINVAL if a stride of 0 makes several elements share one address. */

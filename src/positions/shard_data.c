@@ -20,13 +20,8 @@ static gyre_status check(const gyre_shards *s, int64_t rank, const gyre_cview *w
     if (whole->dtype != part->dtype)
         return gyre_fail(err, GYRE_EDTYPE, "whole: %s is not %s, as the part is (%s)", gyre_dtype_text(whole->dtype),
                          gyre_dtype_text(part->dtype), where);
-    if (!gyre_same_shape(part->shape, own))
-        return gyre_fail(err, GYRE_ESHAPE, "part: " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)",
-                         GYRE_SHAPE_ARGS(part->shape), GYRE_SHAPE_ARGS(own), where);
-    if (!gyre_same_shape(whole->shape, wanted))
-        return gyre_fail(err, GYRE_ESHAPE, "whole: " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)",
-                         GYRE_SHAPE_ARGS(whole->shape), GYRE_SHAPE_ARGS(wanted), where);
-    return GYRE_OK;
+    const gyre_status status = gyre_shape_check(part->shape, own, "part", where, err);
+    return status ? status : gyre_shape_check(whole->shape, wanted, "whole", where, err);
 }
 
 /* Copies token `from` of a row to token `to` of it. */

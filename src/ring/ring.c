@@ -44,10 +44,8 @@ static gyre_status check_outputs(const gyre_ring_call *r, const gyre_gradient_vi
     if (gates->dtype != GYRE_DTYPE_F32 && gates->dtype != GYRE_DTYPE_F64)
         return gyre_fail(err, GYRE_EDTYPE, "dk_gate_sums: %s is not F32 or F64 (%s)", gyre_dtype_text(gates->dtype),
                          r->name);
-    if (!gyre_same_shape(gates->shape, r->args.k_gate_sums.shape))
-        return gyre_fail(err, GYRE_ESHAPE, "dk_gate_sums: " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)",
-                         GYRE_SHAPE_ARGS(gates->shape), GYRE_SHAPE_ARGS(r->args.k_gate_sums.shape), r->name);
-    return gyre_output_check(gates, "dk_gate_sums", r->name, err);
+    status = gyre_shape_check(gates->shape, r->args.k_gate_sums.shape, "dk_gate_sums", r->name, err);
+    return status ? status : gyre_output_check(gates, "dk_gate_sums", r->name, err);
 }
 
 static void clear(const gyre_view *view) {

@@ -188,10 +188,8 @@ static gyre_status check_gates(const gyre_ring_call *r, gyre_error *err) {
         if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
             return gyre_fail(err, GYRE_EDTYPE, "%s: %s is not F32 or F64 (%s)", views[i].name, gyre_dtype_text(view->dtype),
                              r->name);
-        if (!gyre_same_shape(view->shape, wanted))
-            return gyre_fail(err, GYRE_ESHAPE, "%s: " GYRE_SHAPE_FORMAT " is not " GYRE_SHAPE_FORMAT " (%s)", views[i].name,
-                             GYRE_SHAPE_ARGS(view->shape), GYRE_SHAPE_ARGS(wanted), r->name);
-        const gyre_status status = gyre_cview_check(view, views[i].name, r->name, err);
+        gyre_status status = gyre_shape_check(view->shape, wanted, views[i].name, r->name, err);
+        if (!status) status = gyre_cview_check(view, views[i].name, r->name, err);
         if (status) return status;
     }
     return GYRE_OK;

@@ -52,16 +52,9 @@ static const split_case cases[] = {
      .dropout = 0.1},
     {.name = "gates, alibi, window, sinks", .config = SCORING(GYRE_KIND_ALIBI, 0), .gates = 0.1, .window = 12, .sinks = 3},
     {.name = "t5", .config = SCORING(GYRE_KIND_T5, .buckets = 16)},
-    {.name = "kerple, dropout", .config = SCORING(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER), .dropout = 0.2},
-    {.name = "fire", .config = SCORING(GYRE_KIND_FIRE, .hidden_units = 4)},
-    {.name = "sandwich", .config = {.kind = GYRE_KIND_SANDWICH}},
+    SCALAR_CASES,
     {.name = "shaw", .config = SCORING(GYRE_KIND_SHAW, .max_distance = 10)},
-    {.name = "nezha", .config = SCORING(GYRE_KIND_NEZHA, .max_distance = 12)},
-    {.name = "bert",
-     .config = SCORING(GYRE_KIND_BERT, .max_positions = 128, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
-     .both_ways = 1},
-    {.name = "deberta", .config = SCORING(GYRE_KIND_DEBERTA, .max_distance = 20), .both_ways = 1},
-    {.name = "transformer-xl", .config = SCORING(GYRE_KIND_TRANSFORMER_XL, .max_distance = 25), .sink_logits = 1},
+    VECTOR_CASES,
 };
 enum { CASES = sizeof cases / sizeof *cases, LAYOUTS = 4, FORMS = 3 };
 

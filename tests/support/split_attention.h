@@ -30,6 +30,21 @@ typedef struct split_case {
         .kind = scheme, .score = { __VA_ARGS__ }                                                                            \
     }
 
+/* Schemes that add numbers to scores, and those whose rows meet queries, keys or values. */
+#define SCALAR_CASES                                                                                                        \
+    {.name = "kerple, dropout", .config = SCORING(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER), .dropout = 0.2},            \
+        {.name = "fire", .config = SCORING(GYRE_KIND_FIRE, .hidden_units = 4)}, {                                           \
+        .name = "sandwich", .config = {.kind = GYRE_KIND_SANDWICH }                                                         \
+    }
+#define VECTOR_CASES                                                                                                        \
+    {.name = "nezha", .config = SCORING(GYRE_KIND_NEZHA, .max_distance = 12)},                                              \
+        {.name = "bert",                                                                                                    \
+         .config = SCORING(GYRE_KIND_BERT, .max_positions = 128, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),                 \
+         .both_ways = 1},                                                                                                   \
+        {.name = "deberta", .config = SCORING(GYRE_KIND_DEBERTA, .max_distance = 20), .both_ways = 1}, {                    \
+        .name = "transformer-xl", .config = SCORING(GYRE_KIND_TRANSFORMER_XL, .max_distance = 25), .sink_logits = 1         \
+    }
+
 /* Everything that belongs to tokens, of the whole or of a rank. */
 typedef enum field {
     F_Q,

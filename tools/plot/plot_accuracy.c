@@ -9,80 +9,41 @@ static const plot_column columns[] = {
     {"recipe", NULL}, {"position", "tokens"}, {"largest_error", ""}, {"mean_error", ""}, {NULL, NULL}};
 enum { POINTS = 48, AROUND = 16, RECIPES = 5 };
 
-/* cosine[pairs], sine[pairs] of one position. */
+/* cosine[pairs], sine[pairs] of one position, by an encoding with the angles of a program. */
 typedef struct recipe_work {
-    const gyre_encoding *rope; /* of Gyre, exact angles */
+    const gyre_encoding *rope;
     double base;
     int64_t dim;
     float *cosine, *sine;
 } recipe_work;
 
 /* -- recipes -- */
-/* gyre_cos_sin: angles in double, rounded once. */
-static gyre_status exact(const recipe_work *r, int64_t position, gyre_error *err) {
+static const struct {
+    const char *name;
+    gyre_angle_path path;
+    int rounds_positions; /* a position is itself bfloat16, as in code that casts positions to the type of the model */
+} recipes[RECIPES] = {{"exact: double, rounded once (Gyre)", GYRE_ANGLE_PATH_EXACT, 0},
+                      {"transformers: all in float", GYRE_ANGLE_PATH_TORCH, 0},
+                      {"llama.cpp: running product in float", GYRE_ANGLE_PATH_LLAMA_CPP, 0},
+                      {"vLLM: float table kept in bfloat16", GYRE_ANGLE_PATH_TORCH_BF16, 0},
+                      {"positions in bfloat16", GYRE_ANGLE_PATH_TORCH, 1}};
+
+/* bfloat16: the upper half of a float, rounded to even. */
+static int64_t to_bf16(int64_t position) {
+    float value = (float)position;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & UINT32_C(0xffff0000);
+    memcpy(&value, &bits, sizeof bits);
+    return (int64_t)value;
+}
+
+static gyre_status angles_at(const recipe_work *r, int64_t position, gyre_error *err) {
     const gyre_positions at = {.base = position};
     const gyre_view c = gyre_dense(r->cosine, GYRE_DTYPE_F32, 1, 1, 1, r->dim / 2);
     const gyre_view s = gyre_dense(r->sine, GYRE_DTYPE_F32, 1, 1, 1, r->dim / 2);
     return gyre_cos_sin(r->rope, &at, &c, &s, NULL, err);
 }
-
-/* transformers: 1 / base^(2 i / dim), the product with the position, cos and sin, each in float. */
-static gyre_status transformers(const recipe_work *r, int64_t position, gyre_error *err) {
-    (void)err;
-    for (int64_t i = 0; i < r->dim / 2; i++) {
-        const float exponent = (float)(2 * i) / (float)r->dim, inv_freq = 1 / powf((float)r->base, exponent);
-        const float angle = inv_freq * (float)position;
-        r->cosine[i] = cosf(angle);
-        r->sine[i] = sinf(angle);
-    }
-    return GYRE_OK;
-}
-
-/* bfloat16: the upper half of a float, rounded to even. */
-static float to_bf16(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & UINT32_C(0xffff0000);
-    memcpy(&value, &bits, sizeof bits);
-    return value;
-}
-
-/* vLLM: the same table, computed once in float and kept in the type of the model, here bfloat16. */
-static gyre_status vllm(const recipe_work *r, int64_t position, gyre_error *err) {
-    const gyre_status status = transformers(r, position, err);
-    for (int64_t i = 0; i < r->dim / 2 && !status; i++) {
-        r->cosine[i] = to_bf16(r->cosine[i]);
-        r->sine[i] = to_bf16(r->sine[i]);
-    }
-    return status;
-}
-
-/* llama.cpp: theta = position, times base^(-2 / dim) from pair to pair, in float. */
-static gyre_status llama_cpp(const recipe_work *r, int64_t position, gyre_error *err) {
-    (void)err;
-    const float scale = powf((float)r->base, -2.0f / (float)r->dim);
-    float theta = (float)position;
-    for (int64_t i = 0; i < r->dim / 2; i++) {
-        r->cosine[i] = cosf(theta);
-        r->sine[i] = sinf(theta);
-        theta *= scale;
-    }
-    return GYRE_OK;
-}
-
-/* A position that is itself bfloat16, as in code that casts positions to the type of the model. */
-static gyre_status positions_bf16(const recipe_work *r, int64_t position, gyre_error *err) {
-    return transformers(r, (int64_t)to_bf16((float)position), err);
-}
-
-static const struct {
-    const char *name;
-    gyre_status (*compute)(const recipe_work *r, int64_t position, gyre_error *err);
-} recipes[RECIPES] = {{"exact: double, rounded once (Gyre)", exact},
-                      {"transformers: all in float", transformers},
-                      {"llama.cpp: running product in float", llama_cpp},
-                      {"vLLM: float table kept in bfloat16", vllm},
-                      {"positions in bfloat16", positions_bf16}};
 
 /* -- numbers -- */
 /* The exact angle in long double: at position 2^31 its error is below 1e-9 where long double has 64 bits. */
@@ -106,7 +67,7 @@ static gyre_status add_recipe(plot_table *t, const recipe_work *r, int index, in
         const int64_t first = at > AROUND ? at - AROUND + 1 : 1, count = at - first + 1;
         double largest = 0, sum = 0;
         for (int64_t p = first; p <= at; p++) {
-            const gyre_status status = recipes[index].compute(r, p, err);
+            const gyre_status status = angles_at(r, recipes[index].rounds_positions ? to_bf16(p) : p, err);
             if (status) return status;
             add_errors(r, p, &largest, &sum);
         }
@@ -115,27 +76,41 @@ static gyre_status add_recipe(plot_table *t, const recipe_work *r, int index, in
     return GYRE_OK;
 }
 
-static gyre_status compute(plot_work *w, gyre_error *err) {
+/* A build without SLEEF leaves out the recipes that need it. */
+static gyre_status add_recipe_of(plot_work *w, recipe_work *r, int index, gyre_error *err) {
     const plot_options *o = w->options;
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ROPE;
+    config.head_dim = r->dim;
+    config.rope.base = r->base;
+    config.rope.angles = recipes[index].path;
+    gyre_encoding *rope = NULL;
+    gyre_status status = gyre_encoding_create(&rope, &config, NULL, err);
+    if (status == GYRE_EUNSUPPORTED && config.rope.angles != GYRE_ANGLE_PATH_EXACT) return GYRE_OK;
+    r->rope = rope;
+    if (!status)
+        status =
+            add_recipe(&w->table, r, index, o->stretch.to ? o->stretch.to : 1 << 20, o->points ? o->points : POINTS, err);
+    gyre_encoding_free(rope);
+    return status;
+}
+
+static gyre_status compute(plot_work *w, gyre_error *err) {
     const gyre_config *config = &w->subjects[0].config;
     recipe_work r = {.base = config->rope.base > 0 ? config->rope.base : 10000,
                      .dim = config->rope.dim ? config->rope.dim : config->head_dim};
-    gyre_encoding *rope = NULL;
     plot_table_columns(&w->table, columns);
     if (config->kind != GYRE_KIND_ROPE)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
                          gyre_kind_name(config->kind), w->subjects[0].label);
-    gyre_status status = gyre_rope_create(&rope, r.dim, r.base, GYRE_LAYOUT_HALF, err);
-    r.rope = rope;
     r.cosine = calloc((size_t)r.dim, sizeof *r.cosine);
-    r.sine = r.cosine ? r.cosine + r.dim / 2 : NULL;
-    if (!status && !r.cosine) status = gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (plot)");
-    const int64_t longest = o->stretch.to ? o->stretch.to : 1 << 20;
+    if (!r.cosine) return gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (plot)");
+    r.sine = r.cosine + r.dim / 2;
+    gyre_status status = GYRE_OK;
     for (int i = 0; i < RECIPES && !status; i++)
-        status = add_recipe(&w->table, &r, i, longest, o->points ? o->points : POINTS, err);
+        status = add_recipe_of(w, &r, i, err);
     snprintf(w->table.title, sizeof w->table.title, "Error of cos and sin by position: %lld channels, base %g",
              (long long)r.dim, r.base);
-    gyre_encoding_free(rope);
     free(r.cosine);
     return status;
 }
