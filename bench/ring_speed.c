@@ -1,8 +1,9 @@
 /* ring_speed.c: attention over ranks of MPI against one rank, in alternation, with where the time went.
  *   mpirun -n R ring_speed [--tokens N] [--heads H] [--kv-heads H] [--dim D] [--layout 0..3] [--pass 0..3] [--rounds N]
- *                          [--bf16] [--not-alone]
+ *                          [--bf16 | --f16] [--not-alone] [--mbits N --microseconds N]
+ *   ring_speed --plan R [--tokens N] ...
  * layout and pass: as the enums gyre_shard_layout and gyre_ring_pass count.
- *                          [--mbits N --microseconds N]
+ * plan: computes nothing; prints the scratch of rank 0 of R ranks, and what it sends, with one thread.
  * mbits, microseconds: exchanges take at least bytes / bandwidth + latency, as over such a network.  They are delayed by the
  * program; the network itself is that of the machine.
  * In each round rank 0 computes the whole alone while the others sleep, then all compute it together.  Ranks are pinned to
@@ -22,7 +23,7 @@
 enum { MOST_ROUNDS = 64 };
 typedef struct options {
     int64_t tokens, heads, kv_heads, dim;
-    int layout, pass, rounds, alone, mbits, microseconds;
+    int layout, pass, rounds, alone, mbits, microseconds, plan;
     gyre_dtype dtype;
 } options;
 
@@ -60,11 +61,11 @@ static void *fill(const options *o, int64_t tokens, int64_t heads) {
         const float x = (float)(state >> 8) / 8388608.0F - 1;
         unsigned bits;
         memcpy(&bits, &x, sizeof bits);
-        const unsigned short half = (unsigned short)(bits >> 16);
+        const unsigned short top = (unsigned short)(bits >> 16);
         if (o->dtype == GYRE_DTYPE_F32)
             memcpy(p + 4 * i, &x, 4);
         else
-            memcpy(p + 2 * i, &half, 2);
+            memcpy(p + 2 * i, &top, 2);
     }
     return p;
 }
@@ -299,6 +300,52 @@ static void bench(const options *o, const gyre_transport *t) {
     gyre_encoding_free(encoding);
 }
 
+/* -- a plan -- */
+static gyre_status no_exchange(void *ctx, int channel, const gyre_exchange *exchange) {
+    (void)ctx, (void)channel, (void)exchange;
+    return GYRE_EIO;
+}
+
+static gyre_status no_wait(void *ctx, int channel) {
+    (void)ctx, (void)channel;
+    return GYRE_EIO;
+}
+
+static void print_plan(const options *o) {
+    static float elsewhere[16]; /* no element is looked at */
+    const memory m = {elsewhere, elsewhere, elsewhere, elsewhere, elsewhere, elsewhere, elsewhere, elsewhere, elsewhere};
+    const gyre_config config = {.size = sizeof config, .kind = GYRE_KIND_ROPE, .head_dim = o->dim};
+    gyre_batch_config batch_config = GYRE_INIT(gyre_batch_config);
+    gyre_shard_config shard_config = GYRE_INIT(gyre_shard_config);
+    gyre_shard_info info = GYRE_INIT(gyre_shard_info);
+    gyre_transport transport = GYRE_INIT(gyre_transport);
+    gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
+    gyre_encoding *encoding;
+    gyre_batch *batch;
+    gyre_shards *shards;
+    transport.ranks = o->plan, transport.begin = no_exchange, transport.wait = no_wait;
+    batch_config.documents = 1, batch_config.lengths = &o->tokens;
+    shard_config.layout = (gyre_shard_layout)o->layout, shard_config.ranks = o->plan;
+    shard_config.causal = GYRE_CAUSAL_BY_POSITION;
+    check(gyre_encoding_create(&encoding, &config, NULL, &err));
+    check(gyre_batch_create(&batch, &batch_config, NULL, &err));
+    check(gyre_shards_create(&shards, batch, &shard_config, NULL, &err));
+    check(gyre_shards_get(shards, 0, &info));
+    const gyre_attention_args args = arguments(o, &m, info.tokens, encoding);
+    ring.transport = &transport, ring.shards = shards, ring.attention = &args, ring.pass = (gyre_ring_pass)o->pass;
+    for (int gradient = 0; gradient < 2 - (o->pass == GYRE_RING_QUERIES); gradient++) {
+        gyre_ring_plan plan = GYRE_INIT(gyre_ring_plan);
+        const double size = (double)gyre_dtype_size(o->dtype);
+        check(gyre_ring_get_plan(&ring, gradient, NULL, &plan, &err));
+        printf("%s: scratch %.1f MiB, sent %.4g MB, %.2f blocks of keys and values to each other rank\n",
+               gradient ? "gradient" : "forward", (double)plan.scratch / (1 << 20), (double)plan.sent / 1e6,
+               (double)plan.sent / (2 * size * (double)(info.tokens * o->kv_heads * o->dim)) / (o->plan - 1));
+    }
+    gyre_shards_free(shards);
+    gyre_batch_free(batch);
+    gyre_encoding_free(encoding);
+}
+
 /* Moves *at past a value.  out = 1: there is such an option. */
 static int read_option(options *o, const char *name, int *at, const char *value) {
     struct {
@@ -307,8 +354,10 @@ static int read_option(options *o, const char *name, int *at, const char *value)
         int *choice;
     } known[] = {{"--tokens", &o->tokens, NULL}, {"--heads", &o->heads, NULL},   {"--kv-heads", &o->kv_heads, NULL},
                  {"--dim", &o->dim, NULL},       {"--layout", NULL, &o->layout}, {"--pass", NULL, &o->pass},
-                 {"--rounds", NULL, &o->rounds}, {"--mbits", NULL, &o->mbits},   {"--microseconds", NULL, &o->microseconds}};
+                 {"--rounds", NULL, &o->rounds}, {"--mbits", NULL, &o->mbits},   {"--microseconds", NULL, &o->microseconds},
+                 {"--plan", NULL, &o->plan}};
     if (strcmp(name, "--bf16") == 0) return o->dtype = GYRE_DTYPE_BF16, 1;
+    if (strcmp(name, "--f16") == 0) return o->dtype = GYRE_DTYPE_F16, 1;
     if (strcmp(name, "--not-alone") == 0) return o->alone = 0, 1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(name, known[i].name) != 0) continue;
@@ -324,16 +373,17 @@ int main(int argc, char **argv) {
     int provided;
     gyre_mpi *mpi;
     gyre_mpi_config config = GYRE_INIT(gyre_mpi_config);
-    options o = {16384, 4, 2, 64, GYRE_SHARD_ZIGZAG, GYRE_RING_KEYS, 3, 1, 0, 0, GYRE_DTYPE_F32};
+    options o = {16384, 4, 2, 64, GYRE_SHARD_ZIGZAG, GYRE_RING_KEYS, 3, 1, 0, 0, 0, GYRE_DTYPE_F32};
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     check(gyre_mpi_create(&mpi, &config, &err));
     const gyre_transport t = gyre_mpi_transport(mpi);
     for (int i = 1; i < argc; i++)
         if (!read_option(&o, argv[i], &i, i + 1 < argc ? argv[i + 1] : "0")) return 2;
     slow_link link;
+    if (o.plan > 1) print_plan(&o);
     const gyre_transport through = slow_transport(&link, &o, &t);
     pin(t.rank);
-    bench(&o, &through);
+    if (o.plan <= 1) bench(&o, &through);
     gyre_mpi_free(mpi);
     MPI_Finalize();
     return 0;

@@ -32,6 +32,7 @@ gyre_status gyre_attention_scratch_check(const char *name, const void *scratch, 
 
 static void run_segment(const gyre_attention_request *request, gyre_attention_plan *plan, char *scratch,
                         const gyre_exec *exec) {
+    plan->between = request->between;
     if (request->gradient)
         gyre_gradient_run(plan, request->args, request->gradient, scratch, exec);
     else if (plan->queries > 0)
@@ -89,7 +90,7 @@ size_t gyre_attention_scratch(const gyre_attention_args *given, int gradient, co
     gyre_attention_args args;
     if (gyre_attention_args_read(&args, given, NULL)) return 0;
     if (gradient) args.weights.data = args.state.data = NULL; /* not looked at */
-    const gyre_attention_request request = {"gyre_attention_scratch", &args, NULL, gradient ? &no_views : NULL, 0, 0};
+    const gyre_attention_request request = {"gyre_attention_scratch", &args, NULL, gradient ? &no_views : NULL, 0, 0, NULL};
     return gyre_attention_request_bytes(&request, exec);
 }
 
@@ -98,7 +99,7 @@ gyre_status gyre_attention(const gyre_attention_args *given, void *scratch, size
     gyre_attention_args args;
     const gyre_status status = gyre_attention_args_read(&args, given, err);
     if (status) return status;
-    const gyre_attention_request request = {"gyre_attention", &args, NULL, NULL, 0, 0};
+    const gyre_attention_request request = {"gyre_attention", &args, NULL, NULL, 0, 0, NULL};
     return gyre_attention_perform(&request, scratch, bytes, exec, err);
 }
 
@@ -110,6 +111,6 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *given, const gyre
     const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", err);
     if (status) return status;
     args.weights.data = args.state.data = NULL; /* not looked at */
-    const gyre_attention_request request = {"gyre_attention_gradient", &args, NULL, &views, 0, 0};
+    const gyre_attention_request request = {"gyre_attention_gradient", &args, NULL, &views, 0, 0, NULL};
     return gyre_attention_perform(&request, scratch, bytes, exec, err);
 }

@@ -13,6 +13,7 @@ typedef struct gyre_attention_request {
     /* The views have query heads head_first .. of a larger call, and the key heads that belong to them.  Slopes, sink logits,
      * tables and the encoding have all `heads` of that call.  heads 0: the views have all. */
     int64_t head_first, heads;
+    const struct gyre_between_tiles *between; /* NULL = nothing */
 } gyre_attention_request;
 
 /* Numbers, types, shapes, starts and ends: all that the bytes of scratch depend on.  Reads no element and no position. */

@@ -217,7 +217,7 @@ static void make_row(const call *c, int64_t b, int64_t *positions, row_call *row
     if (row->args.q_index) row->q_index = positions_of_row(row->args.q_index, b), row->args.q_index = &row->q_index;
     if (row->args.k_index) row->k_index = positions_of_row(row->args.k_index, b), row->args.k_index = &row->k_index;
     row->source = gyre_cache_source(c->cache, c->sequences ? c->sequences[b] : 0);
-    row->request = (gyre_attention_request){call_name, &row->args, &row->source, NULL, 0, 0};
+    row->request = (gyre_attention_request){call_name, &row->args, &row->source, NULL, 0, 0, NULL};
 }
 
 /* -- the calls -- */
@@ -268,7 +268,7 @@ static gyre_status check_rows(const call *c, int64_t *positions, gyre_error *err
 /* Rows run one after the other, so the output of one may not be an input of the next either. */
 static gyre_status check_batch_overlap(const call *c, gyre_error *err) {
     const gyre_key_source source = gyre_cache_source(c->cache, c->sequences[0]);
-    const gyre_attention_request request = {call_name, &c->args, &source, NULL, 0, 0};
+    const gyre_attention_request request = {call_name, &c->args, &source, NULL, 0, 0, NULL};
     return gyre_attention_check_overlap(&request, err);
 }
 

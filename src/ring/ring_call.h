@@ -60,7 +60,7 @@ struct gyre_ring_call {
     gyre_ring_open_exchange exchanges[GYRE_TRANSPORT_CHANNELS];
     double began;
     double polling; /* seconds spent in the transport while parts were computed */
-    /* Called between tasks while a part is computed, and in waits; NULL = nothing to do. */
+    /* Called between tiles while a part is computed, and in waits; NULL = nothing to do. */
     gyre_status (*advance)(gyre_ring_call *r, gyre_error *err);
     void *advance_arg;
     gyre_status failed; /* of advance, while a part is computed */

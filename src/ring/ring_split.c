@@ -173,7 +173,7 @@ gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, c
     args.sequences = r->own.starts ? 1 : 0;
     if (with_state) gyre_ring_use_state(&args, r, (char *)&r->args); /* only shapes are looked at */
     const gyre_attention_request request = {
-        r->name, &args, NULL, r->gradient ? &no_views : NULL, r->head_first, r->whole.q.shape[2]};
+        r->name, &args, NULL, r->gradient ? &no_views : NULL, r->head_first, r->whole.q.shape[2], NULL};
     r->part_bytes = gyre_attention_request_bytes(&request, exec);
     return r->part_bytes ? GYRE_OK
                          : gyre_fail(err, GYRE_EINVAL, "attention: gyre_attention refuses its shapes (%s)", r->name);

@@ -77,65 +77,57 @@ gyre_status gyre_ring_poll(gyre_ring_call *r, gyre_ring_channel channel, int *do
     return GYRE_OK;
 }
 
-/* -- tasks between which exchanges move on -- */
+/* -- parts, while which exchanges move on -- */
 
-typedef struct task_loop {
+/* A call into the transport takes some microseconds, as does a tile. */
+static const double poll_every = 50e-6;
+
+typedef struct mover {
     gyre_ring_call *r;
-    const gyre_exec *inner;
-    void (*fn)(void *arg, int64_t i);
-    void *arg;
+    double last; /* poll, seconds */
 #if GYRE_HAS_THREADS
     pthread_t caller;
 #endif
-} task_loop;
+} mover;
 
-static void move_on(gyre_ring_call *r) {
+static void move_on(void *ctx) {
+    mover *m = ctx;
+    gyre_ring_call *r = m->r;
+#if GYRE_HAS_THREADS
+    if (!pthread_equal(m->caller, pthread_self())) return; /* the transport has one thread */
+#endif
     const double begun = gyre_ring_seconds();
+    if (begun - m->last < poll_every) return;
     for (int c = 0; c < GYRE_TRANSPORT_CHANNELS && !r->failed; c++) {
         int done;
         if (r->exchanges[c].open && !r->exchanges[c].done)
             r->failed = gyre_ring_poll(r, (gyre_ring_channel)c, &done, &r->failure);
     }
     if (r->advance && !r->failed) r->failed = r->advance(r, &r->failure);
-    r->polling += gyre_ring_seconds() - begun;
-}
-
-static void run_task(void *arg, int64_t i) {
-    const task_loop *loop = arg;
-    loop->fn(loop->arg, i);
-#if GYRE_HAS_THREADS
-    if (!pthread_equal(loop->caller, pthread_self())) return; /* the transport has one thread */
-#endif
-    move_on(loop->r);
-}
-
-static void run_tasks(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
-    task_loop loop = *(task_loop *)ctx;
-    loop.fn = fn;
-    loop.arg = arg;
-    gyre_parallel(loop.inner, run_task, &loop, n);
+    m->last = gyre_ring_seconds();
+    r->polling += m->last - begun;
 }
 
 gyre_status gyre_ring_check_part(const gyre_ring_call *r, const gyre_attention_args *args,
                                  const gyre_gradient_views *gradient, gyre_error *err) {
-    const gyre_attention_request request = {r->name, args, NULL, gradient, r->head_first, r->whole.q.shape[2]};
+    const gyre_attention_request request = {r->name, args, NULL, gradient, r->head_first, r->whole.q.shape[2], NULL};
     return gyre_attention_check(&request, err);
 }
 
 gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args, const gyre_gradient_views *gradient,
                               const gyre_exec *exec, gyre_error *err) {
-    task_loop loop = {.r = r, .inner = exec};
+    mover m = {.r = r};
 #if GYRE_HAS_THREADS
-    loop.caller = pthread_self();
+    m.caller = pthread_self();
 #endif
-    const gyre_exec moving = {run_tasks, &loop, exec && exec->run ? exec->concurrency : 1};
+    const gyre_between_tiles between = {move_on, &m};
     const double begun = gyre_ring_seconds();
     r->polling = 0;
     gyre_attention_args own = *args;
     const int64_t *q = own.q.shape;
     if (!own.out.data) own.out = (gyre_view){.shape = {q[0], q[1], q[2], own.v.shape[3]}}; /* rows stay in the state */
-    const gyre_attention_request request = {r->name, &own, NULL, gradient, r->head_first, r->whole.q.shape[2]};
-    const gyre_status status = gyre_attention_perform(&request, r->part, r->part_bytes, &moving, err);
+    const gyre_attention_request request = {r->name, &own, NULL, gradient, r->head_first, r->whole.q.shape[2], &between};
+    const gyre_status status = gyre_attention_perform(&request, r->part, r->part_bytes, exec, err);
     r->timeline.computing += gyre_ring_seconds() - begun - r->polling;
     r->timeline.moving += r->polling;
     if (status || !r->failed) return status;

@@ -110,6 +110,27 @@ static void bits_repeat(void **state) {
     free_whole(&w);
 }
 
+/* A message may be large, and MPI moves it only while it is called.  With one thread too. */
+static void exchanges_move_while_tiles_are_computed(void **state) {
+    static const int64_t length[] = {2000};
+    static const gyre_ring_pass passes[] = {GYRE_RING_KEYS, GYRE_RING_GATHER};
+    int64_t forward, both;
+    whole w;
+    group g;
+    (void)state;
+    make_whole(&w, &cases[0], GYRE_BATCH_PACKED, length, 1);
+    make_group(&g, &w, GYRE_SHARD_ZIGZAG, 2, 0);
+    for (int p = 0; p < 2; p++) {
+        run_group(&g, &(ring_options){.pass = passes[p], .forward = 1, .polls = &forward}, NULL);
+        run_group(&g, &(ring_options){.pass = passes[p], .polls = &both}, NULL);
+        /* GATHER computes once all keys are there, and sends gradients of keys while it does. */
+        assert_true(forward >= (p == 0 ? 8 : 0));
+        assert_true(both - forward >= 8);
+    }
+    free_group(&g);
+    free_whole(&w);
+}
+
 /* -- errors -- */
 
 static void mistakes_are_named(void **state) {
@@ -179,8 +200,9 @@ static void mistakes_are_named(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_ring_is_one_machine),
-                                       cmocka_unit_test(alibi_knows_where_the_tokens_of_a_rank_stand),
-                                       cmocka_unit_test(bits_repeat), cmocka_unit_test(mistakes_are_named)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_is_one_machine), cmocka_unit_test(alibi_knows_where_the_tokens_of_a_rank_stand),
+        cmocka_unit_test(bits_repeat), cmocka_unit_test(exchanges_move_while_tiles_are_computed),
+        cmocka_unit_test(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

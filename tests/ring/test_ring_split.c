@@ -70,19 +70,6 @@ static void every_cut_is_one_machine(void **state) {
 
 /* -- the same bits -- */
 
-static void expect_bits(const group *g, const whole *w, field which) {
-    token_data all = make_data(w->c, w->info.rows, w->info.tokens);
-    gather(g, which, &all);
-    const size_t n = field_size(w->c, &all, which), row = n / (size_t)(all.rows * all.tokens);
-    const size_t size = field_bytes(w->c, &all, which) / n;
-    for (size_t i = 0; i < n; i++)
-        if (w->info.document_of[i / row] >= 0 &&
-            memcmp((char *)all.at[which] + i * size, (char *)w->data.at[which] + i * size, size) != 0)
-            fail_msg("%s, %lld ranks, %d: token %zu has other bits than on one rank", w->c->name, (long long)g->ranks,
-                     (int)which, i / row);
-    free_data(&all);
-}
-
 static void fixed_order_has_the_bits_of_one_rank_in_any_cut(void **state) {
     (void)state;
     for (int c = 0; c < CASES; c++)

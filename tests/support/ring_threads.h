@@ -29,6 +29,7 @@ typedef struct ring_options {
     int forward;    /* 1: no gradient */
     size_t scratch; /* gyre_ring_args.scratch_bytes */
     const gyre_exec *exec;
+    int64_t *polls; /* = calls of progress, which never sees an exchange done; NULL = it does */
 } ring_options;
 
 typedef struct rank_job {
@@ -113,6 +114,7 @@ static inline void run_jobs(group *g, const ring_options *options, shared_gradie
     network net;
     pthread_t threads[MOST_RANKS];
     open_network(&net);
+    net.late = options->polls != NULL;
     for (int64_t r = 0; r < g->ranks; r++) {
         jobs[r] = (rank_job){.at = {&net, r},
                              .g = g,
@@ -133,6 +135,7 @@ static inline void run_jobs(group *g, const ring_options *options, shared_gradie
             sum->sink[h] += jobs[r].sum.sink[h];
         free_shared(&jobs[r].sum);
     }
+    if (options->polls) *options->polls = net.polls;
     close_network(&net);
 }
 
@@ -152,6 +155,20 @@ static inline double apart(const whole *w, const token_data *a, field which) {
         most = fmax(most, isfinite(is) ? fabs(is - wanted) / (1 + fabs(wanted)) : INFINITY);
     }
     return most;
+}
+
+/* Fails unless the ranks have the bits of w->data; padding does not count. */
+static inline void expect_bits(const group *g, const whole *w, field which) {
+    token_data all = make_data(w->c, w->info.rows, w->info.tokens);
+    gather(g, which, &all);
+    const size_t n = field_size(w->c, &all, which), row = n / (size_t)(all.rows * all.tokens);
+    const size_t size = field_bytes(w->c, &all, which) / n;
+    for (size_t i = 0; i < n; i++)
+        if (w->info.document_of[i / row] >= 0 &&
+            memcmp((char *)all.at[which] + i * size, (char *)w->data.at[which] + i * size, size) != 0)
+            fail_msg("%s, %lld ranks, %d: token %zu has other bits than on one rank", w->c->name, (long long)g->ranks,
+                     (int)which, i / row);
+    free_data(&all);
 }
 
 /* Against w->data and the gradients of one machine.  forward: 1 = out and lse alone. */

@@ -171,6 +171,7 @@ static int for_each_tile_pair(worker *w, const tile_task *s, tile_pair_fn *what,
     for (int64_t t = s->first; t < s->end; t++) {
         gyre_tile_pair tile_pair;
         int filled = 0;
+        gyre_between(plan);
         w->keys.first_buffer_tile = t;
         for (int64_t i = 0; i < s->heads * s->tiles; i++) {
             gyre_query_buffers *q = &w->query_buffers[i];
@@ -364,6 +365,7 @@ static void run_key_splits(void *arg, int64_t job) {
                                        .items = left < plan->heads_together ? left : plan->heads_together,
                                        .first = first,
                                        .count = keys < plan->split_keys_each ? keys : plan->split_keys_each};
+        gyre_between(plan);
         find_key_info(call, batch, &w.keys);
         if (gyre_decode_supported(plan))
             run_decode_task(call, &w, &task);

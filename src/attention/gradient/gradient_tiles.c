@@ -50,6 +50,7 @@ static void recompute_lse(const gyre_attention_plan *plan, const gyre_key_buffer
     memset(q->row_sum, 0, sizeof q->row_sum);
     for (int64_t t = 0; t < plan->key_tiles; t++) {
         gyre_tile_pair tile_pair;
+        gyre_between(plan);
         if (!gyre_tile_pair_visible(plan, keys, q, t, &tile_pair)) continue;
         gyre_tile_pair_score(plan, keys, q, &tile_pair);
         for (int64_t i = 0; i < q->count; i++)
@@ -299,12 +300,14 @@ static int64_t query_tiles_backward(const gyre_attention_call *call, int64_t ite
     const int64_t count = take_tiles(plan, item, index, rows);
     for (int64_t i = 0; i < count; i++)
         fill_queries(call, keys, &rows[i], &job->q[i]);
-    for (int64_t t = 0; t < plan->key_tiles; t++)
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_between(plan);
         for (int64_t i = 0; i < count; i++) {
             gyre_tile_pair tile_pair;
             if (gyre_tile_pair_visible(plan, keys, &job->q[i], t, &tile_pair))
                 tile_pair_backward(plan, keys, &job->q[i], &tile_pair);
         }
+    }
     for (int64_t i = 0; i < count; i++)
         finish_queries(call, &rows[i], &job->q[i]);
     return count;

@@ -51,6 +51,12 @@ typedef struct gyre_table_plan {
     int64_t first_row, end_row;             /* rows of the vector tables that such distances use */
 } gyre_table_plan;
 
+/* What threads that compute call between tiles: exchanges of a ring move on there. */
+typedef struct gyre_between_tiles {
+    void (*fn)(void *ctx);
+    void *ctx;
+} gyre_between_tiles;
+
 typedef struct gyre_attention_plan {
     const gyre_segment *segment;
     const gyre_attention_args *args; /* of the segment */
@@ -83,11 +89,16 @@ typedef struct gyre_attention_plan {
     int64_t key_info_sets;       /* batch rows whose keys have positions of their own */
     gyre_rotation_plan rotation;
     gyre_table_plan table;
-    int uses_tables; /* terms/tables.h has work */
-    int gated;       /* the call has gate sums */
+    int uses_tables;                   /* terms/tables.h has work */
+    int gated;                         /* the call has gate sums */
+    const gyre_between_tiles *between; /* NULL = nothing */
     int64_t jobs;
     size_t angle_bytes, info_bytes, partial_bytes, key_buffer_bytes, job_bytes, bytes; /* scratch: tiles/scratch.h */
 } gyre_attention_plan;
+
+static inline void gyre_between(const gyre_attention_plan *plan) {
+    if (plan->between) plan->between->fn(plan->between->ctx);
+}
 
 /* out = the index in the call of head `head` of the segment: that of tables, slopes, sink logits and dropout. */
 static inline int64_t gyre_head_in_call(const gyre_attention_plan *plan, int64_t head) {
