@@ -1,7 +1,7 @@
 /* copying.c: can the model still repeat a segment that it read long ago?  A key has a marker that says what is asked for;
  * here only the bytes just read do, which takes an induction head. */
 #include "eval/recall.h"
-#include "model/ops/random.h"
+#include "util/random.h"
 #include <string.h>
 
 enum {

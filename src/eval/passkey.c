@@ -1,6 +1,6 @@
 /* passkey.c: passkey retrieval: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
 #include "eval/recall.h"
-#include "model/ops/random.h"
+#include "util/random.h"
 #include <string.h>
 
 enum {

@@ -3,8 +3,8 @@
 #include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "model/ops/logits.h"
-#include "model/ops/random.h"
 #include "util/error.h"
+#include "util/random.h"
 #include <stdlib.h>
 
 typedef struct trials {

@@ -3,7 +3,7 @@
  * Allocates nothing and sorts nothing.  top_k and top_p both keep the tokens above some logit and, of those equal to it,
  * the lowest ids.  A radix search finds that logit, eleven bits at a time. */
 #include "core/sized.h"
-#include "model/ops/random.h"
+#include "util/random.h"
 
 #include "gyre/gyre_model.h"
 

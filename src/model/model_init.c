@@ -2,8 +2,8 @@
 #include "core/encoding.h"
 #include "files/fnv1a.h"
 #include "model/model.h"
-#include "model/ops/random.h"
 #include "util/error.h"
+#include "util/random.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* task.c: sequences whose difficulty does not depend on position.  If a model fails at far positions, its position
  * encoding does. */
 #include "gyre/gyre_train.h"
-#include "model/ops/random.h"
+#include "util/random.h"
 
 enum { MODULUS = 17, SEED_SYMBOLS = 4, RECENT_SYMBOLS = 3, COPY_SYMBOLS = 32 };
 

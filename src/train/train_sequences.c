@@ -6,7 +6,7 @@
  * random symbols is 0, and that of symbols that can be found again is 3.  Otherwise the noise of the former drowns the
  * latter for millions of tokens. */
 #include "gyre/gyre_train.h"
-#include "model/ops/random.h"
+#include "util/random.h"
 #include <string.h>
 
 enum { MIN_COPY = 6, MAX_COPY = 24, MIN_ZONE = 16, MAX_ZONES = 16, SPLIT_CHOICES = 3 };

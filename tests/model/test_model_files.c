@@ -5,9 +5,9 @@
 #include "files/tensors/safetensors.h"
 #include "make_small_model.h"
 #include "model/model.h"
-#include "model/ops/random.h"
 #include "naive_positions.h"
 #include "support.h"
+#include "util/random.h"
 
 #include <dirent.h>
 #include <errno.h>

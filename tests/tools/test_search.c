@@ -7,6 +7,7 @@
 #include "tools/search/search_initial.h"
 #include "tools/search/search_needles.h"
 #include "tools/search/search_windows.h"
+#include "util/random.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -129,8 +130,8 @@ static void children_keep_the_order(void **state) {
             for (int i = 0; i < KEPT; i++)
                 kept[i] = seeds[i % count].rescale;
             for (int i = 0; i < 600; i++, draws++) {
-                const search_rescale *a = &kept[search_random_below(&random, KEPT)],
-                                     *b = &kept[search_random_below(&random, KEPT)];
+                const search_rescale *a = &kept[gyre_random_below(&random, KEPT)],
+                                     *b = &kept[gyre_random_below(&random, KEPT)];
                 if (i % 2)
                     search_mutate(&space, a, &random, &child);
                 else
@@ -138,7 +139,7 @@ static void children_keep_the_order(void **state) {
                 assert_in_order(&child, pairs[p], (double)stretches[s]);
                 assert_true(search_is_valid(&space, &child));
                 changed += !search_equal(&space, a, &child);
-                kept[search_random_below(&random, KEPT)] = child;
+                kept[gyre_random_below(&random, KEPT)] = child;
             }
         }
     assert_true(changed > draws / 2);

@@ -31,8 +31,8 @@ static const gyre_layer_reading *group_of(const gyre_reading *reading, const gyr
 /* *worst = the largest |stored - computed|, *pair where; *rounded = 1 if the dtype's rounding explains every difference. */
 static void compare_frequencies(const gyre_stored_position *t, const explain_stats *stats, double *worst, int64_t *pair,
                                 int *rounded) {
-    const int half = strcmp(t->dtype, "F16") == 0, brain = strcmp(t->dtype, "BF16") == 0;
-    const double relative = half ? 0x1p-11 : brain ? 0x1p-8 : 1e-5, absolute = half ? 0x1p-24 : 0;
+    const int f16 = strcmp(t->dtype, "F16") == 0, bf16 = strcmp(t->dtype, "BF16") == 0;
+    const double relative = f16 ? 0x1p-11 : bf16 ? 0x1p-8 : 1e-5, absolute = f16 ? 0x1p-24 : 0;
     *worst = 0, *pair = -1, *rounded = 1;
     for (int64_t i = 0; i < stats->pairs; i++) {
         const double want = stats->inv_freq[i], gap = fabs((double)t->frequencies[i] - want);

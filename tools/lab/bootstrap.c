@@ -1,14 +1,12 @@
 /* bootstrap.c: percentiles of resampled means of a table. */
 #include "tools/lab/bootstrap.h"
+#include "util/random.h"
+
 #include <stdlib.h>
 
-/* SplitMix64; out = a number below n, of 31 bits. */
+/* out = a number below n, of 31 bits. */
 static int64_t draw_below(uint64_t *state, int64_t n) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
-    return (int64_t)(((z >> 32) * (uint64_t)n) >> 32);
+    return (int64_t)(((gyre_random_next(state) >> 32) * (uint64_t)n) >> 32);
 }
 
 static int by_value(const void *a, const void *b) {

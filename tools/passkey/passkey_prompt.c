@@ -2,6 +2,7 @@
 #include "tools/passkey/passkey_prompt.h"
 #include "tools/cli/cli_error.h"
 #include "tools/common/model_input.h"
+#include "util/random.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,10 +207,7 @@ gyre_status passkey_template_init(passkey_template *template, const gyre_tokeniz
 /* -- keys -- */
 /* The output function of splitmix64: close inputs give unrelated outputs. */
 static uint64_t mix(uint64_t z) {
-    z += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return gyre_random_next(&z);
 }
 
 int passkey_key(uint64_t seed, int64_t length, double depth, int64_t trial) {

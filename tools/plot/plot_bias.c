@@ -3,6 +3,7 @@
 #include "gyre/gyre_model.h"
 #include "tools/plot/plot.h"
 #include "util/checkpoint_files.h"
+#include "util/random.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -39,18 +40,6 @@ typedef struct source {
 } source;
 
 /* -- numbers -- */
-/* splitmix64, then the sum of twelve draws: the same normal draws on every machine. */
-static double normal_draw(uint64_t *state) {
-    double sum = -6;
-    for (int i = 0; i < 12; i++) {
-        uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-        sum += (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-    }
-    return sum;
-}
-
 /* *table = the bias table at its initial draw; the caller frees its data. */
 static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tables, double **memory, gyre_error *err) {
     int64_t shape[4];
@@ -63,7 +52,7 @@ static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tab
     for (int64_t r = 0; r < shape[2] && !status; r++)
         for (int64_t h = 0; h < shape[3] && !status; h++) {
             status = gyre_encoding_table_entry(encoding, GYRE_TABLE_BIAS, 0, r, h, &entry);
-            const double drawn = entry.initial_mean + entry.initial_deviation * normal_draw(&state);
+            const double drawn = entry.initial_mean + entry.initial_deviation * gyre_random_normal(&state);
             values[r * shape[3] + h] = fmin(fmax(drawn, entry.minimum), entry.maximum);
         }
     tables->bias = gyre_cdense(values, GYRE_DTYPE_F64, 1, 1, shape[2], shape[3]);

@@ -1,6 +1,7 @@
 /* search_evolve.c: the initial candidates, then generations of children, each by successive halving. */
 #include "tools/search/search_evolve.h"
 #include "tools/cli/cli_error.h"
+#include "util/random.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,8 +157,8 @@ static int is_known(const search_state *s, const search_rescale *rescale) {
 
 /* out = the better of two random members. */
 static const search_candidate *draw_parent(search_state *s) {
-    const int64_t a = search_random_below(&s->random, s->population_count),
-                  b = search_random_below(&s->random, s->population_count);
+    const int64_t a = gyre_random_below(&s->random, s->population_count),
+                  b = gyre_random_below(&s->random, s->population_count);
     return &s->population[a < b ? a : b];
 }
 

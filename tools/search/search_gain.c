@@ -2,6 +2,7 @@
 #include "tools/search/search_gain.h"
 #include "tools/cli/cli_error.h"
 #include "tools/search/search_rescale.h"
+#include "util/random.h"
 #include <stdlib.h>
 
 static int by_value(const void *a, const void *b) {
@@ -18,7 +19,7 @@ gyre_status search_gain(const double *before, const double *after, int64_t windo
     for (int r = 0; r < SEARCH_RESAMPLES; r++) {
         double sum = 0;
         for (int64_t i = 0; i < windows; i++) {
-            const int64_t w = search_random_below(&seed, windows);
+            const int64_t w = gyre_random_below(&seed, windows);
             sum += before[w] - after[w];
         }
         means[r] = sum / (double)windows;

@@ -2,6 +2,7 @@
 #include "tools/search/search_needles.h"
 #include "tools/cli/cli_error.h"
 #include "tools/search/search_rescale.h"
+#include "util/random.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static gyre_status hide_one(hiding *h, int64_t k, const char *digits, int64_t ro
     if (!status && slack < 0)
         status = gyre_fail(err, GYRE_EINVAL, "--needles: a window of %lld tokens has no room for %lld sentences (search)",
                            (long long)h->windows->context, (long long)h->needles);
-    if (!status) put(&s, ids, from + search_random_below(&h->random, slack + 1));
+    if (!status) put(&s, ids, from + gyre_random_below(&h->random, slack + 1));
     free(s.ids);
     return status;
 }
@@ -84,12 +85,12 @@ static gyre_status ask(const hiding *h, int64_t k, const char *digits, int32_t *
 
 static gyre_status hide_sentences(hiding *h, int64_t start, int32_t *ids, unsigned char *counted, gyre_error *err) {
     char digits[SEARCH_MAX_NEEDLES][DIGITS + 1] = {{0}};
-    const int64_t asked = search_random_below(&h->random, h->needles);
+    const int64_t asked = gyre_random_below(&h->random, h->needles);
     int64_t room = 0;
     memcpy(ids, h->windows->text.ids + start, (size_t)h->length * sizeof *ids);
     for (int64_t k = 0; k < h->needles; k++)
         for (int i = 0; i < DIGITS; i++)
-            digits[k][i] = (char)('0' + search_random_below(&h->random, 10));
+            digits[k][i] = (char)('0' + gyre_random_below(&h->random, 10));
     gyre_status status = ask(h, asked, digits[asked], ids, counted, &room, err);
     for (int64_t k = 0; k < h->needles && !status; k++)
         status = hide_one(h, k, digits[k], room, ids, err);

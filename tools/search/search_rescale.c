@@ -2,33 +2,19 @@
  *
  * No libm function lies between the seed and a child, so children are the same on every machine. */
 #include "tools/search/search_rescale.h"
+#include "util/random.h"
+
 #include <math.h>
 #include <string.h>
 
 static const double mutation_probability = 0.3; /* probability that a factor changes, as in the paper */
 static const double steps_per_unit = 1000;
 
-/* -- random numbers -- */
-uint64_t search_random_next(uint64_t *state) {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-double search_random_uniform(uint64_t *state) {
-    return (double)(search_random_next(state) >> 11) * 0x1p-53;
-}
-
-int64_t search_random_below(uint64_t *state, int64_t n) {
-    return (int64_t)(search_random_uniform(state) * (double)n);
-}
-
 /* Mean 0, variance 1: the sum of twelve uniform numbers minus its mean. */
 static double normal(uint64_t *random) {
     double sum = -6;
     for (int i = 0; i < 12; i++)
-        sum += search_random_uniform(random);
+        sum += gyre_random_uniform(random);
     return sum;
 }
 
@@ -140,43 +126,43 @@ void search_rescale_config(const search_rescale *rescale, const double *ones, co
 static void draw_between(const search_space *space, search_rescale *g, uint64_t *random) {
     for (int64_t i = 0; i < space->pairs; i++) {
         const double low = i > 0 ? g->factor[i - 1] : 1, high = i + 1 < space->pairs ? g->factor[i + 1] : space->max_factor;
-        const double drawn = low + (high - low) * search_random_uniform(random);
-        if (search_random_uniform(random) < mutation_probability) g->factor[i] = round_to_step(drawn, low, high);
+        const double drawn = low + (high - low) * gyre_random_uniform(random);
+        if (gyre_random_uniform(random) < mutation_probability) g->factor[i] = round_to_step(drawn, low, high);
     }
 }
 
 /* out = a random relative step size; large and small steps occur at any time of the search. */
 static double draw_step(uint64_t *random) {
     static const double steps[] = {0.01, 0.03, 0.1, 0.3};
-    return steps[search_random_below(random, 4)];
+    return steps[gyre_random_below(random, 4)];
 }
 
 static void perturb_some(const search_space *space, search_rescale *g, uint64_t *random) {
     const double step = draw_step(random);
     for (int64_t i = 0; i < space->pairs; i++) {
         const double by = 1 + step * normal(random);
-        if (search_random_uniform(random) < mutation_probability) g->factor[i] *= by;
+        if (gyre_random_uniform(random) < mutation_probability) g->factor[i] *= by;
     }
 }
 
 /* Scales a range of factors, or their distance from 1: fast pairs have factors near 1, where only the latter is a small
  * step. */
 static void perturb_range(const search_space *space, search_rescale *g, uint64_t *random) {
-    const int64_t first = search_random_below(random, space->pairs),
-                  count = 1 + search_random_below(random, space->pairs - first);
-    const double origin = search_random_uniform(random) < 0.5 ? 1 : 0, by = 1 + draw_step(random) * normal(random);
+    const int64_t first = gyre_random_below(random, space->pairs),
+                  count = 1 + gyre_random_below(random, space->pairs - first);
+    const double origin = gyre_random_uniform(random) < 0.5 ? 1 : 0, by = 1 + draw_step(random) * normal(random);
     for (int64_t i = first; i < first + count; i++)
         g->factor[i] = origin + (g->factor[i] - origin) * by;
 }
 
 static void perturb_attention(const search_space *space, search_rescale *g, uint64_t *random) {
     const double by = 0.15 * (space->attention_max - space->attention_min) * normal(random);
-    if (search_random_uniform(random) < mutation_probability) g->attention += by;
+    if (gyre_random_uniform(random) < mutation_probability) g->attention += by;
 }
 
 void search_mutate(const search_space *space, const search_rescale *parent, uint64_t *random, search_rescale *out) {
     search_rescale g = *parent;
-    switch (search_random_below(random, 3)) {
+    switch (gyre_random_below(random, 3)) {
     case 0:
         draw_between(space, &g, random);
         break;
@@ -193,8 +179,8 @@ void search_mutate(const search_space *space, const search_rescale *parent, uint
 
 static void uniform_crossover(const search_space *space, const search_rescale *b, uint64_t *random, search_rescale *g) {
     for (int64_t i = 0; i < space->pairs; i++)
-        if (search_random_uniform(random) < 0.5) g->factor[i] = b->factor[i];
-    if (search_random_uniform(random) < 0.5) g->attention = b->attention;
+        if (gyre_random_uniform(random) < 0.5) g->factor[i] = b->factor[i];
+    if (gyre_random_uniform(random) < 0.5) g->attention = b->attention;
 }
 
 /* The mean of three candidates reduces what each owes to noise in the windows. */
@@ -215,18 +201,18 @@ static void add_difference(const search_space *space, const search_rescale *b, c
 void search_cross(const search_space *space, const search_rescale *a, const search_rescale *b, const search_rescale *c,
                   uint64_t *random, search_rescale *out) {
     search_rescale g = *a;
-    switch (search_random_below(random, 4)) {
+    switch (gyre_random_below(random, 4)) {
     case 0:
         uniform_crossover(space, b, random, &g);
         break;
     case 1:
-        add_difference(space, b, a, search_random_uniform(random), &g);
+        add_difference(space, b, a, gyre_random_uniform(random), &g);
         break;
     case 2:
         average(space, b, c, &g);
         break;
     default:
-        add_difference(space, b, c, 1.2 * search_random_uniform(random), &g);
+        add_difference(space, b, c, 1.2 * gyre_random_uniform(random), &g);
     }
     repair(space, &g);
     *out = g;

@@ -28,12 +28,6 @@ typedef struct search_rotation {
     double unscaled[SEARCH_PAIRS]; /* frequencies without any scaling */
 } search_rotation;
 
-/* splitmix64: the same numbers on every machine.  Advances state. */
-uint64_t search_random_next(uint64_t *state);
-double search_random_uniform(uint64_t *state); /* in [0, 1) */
-/* out = in 0 .. n - 1. */
-int64_t search_random_below(uint64_t *state, int64_t n);
-
 /* out = the space for a context of `to` tokens.  Factors: 1 .. 1.25 to / trained, as in the paper.  Attention factor:
  * `fixed`, or if that is 0, 1 .. 1 + 0.2 ln(to / trained), twice as far from 1 as YaRN's. */
 search_space search_space_of(int64_t pairs, int64_t trained, int64_t to, double fixed);

@@ -2,6 +2,7 @@
  * sqrt(1/t) = 0.1 ln s + 1 on Llama models.  This fits the same number, the attention factor, on the model at hand. */
 #include "report/report.h"
 #include "tools/search/search.h"
+#include "util/random.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -49,7 +50,7 @@ static gyre_status find_interval(const search_work *w, temperature_fit *f, gyre_
     for (int r = 0; r < FIT_RESAMPLES; r++) {
         double mean[POINTS] = {0};
         for (int64_t i = 0; i < windows; i++) {
-            const int64_t drawn = search_random_below(&random, windows);
+            const int64_t drawn = gyre_random_below(&random, windows);
             for (int p = 0; p < POINTS; p++)
                 mean[p] += f->nats[p * windows + drawn];
         }

@@ -2,6 +2,7 @@
 #include "tools/search/search_windows.h"
 #include "tools/cli/cli_error.h"
 #include "tools/search/search_rescale.h"
+#include "util/random.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static int64_t *select_windows(const window_plan *l, int held_out, int64_t max, 
 
 static void shuffle(int64_t *values, int64_t count, uint64_t seed) {
     for (int64_t i = count - 1; i > 0; i--) {
-        const int64_t j = search_random_below(&seed, i + 1), value = values[i];
+        const int64_t j = gyre_random_below(&seed, i + 1), value = values[i];
         values[i] = values[j];
         values[j] = value;
     }

@@ -1,5 +1,6 @@
 /* show_encodings.c: the encodings that questions are about. */
 #include "tools/show/show.h"
+#include "util/random.h"
 #include <string.h>
 
 gyre_status show_sinusoid(const show_options *o, gyre_encoding **out, gyre_error *err) {
@@ -32,10 +33,7 @@ gyre_status show_rows(const show_options *o, const gyre_encoding *sinusoid, int6
     return gyre_add_input(sinusoid, NULL, &positions, &in, &out, &o->exec, err);
 }
 
-/* splitmix64 */
+/* out = a multiple of 2^-63 in [-1, 1). */
 double show_random(uint64_t *state) {
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return (double)(int64_t)(z ^ z >> 31) * 0x1p-63;
+    return (double)(int64_t)gyre_random_next(state) * 0x1p-63;
 }

@@ -1,7 +1,7 @@
 /* random.h: random numbers that are the same on every machine.  They use integer steps and additions of doubles, no
  * libm. */
-#ifndef GYRE_MODEL_RANDOM_H
-#define GYRE_MODEL_RANDOM_H
+#ifndef GYRE_UTIL_RANDOM_H
+#define GYRE_UTIL_RANDOM_H
 #include <stdint.h>
 
 /* splitmix64 (Steele, Lea and Flood 2014): any state, including zero, is a good seed. */
