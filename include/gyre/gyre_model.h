@@ -28,6 +28,12 @@ typedef enum gyre_position_form {
     GYRE_POSITION_FORM_PRODUCT,     /* x p, channel by channel */
     GYRE_POSITION_FORM_CONCATENATED /* [x p]: a sinusoid of model_dim / 4 channels takes the place of the last ones */
 } gyre_position_form;
+/* What layers train beside the tables of their encoding. */
+typedef enum gyre_layer_part {
+    /* Gates that forget: log f = log sigmoid(w_h . x + b_h) for each token and query head, x the input of the query
+     * projection.  Running sums of log f are gate sums of attention: Forgetting Transformer, arXiv 2503.02130 */
+    GYRE_LAYER_PART_FORGET_GATES = 1
+} gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
     int64_t vocab;       /* 0 = 256: bytes */
@@ -44,7 +50,7 @@ typedef struct gyre_model_config {
     int64_t shared_tables; /* 1: all layers use, and train, the tables of layer 0; not for projected ones */
     int64_t rotates_input; /* 1: ROPE turns the input of the query and key projections instead of their outputs: the
                              * normalized x, model_dim / head_dim heads of it */
-    int64_t reserved[1];   /* 0; for fields to come */
+    int64_t layer_parts;   /* a set of gyre_layer_part */
     gyre_config position;  /* its size may be 0; head_dim, heads and input.dim are taken from above */
 } gyre_model_config;
 
@@ -60,12 +66,16 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.position_content.weight   u      [heads, head_dim]
  *     model.layers.N.self_attn.position_position.weight  v      [heads, head_dim]
  *
+ * and those of layer_parts:
+ *
+ *     model.layers.N.self_attn.fgate_proj.weight, .bias  FORGET_GATES  w [heads, model_dim], b [heads]
+ *
  * If gyre_encoding_row_source is PROJECTED or SINUSOID, query, key and value are the matrices W, [heads head_dim,
  * model_dim], and model.rel_embeddings.weight, [rows, model_dim], is P if it is trained. */
 
 /* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); those that end a block are divided by
- * sqrt(2 layers).  Norms: 1.  Tables: as gyre_encoding_table_entry, most normal(0, 0.05).  The same seed gives the same
- * bits on every machine.  Errors: EINVAL, ENOMEM. */
+ * sqrt(2 layers).  Norms: 1.  Biases: 0.  Tables: as gyre_encoding_table_entry, most normal(0, 0.05).  The same seed gives
+ * the same bits on every machine.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,

@@ -60,6 +60,7 @@ static void truncate_caches(gyre_decoder *d, int64_t tokens) {
         const gyre_status status = gyre_cache_remove(d->cache[layer], 0, tokens, excess, NULL);
         (void)status;
     }
+    gyre_decoder_gates_truncate(d, tokens);
     d->cached = tokens;
 }
 

@@ -111,6 +111,7 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = d->order;
     args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim);
+    if (gyre_decoder_forgets(d)) args.q_gate_sums = gyre_const(gyre_decoder_gate_sums(d, rows));
     return args;
 }
 
@@ -139,12 +140,22 @@ static gyre_view watched_view(const gyre_decoder *d, int64_t rows) {
     return view;
 }
 
+static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
+    gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
+    args.k = gyre_const(heads_view(d, &d->net->k, rows));
+    args.v = gyre_const(heads_view(d, &d->net->v, rows));
+    args.positions = (gyre_positions){.base = d->cached};
+    if (!gyre_decoder_forgets(d))
+        return gyre_cache_append(d->cache[layer], 0, &args.k, &args.v, &args.positions, d->exec, err);
+    const gyre_status status = gyre_decoder_sum_gates(d, layer, rows, err);
+    args.gate_sums = gyre_const(gyre_decoder_gate_sums(d, rows));
+    return status ? status : gyre_cache_append_gated(d->cache[layer], &args, d->exec, err);
+}
+
 /* buffers.attn_out = attention over the cache, after the keys and values of these rows are appended to it. */
 static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted, gyre_error *err) {
     const gyre_network_layer *l = &d->net->layer[layer];
-    const gyre_positions positions = {.base = d->cached};
     const int64_t sequence = 0;
-    const gyre_cview k = gyre_const(heads_view(d, &d->net->k, rows)), v = gyre_const(heads_view(d, &d->net->v, rows));
     linears_side_by_side(d, l->qkv, 3, (row_block){d->buffers.norm, rows}, d->buffers.qkv, d->qkv_dim);
     if (d->net->arch.rotates_input) {
         const gyre_status status = project_rotated(d, l, rows, err);
@@ -153,7 +164,7 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
-    const gyre_status status = gyre_cache_append(d->cache[layer], 0, &k, &v, &positions, d->exec, err);
+    const gyre_status status = append_keys(d, layer, rows, err);
     if (status || !wanted) return status;
     gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, d->cached + rows);
     if (d->watched && layer == d->watched_layer) args.weights = watched_view(d, rows);

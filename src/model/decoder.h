@@ -20,12 +20,21 @@ typedef struct gyre_decoder_buffers {
     float *attn_out;          /* [heads][head_dim] */
     float *block_out;         /* [model_dim] output of a block that is not added to x at once */
     float *gate_up, *mlp_act; /* [mlp_dim], [2 mlp_dim] if gated; [mlp_dim] */
+    float *gates;             /* [heads] what forget gates are the sigmoid of; without gates NULL */
+    double *gate_sums;        /* [heads] running sums of log gates */
     float *gemm_scratch;      /* of gyre_gemm_run */
     void *attn_scratch;       /* of gyre_cache_attention */
     size_t attn_scratch_bytes;
     float *memory; /* holds all of the above but attn_scratch */
     int64_t memory_floats;
 } gyre_decoder_buffers;
+
+/* Running sums of log forget gates, in models that have them. */
+typedef struct gyre_decoder_gates {
+    double *last; /* [layers][heads] of the last token read */
+    double *kept; /* [layers][max_tokens][heads] of the tokens in the cache, while no window moves them */
+    int64_t max_tokens;
+} gyre_decoder_gates;
 
 typedef struct gyre_decoder {
     const gyre_network *net;
@@ -40,6 +49,7 @@ typedef struct gyre_decoder {
     gyre_order order;              /* of attention */
     float *watched;                /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
     int64_t watched_layer, watched_tokens;
+    gyre_decoder_gates gates;
     gyre_decoder_buffers buffers;
 } gyre_decoder;
 
@@ -65,5 +75,21 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */
 gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens);
+
+/* -- forget gates (decoder_gates.c) -- */
+/* 1: the model has forget gates. */
+static inline int gyre_decoder_forgets(const gyre_decoder *d) {
+    return (d->net->arch.layer_parts & GYRE_LAYER_PART_FORGET_GATES) != 0;
+}
+/* Without forget gates these do nothing.  Errors: ENOMEM. */
+gyre_status gyre_decoder_gates_create(gyre_decoder *d, int64_t max_tokens, gyre_error *err);
+void gyre_decoder_gates_free(gyre_decoder *d);
+int64_t gyre_decoder_gates_bytes(const gyre_decoder *d);
+/* The sums go on after the first `tokens` tokens of the cache; with a window only 0. */
+void gyre_decoder_gates_truncate(gyre_decoder *d, int64_t tokens);
+/* out = the sums of the last pass, [1, rows, heads, 1]. */
+gyre_view gyre_decoder_gate_sums(const gyre_decoder *d, int64_t rows);
+/* Computes the sums of the rows in buffers.norm. */
+gyre_status gyre_decoder_sum_gates(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err);
 
 #endif

@@ -14,6 +14,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     config.head_dim = a->head_dim;
     config.max_tokens = options->max_tokens;
     config.key_dtype = config.value_dtype = options->cache_dtype;
+    config.gate_heads = gyre_decoder_forgets(d) ? a->heads : 0;
     d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
     if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
@@ -54,14 +55,16 @@ static int64_t gemm_scratch(const gyre_decoder *d, int64_t rows) {
     return max;
 }
 
-enum { BUFFERS = 8 };
+enum { BUFFERS = 10 };
 
 /* Points the buffers into `memory`, or counts only if that is NULL.  out = floats needed. */
 static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     const gyre_architecture *a = &d->net->arch;
     gyre_decoder_buffers *b = &d->buffers;
-    float **parts[BUFFERS] = {&b->x,         &b->norm,    &b->qkv,     &b->attn_out,
-                              &b->block_out, &b->gate_up, &b->mlp_act, &b->gemm_scratch};
+    float *gate_sums; /* two floats take the place of a double */
+    float **parts[BUFFERS] = {&b->x,       &b->norm,    &b->qkv,   &b->attn_out, &b->block_out,
+                              &b->gate_up, &b->mlp_act, &b->gates, &gate_sums,   &b->gemm_scratch};
+    const int64_t gates = gyre_decoder_forgets(d) ? rows * a->heads : 0;
     const int needs_block_out = d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1 || a->rotates_input;
     const int64_t sizes[BUFFERS] = {rows * a->model_dim,
                                     rows * a->model_dim,
@@ -70,12 +73,15 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
                                     needs_block_out ? rows * a->model_dim : 0,
                                     rows * (a->gated ? 2 : 1) * a->mlp_dim,
                                     rows * a->mlp_dim,
+                                    gates,
+                                    2 * gates,
                                     gemm_scratch(d, rows)};
     int64_t sum = 0;
     for (int i = 0; i < BUFFERS; i++) {
         *parts[i] = memory ? memory + sum : NULL;
         sum += gyre_round_up_floats(sizes[i]);
     }
+    b->gate_sums = (double *)(void *)gate_sums;
     return sum;
 }
 
@@ -117,6 +123,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
     if (!status) status = create_caches(d, options, err);
+    if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
     if (status) return status;
     status = allocate_buffers(d, options->max_tokens);
     if (!status) return GYRE_OK;
@@ -130,12 +137,14 @@ void gyre_decoder_free(gyre_decoder *d) {
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++)
         gyre_cache_free(d->cache[layer]);
     free(d->cache);
+    gyre_decoder_gates_free(d);
     free(d->buffers.memory);
     free(d->buffers.attn_scratch);
 }
 
 int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
+    bytes += gyre_decoder_gates_bytes(d);
     for (int64_t layer = 0; layer < d->net->arch.layers; layer++)
         bytes += (int64_t)gyre_cache_get_usage(d->cache[layer]).bytes;
     return bytes;

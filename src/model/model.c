@@ -44,6 +44,10 @@ static gyre_status check_experiments(const gyre_model_config *c, const gyre_enco
     if (c->shared_tables && gyre_is_projected(gyre_encoding_row_source(encoding)))
         return gyre_fail(err, GYRE_EINVAL, "shared_tables: the tables of %s are projected by each layer (model)",
                          gyre_kind_name(p->kind));
+    const int64_t parts = GYRE_LAYER_PART_FORGET_GATES;
+    if (c->layer_parts & ~parts)
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
+                         (long long)c->layer_parts);
     const int turns = p->kind == GYRE_KIND_ROPE && gyre_axes_of(encoding) == 1 && !p->rope.far && p->rope.xpos_base == 0 &&
                       p->query.temperature == GYRE_TEMPERATURE_NONE && c->model_dim % c->head_dim == 0;
     if (c->rotates_input && !turns)

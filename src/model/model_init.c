@@ -37,7 +37,7 @@ static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint
     state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
     for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
         const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
-        out[i] = tensor->rank == 1    ? 1.0f
+        out[i] = tensor->rank == 1    ? (float)(tensor->purpose == GYRE_TENSOR_PLAIN)
                  : tensor->table >= 0 ? (float)init_table_entry(model, tensor, i, normal)
                                       : (float)(std * normal);
     }

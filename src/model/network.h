@@ -23,17 +23,18 @@ typedef struct gyre_head_layout {
 
 typedef struct gyre_network_layer {
     gyre_norm_weights attn_norm, mlp_norm, post_attn_norm, post_mlp_norm, query_norm, key_norm;
-    gyre_affine qkv[3];     /* q, k, v, side by side in a row of outputs; qkv[1].w.out = 0: qkv[0] is all three, fused */
-    gyre_affine o, down;    /* outputs of attention and of the mlp */
-    gyre_affine gate_up[2]; /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
-    int group;              /* index into gyre_network.group */
+    gyre_affine qkv[3];      /* q, k, v, side by side in a row of outputs; qkv[1].w.out = 0: qkv[0] is all three, fused */
+    gyre_affine o, down;     /* outputs of attention and of the mlp */
+    gyre_affine gate_up[2];  /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
+    gyre_affine forget_gate; /* to a number for each query head; w.out = 0: none */
+    int group;               /* index into gyre_network.group */
 } gyre_network_layer;
 
-enum { GYRE_LAYER_LINEARS = 7 };
+enum { GYRE_LAYER_LINEARS = 8 };
 /* out = the linear maps of a layer, absent ones (w.out = 0) included. */
 static inline void gyre_network_layer_linears(const gyre_network_layer *l, const gyre_affine *out[GYRE_LAYER_LINEARS]) {
     const gyre_affine *linears[GYRE_LAYER_LINEARS] = {&l->qkv[0],     &l->qkv[1],     &l->qkv[2], &l->o,
-                                                      &l->gate_up[0], &l->gate_up[1], &l->down};
+                                                      &l->gate_up[0], &l->gate_up[1], &l->down,   &l->forget_gate};
     for (int i = 0; i < GYRE_LAYER_LINEARS; i++)
         out[i] = linears[i];
 }

@@ -34,6 +34,9 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->o = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_O), c->model_dim, query);
     out->gate_up[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_GATE), 2 * c->mlp_dim, c->model_dim);
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
+    if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
+    out->forget_gate = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE), c->heads, c->model_dim);
+    out->forget_gate.bias = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE_BIAS);
 }
 
 static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding *encoding) {
@@ -57,7 +60,8 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
                                   .residual_scale = 1,
                                   .logit_scale = 1,
                                   .position_form = c->position_form,
-                                  .rotates_input = c->rotates_input};
+                                  .rotates_input = c->rotates_input,
+                                  .layer_parts = c->layer_parts};
     n->embedding = n->lm_head = affine_at(s, s->layout->embedding.offset, c->vocab, c->model_dim);
     n->final_norm = norm_at(s, s->layout->final_norm.offset);
     if (input->name)

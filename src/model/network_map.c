@@ -14,11 +14,14 @@ static gyre_matrix *matrix_at(gyre_network *n, const gyre_weight_layout *layout,
     const struct {
         int tensor;
         gyre_matrix *matrix;
-    } places[] = {{GYRE_WEIGHT_Q, &l->qkv[0].w}, {GYRE_WEIGHT_K, &l->qkv[1].w},        {GYRE_WEIGHT_V, &l->qkv[2].w},
-                  {GYRE_WEIGHT_O, &l->o.w},      {GYRE_WEIGHT_GATE, &l->gate_up[0].w}, {GYRE_WEIGHT_UP, &l->gate_up[1].w},
-                  {GYRE_WEIGHT_DOWN, &l->down.w}};
+    } places[] = {{GYRE_WEIGHT_Q, &l->qkv[0].w},        {GYRE_WEIGHT_K, &l->qkv[1].w},
+                  {GYRE_WEIGHT_V, &l->qkv[2].w},        {GYRE_WEIGHT_O, &l->o.w},
+                  {GYRE_WEIGHT_GATE, &l->gate_up[0].w}, {GYRE_WEIGHT_UP, &l->gate_up[1].w},
+                  {GYRE_WEIGHT_DOWN, &l->down.w},       {GYRE_WEIGHT_FORGET_GATE, &l->forget_gate.w}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (inside % layout->weights_per_layer == layout->layer[places[i].tensor].offset) return places[i].matrix;
+        if (layout->layer[places[i].tensor].name &&
+            inside % layout->weights_per_layer == layout->layer[places[i].tensor].offset)
+            return places[i].matrix;
     return NULL;
 }
 

@@ -4,12 +4,13 @@
 
 #include "model/ops/activation.h"
 #include "model/ops/float_buffer.h"
+#include "model/ops/log_gates.h"
 #include "model/ops/logits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 9 };
+enum { BUFFERS = 12 };
 
 static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer) {
     const gyre_model_config *c = &b->model->config;
@@ -25,17 +26,23 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(block->attn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
     args.lse = gyre_dense(block->lse, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, 1);
+    if (!gyre_forgets(c)) return args;
+    args.q_gate_sums = args.k_gate_sums = gyre_const(gyre_block_gate_view(c, block->gate_sums, b->rows, b->sequences));
+    args.dq_gate_sums = gyre_block_gate_view(c, b->dgate_sums[0], b->rows, b->sequences);
+    args.dk_gate_sums = gyre_block_gate_view(c, b->dgate_sums[1], b->rows, b->sequences);
     return args;
 }
 
 static gyre_status assign_buffers(gyre_backprop *b) {
     const gyre_model_config *c = &b->model->config;
     const int64_t block = gyre_block_floats(c, b->rows);
-    const int64_t per_row[BUFFERS] = {c->model_dim, c->model_dim,           1,
-                                      c->vocab,     c->model_dim,           c->model_dim,
-                                      c->mlp_dim,   c->heads * c->head_dim, gyre_qkv_dim(c)};
-    float **parts[BUFFERS] = {&b->layers_out, &b->final_norm, &b->final_rstd, &b->logits, &b->dx,
-                              &b->dnorm,      &b->dmlp_act,   &b->dattn_out,  &b->dqkv};
+    const int64_t gates = gyre_forgets(c) ? c->heads : 0;
+    const int64_t per_row[BUFFERS] = {c->model_dim,    c->model_dim, 1,          c->vocab,
+                                      c->model_dim,    c->model_dim, c->mlp_dim, c->heads * c->head_dim,
+                                      gyre_qkv_dim(c), gates,        2 * gates,  2 * gates};
+    float *dgate_sums[2]; /* two floats take the place of a double */
+    float **parts[BUFFERS] = {&b->layers_out, &b->final_norm, &b->final_rstd, &b->logits, &b->dx,         &b->dnorm,
+                              &b->dmlp_act,   &b->dattn_out,  &b->dqkv,       &b->dgates, &dgate_sums[0], &dgate_sums[1]};
     int64_t sum = c->layers * (block + b->tables->projected_count), sizes[BUFFERS];
     for (int i = 0; i < BUFFERS; i++)
         sum += sizes[i] = gyre_round_up_floats(per_row[i] * b->rows);
@@ -48,6 +55,8 @@ static gyre_status assign_buffers(gyre_backprop *b) {
         gyre_block_assign_buffers(&b->blocks[l], c, b->rows, next);
     for (int i = 0; i < BUFFERS; next += sizes[i++])
         *parts[i] = next;
+    for (int i = 0; i < 2; i++)
+        b->dgate_sums[i] = (double *)(void *)dgate_sums[i];
     b->dprojected = next;
     return GYRE_OK;
 }
@@ -228,6 +237,25 @@ static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block
     return status;
 }
 
+/* Adds to dnorm, and to the gradients of W_f and b_f. */
+static gyre_status gates_gradient(gyre_backprop *b, const gyre_block *block, const gyre_block_weights *w, float *gradient) {
+    const gyre_model_config *c = &b->model->config;
+    const gyre_cview dsums[2] = {gyre_const(gyre_block_gate_view(c, b->dgate_sums[0], b->rows, b->sequences)),
+                                 gyre_const(gyre_block_gate_view(c, b->dgate_sums[1], b->rows, b->sequences))};
+    /* The sums have been used; their memory takes the gradient to log gates. */
+    const gyre_view dlog_gates = gyre_block_gate_view(c, block->gate_sums, b->rows, b->sequences);
+    const gyre_status status = gyre_gate_sums_gradient(dsums, NULL, b->sequences, &dlog_gates, NULL, &b->error);
+    if (status) return status;
+    float *dbias = gradient_of(b, gradient, w->forget_gate_bias);
+    gyre_log_gates_gradient(block->gates, b->rows * c->heads, block->gate_sums, b->dgates);
+    for (int64_t i = 0; i < b->rows * c->heads; i++)
+        dbias[i % c->heads] += b->dgates[i];
+    gyre_linear_weight_gradient(&w->forget_gate, &b->work, block->attn_norm, b->dgates,
+                                gradient_of(b, gradient, w->forget_gate.w));
+    gyre_linear_input_gradient(&w->forget_gate, &b->work, b->dgates, 1, b->dnorm);
+    return GYRE_OK;
+}
+
 /* dx: on entry the gradient to attn_residual, on return the gradient to x. */
 static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
     const gyre_model_config *c = &b->model->config;
@@ -244,7 +272,8 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     const gyre_status status =
         gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
     if (status) return status;
-    const gyre_status projected = projection_gradient(b, block, &w.qkv, gradient);
+    gyre_status projected = projection_gradient(b, block, &w.qkv, gradient);
+    if (!projected && gyre_forgets(c)) projected = gates_gradient(b, block, &w, gradient);
     if (projected) return projected;
     gyre_rmsnorm_gradient(&norm, block->x, block->attn_rstd, b->dnorm, b->dx, gradient_of(b, gradient, w.attn_norm.gain));
     return GYRE_OK;

@@ -14,6 +14,8 @@ typedef struct gyre_backprop {
     float *logits;                               /* [rows][vocab], later their gradient */
     float *dx, *dnorm;                           /* [rows][model_dim] gradient to the residual stream, to a norm */
     float *dmlp_act, *dattn_out, *dqkv;          /* gradients to the buffers of a block */
+    float *dgates;                               /* [rows][heads] the same, in models with forget gates */
+    double *dgate_sums[2];                       /* [rows][heads] to gate sums, as those of queries and of keys */
     float
         *dprojected; /* [layers][tables->projected_count] gradient to projected tables, summed since gyre_backprop_finish */
     void *scratch;   /* of attention */

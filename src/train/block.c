@@ -1,7 +1,9 @@
 #include "train/block.h"
 
+#include "gyre/gyre_attention.h"
 #include "model/ops/activation.h"
 #include "model/ops/float_buffer.h"
+#include "model/ops/log_gates.h"
 
 #include <string.h>
 
@@ -10,7 +12,7 @@ int64_t gyre_qkv_dim(const gyre_model_config *config) {
     return (config->heads + 2 * config->kv_heads) * config->head_dim;
 }
 
-enum { BLOCK_BUFFERS = 12 };
+enum { BLOCK_BUFFERS = 14 };
 
 static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
     const int64_t per_row[BLOCK_BUFFERS] = {c->model_dim,
@@ -24,7 +26,9 @@ static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[
                                             1,
                                             2 * c->mlp_dim,
                                             c->mlp_dim,
-                                            c->rotates_input ? c->model_dim : 0};
+                                            c->rotates_input ? c->model_dim : 0,
+                                            gyre_forgets(c) ? c->heads : 0,
+                                            gyre_forgets(c) ? 2 * c->heads : 0}; /* doubles */
     for (int i = 0; i < BLOCK_BUFFERS; i++)
         sizes[i] = gyre_round_up_floats(per_row[i] * rows);
 }
@@ -40,14 +44,21 @@ int64_t gyre_block_floats(const gyre_model_config *config, int64_t rows) {
 void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory) {
     int64_t sizes[BLOCK_BUFFERS];
     block_sizes(config, rows, sizes);
+    float *gate_sums;
     float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
                                     &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
-                                    &block->mlp_rstd, &block->gate_up,   &block->mlp_act,       &block->rotated};
+                                    &block->mlp_rstd, &block->gate_up,   &block->mlp_act,       &block->rotated,
+                                    &block->gates,    &gate_sums};
     block->rows = rows;
     for (int i = 0; i < BLOCK_BUFFERS; i++) {
         *parts[i] = memory;
         memory += sizes[i];
     }
+    block->gate_sums = (double *)(void *)gate_sums;
+}
+
+gyre_view gyre_block_gate_view(const gyre_model_config *config, double *sums, int64_t rows, int64_t batch) {
+    return gyre_dense(sums, GYRE_DTYPE_F64, batch, rows / batch, config->heads, 1);
 }
 
 void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]) {
@@ -67,12 +78,15 @@ gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer,
     const float *w[GYRE_WEIGHT_FIRST_TABLE];
     for (int i = 0; i < GYRE_WEIGHT_FIRST_TABLE; i++)
         w[i] = model->weights + gyre_layer_tensor_offset(&model->layout, layer, i);
-    return (gyre_block_weights){.attn_norm = {w[GYRE_WEIGHT_ATTN_NORM], NULL, c->model_dim},
-                                .mlp_norm = {w[GYRE_WEIGHT_MLP_NORM], NULL, c->model_dim},
-                                .qkv = {w[GYRE_WEIGHT_Q], rows, c->model_dim, gyre_qkv_dim(c)},
-                                .o = {w[GYRE_WEIGHT_O], rows, c->heads * c->head_dim, c->model_dim},
-                                .gate_up = {w[GYRE_WEIGHT_GATE], rows, c->model_dim, 2 * c->mlp_dim},
-                                .down = {w[GYRE_WEIGHT_DOWN], rows, c->mlp_dim, c->model_dim}};
+    return (gyre_block_weights){
+        .attn_norm = {w[GYRE_WEIGHT_ATTN_NORM], NULL, c->model_dim},
+        .mlp_norm = {w[GYRE_WEIGHT_MLP_NORM], NULL, c->model_dim},
+        .qkv = {w[GYRE_WEIGHT_Q], rows, c->model_dim, gyre_qkv_dim(c)},
+        .o = {w[GYRE_WEIGHT_O], rows, c->heads * c->head_dim, c->model_dim},
+        .gate_up = {w[GYRE_WEIGHT_GATE], rows, c->model_dim, 2 * c->mlp_dim},
+        .down = {w[GYRE_WEIGHT_DOWN], rows, c->mlp_dim, c->model_dim},
+        .forget_gate = {w[GYRE_WEIGHT_FORGET_GATE], rows, c->model_dim, gyre_forgets(c) ? c->heads : 0},
+        .forget_gate_bias = w[GYRE_WEIGHT_FORGET_GATE_BIAS]};
 }
 
 gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_weights *weights, int64_t rows) {
@@ -110,11 +124,26 @@ static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_wo
     return GYRE_OK;
 }
 
+static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_work *work, const gyre_block_weights *w,
+                                 const gyre_block *block, int64_t sequences, gyre_error *err) {
+    const gyre_view sums = gyre_block_gate_view(c, block->gate_sums, block->rows, sequences);
+    const gyre_cview log_gates = gyre_const(sums);
+    for (int64_t i = 0; i < block->rows; i++)
+        memcpy(block->gates + i * c->heads, w->forget_gate_bias, (size_t)c->heads * sizeof(float));
+    gyre_linear_forward(&w->forget_gate, work, block->attn_norm, 1, block->gates);
+    gyre_log_gates(block->gates, block->rows * c->heads, block->gate_sums);
+    return gyre_gate_sums(&log_gates, NULL, sequences, NULL, &sums, NULL, err);
+}
+
 gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer,
                                    const gyre_block *block, int64_t sequences, gyre_error *err) {
     const gyre_block_weights w = gyre_block_weights_of(model, layer, block->rows);
     const gyre_norm_args norm = gyre_model_norm_args(model, &w.attn_norm, block->rows);
     gyre_normalize_rows(&norm, block->x, block->attn_norm, w.attn_norm.dim, block->attn_rstd);
+    if (w.forget_gate.out) {
+        const gyre_status status = forward_gates(&model->config, work, &w, block, sequences, err);
+        if (status) return status;
+    }
     if (model->config.rotates_input) return forward_rotated(model, work, &w.qkv, block, sequences, err);
     gyre_linear_forward(&w.qkv, work, block->attn_norm, 0, block->qkv);
     return GYRE_OK;

@@ -2,7 +2,8 @@
  *
  *     qkv           = W_qkv rmsnorm(x)                        gyre_block_forward_qkv
  *                     rotates_input: q and k of E rmsnorm(x)
- *     attn_out      = attention(qkv)                          gyre_attention, called by backprop.c
+ *     gate_sums     = running sums of log sigmoid(W_f rmsnorm(x) + b_f)
+ *     attn_out      = attention(qkv, gate_sums)               gyre_attention, called by backprop.c
  *     attn_residual = x + W_o attn_out                        gyre_block_forward_output
  *     out           = attn_residual + W_down swiglu(W_gate_up rmsnorm(attn_residual)) */
 #ifndef GYRE_TRAIN_BLOCK_H
@@ -17,6 +18,8 @@ typedef struct gyre_block {
     float *attn_norm, *attn_rstd; /* [rows][model_dim], [rows]: normalized x and 1 / rms */
     float *qkv;                   /* [rows][qkv_dim] */
     float *rotated;               /* [rows][model_dim] attn_norm, rotated; with rotates_input alone */
+    float *gates;                 /* [rows][heads] what forget gates are the sigmoid of; in models that have them */
+    double *gate_sums;            /* [rows][heads] running sums of their logarithms, from 0 in each sequence */
     float *attn_out, *lse;        /* [rows][heads][head_dim], [rows][heads]: attention's output and log-sum-exp */
     float *attn_residual;         /* [rows][model_dim] */
     float *mlp_norm, *mlp_rstd;   /* [rows][model_dim], [rows]: normalized attn_residual and 1 / rms */
@@ -31,7 +34,8 @@ void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *confi
 /* The weights of a layer, as maps of `rows` rows. */
 typedef struct gyre_block_weights {
     gyre_norm_weights attn_norm, mlp_norm;
-    gyre_linear qkv, o, gate_up, down;
+    gyre_linear qkv, o, gate_up, down, forget_gate; /* forget_gate.out = 0: none */
+    const float *forget_gate_bias;
 } gyre_block_weights;
 gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer, int64_t rows);
 
@@ -52,6 +56,13 @@ void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *
 
 /* out = channels of a row of qkv: those of all query, key and value heads. */
 int64_t gyre_qkv_dim(const gyre_model_config *config);
+/* 1: the layers have forget gates. */
+static inline int gyre_forgets(const gyre_model_config *config) {
+    return (config->layer_parts & GYRE_LAYER_PART_FORGET_GATES) != 0;
+}
+/* out = gate sums, or gradients to them, [batch, rows / batch, heads, 1]. */
+gyre_view gyre_block_gate_view(const gyre_model_config *config, double *sums, int64_t rows, int64_t batch);
+
 /* views = q, k and v inside qkv, each [batch, rows / batch, heads, head_dim]. */
 void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]);
 

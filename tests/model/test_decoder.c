@@ -99,17 +99,49 @@ static void experiments(void **state) {
     }
 }
 
+/* After tokens are dropped, gates go on from those that are left. */
+static void forgets_after_a_cut(void **state) {
+    (void)state;
+    static float logits[TOKENS * VOCAB], whole[TOKENS * VOCAB];
+    int32_t tokens[TOKENS], other[9];
+    gyre_model_config c = tiny(GYRE_KIND_NOPE);
+    gyre_context *x = NULL;
+    gyre_error err = {0, ""};
+    c.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
+    gyre_model *m = naive_model(&c, 0.1);
+    const gyre_context_options options = {.size = sizeof options, .max_tokens = TOKENS};
+    naive_draw_tokens(tokens, TOKENS);
+    read_in(m, NULL, tokens, TOKENS, whole);
+    for (int i = 0; i < 9; i++)
+        other[i] = (tokens[i + 20] + 1) % VOCAB;
+    assert_ok(gyre_context_create(&x, m, &options, &err));
+    for (int64_t kept = 20; kept >= 0; kept -= 20) {
+        assert_ok(gyre_context_forward(x, tokens, 20, 20, logits, &err));
+        assert_ok(gyre_context_forward(x, other, 9, 9, logits + 20 * VOCAB, &err));
+        other[3] = VOCAB;
+        assert_int_equal(gyre_context_forward(x, other, 9, 9, logits, &err), GYRE_EINVAL);
+        other[3] = 0;
+        assert_ok(gyre_context_truncate(x, kept));
+        assert_ok(gyre_context_forward(x, tokens + kept, TOKENS - kept, TOKENS - kept, logits + kept * VOCAB, &err));
+        check_same(logits, whole, 1e-5, "after a cut");
+        gyre_context_reset(x);
+    }
+    gyre_context_free(x);
+    gyre_model_free(m);
+}
+
 static void experiments_refused(void **state) {
     (void)state;
     static const struct {
         gyre_kind kind;
-        int64_t form, shared, rotates;
+        int64_t form, shared, rotates, parts;
         const char *why;
-    } wrong[] = {{GYRE_KIND_SINUSOIDAL, 3, 0, 0, "position_form: 3"},
-                 {GYRE_KIND_ROPE, 1, 0, 0, "position_form: needs a sinusoid"},
-                 {GYRE_KIND_LEARNED, 1, 0, 0, "position_form: needs a sinusoid"},
-                 {GYRE_KIND_DEBERTA, 0, 1, 0, "shared_tables: the tables of deberta"},
-                 {GYRE_KIND_ALIBI, 0, 0, 1, "rotates_input: needs a plain rotation"}};
+    } wrong[] = {{GYRE_KIND_SINUSOIDAL, 3, 0, 0, 0, "position_form: 3"},
+                 {GYRE_KIND_ROPE, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+                 {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+                 {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
+                 {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
+                 {GYRE_KIND_NOPE, 0, 0, 0, 16, "layer_parts: 16 is not a set of gyre_layer_part"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gyre_model_config c = tiny(wrong[i].kind);
         gyre_model *m = NULL;
@@ -118,6 +150,7 @@ static void experiments_refused(void **state) {
         c.position_form = wrong[i].form;
         c.shared_tables = wrong[i].shared;
         c.rotates_input = wrong[i].rotates;
+        c.layer_parts = wrong[i].parts;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
         if (!strstr(err.text, wrong[i].why)) fail_msg("%s, not %s", err.text, wrong[i].why);
     }
@@ -347,6 +380,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_encoding),
                                        cmocka_unit_test(experiments),
                                        cmocka_unit_test(experiments_refused),
+                                       cmocka_unit_test(forgets_after_a_cut),
                                        cmocka_unit_test(every_method),
                                        cmocka_unit_test(far_rotations),
                                        cmocka_unit_test(last_rows),

@@ -15,7 +15,8 @@ static gyre_model *model_of(const gyre_config *position) {
 /* The cached tokens in order, and the projections of each token in each layer. */
 typedef struct held {
     int64_t token[WINDOW], count;
-    double *qkv; /* [layers][TOKENS][row] */
+    double *qkv;   /* [layers][TOKENS][row] */
+    double *gates; /* [layers][TOKENS][heads] logarithms of forget gates, of all tokens read */
     int64_t row;
 } held;
 
@@ -33,7 +34,9 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
             memcpy(k, other + (c->heads + h / group) * dim, sizeof k);
             naive_rotate(d, (double)m + naive_far(d, m, n), q);
             naive_rotate(d, (double)n, k);
-            s[n] = exp((naive_dot(q, k, dim) + naive_vectors(d, &pair, q, k)) * naive_scale(d) + naive_number(d, &pair));
+            const naive_pair read = {layer, h, cache->token[m], cache->token[n]}; /* gates of removed tokens count */
+            s[n] = exp((naive_dot(q, k, dim) + naive_vectors(d, &pair, q, k)) * naive_scale(d) + naive_number(d, &pair) +
+                       naive_forgotten(d, cache->gates + layer * TOKENS * c->heads, &read));
             sum += s[n];
         }
         memset(out + h * dim, 0, (size_t)dim * sizeof *out);
@@ -54,6 +57,8 @@ static void read_layer(const naive *d, held *cache, int64_t layer, int64_t t, do
         w[i] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, i);
     naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x, y);
     naive_product(w[GYRE_WEIGHT_Q], cache->row, c->model_dim, y, qkv);
+    for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
+        cache->gates[(layer * TOKENS + t) * c->heads + h] = naive_log_gate(d, layer, h, y);
     attend(d, cache, layer, mixed);
     naive_product(w[GYRE_WEIGHT_O], c->model_dim, c->heads * c->head_dim, mixed, back);
     for (int64_t i = 0; i < c->model_dim; i++)
@@ -80,6 +85,7 @@ static void compute(const naive *d, const int32_t *tokens, double *logits) {
     const gyre_model_config *c = &d->m->config;
     held cache = {.row = (c->heads + 2 * c->kv_heads) * c->head_dim};
     cache.qkv = malloc((size_t)(c->layers * TOKENS * cache.row) * sizeof *cache.qkv);
+    cache.gates = calloc((size_t)(c->layers * TOKENS * c->heads), sizeof *cache.gates);
     for (int64_t t = 0; t < TOKENS; t++) {
         double x[32], y[32];
         take_in(&cache, t);
@@ -90,6 +96,7 @@ static void compute(const naive *d, const int32_t *tokens, double *logits) {
         naive_product(d->w, VOCAB, c->model_dim, y, logits + t * VOCAB);
     }
     free(cache.qkv);
+    free(cache.gates);
 }
 
 /* -- tests -- */
@@ -155,6 +162,19 @@ static void matches_the_definition(void **state) {
         assert_ok(gyre_config_suggest(&p));
         gyre_model *m = model_of(&p);
         check_model(m, 0, gyre_kind_name(kinds[i]));
+        gyre_model_free(m);
+    }
+}
+
+/* With ALiBi too, whose distances are those in the cache. */
+static void with_gates(void **state) {
+    (void)state;
+    for (int alibi = 0; alibi < 2; alibi++) {
+        gyre_model_config c = naive_model_config();
+        c.position.kind = alibi ? GYRE_KIND_ALIBI : GYRE_KIND_NOPE;
+        c.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
+        gyre_model *m = naive_model(&c, 0.15);
+        check_model(m, 0, "gates");
         gyre_model_free(m);
     }
 }
@@ -226,6 +246,6 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(matches_the_definition), cmocka_unit_test(with_extensions),
-                                       cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(with_gates), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,7 @@ static gyre_model_config shape(void) {
     config.mlp_dim = 48;
     config.position.kind = GYRE_KIND_ROPE;
     config.position.trained_length = CONTEXT;
+    config.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
     return config;
 }
 

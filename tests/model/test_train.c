@@ -184,31 +184,54 @@ static void any_threads(void **state) {
     o = small_run(GYRE_KIND_DEBERTA); /* computed tables, gathered over the micro-batches of a group */
     o.batch = 32;
     check_threads(&o, &text);
+    o = small_run(GYRE_KIND_NOPE);
+    o.model.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
+    check_threads(&o, &text);
 }
 
-/* Every kind trains: each of its tensors changes, and the loss falls. */
+/* Each tensor changes, and the loss falls. */
+static void check_learns(const gyre_train_options *o, const gyre_text *text) {
+    gyre_trainer *t = trainer_of(o, text, NULL);
+    float *before = malloc((size_t)t->model->weight_count * sizeof *before);
+    memcpy(before, t->model->weights, (size_t)t->model->weight_count * sizeof *before);
+    double loss, first;
+    run_to(t, 1, &first);
+    run_to(t, o->steps, &loss);
+    if (!(loss < first)) fail_msg("%s: %g, then %g", gyre_kind_name(o->model.position.kind), first, loss);
+    for (int64_t k = 0; k < gyre_tensor_count(&t->model->layout); k++) {
+        const gyre_tensor at = gyre_tensor_at(&t->model->layout, k);
+        const size_t bytes = (size_t)(at.shape[0] * at.shape[1]) * sizeof *before;
+        if (memcmp(before + at.offset, t->model->weights + at.offset, bytes) == 0) fail_msg("%s: stood still", at.name);
+    }
+    free(before);
+    gyre_trainer_free(t);
+}
+
 static void every_kind_learns(void **state) {
     (void)state;
     int32_t ids[2000];
     const gyre_text text = text_of(ids, 2000);
     gyre_train_options o = small_run(GYRE_KIND_NOPE);
     o.retrieval_fraction = 0;
-    for (int i = 0; naive_case(i, 64, &o.model.position); i++) {
-        gyre_trainer *t = trainer_of(&o, &text, NULL);
-        float *before = malloc((size_t)t->model->weight_count * sizeof *before);
-        memcpy(before, t->model->weights, (size_t)t->model->weight_count * sizeof *before);
-        double loss, first;
-        run_to(t, 1, &first);
-        run_to(t, o.steps, &loss);
-        if (!(loss < first)) fail_msg("%s: %g, then %g", gyre_kind_name(o.model.position.kind), first, loss);
-        for (int64_t k = 0; k < gyre_tensor_count(&t->model->layout); k++) {
-            const gyre_tensor at = gyre_tensor_at(&t->model->layout, k);
-            const size_t bytes = (size_t)(at.shape[0] * at.shape[1]) * sizeof *before;
-            if (memcmp(before + at.offset, t->model->weights + at.offset, bytes) == 0) fail_msg("%s: stood still", at.name);
-        }
-        free(before);
-        gyre_trainer_free(t);
-    }
+    for (int i = 0; naive_case(i, 64, &o.model.position); i++)
+        check_learns(&o, &text);
+    o = small_run(GYRE_KIND_NOPE);
+    o.model.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
+    check_learns(&o, &text);
+}
+
+/* Forget gates begin with a bias of 0: half of what was is forgotten with each token, but for what w_h . x adds. */
+static void gates_begin_without_bias(void **state) {
+    (void)state;
+    gyre_model_config c = tiny(GYRE_KIND_NOPE);
+    gyre_model *m = NULL;
+    c.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
+    assert_ok(gyre_model_create(&m, &c, 3, NULL));
+    for (int64_t l = 0; l < c.layers; l++)
+        for (int64_t h = 0; h < c.heads; h++)
+            assert_true(m->weights[gyre_layer_tensor_offset(&m->layout, l, GYRE_WEIGHT_FORGET_GATE_BIAS) + h] == 0 &&
+                        m->weights[gyre_layer_tensor_offset(&m->layout, l, GYRE_WEIGHT_FORGET_GATE) + h * c.model_dim] != 0);
+    gyre_model_free(m);
 }
 
 /* Steps large enough to leave any range: entries that the papers bound stay in their range. */
@@ -242,6 +265,7 @@ static void stays_within_bounds(void **state) {
 static void weight_decay_on_matrices_only(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_NOPE);
+    c.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
     for (int i = 0; naive_case(i, LENGTH, &c.position); i++) {
         gyre_model *m = NULL;
         gyre_optimizer o;
@@ -255,7 +279,8 @@ static void weight_decay_on_matrices_only(void **state) {
         for (int64_t k = 0; k < gyre_tensor_count(&m->layout); k++) {
             const gyre_tensor t = gyre_tensor_at(&m->layout, k);
             const int keeps = strstr(t.name, "norm") || strstr(t.name, "position_bias") ||
-                              strstr(t.name, "position_content") || strstr(t.name, "position_position");
+                              strstr(t.name, "position_content") || strstr(t.name, "position_position") ||
+                              strstr(t.name, ".bias");
             for (int64_t j = t.offset; j < t.offset + t.shape[0] * t.shape[1]; j++)
                 test_close((double)m->weights[j], (keeps ? 1 : 0.75) * (double)before[j], 1e-6, t.name);
         }
@@ -285,11 +310,12 @@ static void remove_folder(const char *path) {
 
 /* A child trains and saves after every step until it is killed with SIGKILL. Training resumed from its last checkpoint gives
  * the same result. */
-static void check_resumes(gyre_kind kind) {
+static void check_resumes(gyre_kind kind, int64_t layer_parts) {
     int32_t ids[2000];
     char folder[64], run[128];
     const gyre_text text = text_of(ids, 2000);
-    const gyre_train_options o = small_run(kind);
+    gyre_train_options o = small_run(kind);
+    o.model.layer_parts = layer_parts;
     gyre_error err;
     double loss = 0;
     gyre_trainer *whole = trainer_of(&o, &text, NULL);
@@ -324,9 +350,10 @@ static void check_resumes(gyre_kind kind) {
 
 static void killed_and_resumed(void **state) {
     (void)state;
-    check_resumes(GYRE_KIND_LEARNED);
-    check_resumes(GYRE_KIND_DEBERTA);
-    check_resumes(GYRE_KIND_KERPLE);
+    check_resumes(GYRE_KIND_LEARNED, 0);
+    check_resumes(GYRE_KIND_DEBERTA, 0);
+    check_resumes(GYRE_KIND_KERPLE, 0);
+    check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES);
 }
 
 static void wrong_resume(void **state) {
@@ -487,6 +514,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),
                                        cmocka_unit_test(any_threads),
                                        cmocka_unit_test(every_kind_learns),
+                                       cmocka_unit_test(gates_begin_without_bias),
                                        cmocka_unit_test(stays_within_bounds),
                                        cmocka_unit_test(weight_decay_on_matrices_only),
                                        cmocka_unit_test(says_why_a_step_failed),

@@ -62,7 +62,29 @@ static inline void naive_rotate_pair(const naive *d, const naive_pair *at, doubl
         q[i] *= fmax(1, t);
 }
 
-static inline void naive_attend(const naive *d, int64_t layer, const double *qkv, int64_t m, double *out) {
+/* 1: the model has forget gates. */
+static inline int naive_forgets(const naive *d) {
+    return (d->m->config.layer_parts & GYRE_LAYER_PART_FORGET_GATES) != 0;
+}
+
+/* out = the logarithm of the forget gate of a head, for the normalized input y of its layer. */
+static inline double naive_log_gate(const naive *d, int64_t layer, int64_t head, const double *y) {
+    const int64_t dim = d->m->config.model_dim;
+    const double *w = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FORGET_GATE);
+    const double *b = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FORGET_GATE_BIAS);
+    return -log(1 + exp(-(naive_dot(w + head * dim, y, dim) + b[head])));
+}
+
+/* out = what the gates of the tokens after n, up to m, leave of key n, as a logarithm.  gates [tokens][heads]. */
+static inline double naive_forgotten(const naive *d, const double *gates, const naive_pair *at) {
+    double sum = 0;
+    for (int64_t t = at->n + 1; t <= at->m && naive_forgets(d); t++)
+        sum += gates[t * d->m->config.heads + at->head];
+    return sum;
+}
+
+static inline void naive_attend(const naive *d, int64_t layer, const double *qkv, const double *gates, int64_t m,
+                                double *out) {
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, row = (c->heads + 2 * c->kv_heads) * dim;
     double *s = malloc((size_t)(m + 1) * sizeof *s), *value_term = malloc((size_t)(3 * dim) * sizeof *value_term),
@@ -79,7 +101,7 @@ static inline void naive_attend(const naive *d, int64_t layer, const double *qkv
             double dot = naive_vectors(d, &pair, q, k);
             for (int64_t i = 0; i < dim; i++)
                 dot += q[i] * k[i];
-            s[n] = dot * naive_scale(d) + naive_number(d, &pair);
+            s[n] = dot * naive_scale(d) + naive_number(d, &pair) + naive_forgotten(d, gates, &pair);
             row_max = fmax(row_max, s[n]);
         }
         for (int64_t n = 0; n <= m; n++)
@@ -104,11 +126,14 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     for (int t = 0; t < GYRE_WEIGHT_FIRST_TABLE; t++)
         w[t] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, t);
     double *qkv = malloc((size_t)(d->n * row) * sizeof *qkv), *mixed = malloc((size_t)heads * sizeof *mixed);
+    double *gates = calloc((size_t)(d->n * c->heads), sizeof *gates);
     double *y = malloc((size_t)(model_dim + 2 * c->mlp_dim + model_dim) * sizeof *y), *gate = y + model_dim,
            *back = gate + 2 * c->mlp_dim;
     for (int64_t m = 0; m < d->n; m++) {
         naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * model_dim, y);
         naive_product(w[GYRE_WEIGHT_Q], row, model_dim, y, qkv + m * row);
+        for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
+            gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input; h++)
             naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < model_dim / c->head_dim && c->rotates_input; h++)
@@ -116,7 +141,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
         if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
     }
     for (int64_t m = 0; m < d->n; m++, x += model_dim) {
-        naive_attend(d, layer, qkv, m, mixed);
+        naive_attend(d, layer, qkv, gates, m, mixed);
         naive_product(w[GYRE_WEIGHT_O], model_dim, heads, mixed, back);
         for (int64_t i = 0; i < model_dim; i++)
             x[i] += back[i];
@@ -130,6 +155,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     }
     free(qkv);
     free(mixed);
+    free(gates);
     free(y);
 }
 
@@ -200,15 +226,16 @@ static inline gyre_model *naive_model(const gyre_model_config *config, double no
 
 /* out = 1: *c is experiment number i, of gyre_model_config's fields for experiments; 0: there are no more.  c: any sizes. */
 static inline int naive_experiment(int i, gyre_model_config *c) {
-    static const gyre_kind kinds[] = {GYRE_KIND_SINUSOIDAL, GYRE_KIND_SINUSOIDAL, GYRE_KIND_T5,
-                                      GYRE_KIND_SHAW,       GYRE_KIND_ROPE,       GYRE_KIND_ROPE};
+    static const gyre_kind kinds[] = {GYRE_KIND_SINUSOIDAL, GYRE_KIND_SINUSOIDAL, GYRE_KIND_T5,   GYRE_KIND_SHAW,
+                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_NOPE, GYRE_KIND_ROPE};
     if (i >= (int)(sizeof kinds / sizeof *kinds)) return 0;
     c->position = (gyre_config){.kind = kinds[i], .trained_length = c->position.trained_length};
     c->position.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
     c->position.score.max_distance = kinds[i] == GYRE_KIND_SHAW ? 5 : 0;
     c->position_form = i == 0 ? GYRE_POSITION_FORM_PRODUCT : i == 1 ? GYRE_POSITION_FORM_CONCATENATED : 0;
     c->shared_tables = i == 2 || i == 3;
-    c->rotates_input = i >= 4;
+    c->rotates_input = i == 4 || i == 5;
+    c->layer_parts = i >= 6 ? GYRE_LAYER_PART_FORGET_GATES : 0; /* alone, and with a rotation */
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
         c->position.rope.attention_factor = 1.3;
         c->position.rope.dim = c->head_dim / 2;

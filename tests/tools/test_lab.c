@@ -332,6 +332,28 @@ static void rows_of_questions(void **state) {
             assert_true(perplexity_at(root, "encodings", i, 0) != perplexity_at(root, "encodings", j, 0));
     }
     json_decref(root);
+}
+
+/* Rows whose layers train more than an encoding.  What they export opens in the other subcommands. */
+static void rows_of_layer_parts(void **state) {
+    (void)state;
+    static const char *const says[][2] = {{"nope", "\"nope\""}, {"forgetting", "\"forget_gates\": true"}};
+    enum { ROWS = sizeof says / sizeof *says };
+    json_t *root = lab_json("--work @parts --encodings nope,forgetting");
+    check_rows(json_object_get(root, "encodings"), ROWS);
+    for (size_t i = 0; i < ROWS; i++) {
+        char path[128], text[4096];
+        snprintf(path, sizeof path, "parts/%s-s1/config.json", says[i][0]);
+        read_whole(in_folder(path), text, sizeof text);
+        if (!strstr(text, says[i][1])) fail_msg("%s lacks %s: %s", path, says[i][1], text);
+        for (size_t j = 0; j < i; j++)
+            assert_true(perplexity_at(root, "encodings", i, 0) != perplexity_at(root, "encodings", j, 0));
+    }
+    json_decref(root);
+}
+
+static void refused_rows(void **state) {
+    (void)state;
     assert_fails("lab --text @text --preset smoke --work @wide --encodings rope-dim-32", 1, "rope-dim-32: ");
     assert_fails("lab --task posgen --preset questions", 2, "--preset questions: needs --text");
 }
@@ -357,6 +379,8 @@ int main(void) {
                                        cmocka_unit_test(rows_at_once),
                                        cmocka_unit_test(json_when_stopped),
                                        cmocka_unit_test(wrong_work),
-                                       cmocka_unit_test(rows_of_questions)};
+                                       cmocka_unit_test(rows_of_questions),
+                                       cmocka_unit_test(rows_of_layer_parts),
+                                       cmocka_unit_test(refused_rows)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

@@ -39,13 +39,15 @@ static void yarn_resonance(gyre_config *c, const variant_params *s) {
 
 static const struct {
     variant v;
-    void (*modify)(gyre_config *config, const variant_params *s);
-} modified_kinds[] = {{{"kerple-power", GYRE_KIND_KERPLE}, kerple_power},
-                      {{"bert-key-query", GYRE_KIND_BERT}, bert_key_query},
-                      {{"xpos", GYRE_KIND_ROPE}, xpos},
-                      {{"rope+resonance", GYRE_KIND_ROPE}, resonance},
-                      {{"rope+yarn", GYRE_KIND_ROPE}, yarn},
-                      {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance}};
+    void (*modify)(gyre_config *config, const variant_params *s); /* NULL = the kind as it is */
+    int64_t layer_parts;
+} modified_kinds[] = {{{"kerple-power", GYRE_KIND_KERPLE}, kerple_power, 0},
+                      {{"bert-key-query", GYRE_KIND_BERT}, bert_key_query, 0},
+                      {{"xpos", GYRE_KIND_ROPE}, xpos, 0},
+                      {{"rope+resonance", GYRE_KIND_ROPE}, resonance, 0},
+                      {{"rope+yarn", GYRE_KIND_ROPE}, yarn, 0},
+                      {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance, 0},
+                      {{"forgetting", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_FORGET_GATES}};
 enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
 
 /* Variants that answer questions of learners (docs/questions.md) rather than serve models.  "all" leaves them out. */
@@ -140,7 +142,7 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     config->trained_length = trained;
     if (v->kind == GYRE_KIND_LEARNED && !config->input.positions) config->input.positions = trained;
     for (int i = 0; i < MODIFIED_KINDS; i++)
-        if (strcmp(modified_kinds[i].v.name, v->name) == 0) modified_kinds[i].modify(config, &s);
+        if (strcmp(modified_kinds[i].v.name, v->name) == 0 && modified_kinds[i].modify) modified_kinds[i].modify(config, &s);
     for (int i = 0; i < QUESTION_VARIANTS; i++)
         if (strcmp(question_variants[i].v.name, v->name) == 0 && question_variants[i].rope_dim)
             config->rope.dim = question_variants[i].rope_dim;
@@ -151,6 +153,8 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
 }
 
 void variant_model(const variant *v, gyre_model_config *model) {
+    for (int i = 0; i < MODIFIED_KINDS; i++)
+        if (strcmp(modified_kinds[i].v.name, v->name) == 0) model->layer_parts = modified_kinds[i].layer_parts;
     for (int i = 0; i < QUESTION_VARIANTS; i++) {
         if (strcmp(question_variants[i].v.name, v->name) != 0) continue;
         model->position_form = question_variants[i].position_form;

@@ -62,10 +62,10 @@ typedef struct gyre_architecture {
     int qk_norm;              /* 1: QUERY_NORM and KEY_NORM are required; 0: they are refused */
     int parallel_mlp_norm;    /* with parallel_residual: 1 = MLP_NORM is required; 0 = the mlp reads ATTN_NORM */
     int tied;                 /* 1: lm_head is the embedding, unless a file holds an lm_head */
-    double embed_scale, residual_scale, logit_scale; /* 1 = none */
-    double attn_softcap, logit_softcap;              /* 0 = none */
-    double clip_qkv;                                 /* 0 = none; mpt */
-    int64_t position_form, rotates_input;            /* of gyre_model_config */
+    double embed_scale, residual_scale, logit_scale;   /* 1 = none */
+    double attn_softcap, logit_softcap;                /* 0 = none */
+    double clip_qkv;                                   /* 0 = none; mpt */
+    int64_t position_form, rotates_input, layer_parts; /* of gyre_model_config */
     /* A llama's GGUF has the rows of query and key permuted for interleaved pairs.  Nothing is undone: the reading says
      * so. */
 } gyre_architecture;

@@ -103,6 +103,7 @@ static void read_experiments(const gyre_scope *s, gyre_model_config *c) {
     if (c->position_form == 3) gyre_scope_fail(s, GYRE_EFORMAT, "position_form", "none of sum, product, concatenated");
     c->shared_tables = gyre_scope_bool(s, "shared_tables", 0);
     c->rotates_input = gyre_scope_bool(s, "rotates_input", 0);
+    if (gyre_scope_bool(s, "forget_gates", 0)) c->layer_parts |= GYRE_LAYER_PART_FORGET_GATES;
 }
 
 static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_arrays *arrays) {

@@ -106,7 +106,7 @@ static int has_attention_factor(const struct gyre_rope_config *rope) {
 /* 1 if transformers' Llama computes exactly this encoding from the keys below. */
 static int is_llama(const gyre_model_config *model) {
     const position_config *c = &model->position;
-    if (model->position_form || model->shared_tables || model->rotates_input) return 0;
+    if (model->position_form || model->shared_tables || model->rotates_input || model->layer_parts) return 0;
     const gyre_scaling scaling = c->rope.scaling;
     const int known = scaling != GYRE_SCALING_NTK && scaling != GYRE_SCALING_BY_PARTS &&
                       scaling != GYRE_SCALING_BY_PARTS_PAPER && scaling != GYRE_SCALING_NTK_MIXED &&
@@ -219,6 +219,7 @@ static void put_model(gyre_json_writer *w, const gyre_model_config *c, const cha
     if (c->position_form) gyre_json_put_string(w, "position_form", forms[c->position_form]);
     if (c->shared_tables) gyre_json_put(w, "shared_tables", json_true());
     if (c->rotates_input) gyre_json_put(w, "rotates_input", json_true());
+    if (c->layer_parts & GYRE_LAYER_PART_FORGET_GATES) gyre_json_put(w, "forget_gates", json_true());
     put_position(w, &c->position, llama);
 }
 

@@ -8,11 +8,18 @@ static const int64_t max_weights = (int64_t)1 << 40;
 
 /* -- tensors of a layer -- */
 static gyre_tensor_spec matrix(const char *name, int64_t rows, int64_t columns) {
-    return (gyre_tensor_spec){name, {rows, columns}, 0, 2, -1};
+    return (gyre_tensor_spec){name, {rows, columns}, 0, 2, -1, GYRE_TENSOR_PLAIN};
 }
 
 static gyre_tensor_spec norm(const char *name, int64_t dim) {
-    return (gyre_tensor_spec){name, {dim, 1}, 0, 1, -1};
+    return (gyre_tensor_spec){name, {dim, 1}, 0, 1, -1, GYRE_TENSOR_PLAIN};
+}
+
+static void part_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
+    const char *gate = "self_attn.fgate_proj";
+    if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
+    layer[GYRE_WEIGHT_FORGET_GATE] = matrix(gate, c->heads, c->model_dim);
+    layer[GYRE_WEIGHT_FORGET_GATE_BIAS] = (gyre_tensor_spec){gate, {c->heads, 1}, 0, 1, -1, GYRE_TENSOR_BIAS};
 }
 
 static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
@@ -26,6 +33,7 @@ static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
     layer[GYRE_WEIGHT_GATE] = matrix("mlp.gate_proj", c->mlp_dim, c->model_dim);
     layer[GYRE_WEIGHT_UP] = matrix("mlp.up_proj", c->mlp_dim, c->model_dim);
     layer[GYRE_WEIGHT_DOWN] = matrix("mlp.down_proj", c->model_dim, c->mlp_dim);
+    part_specs(c, layer);
 }
 
 static int has_vectors(gyre_table which) {
@@ -42,11 +50,12 @@ static gyre_tensor_spec table_spec(const gyre_model_config *c, const gyre_encodi
                                                         [GYRE_TABLE_POSITION_BIAS] = "self_attn.position_position"};
     const gyre_row_source source = gyre_encoding_row_source(encoding);
     const gyre_table_size *t = &encoding->table[which];
-    if (t->rows == 0) return (gyre_tensor_spec){NULL, {0, 0}, 0, 0, -1};
+    const gyre_tensor_spec absent = {NULL, {0, 0}, 0, 0, -1, GYRE_TENSOR_PLAIN};
+    if (t->rows == 0) return absent;
     if (source == GYRE_ROW_SOURCE_SHARED && which == GYRE_TABLE_KEY && encoding->table[GYRE_TABLE_QUERY].rows > 0)
-        return (gyre_tensor_spec){NULL, {0, 0}, 0, 0, -1};
+        return absent;
     if (gyre_is_projected(source) && has_vectors(which)) return matrix(names[which], t->heads * t->channels, c->model_dim);
-    return (gyre_tensor_spec){names[which], {t->heads * t->rows, t->channels}, 0, 2, which};
+    return (gyre_tensor_spec){names[which], {t->heads * t->rows, t->channels}, 0, 2, which, GYRE_TENSOR_PLAIN};
 }
 
 /* out = rows of the trained embedding of positions, or 0. */
@@ -63,7 +72,8 @@ static void position_specs(const gyre_model_config *c, const gyre_encoding *enco
     const int64_t rows = position_rows(encoding);
     l->row_source = gyre_encoding_row_source(encoding);
     if (input->rows > 0)
-        l->input = (gyre_tensor_spec){"model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT};
+        l->input = (gyre_tensor_spec){"model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT,
+                                      GYRE_TENSOR_PLAIN};
     if (rows > 0) l->relative_embedding = matrix("model.rel_embeddings", rows, c->model_dim);
     for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLE_COUNT; which++)
         l->layer[GYRE_WEIGHT_FIRST_TABLE + which - GYRE_TABLE_QUERY] = table_spec(c, encoding, (gyre_table)which);
@@ -124,7 +134,8 @@ gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_enco
                                    .heads = c->heads,
                                    .kv_heads = c->kv_heads,
                                    .head_dim = c->head_dim,
-                                   .mlp_dim = c->mlp_dim};
+                                   .mlp_dim = c->mlp_dim,
+                                   .layer_parts = c->layer_parts};
     return check_product("layers x weights of a layer", c->layers, gyre_weight_layout_of(&one, encoding).weights_per_layer,
                          max_weights, err);
 }
@@ -140,9 +151,14 @@ static int has_decay(const gyre_tensor_spec *spec) {
     return spec->rank > 1 && !numbers;
 }
 
+static const char *suffix(const gyre_tensor_spec *spec) {
+    return spec->purpose == GYRE_TENSOR_BIAS ? "bias" : "weight";
+}
+
 static gyre_tensor tensor_from_spec(const gyre_tensor_spec *spec, int64_t offset) {
-    gyre_tensor out = {"", {spec->shape[0], spec->shape[1]}, spec->rank, offset, spec->table, has_decay(spec)};
-    snprintf(out.name, sizeof out.name, "%s.weight", spec->name);
+    gyre_tensor out = {"",           {spec->shape[0], spec->shape[1]}, spec->rank, offset, spec->table, has_decay(spec),
+                       spec->purpose};
+    snprintf(out.name, sizeof out.name, "%s.%s", spec->name, suffix(spec));
     return out;
 }
 
@@ -151,7 +167,7 @@ static gyre_tensor layer_tensor_at(const gyre_weight_layout *l, int64_t layer, i
     for (int64_t seen = 0;; i++)
         if (l->layer[i].name && seen++ == index) break;
     gyre_tensor out = tensor_from_spec(&l->layer[i], gyre_layer_tensor_offset(l, layer, i));
-    snprintf(out.name, sizeof out.name, "model.layers.%lld.%s.weight", (long long)layer, l->layer[i].name);
+    snprintf(out.name, sizeof out.name, "model.layers.%lld.%s.%s", (long long)layer, l->layer[i].name, suffix(&l->layer[i]));
     return out;
 }
 

@@ -1,7 +1,7 @@
 /* weight_layout.h: where each tensor of a model made here lies in its one block of weights, and its name in files.
  *
  *     embedding | input table? | relative embedding? | layer 0 | layer 1 | ... | final norm
- *     layer: attn_norm | q k v | o | mlp_norm | gate up | down | position tables?
+ *     layer: attn_norm | q k v | o | mlp_norm | gate up | down | layer parts? | position tables?
  *
  * The input table and the position tables are those that the encoding has.  The relative embedding is the one that
  * position tables are projected from, if it is trained.  Position tables come last in a layer, so they never move the
@@ -23,15 +23,23 @@ enum {
     GYRE_WEIGHT_GATE,
     GYRE_WEIGHT_UP,
     GYRE_WEIGHT_DOWN,
+    GYRE_WEIGHT_FORGET_GATE, /* from here on only in models that have it */
+    GYRE_WEIGHT_FORGET_GATE_BIAS,
     GYRE_WEIGHT_FIRST_TABLE,
     GYRE_WEIGHTS_PER_LAYER = GYRE_WEIGHT_FIRST_TABLE + GYRE_TABLE_COUNT - GYRE_TABLE_QUERY
 };
+
+typedef enum gyre_tensor_purpose {
+    GYRE_TENSOR_PLAIN, /* a matrix, a table, or the gain of a norm */
+    GYRE_TENSOR_BIAS   /* 0 at first; its name ends in .bias */
+} gyre_tensor_purpose;
 
 typedef struct gyre_tensor_spec {
     const char *name; /* within the layer, or the full name; NULL = the model has no such tensor */
     int64_t shape[2], offset;
     int rank;  /* 1 or 2 */
     int table; /* the gyre_table that it stores, or -1 */
+    gyre_tensor_purpose purpose;
 } gyre_tensor_spec;
 
 typedef struct gyre_weight_layout {
@@ -47,7 +55,8 @@ typedef struct gyre_tensor {
     int rank;             /* 1 or 2 */
     int64_t offset;       /* into the weights */
     int table;            /* the gyre_table that it stores, or -1 */
-    int has_weight_decay; /* 1: matrices and vectors; 0: norms, numbers added to scores, factors */
+    int has_weight_decay; /* 1: matrices and vectors; 0: norms, biases, numbers added to scores, factors */
+    gyre_tensor_purpose purpose;
 } gyre_tensor;
 
 /* out = the layout.  A table [1, heads, rows, channels] is stored as [heads rows, channels].  With
