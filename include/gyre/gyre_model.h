@@ -32,7 +32,15 @@ typedef enum gyre_position_form {
 typedef enum gyre_layer_part {
     /* Gates that forget: log f = log sigmoid(w_h . x + b_h) for each token and query head, x the input of the query
      * projection.  Running sums of log f are gate sums of attention: Forgetting Transformer, arXiv 2503.02130 */
-    GYRE_LAYER_PART_FORGET_GATES = 1
+    GYRE_LAYER_PART_FORGET_GATES = 1,
+    /* PoPE, arXiv 2509.10534: the D channels of queries and keys are D complex numbers, of magnitude softplus(x), and keys
+     * have trained phases (gyre_polar_rotate).  position is a ROPE of all 2 D channels of those: position.head_dim is twice
+     * head_dim.  Phases stay in -2 pi .. 0.  Not with rotates_input */
+    GYRE_LAYER_PART_POLAR = 2,
+    /* The frequencies of a ROPE, for each key head and the query heads that share it.  They begin as those of position,
+     * which may have no scaling, axes, far distances, xPos or temperature.  Contexts take no other rotation, and no
+     * window.  Not with rotates_input or POLAR */
+    GYRE_LAYER_PART_FREQUENCIES = 4
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -51,7 +59,8 @@ typedef struct gyre_model_config {
     int64_t rotates_input; /* 1: ROPE turns the input of the query and key projections instead of their outputs: the
                              * normalized x, model_dim / head_dim heads of it */
     int64_t layer_parts;   /* a set of gyre_layer_part */
-    gyre_config position;  /* its size may be 0; head_dim, heads and input.dim are taken from above */
+    gyre_config position;  /* its size may be 0; head_dim (POLAR: twice), heads and input.dim are taken
+                            * from above */
 } gyre_model_config;
 
 typedef struct gyre_model gyre_model;
@@ -69,13 +78,15 @@ typedef struct gyre_model gyre_model;
  * and those of layer_parts:
  *
  *     model.layers.N.self_attn.fgate_proj.weight, .bias  FORGET_GATES  w [heads, model_dim], b [heads]
+ *     model.layers.N.self_attn.key_phases.weight         POLAR         [kv_heads, head_dim], radians
+ *     model.layers.N.self_attn.frequencies.weight        FREQUENCIES   [kv_heads, rope.dim / 2], radians per position
  *
  * If gyre_encoding_row_source is PROJECTED or SINUSOID, query, key and value are the matrices W, [heads head_dim,
  * model_dim], and model.rel_embeddings.weight, [rows, model_dim], is P if it is trained. */
 
 /* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); those that end a block are divided by
- * sqrt(2 layers).  Norms: 1.  Biases: 0.  Tables: as gyre_encoding_table_entry, most normal(0, 0.05).  The same seed gives
- * the same bits on every machine.  Errors: EINVAL, ENOMEM. */
+ * sqrt(2 layers).  Norms: 1.  Biases and phases: 0.  Tables: as gyre_encoding_table_entry, most normal(0, 0.05).  The
+ * same seed gives the same bits on every machine.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,

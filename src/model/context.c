@@ -90,6 +90,8 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
                              (long long)window, (long long)sinks, (long long)context->max_tokens);
         if (context->decoder.watched)
             return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: are watched, by token (gyre_context_stream)");
+        if (gyre_decoder_rotates_before(&context->decoder))
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are turned before they are cached (gyre_context_stream)");
         if (gyre_encoding_places(encoding) & GYRE_PLACE_INPUT)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
                              "%s: adds positions at the input, where they stay (gyre_context_stream)",

@@ -17,6 +17,7 @@ enum { GYRE_PREFILL_CHUNK = 512 }; /* tokens of a pass: enough for the matrix pr
 typedef struct gyre_decoder_buffers {
     float *x, *norm;          /* [model_dim] residual stream; its norm */
     float *qkv;               /* [qkv_dim], heads as the network's q, k and v say */
+    float *polar;             /* [heads + kv_heads][2 head_dim] queries and keys in polar coordinates; otherwise NULL */
     float *attn_out;          /* [heads][head_dim] */
     float *block_out;         /* [model_dim] output of a block that is not added to x at once */
     float *gate_up, *mlp_act; /* [mlp_dim], [2 mlp_dim] if gated; [mlp_dim] */
@@ -64,6 +65,11 @@ int64_t gyre_decoder_bytes(const gyre_decoder *d);
 /* out = the encoding of a layer group. */
 static inline const gyre_encoding *gyre_decoder_encoding(const gyre_decoder *d, int group) {
     return d->net->group[group].shares_main ? d->encoding : d->net->group[group].encoding;
+}
+
+/* 1: keys are turned before they are cached, so a cache cannot move them. */
+static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
+    return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PART_FREQUENCIES);
 }
 
 /* buffers.x = embeddings of `rows` tokens, with positions added if the encoding adds them at the input. */

@@ -2,7 +2,6 @@
  *
  * The sums of a pass go on from those of the last token.  After tokens were dropped that is an earlier token, so the
  * sums of every token are kept. */
-#include "gyre/gyre_attention.h"
 #include "model/decoder.h"
 #include "model/ops/log_gates.h"
 #include "util/error.h"

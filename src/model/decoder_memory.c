@@ -11,14 +11,15 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     const gyre_architecture *a = &d->net->arch;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.heads = a->kv_heads;
-    config.head_dim = a->head_dim;
+    config.head_dim = a->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * a->head_dim : a->head_dim;
+    config.value_dim = a->head_dim;
     config.max_tokens = options->max_tokens;
     config.key_dtype = config.value_dtype = options->cache_dtype;
     config.gate_heads = gyre_decoder_forgets(d) ? a->heads : 0;
     d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
     if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
-        config.encoding = a->rotates_input ? NULL : gyre_decoder_encoding(d, d->net->layer[layer].group);
+        config.encoding = gyre_decoder_rotates_before(d) ? NULL : gyre_decoder_encoding(d, d->net->layer[layer].group);
         const gyre_status status = gyre_cache_create(&d->cache[layer], &config, NULL, err);
         if (status) return status;
     }
@@ -55,16 +56,17 @@ static int64_t gemm_scratch(const gyre_decoder *d, int64_t rows) {
     return max;
 }
 
-enum { BUFFERS = 10 };
+enum { BUFFERS = 11 };
 
 /* Points the buffers into `memory`, or counts only if that is NULL.  out = floats needed. */
 static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     const gyre_architecture *a = &d->net->arch;
     gyre_decoder_buffers *b = &d->buffers;
     float *gate_sums; /* two floats take the place of a double */
-    float **parts[BUFFERS] = {&b->x,       &b->norm,    &b->qkv,   &b->attn_out, &b->block_out,
-                              &b->gate_up, &b->mlp_act, &b->gates, &gate_sums,   &b->gemm_scratch};
+    float **parts[BUFFERS] = {&b->x,       &b->norm,  &b->qkv,    &b->attn_out, &b->block_out,   &b->gate_up,
+                              &b->mlp_act, &b->gates, &gate_sums, &b->polar,    &b->gemm_scratch};
     const int64_t gates = gyre_decoder_forgets(d) ? rows * a->heads : 0;
+    const int64_t polar = a->layer_parts & GYRE_LAYER_PART_POLAR ? rows * (a->heads + a->kv_heads) * 2 * a->head_dim : 0;
     const int needs_block_out = d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1 || a->rotates_input;
     const int64_t sizes[BUFFERS] = {rows * a->model_dim,
                                     rows * a->model_dim,
@@ -75,6 +77,7 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
                                     rows * a->mlp_dim,
                                     gates,
                                     2 * gates,
+                                    polar,
                                     gemm_scratch(d, rows)};
     int64_t sum = 0;
     for (int i = 0; i < BUFFERS; i++) {
@@ -111,6 +114,20 @@ static gyre_status check_tables(const gyre_decoder *d, gyre_error *err) {
     return GYRE_OK;
 }
 
+/* Trained frequencies take the place of the encoding's, so another rotation would be ignored. */
+static gyre_status check_frequencies(const gyre_decoder *d, gyre_error *err) {
+    const gyre_config *own = gyre_encoding_get_config(d->net->group[0].encoding),
+                      *other = gyre_encoding_get_config(d->encoding);
+    const struct gyre_rope_config *a = &own->rope, *b = &other->rope;
+    if (!(d->net->arch.layer_parts & GYRE_LAYER_PART_FREQUENCIES)) return GYRE_OK;
+    if (other->kind == GYRE_KIND_ROPE && b->scaling == GYRE_SCALING_NONE && b->base == a->base && b->dim == a->dim &&
+        b->layout == a->layout && !b->far && b->xpos_base == 0 && b->resonance == a->resonance &&
+        other->query.temperature == GYRE_TEMPERATURE_NONE && gyre_axes_of(d->encoding) == 1)
+        return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED,
+                     "encoding: the model trained its frequencies, and no others take their place (gyre_context_create)");
+}
+
 gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
                                 gyre_error *err) {
     const gyre_architecture *a = &model->network->arch;
@@ -122,6 +139,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                         .qkv_dim = (a->heads + 2 * a->kv_heads) * a->head_dim,
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
+    if (!status) status = check_frequencies(d, err);
     if (!status) status = create_caches(d, options, err);
     if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
     if (status) return status;

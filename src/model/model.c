@@ -28,6 +28,25 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
 
 enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precomputes: 8 MiB for 16 pairs */
 
+/* What the parts of layers need of the rest of the config. */
+static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
+    const int64_t parts = GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES;
+    const gyre_config *p = &c->position;
+    if (c->layer_parts & ~parts)
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
+                         (long long)c->layer_parts);
+    const int turns = p->kind == GYRE_KIND_ROPE && !c->rotates_input && p->rope.first_channel == 0 &&
+                      p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
+    if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!turns || p->rope.dim != 2 * c->head_dim))
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: POLAR needs a rotation of all channels, after them (model)");
+    const int plain = turns && gyre_axes_of(encoding) == 1 && p->rope.scaling == GYRE_SCALING_NONE && !p->rope.far &&
+                      p->rope.xpos_base == 0 && p->query.temperature == GYRE_TEMPERATURE_NONE && !p->rope.clockwise &&
+                      (p->rope.attention_factor == 0 || p->rope.attention_factor == 1);
+    if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: FREQUENCIES needs a plain rotation (model)");
+    return GYRE_OK;
+}
+
 /* What experiments need of the rest of the config. */
 static gyre_status check_experiments(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     const gyre_config *p = &c->position;
@@ -44,10 +63,6 @@ static gyre_status check_experiments(const gyre_model_config *c, const gyre_enco
     if (c->shared_tables && gyre_is_projected(gyre_encoding_row_source(encoding)))
         return gyre_fail(err, GYRE_EINVAL, "shared_tables: the tables of %s are projected by each layer (model)",
                          gyre_kind_name(p->kind));
-    const int64_t parts = GYRE_LAYER_PART_FORGET_GATES;
-    if (c->layer_parts & ~parts)
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
-                         (long long)c->layer_parts);
     const int turns = p->kind == GYRE_KIND_ROPE && gyre_axes_of(encoding) == 1 && !p->rope.far && p->rope.xpos_base == 0 &&
                       p->query.temperature == GYRE_TEMPERATURE_NONE && c->model_dim % c->head_dim == 0;
     if (c->rotates_input && !turns)
@@ -103,7 +118,7 @@ gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *g
     if (gyre_sized_read(&own, sizeof own, given, "gyre_model_config", err)) return GYRE_EINVAL;
     gyre_model_config_complete(config);
     gyre_config position = config->position;
-    position.head_dim = config->head_dim;
+    position.head_dim = gyre_rotated_head_dim(config);
     position.heads = config->heads;
     position.input.dim = config->model_dim;
     /* Training, and reading up to the trained length, then compute no sines. */
@@ -120,6 +135,7 @@ gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *g
     if (model->encoding->table[GYRE_TABLE_INPUT].rows != position.input.positions)
         model->config.position.input.positions = 0;
     status = check_experiments(&model->config, model->encoding, err);
+    if (status == GYRE_OK) status = check_parts(&model->config, model->encoding, err);
     if (status == GYRE_OK) status = gyre_weight_layout_check(&model->config, model->encoding, err);
     if (status != GYRE_OK) return status;
     model->layout = gyre_weight_layout_of(&model->config, model->encoding);

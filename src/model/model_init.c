@@ -6,6 +6,7 @@
 #include "util/random.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Standard deviation of a tensor's initial weights.  1 / sqrt(inputs) keeps the variance of what a matrix multiplies.
@@ -28,6 +29,18 @@ static double init_table_entry(const gyre_model *model, const gyre_tensor *tenso
     return value < entry.minimum ? entry.minimum : value > entry.maximum ? entry.maximum : value;
 }
 
+/* Every key head begins with the frequencies of the encoding. */
+static gyre_status init_frequencies(const gyre_model *model, const gyre_tensor *tensor, gyre_error *err) {
+    const int64_t pairs = tensor->shape[1];
+    double *inv_freq = calloc((size_t)pairs, sizeof *inv_freq);
+    if (!inv_freq) return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld frequencies", (long long)pairs);
+    const gyre_status status = gyre_encoding_frequencies(model->encoding, 0, inv_freq, NULL);
+    for (int64_t i = 0; i < tensor->shape[0] * pairs; i++)
+        model->weights[tensor->offset + i] = (float)inv_freq[i % pairs];
+    free(inv_freq);
+    return status;
+}
+
 /* Each tensor has a random stream of its own, seeded with the tensor's name.  Two models that differ only in their
  * encoding therefore start from the same weights, so that the encodings can be compared. */
 static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
@@ -37,21 +50,28 @@ static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint
     state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
     for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
         const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
-        out[i] = tensor->rank == 1    ? (float)(tensor->purpose == GYRE_TENSOR_PLAIN)
-                 : tensor->table >= 0 ? (float)init_table_entry(model, tensor, i, normal)
-                                      : (float)(std * normal);
+        out[i] = tensor->purpose != GYRE_TENSOR_PLAIN ? 0
+                 : tensor->rank == 1                  ? 1.0f
+                 : tensor->table >= 0                 ? (float)init_table_entry(model, tensor, i, normal)
+                                                      : (float)(std * normal);
     }
 }
 
 gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed, gyre_error *err) {
     if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "model: out and config are needed (NULL given)");
     gyre_model *model;
-    const gyre_status status = gyre_model_allocate(&model, config, err);
+    gyre_status status = gyre_model_allocate(&model, config, err);
     if (status != GYRE_OK) return status;
-    for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && !status; i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
-        init_tensor(model, &tensor, seed);
+        if (tensor.purpose == GYRE_TENSOR_FREQUENCIES)
+            status = init_frequencies(model, &tensor, err);
+        else
+            init_tensor(model, &tensor, seed);
     }
-    *out = model;
-    return GYRE_OK;
+    if (status)
+        gyre_model_free(model);
+    else
+        *out = model;
+    return status;
 }

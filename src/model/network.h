@@ -26,6 +26,7 @@ typedef struct gyre_network_layer {
     gyre_affine qkv[3];      /* q, k, v, side by side in a row of outputs; qkv[1].w.out = 0: qkv[0] is all three, fused */
     gyre_affine o, down;     /* outputs of attention and of the mlp */
     gyre_affine gate_up[2];  /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
+    const float *trained;    /* phases of keys or frequencies, of models made here; NULL = none */
     gyre_affine forget_gate; /* to a number for each query head; w.out = 0: none */
     int group;               /* index into gyre_network.group */
 } gyre_network_layer;

@@ -4,6 +4,7 @@
 #include "core/encoding.h"
 #include "util/error.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct weight_source {
@@ -34,6 +35,10 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->o = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_O), c->model_dim, query);
     out->gate_up[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_GATE), 2 * c->mlp_dim, c->model_dim);
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
+    const int polar = (c->layer_parts & GYRE_LAYER_PART_POLAR) != 0;
+    if (polar || (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES))
+        out->trained =
+            s->weights + gyre_layer_tensor_offset(l, layer, polar ? GYRE_WEIGHT_KEY_PHASES : GYRE_WEIGHT_FREQUENCIES);
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     out->forget_gate = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE), c->heads, c->model_dim);
     out->forget_gate.bias = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE_BIAS);
@@ -68,6 +73,7 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
         n->input = gyre_cdense(s->weights + input->offset, GYRE_DTYPE_F32, 1, 1, input->shape[0], input->shape[1]);
     n->group[0].encoding = encoding;
     n->group[0].shares_main = 1;
+    if (c->layer_parts & GYRE_LAYER_PART_POLAR) n->group[0].scale = 1 / sqrt((double)c->head_dim);
     n->parameter_count = s->layout->weight_count;
     n->weight_bytes = s->layout->weight_count * (int64_t)sizeof(float);
     (void)gyre_network_set_head_layout(n);

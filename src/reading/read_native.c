@@ -271,6 +271,13 @@ static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
     return 0;
 }
 
+/* What layers train beside the encoding.  With polar coordinates each channel is a pair. */
+static void note_parts(const gyre_scope *root, gyre_layer_group *group) {
+    static const char *const parts[] = {"forget_gates", "polar", "trained_frequencies"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (gyre_scope_bool(root, parts[i], 0)) note_field(root, parts[i], group);
+}
+
 static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {
     gyre_config *config = &group->config;
     config->heads = gyre_scope_integer(root, "num_attention_heads", 1, 0);
@@ -278,6 +285,8 @@ static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {
     config->head_dim =
         gyre_rope_read_channels(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
     config->trained_length = gyre_scope_integer(root, "max_position_embeddings", 1, 0);
+    note_parts(root, group);
+    if (gyre_scope_bool(root, "polar", 0) && config->head_dim <= INT32_MAX) config->head_dim *= 2;
     if (config->head_dim > 0)
         note_number(root, "head_dim", group, "head_dim", GYRE_ORIGIN_DERIVED, (double)config->head_dim);
 }

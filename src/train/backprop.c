@@ -7,10 +7,11 @@
 #include "model/ops/log_gates.h"
 #include "model/ops/logits.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFERS = 12 };
+enum { BUFFERS = 13 };
 
 static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer) {
     const gyre_model_config *c = &b->model->config;
@@ -18,7 +19,10 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_view views[3];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
-    args.encoding = c->rotates_input ? NULL : b->model->encoding;
+    if (gyre_polar_dim(c)) gyre_block_polar_views(c, block->polar, b->rows, b->sequences, views);
+    const int before = c->rotates_input || (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES);
+    args.encoding = before ? NULL : b->model->encoding;
+    args.scale = gyre_polar_dim(c) ? 1 / sqrt((double)c->head_dim) : 0;
     args.tables = &b->tables->layer[layer];
     args.q = gyre_const(views[0]);
     args.k = gyre_const(views[1]);
@@ -37,12 +41,13 @@ static gyre_status assign_buffers(gyre_backprop *b) {
     const gyre_model_config *c = &b->model->config;
     const int64_t block = gyre_block_floats(c, b->rows);
     const int64_t gates = gyre_forgets(c) ? c->heads : 0;
-    const int64_t per_row[BUFFERS] = {c->model_dim,    c->model_dim, 1,          c->vocab,
-                                      c->model_dim,    c->model_dim, c->mlp_dim, c->heads * c->head_dim,
-                                      gyre_qkv_dim(c), gates,        2 * gates,  2 * gates};
+    const int64_t per_row[BUFFERS] = {
+        c->model_dim,           c->model_dim,    1,     c->vocab,  c->model_dim, c->model_dim,     c->mlp_dim,
+        c->heads * c->head_dim, gyre_qkv_dim(c), gates, 2 * gates, 2 * gates,    gyre_polar_dim(c)};
     float *dgate_sums[2]; /* two floats take the place of a double */
-    float **parts[BUFFERS] = {&b->layers_out, &b->final_norm, &b->final_rstd, &b->logits, &b->dx,         &b->dnorm,
-                              &b->dmlp_act,   &b->dattn_out,  &b->dqkv,       &b->dgates, &dgate_sums[0], &dgate_sums[1]};
+    float **parts[BUFFERS] = {&b->layers_out, &b->final_norm, &b->final_rstd, &b->logits, &b->dx,
+                              &b->dnorm,      &b->dmlp_act,   &b->dattn_out,  &b->dqkv,   &b->dgates,
+                              &dgate_sums[0], &dgate_sums[1], &b->dpolar};
     int64_t sum = c->layers * (block + b->tables->projected_count), sizes[BUFFERS];
     for (int i = 0; i < BUFFERS; i++)
         sum += sizes[i] = gyre_round_up_floats(per_row[i] * b->rows);
@@ -256,6 +261,22 @@ static gyre_status gates_gradient(gyre_backprop *b, const gyre_block *block, con
     return GYRE_OK;
 }
 
+/* On entry dqkv, and of polar coordinates dpolar, is the gradient to what attention took; on return dqkv is that to what the
+ * projections gave. */
+static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, const gyre_block_weights *w,
+                                    float *gradient) {
+    const gyre_model_config *c = &b->model->config;
+    const gyre_positions positions = {.base = 0};
+    float *to = gradient_of(b, gradient, w->trained.data);
+    gyre_view qkv[3], dqkv[3], dpolar[2];
+    gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, qkv);
+    gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
+    gyre_block_polar_views(c, b->dpolar, b->rows, b->sequences, dpolar);
+    if (gyre_polar_dim(c)) return gyre_polar_heads_gradient(&w->trained, qkv, dpolar, dqkv, to, &b->error);
+    const gyre_status status = gyre_turn_heads_gradient(&w->trained, &positions, qkv, dqkv, to, &b->error);
+    return status ? status : gyre_turn_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, dqkv, NULL, &b->error);
+}
+
 /* dx: on entry the gradient to attn_residual, on return the gradient to x. */
 static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
     const gyre_model_config *c = &b->model->config;
@@ -268,10 +289,13 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     const gyre_cview dout = gyre_cdense(b->dattn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
     gyre_view dqkv[3];
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
+    if (gyre_polar_dim(c)) gyre_block_polar_views(c, b->dpolar, b->rows, b->sequences, dqkv);
     const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
     const gyre_status status =
         gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
     if (status) return status;
+    const gyre_status turned = w.trained.data ? trained_gradient(b, block, &w, gradient) : GYRE_OK;
+    if (turned) return turned;
     gyre_status projected = projection_gradient(b, block, &w.qkv, gradient);
     if (!projected && gyre_forgets(c)) projected = gates_gradient(b, block, &w, gradient);
     if (projected) return projected;

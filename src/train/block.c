@@ -1,6 +1,5 @@
 #include "train/block.h"
 
-#include "gyre/gyre_attention.h"
 #include "model/ops/activation.h"
 #include "model/ops/float_buffer.h"
 #include "model/ops/log_gates.h"
@@ -12,7 +11,7 @@ int64_t gyre_qkv_dim(const gyre_model_config *config) {
     return (config->heads + 2 * config->kv_heads) * config->head_dim;
 }
 
-enum { BLOCK_BUFFERS = 14 };
+enum { BLOCK_BUFFERS = 15 };
 
 static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
     const int64_t per_row[BLOCK_BUFFERS] = {c->model_dim,
@@ -28,7 +27,8 @@ static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[
                                             c->mlp_dim,
                                             c->rotates_input ? c->model_dim : 0,
                                             gyre_forgets(c) ? c->heads : 0,
-                                            gyre_forgets(c) ? 2 * c->heads : 0}; /* doubles */
+                                            gyre_forgets(c) ? 2 * c->heads : 0, /* doubles */
+                                            gyre_polar_dim(c)};
     for (int i = 0; i < BLOCK_BUFFERS; i++)
         sizes[i] = gyre_round_up_floats(per_row[i] * rows);
 }
@@ -48,13 +48,23 @@ void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *confi
     float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
                                     &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
                                     &block->mlp_rstd, &block->gate_up,   &block->mlp_act,       &block->rotated,
-                                    &block->gates,    &gate_sums};
+                                    &block->gates,    &gate_sums,        &block->polar};
     block->rows = rows;
     for (int i = 0; i < BLOCK_BUFFERS; i++) {
         *parts[i] = memory;
         memory += sizes[i];
     }
     block->gate_sums = (double *)(void *)gate_sums;
+}
+
+void gyre_block_polar_views(const gyre_model_config *c, float *polar, int64_t rows, int64_t batch, gyre_view views[2]) {
+    const int64_t heads[2] = {c->heads, c->kv_heads}, row = gyre_polar_dim(c);
+    for (int i = 0; i < 2; i++) {
+        views[i] = gyre_dense(polar, GYRE_DTYPE_F32, batch, rows / batch, heads[i], 2 * c->head_dim);
+        views[i].stride[0] = rows / batch * row;
+        views[i].stride[1] = row;
+        polar += heads[i] * 2 * c->head_dim;
+    }
 }
 
 gyre_view gyre_block_gate_view(const gyre_model_config *config, double *sums, int64_t rows, int64_t batch) {
@@ -73,6 +83,14 @@ void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t r
 }
 
 /* -- weights -- */
+static gyre_trained_heads trained_heads(const gyre_model_config *c, const float *const w[GYRE_WEIGHT_FIRST_TABLE]) {
+    const struct gyre_rope_config *rope = &c->position.rope;
+    const float *data = c->layer_parts & GYRE_LAYER_PART_POLAR         ? w[GYRE_WEIGHT_KEY_PHASES]
+                        : c->layer_parts & GYRE_LAYER_PART_FREQUENCIES ? w[GYRE_WEIGHT_FREQUENCIES]
+                                                                       : NULL;
+    return (gyre_trained_heads){c->kv_heads, rope->dim / 2, rope->layout, data};
+}
+
 gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer, int64_t rows) {
     const gyre_model_config *c = &model->config;
     const float *w[GYRE_WEIGHT_FIRST_TABLE];
@@ -86,7 +104,8 @@ gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer,
         .gate_up = {w[GYRE_WEIGHT_GATE], rows, c->model_dim, 2 * c->mlp_dim},
         .down = {w[GYRE_WEIGHT_DOWN], rows, c->mlp_dim, c->model_dim},
         .forget_gate = {w[GYRE_WEIGHT_FORGET_GATE], rows, c->model_dim, gyre_forgets(c) ? c->heads : 0},
-        .forget_gate_bias = w[GYRE_WEIGHT_FORGET_GATE_BIAS]};
+        .forget_gate_bias = w[GYRE_WEIGHT_FORGET_GATE_BIAS],
+        .trained = trained_heads(c, w)};
 }
 
 gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_weights *weights, int64_t rows) {
@@ -124,6 +143,16 @@ static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_wo
     return GYRE_OK;
 }
 
+static gyre_status forward_trained(const gyre_model_config *c, const gyre_block_weights *w, const gyre_block *block,
+                                   int64_t sequences, gyre_error *err) {
+    const gyre_positions positions = {.base = 0};
+    gyre_view qkv[3], polar[2];
+    gyre_block_qkv_views(c, block->qkv, block->rows, sequences, qkv);
+    if (!gyre_polar_dim(c)) return gyre_turn_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, NULL, err);
+    gyre_block_polar_views(c, block->polar, block->rows, sequences, polar);
+    return gyre_polar_heads(&w->trained, qkv, polar, NULL, err);
+}
+
 static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_work *work, const gyre_block_weights *w,
                                  const gyre_block *block, int64_t sequences, gyre_error *err) {
     const gyre_view sums = gyre_block_gate_view(c, block->gate_sums, block->rows, sequences);
@@ -146,7 +175,7 @@ gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_wo
     }
     if (model->config.rotates_input) return forward_rotated(model, work, &w.qkv, block, sequences, err);
     gyre_linear_forward(&w.qkv, work, block->attn_norm, 0, block->qkv);
-    return GYRE_OK;
+    return w.trained.data ? forward_trained(&model->config, &w, block, sequences, err) : GYRE_OK;
 }
 
 void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,

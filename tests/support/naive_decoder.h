@@ -62,9 +62,36 @@ static inline void naive_rotate_pair(const naive *d, const naive_pair *at, doubl
         q[i] *= fmax(1, t);
 }
 
+static inline int naive_has(const naive *d, gyre_layer_part part) {
+    return (d->m->config.layer_parts & part) != 0;
+}
+
+/* Turns head h of q (h < heads) or k by the trained frequencies of its key head. */
+static inline void naive_turn(const naive *d, int64_t layer, int64_t h, double position, double *head) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t pairs = c->position.rope.dim / 2, of = h < c->heads ? h / (c->heads / c->kv_heads) : h - c->heads;
+    const double *w = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FREQUENCIES);
+    naive_rotate_head(head, pairs, c->position.rope.layout, w + of * pairs, position, 1);
+}
+
+/* out = q . k in polar coordinates (Gopalakrishnan 2025), with the frequencies of the encoding. */
+static inline double naive_polar(const naive *d, const naive_pair *at, const double *q, const double *k) {
+    const gyre_model_config *c = &d->m->config;
+    const double *phases = d->w + gyre_layer_tensor_offset(&d->m->layout, at->layer, GYRE_WEIGHT_KEY_PHASES) +
+                           at->head / (c->heads / c->kv_heads) * c->head_dim;
+    double sum = 0, inv_freq[256], factor;
+    if (gyre_encoding_frequencies(d->encoding, d->length, inv_freq, &factor)) abort();
+    for (int64_t i = 0; i < c->head_dim; i++) {
+        const double phase = fmin(fmax(phases[i], -2 * acos(-1)), 0);
+        sum +=
+            factor * factor * log(1 + exp(q[i])) * log(1 + exp(k[i])) * cos((double)(at->n - at->m) * inv_freq[i] + phase);
+    }
+    return sum;
+}
+
 /* 1: the model has forget gates. */
 static inline int naive_forgets(const naive *d) {
-    return (d->m->config.layer_parts & GYRE_LAYER_PART_FORGET_GATES) != 0;
+    return naive_has(d, GYRE_LAYER_PART_FORGET_GATES);
 }
 
 /* out = the logarithm of the forget gate of a head, for the normalized input y of its layer. */
@@ -99,8 +126,9 @@ static inline void naive_attend(const naive *d, int64_t layer, const double *qkv
             if (!d->lengths && naive_far(d, m, n) != 0) naive_rotate(d, naive_far(d, m, n), q);
             if (d->lengths) naive_rotate_pair(d, &pair, q, k);
             double dot = naive_vectors(d, &pair, q, k);
-            for (int64_t i = 0; i < dim; i++)
+            for (int64_t i = 0; i < dim && !naive_has(d, GYRE_LAYER_PART_POLAR); i++)
                 dot += q[i] * k[i];
+            if (naive_has(d, GYRE_LAYER_PART_POLAR)) dot = naive_polar(d, &pair, q, k);
             s[n] = dot * naive_scale(d) + naive_number(d, &pair) + naive_forgotten(d, gates, &pair);
             row_max = fmax(row_max, s[n]);
         }
@@ -134,8 +162,11 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
         naive_product(w[GYRE_WEIGHT_Q], row, model_dim, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
-        for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input; h++)
+        const int later = naive_has(d, GYRE_LAYER_PART_POLAR) || naive_has(d, GYRE_LAYER_PART_FREQUENCIES);
+        for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input && !later; h++)
             naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
+        for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_FREQUENCIES); h++)
+            naive_turn(d, layer, h, (double)m, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < model_dim / c->head_dim && c->rotates_input; h++)
             naive_rotate(d, (double)m, y + h * c->head_dim);
         if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
@@ -227,7 +258,12 @@ static inline gyre_model *naive_model(const gyre_model_config *config, double no
 /* out = 1: *c is experiment number i, of gyre_model_config's fields for experiments; 0: there are no more.  c: any sizes. */
 static inline int naive_experiment(int i, gyre_model_config *c) {
     static const gyre_kind kinds[] = {GYRE_KIND_SINUSOIDAL, GYRE_KIND_SINUSOIDAL, GYRE_KIND_T5,   GYRE_KIND_SHAW,
-                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_NOPE, GYRE_KIND_ROPE};
+                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_NOPE, GYRE_KIND_ROPE,
+                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_ROPE, GYRE_KIND_ROPE};
+    static const int64_t parts[] = {
+        GYRE_LAYER_PART_FORGET_GATES, GYRE_LAYER_PART_FORGET_GATES,
+        GYRE_LAYER_PART_POLAR,        GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FORGET_GATES,
+        GYRE_LAYER_PART_FREQUENCIES,  GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FORGET_GATES};
     if (i >= (int)(sizeof kinds / sizeof *kinds)) return 0;
     c->position = (gyre_config){.kind = kinds[i], .trained_length = c->position.trained_length};
     c->position.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
@@ -235,7 +271,14 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
     c->position_form = i == 0 ? GYRE_POSITION_FORM_PRODUCT : i == 1 ? GYRE_POSITION_FORM_CONCATENATED : 0;
     c->shared_tables = i == 2 || i == 3;
     c->rotates_input = i == 4 || i == 5;
-    c->layer_parts = i >= 6 ? GYRE_LAYER_PART_FORGET_GATES : 0; /* alone, and with a rotation */
+    c->layer_parts = i >= 6 ? parts[i - 6] : 0;
+    if (i == 9) { /* a scaling with an attention factor */
+        c->position.rope.scaling = GYRE_SCALING_YARN;
+        c->position.rope.factor = 3;
+        c->position.rope.base = 50;
+    }
+    if (i == 9 || i == 11) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+    if (i == 11) c->position.rope.dim = c->head_dim / 2;
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
         c->position.rope.attention_factor = 1.3;
         c->position.rope.dim = c->head_dim / 2;

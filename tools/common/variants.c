@@ -47,7 +47,9 @@ static const struct {
                       {{"rope+resonance", GYRE_KIND_ROPE}, resonance, 0},
                       {{"rope+yarn", GYRE_KIND_ROPE}, yarn, 0},
                       {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance, 0},
-                      {{"forgetting", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_FORGET_GATES}};
+                      {{"forgetting", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_FORGET_GATES},
+                      {{"pope", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_POLAR},
+                      {{"trained-frequencies", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FREQUENCIES}};
 enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
 
 /* Variants that answer questions of learners (docs/questions.md) rather than serve models.  "all" leaves them out. */
@@ -155,6 +157,7 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
 void variant_model(const variant *v, gyre_model_config *model) {
     for (int i = 0; i < MODIFIED_KINDS; i++)
         if (strcmp(modified_kinds[i].v.name, v->name) == 0) model->layer_parts = modified_kinds[i].layer_parts;
+    if (model->layer_parts & GYRE_LAYER_PART_POLAR) model->position.head_dim *= 2;
     for (int i = 0; i < QUESTION_VARIANTS; i++) {
         if (strcmp(question_variants[i].v.name, v->name) != 0) continue;
         model->position_form = question_variants[i].position_form;

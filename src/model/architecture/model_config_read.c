@@ -84,7 +84,7 @@ static void read_position(const gyre_scope *s, const gyre_family *family, gyre_m
     /* The default context length.  rope_length is Gyre's own key, in a Llama's file too. */
     const int has_length = c->position.kind == GYRE_KIND_ROPE || c->position.kind == GYRE_KIND_ALIBI;
     c->position.rope.context_length = has_length ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
-    c->position.head_dim = c->head_dim;
+    c->position.head_dim = gyre_rotated_head_dim(c);
     c->position.heads = c->heads;
     c->position.input.dim = c->model_dim;
     struct gyre_rope_config *rope = &c->position.rope;
@@ -104,6 +104,8 @@ static void read_experiments(const gyre_scope *s, gyre_model_config *c) {
     c->shared_tables = gyre_scope_bool(s, "shared_tables", 0);
     c->rotates_input = gyre_scope_bool(s, "rotates_input", 0);
     if (gyre_scope_bool(s, "forget_gates", 0)) c->layer_parts |= GYRE_LAYER_PART_FORGET_GATES;
+    if (gyre_scope_bool(s, "polar", 0)) c->layer_parts |= GYRE_LAYER_PART_POLAR;
+    if (gyre_scope_bool(s, "trained_frequencies", 0)) c->layer_parts |= GYRE_LAYER_PART_FREQUENCIES;
 }
 
 static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_arrays *arrays) {

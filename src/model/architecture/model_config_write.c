@@ -220,6 +220,8 @@ static void put_model(gyre_json_writer *w, const gyre_model_config *c, const cha
     if (c->shared_tables) gyre_json_put(w, "shared_tables", json_true());
     if (c->rotates_input) gyre_json_put(w, "rotates_input", json_true());
     if (c->layer_parts & GYRE_LAYER_PART_FORGET_GATES) gyre_json_put(w, "forget_gates", json_true());
+    if (c->layer_parts & GYRE_LAYER_PART_POLAR) gyre_json_put(w, "polar", json_true());
+    if (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) gyre_json_put(w, "trained_frequencies", json_true());
     put_position(w, &c->position, llama);
 }
 

@@ -17,6 +17,9 @@ static gyre_tensor_spec norm(const char *name, int64_t dim) {
 
 static void part_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
     const char *gate = "self_attn.fgate_proj";
+    if (c->layer_parts & GYRE_LAYER_PART_POLAR)
+        layer[GYRE_WEIGHT_KEY_PHASES] =
+            (gyre_tensor_spec){"self_attn.key_phases", {c->kv_heads, c->head_dim}, 0, 2, -1, GYRE_TENSOR_PHASES};
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     layer[GYRE_WEIGHT_FORGET_GATE] = matrix(gate, c->heads, c->model_dim);
     layer[GYRE_WEIGHT_FORGET_GATE_BIAS] = (gyre_tensor_spec){gate, {c->heads, 1}, 0, 1, -1, GYRE_TENSOR_BIAS};
@@ -71,6 +74,9 @@ static void position_specs(const gyre_model_config *c, const gyre_encoding *enco
     const gyre_table_size *input = &encoding->table[GYRE_TABLE_INPUT];
     const int64_t rows = position_rows(encoding);
     l->row_source = gyre_encoding_row_source(encoding);
+    if (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES)
+        l->layer[GYRE_WEIGHT_FREQUENCIES] = (gyre_tensor_spec){
+            "self_attn.frequencies", {c->kv_heads, encoding->config.rope.dim / 2}, 0, 2, -1, GYRE_TENSOR_FREQUENCIES};
     if (input->rows > 0)
         l->input = (gyre_tensor_spec){"model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT,
                                       GYRE_TENSOR_PLAIN};
@@ -148,7 +154,7 @@ int64_t gyre_tensor_count(const gyre_weight_layout *l) {
 /* Weight decay skips numbers with an absolute meaning: those added to scores, u and v, and a factor. */
 static int has_decay(const gyre_tensor_spec *spec) {
     const int numbers = spec->table >= GYRE_TABLE_BIAS || (spec->table == GYRE_TABLE_INPUT && spec->shape[1] == 1);
-    return spec->rank > 1 && !numbers;
+    return spec->rank > 1 && !numbers && spec->purpose == GYRE_TENSOR_PLAIN;
 }
 
 static const char *suffix(const gyre_tensor_spec *spec) {

@@ -25,13 +25,17 @@ enum {
     GYRE_WEIGHT_DOWN,
     GYRE_WEIGHT_FORGET_GATE, /* from here on only in models that have it */
     GYRE_WEIGHT_FORGET_GATE_BIAS,
+    GYRE_WEIGHT_KEY_PHASES,
+    GYRE_WEIGHT_FREQUENCIES,
     GYRE_WEIGHT_FIRST_TABLE,
     GYRE_WEIGHTS_PER_LAYER = GYRE_WEIGHT_FIRST_TABLE + GYRE_TABLE_COUNT - GYRE_TABLE_QUERY
 };
 
 typedef enum gyre_tensor_purpose {
-    GYRE_TENSOR_PLAIN, /* a matrix, a table, or the gain of a norm */
-    GYRE_TENSOR_BIAS   /* 0 at first; its name ends in .bias */
+    GYRE_TENSOR_PLAIN,      /* a matrix, a table, or the gain of a norm */
+    GYRE_TENSOR_BIAS,       /* 0 at first; its name ends in .bias */
+    GYRE_TENSOR_PHASES,     /* 0 at first, in -2 pi .. 0 */
+    GYRE_TENSOR_FREQUENCIES /* those of the encoding at first */
 } gyre_tensor_purpose;
 
 typedef struct gyre_tensor_spec {
@@ -58,6 +62,11 @@ typedef struct gyre_tensor {
     int has_weight_decay; /* 1: matrices and vectors; 0: norms, biases, numbers added to scores, factors */
     gyre_tensor_purpose purpose;
 } gyre_tensor;
+
+/* out = channels of queries and keys in attention. */
+static inline int64_t gyre_rotated_head_dim(const gyre_model_config *c) {
+    return c->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * c->head_dim : c->head_dim;
+}
 
 /* out = the layout.  A table [1, heads, rows, channels] is stored as [heads rows, channels].  With
  * GYRE_ROW_SOURCE_PROJECTED and _SINUSOID it is the matrix W [heads channels, model_dim], and the relative embedding P

@@ -1,0 +1,90 @@
+#include "model/trained_heads.h"
+
+#include "core/view.h"
+#include "gyre/gyre_trained.h"
+
+/* -- frequencies -- */
+
+/* out = the heads of `view` that key head h serves. */
+static gyre_view heads_of(const gyre_trained_heads *t, const gyre_view *view, int64_t h) {
+    gyre_view part = *view;
+    const int64_t group = view->shape[2] / t->kv_heads;
+    part.data = gyre_view_at(view, 0, 0, h * group, 0);
+    part.shape[2] = group;
+    return part;
+}
+
+static gyre_trained_rotation turns_of(const gyre_trained_heads *t, int64_t h) {
+    gyre_trained_rotation rotation = GYRE_INIT(gyre_trained_rotation);
+    rotation.layout = t->layout;
+    rotation.frequencies = gyre_cdense(t->data + h * t->numbers, GYRE_DTYPE_F32, 1, 1, 1, t->numbers);
+    return rotation;
+}
+
+gyre_status gyre_turn_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                            const gyre_view qk[2], const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t h = 0; h < t->kv_heads; h++) {
+        const gyre_trained_rotation rotation = turns_of(t, h);
+        for (int i = 0; i < 2 && !status; i++) {
+            const gyre_view part = heads_of(t, &qk[i], h);
+            const gyre_cview in = gyre_const(part);
+            status = gyre_trained_rotate(&rotation, direction, positions, &in, &part, exec, err);
+        }
+    }
+    return status;
+}
+
+gyre_status gyre_turn_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
+                                     const gyre_view dqk[2], float *gradient, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t h = 0; h < t->kv_heads; h++) {
+        const gyre_trained_rotation rotation = turns_of(t, h);
+        gyre_trained_gradients to = GYRE_INIT(gyre_trained_gradients);
+        to.frequencies = gyre_dense(gradient + h * t->numbers, GYRE_DTYPE_F32, 1, 1, 1, t->numbers);
+        for (int i = 0; i < 2 && !status; i++) {
+            const gyre_cview rotated = gyre_const(heads_of(t, &qk[i], h)), dout = gyre_const(heads_of(t, &dqk[i], h));
+            status = gyre_trained_rotate_gradient(&rotation, positions, &rotated, &dout, &to, NULL, err);
+        }
+    }
+    return status;
+}
+
+/* -- polar coordinates -- */
+
+/* Frequencies of 0: the encoding turns by the position. */
+static gyre_trained_rotation phases_of(const gyre_trained_heads *t, int keys) {
+    static const float still = 0;
+    gyre_trained_rotation rotation = GYRE_INIT(gyre_trained_rotation);
+    rotation.layout = t->layout;
+    rotation.frequencies = gyre_cdense(&still, GYRE_DTYPE_F32, 1, 1, 1, t->numbers);
+    rotation.frequencies.stride[3] = 0;
+    if (keys) rotation.phases = gyre_cdense(t->data, GYRE_DTYPE_F32, 1, 1, t->kv_heads, t->numbers);
+    return rotation;
+}
+
+gyre_status gyre_polar_heads(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view out[2],
+                             const gyre_exec *exec, gyre_error *err) {
+    const gyre_positions positions = {0};
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const gyre_trained_rotation rotation = phases_of(t, i);
+        const gyre_cview from = gyre_const(in[i]);
+        status = gyre_polar_rotate(&rotation, &positions, &from, &out[i], exec, err);
+    }
+    return status;
+}
+
+gyre_status gyre_polar_heads_gradient(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view dout[2],
+                                      const gyre_view din[2], float *gradient, gyre_error *err) {
+    const gyre_positions positions = {0};
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const gyre_trained_rotation rotation = phases_of(t, i);
+        const gyre_cview from = gyre_const(in[i]), to = gyre_const(dout[i]);
+        gyre_trained_gradients phases = GYRE_INIT(gyre_trained_gradients);
+        if (i) phases.phases = gyre_dense(gradient, GYRE_DTYPE_F32, 1, 1, t->kv_heads, t->numbers);
+        status = gyre_polar_rotate_gradient(&rotation, &positions, &from, &to, &din[i], i ? &phases : NULL, NULL, err);
+    }
+    return status;
+}

@@ -1,0 +1,32 @@
+/* trained_heads.h: queries and keys of a layer that trains its rotation: frequencies, or phases of polar coordinates. */
+#ifndef GYRE_MODEL_TRAINED_HEADS_H
+#define GYRE_MODEL_TRAINED_HEADS_H
+#include "gyre/gyre_model.h"
+
+/* The numbers of a layer, one row for each key head and the query heads that share it. */
+typedef struct gyre_trained_heads {
+    int64_t kv_heads, numbers;
+    gyre_layout layout; /* of pairs */
+    const float *data;  /* [kv_heads][numbers] */
+} gyre_trained_heads;
+
+/* qk[0], qk[1] = queries and keys, turned in place by trained frequencies, or turned back (ADJOINT).  Views
+ * [batch, token, heads, head_dim].  Errors: those of gyre_trained_rotate. */
+gyre_status gyre_turn_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                            const gyre_view qk[2], const gyre_exec *exec, gyre_error *err);
+/* gradient[kv_heads][numbers] += that of the frequencies, given what gyre_turn_heads wrote and the gradient to it.
+ * Errors: those of gyre_trained_rotate_gradient. */
+gyre_status gyre_turn_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
+                                     const gyre_view dqk[2], float *gradient, gyre_error *err);
+
+/* out[0], out[1] = queries and keys as complex numbers: magnitudes softplus(x), angles 0 and the phases of keys.  Positions
+ * are not in them: the model's encoding rotates out.  in [batch, token, heads, dim], out [batch, token, heads, 2 dim].
+ * Errors: those of gyre_polar_rotate. */
+gyre_status gyre_polar_heads(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view out[2],
+                             const gyre_exec *exec, gyre_error *err);
+/* din = gradient to `in`, given dout; gradient[kv_heads][numbers] += that to the phases.
+ * Errors: those of gyre_polar_rotate_gradient. */
+gyre_status gyre_polar_heads_gradient(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view dout[2],
+                                      const gyre_view din[2], float *gradient, gyre_error *err);
+
+#endif
