@@ -99,6 +99,34 @@ static void experiments(void **state) {
     }
 }
 
+/* A rotation that the model did not train cannot take the place of its frequencies. */
+static void frequencies_are_the_models(void **state) {
+    (void)state;
+    gyre_model_config c = tiny(GYRE_KIND_ROPE);
+    gyre_context *x = NULL;
+    gyre_error err = {0, ""};
+    c.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
+    gyre_model *m = naive_model(&c, 0.1);
+    gyre_config p = m->config.position;
+    gyre_encoding *same = test_encoding(&p);
+    check_encoding(m, same, 0, "an equal rotation");
+    p.rope.base = 500;
+    gyre_encoding *other = test_encoding(&p);
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    options.max_tokens = TOKENS;
+    options.encoding = other;
+    assert_int_equal(gyre_context_create(&x, m, &options, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "the model trained its frequencies"));
+    options.encoding = NULL;
+    assert_ok(gyre_context_create(&x, m, &options, &err));
+    assert_int_equal(gyre_context_stream(x, 1, 8, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "turned before they are cached"));
+    gyre_context_free(x);
+    gyre_encoding_free(same);
+    gyre_encoding_free(other);
+    gyre_model_free(m);
+}
+
 /* After tokens are dropped, gates go on from those that are left. */
 static void forgets_after_a_cut(void **state) {
     (void)state;
@@ -136,12 +164,18 @@ static void experiments_refused(void **state) {
         gyre_kind kind;
         int64_t form, shared, rotates, parts;
         const char *why;
-    } wrong[] = {{GYRE_KIND_SINUSOIDAL, 3, 0, 0, 0, "position_form: 3"},
-                 {GYRE_KIND_ROPE, 1, 0, 0, 0, "position_form: needs a sinusoid"},
-                 {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
-                 {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
-                 {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
-                 {GYRE_KIND_NOPE, 0, 0, 0, 16, "layer_parts: 16 is not a set of gyre_layer_part"}};
+    } wrong[] = {
+        {GYRE_KIND_SINUSOIDAL, 3, 0, 0, 0, "position_form: 3"},
+        {GYRE_KIND_ROPE, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+        {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+        {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
+        {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
+        {GYRE_KIND_NOPE, 0, 0, 0, 16, "layer_parts: 16 is not a set of gyre_layer_part"},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_POLAR, "FREQUENCIES needs a plain"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gyre_model_config c = tiny(wrong[i].kind);
         gyre_model *m = NULL;
@@ -381,6 +415,7 @@ int main(void) {
                                        cmocka_unit_test(experiments),
                                        cmocka_unit_test(experiments_refused),
                                        cmocka_unit_test(forgets_after_a_cut),
+                                       cmocka_unit_test(frequencies_are_the_models),
                                        cmocka_unit_test(every_method),
                                        cmocka_unit_test(far_rotations),
                                        cmocka_unit_test(last_rows),

@@ -32,10 +32,14 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
             const double *other = cache->qkv + (layer * TOKENS + cache->token[n]) * cache->row;
             memcpy(q, own + h * dim, sizeof q);
             memcpy(k, other + (c->heads + h / group) * dim, sizeof k);
-            naive_rotate(d, (double)m + naive_far(d, m, n), q);
-            naive_rotate(d, (double)n, k);
+            const int polar = naive_has(d, GYRE_LAYER_PART_POLAR);
+            if (!polar) {
+                naive_rotate(d, (double)m + naive_far(d, m, n), q);
+                naive_rotate(d, (double)n, k);
+            }
             const naive_pair read = {layer, h, cache->token[m], cache->token[n]}; /* gates of removed tokens count */
-            s[n] = exp((naive_dot(q, k, dim) + naive_vectors(d, &pair, q, k)) * naive_scale(d) + naive_number(d, &pair) +
+            const double dot = polar ? naive_polar(d, &pair, q, k) : naive_dot(q, k, dim);
+            s[n] = exp((dot + naive_vectors(d, &pair, q, k)) * naive_scale(d) + naive_number(d, &pair) +
                        naive_forgotten(d, cache->gates + layer * TOKENS * c->heads, &read));
             sum += s[n];
         }
@@ -166,15 +170,22 @@ static void matches_the_definition(void **state) {
     }
 }
 
-/* With ALiBi too, whose distances are those in the cache. */
-static void with_gates(void **state) {
+/* With ALiBi too, whose distances are those in the cache, and polar coordinates, which turn when they are read. */
+static void with_layer_parts(void **state) {
     (void)state;
-    for (int alibi = 0; alibi < 2; alibi++) {
+    static const struct {
+        gyre_kind kind;
+        int64_t parts;
+        const char *name;
+    } cases[] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES, "gates"},
+                 {GYRE_KIND_ALIBI, GYRE_LAYER_PART_FORGET_GATES, "gates and ALiBi"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR, "polar"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_model_config c = naive_model_config();
-        c.position.kind = alibi ? GYRE_KIND_ALIBI : GYRE_KIND_NOPE;
-        c.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
+        c.position.kind = cases[i].kind;
+        c.layer_parts = cases[i].parts;
         gyre_model *m = naive_model(&c, 0.15);
-        check_model(m, 0, "gates");
+        check_model(m, 0, cases[i].name);
         gyre_model_free(m);
     }
 }
@@ -246,6 +257,6 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(matches_the_definition), cmocka_unit_test(with_extensions),
-                                       cmocka_unit_test(with_gates), cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(with_layer_parts), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

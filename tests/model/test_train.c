@@ -187,6 +187,11 @@ static void any_threads(void **state) {
     o = small_run(GYRE_KIND_NOPE);
     o.model.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
     check_threads(&o, &text);
+    o = small_run(GYRE_KIND_ROPE);
+    o.model.layer_parts = GYRE_LAYER_PART_POLAR;
+    check_threads(&o, &text);
+    o.model.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
+    check_threads(&o, &text);
 }
 
 /* Each tensor changes, and the loss falls. */
@@ -218,6 +223,52 @@ static void every_kind_learns(void **state) {
     o = small_run(GYRE_KIND_NOPE);
     o.model.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
     check_learns(&o, &text);
+    o = small_run(GYRE_KIND_ROPE);
+    o.model.layer_parts = GYRE_LAYER_PART_POLAR;
+    check_learns(&o, &text);
+    o.model.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
+    check_learns(&o, &text);
+}
+
+/* Phases that begin at both ends of -2 pi .. 0 stay inside. */
+static void phases_stay_within_bounds(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    gyre_train_options o = small_run(GYRE_KIND_ROPE);
+    o.model.layer_parts = GYRE_LAYER_PART_POLAR;
+    gyre_trainer *t = trainer_of(&o, &text, NULL);
+    double loss;
+    int least = 0, most = 0;
+    for (int i = 0; i < 16; i++)
+        t->model->weights[gyre_layer_tensor_offset(&t->model->layout, i / 8, GYRE_WEIGHT_KEY_PHASES) + i % 8] =
+            i % 2 ? -0.001F : -6.2831F;
+    run_to(t, o.steps, &loss);
+    for (int64_t l = 0; l < 2; l++)
+        for (int i = 0; i < 8; i++) {
+            const double phase =
+                (double)t->model->weights[gyre_layer_tensor_offset(&t->model->layout, l, GYRE_WEIGHT_KEY_PHASES) + i];
+            assert_true(phase >= -2 * acos(-1) && phase <= 0);
+            least += phase < -6.28318;
+            most += phase == 0;
+        }
+    assert_true(least > 0 && most > 0);
+    gyre_trainer_free(t);
+}
+
+/* Frequencies begin as those of RoPE, in every head. */
+static void frequencies_begin_as_those_of_rope(void **state) {
+    (void)state;
+    gyre_model_config c = tiny(GYRE_KIND_ROPE);
+    gyre_model *m = NULL;
+    c.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
+    c.position.rope.base = 100;
+    assert_ok(gyre_model_create(&m, &c, 3, NULL));
+    for (int64_t l = 0; l < c.layers; l++)
+        for (int64_t i = 0; i < c.kv_heads * 2; i++)
+            test_close((double)m->weights[gyre_layer_tensor_offset(&m->layout, l, GYRE_WEIGHT_FREQUENCIES) + i],
+                       pow(100, -(double)(i % 2) / 2), 1e-7, "frequency");
+    gyre_model_free(m);
 }
 
 /* Forget gates begin with a bias of 0: half of what was is forgotten with each token, but for what w_h . x adds. */
@@ -261,34 +312,42 @@ static void stays_within_bounds(void **state) {
     gyre_trainer_free(t);
 }
 
-/* Biases, u, v and factors have no weight decay; matrices, vectors and P have. */
+static void keep_their_size(const gyre_model_config *c) {
+    gyre_model *m = NULL;
+    gyre_optimizer o;
+    double norm;
+    assert_ok(gyre_model_create(&m, c, 3, NULL));
+    assert_ok(gyre_optimizer_create(&o, m));
+    float *zero = gyre_alloc_floats(m->weight_count), *before = malloc((size_t)m->weight_count * sizeof *before);
+    memcpy(before, m->weights, (size_t)m->weight_count * sizeof *before);
+    const gyre_adamw_args update = {m->weights, zero, 1, 1, 0.5, 0.5, 0};
+    gyre_optimizer_step(&o, &update, NULL, &norm);
+    for (int64_t k = 0; k < gyre_tensor_count(&m->layout); k++) {
+        const gyre_tensor t = gyre_tensor_at(&m->layout, k);
+        const int keeps = strstr(t.name, "norm") || strstr(t.name, "position_bias") || strstr(t.name, "position_content") ||
+                          strstr(t.name, "position_position") || strstr(t.name, ".bias") || strstr(t.name, ".key_phases") ||
+                          strstr(t.name, ".frequencies");
+        for (int64_t j = t.offset; j < t.offset + t.shape[0] * t.shape[1]; j++)
+            test_close((double)m->weights[j], (keeps ? 1 : 0.75) * (double)before[j], 1e-6, t.name);
+    }
+    free(zero);
+    free(before);
+    gyre_optimizer_free(&o);
+    gyre_model_free(m);
+}
+
+/* Biases, u, v, factors, phases and frequencies have no weight decay; matrices, vectors and P have. */
 static void weight_decay_on_matrices_only(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_NOPE);
     c.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
-    for (int i = 0; naive_case(i, LENGTH, &c.position); i++) {
-        gyre_model *m = NULL;
-        gyre_optimizer o;
-        double norm;
-        assert_ok(gyre_model_create(&m, &c, 3, NULL));
-        assert_ok(gyre_optimizer_create(&o, m));
-        float *zero = gyre_alloc_floats(m->weight_count), *before = malloc((size_t)m->weight_count * sizeof *before);
-        memcpy(before, m->weights, (size_t)m->weight_count * sizeof *before);
-        const gyre_adamw_args update = {m->weights, zero, 1, 1, 0.5, 0.5, 0};
-        gyre_optimizer_step(&o, &update, NULL, &norm);
-        for (int64_t k = 0; k < gyre_tensor_count(&m->layout); k++) {
-            const gyre_tensor t = gyre_tensor_at(&m->layout, k);
-            const int keeps = strstr(t.name, "norm") || strstr(t.name, "position_bias") ||
-                              strstr(t.name, "position_content") || strstr(t.name, "position_position") ||
-                              strstr(t.name, ".bias");
-            for (int64_t j = t.offset; j < t.offset + t.shape[0] * t.shape[1]; j++)
-                test_close((double)m->weights[j], (keeps ? 1 : 0.75) * (double)before[j], 1e-6, t.name);
-        }
-        free(zero);
-        free(before);
-        gyre_optimizer_free(&o);
-        gyre_model_free(m);
-    }
+    for (int i = 0; naive_case(i, LENGTH, &c.position); i++)
+        keep_their_size(&c);
+    c = tiny(GYRE_KIND_ROPE);
+    c.layer_parts = GYRE_LAYER_PART_POLAR;
+    keep_their_size(&c);
+    c.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
+    keep_their_size(&c);
 }
 
 static void folder_name(char *out, size_t size) {
@@ -354,6 +413,8 @@ static void killed_and_resumed(void **state) {
     check_resumes(GYRE_KIND_DEBERTA, 0);
     check_resumes(GYRE_KIND_KERPLE, 0);
     check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES);
+    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR);
+    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES);
 }
 
 static void wrong_resume(void **state) {
@@ -515,6 +576,8 @@ int main(void) {
                                        cmocka_unit_test(any_threads),
                                        cmocka_unit_test(every_kind_learns),
                                        cmocka_unit_test(gates_begin_without_bias),
+                                       cmocka_unit_test(phases_stay_within_bounds),
+                                       cmocka_unit_test(frequencies_begin_as_those_of_rope),
                                        cmocka_unit_test(stays_within_bounds),
                                        cmocka_unit_test(weight_decay_on_matrices_only),
                                        cmocka_unit_test(says_why_a_step_failed),

@@ -337,9 +337,12 @@ static void rows_of_questions(void **state) {
 /* Rows whose layers train more than an encoding.  What they export opens in the other subcommands. */
 static void rows_of_layer_parts(void **state) {
     (void)state;
-    static const char *const says[][2] = {{"nope", "\"nope\""}, {"forgetting", "\"forget_gates\": true"}};
+    static const char *const says[][2] = {{"nope", "\"nope\""},
+                                          {"forgetting", "\"forget_gates\": true"},
+                                          {"pope", "\"polar\": true"},
+                                          {"trained-frequencies", "\"trained_frequencies\": true"}};
     enum { ROWS = sizeof says / sizeof *says };
-    json_t *root = lab_json("--work @parts --encodings nope,forgetting");
+    json_t *root = lab_json("--work @parts --encodings nope,forgetting,pope,trained-frequencies");
     check_rows(json_object_get(root, "encodings"), ROWS);
     for (size_t i = 0; i < ROWS; i++) {
         char path[128], text[4096];
