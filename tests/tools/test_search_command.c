@@ -456,6 +456,12 @@ static void report_page(void **state) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(page, parts[i])) fail_msg("the report lacks %s", parts[i]);
     unlink(in_folder("report.html"));
+    assert_null(strstr(page, "What the factor of each pair is worth"));
+    assert_int_equal(run(SEARCH " --pairs --report @report.html")->exit, 0);
+    read_whole(in_folder("report.html"), page, sizeof page);
+    assert_non_null(strstr(page, "What the factor of each pair is worth"));
+    assert_non_null(strstr(page, "left as trained, costs"));
+    unlink(in_folder("report.html"));
     assert_fails(SEARCH " --report @nowhere/report.html", 1, "nowhere");
     assert_fails(SEARCH " --report @rope/config.json", CLI_USAGE, "name another file");
     assert_fails("search @rope --text @text --to 64 --temperature --report @report.html", CLI_USAGE, "--report");
