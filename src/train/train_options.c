@@ -74,5 +74,5 @@ gyre_status gyre_train_options_check(const gyre_train_options *o, const gyre_tex
 
 double gyre_train_flops(const gyre_model_config *model, int64_t context) {
     return 6 * (double)gyre_weight_layout_of(model, NULL).weight_count +
-           12 * (double)(model->layers * model->heads * model->head_dim) * (double)context;
+           6 * (double)(model->layers * model->heads * (model->head_dim + gyre_rotated_head_dim(model))) * (double)context;
 }
