@@ -59,8 +59,8 @@ static void find_starts(gyre_contextual_buffers *b) {
         if (tile == 0 || !gyre_contextual_counts(b, 0)) continue;
         gyre_contextual_products(b, tile, first);
         for (int64_t r = first; r < b->rows; r++)
-            b->position[r] = gyre_contextual_count(plan, b->gate_logits + r * KEY_TILE, gyre_contextual_seen(b, r, tile),
-                                                   b->position[r], &row);
+            b->position[r] = gyre_contextual_count(plan, b->keys->gate_logits + r * KEY_TILE,
+                                                   gyre_contextual_seen(b, r, tile), b->position[r], &row);
     }
 }
 
@@ -69,7 +69,7 @@ static void find_starts(gyre_contextual_buffers *b) {
 /* scores -> weights, dscores: dweights -> ds. */
 static void softmax_backward(gyre_contextual_buffers *b, int64_t r) {
     const gyre_kernels *kernels = b->plan->kernels;
-    float *p = b->scores + r * KEY_TILE, *dp = b->dscores + r * KEY_TILE, sum;
+    float *p = b->keys->scores + r * KEY_TILE, *dp = b->keys->dscores + r * KEY_TILE, sum;
     if (isnan(b->lse[r]))
         for (int64_t j = 0; j < KEY_TILE; j++)
             p[j] = p[j] == -INFINITY ? 0 : NAN;
@@ -82,7 +82,7 @@ static void softmax_backward(gyre_contextual_buffers *b, int64_t r) {
 static void positions_backward(gyre_contextual_buffers *b, int64_t r, int64_t seen, const gyre_contextual_row *row) {
     const gyre_contextual_plan *plan = b->plan;
     const float scale = (float)plan->args->scale, *z = b->z + r * plan->z_pad;
-    float *ds = b->dscores + r * KEY_TILE, *dgate = b->dgates + r * KEY_TILE, *dz = b->dz + r * plan->z_pad;
+    float *ds = b->keys->dscores + r * KEY_TILE, *dgate = b->keys->dgates + r * KEY_TILE, *dz = b->dz + r * plan->z_pad;
     double carry = b->carry[r];
     for (int64_t j = 0; j < seen; j++) {
         const float d = ds[j], part = row->part[j], gate = row->gate[j];
@@ -148,17 +148,17 @@ static void add_to_queries(const gyre_contextual_buffers *b, tile_weights w, con
 static void weights_backward(gyre_contextual_buffers *b, int64_t tile, int64_t first) {
     const gyre_contextual_plan *plan = b->plan;
     const int64_t pad = plan->value_pad;
-    gyre_contextual_read_keys(b, &plan->args->v, tile * KEY_TILE, b->v_rows, pad);
-    gyre_contextual_transpose(plan, b->v_rows, pad, b->v_columns);
+    gyre_contextual_values(b, tile);
+    gyre_contextual_transpose(plan, b->keys->v_rows, pad, b->keys->v_columns);
     const gyre_matmul product = {.m = b->rows - first,
                                  .n = KEY_TILE,
                                  .k = plan->args->v.shape[3],
                                  .a = b->dout_rows + first * pad,
                                  .a_row_stride = pad,
                                  .a_col_stride = 1,
-                                 .b = b->v_columns,
+                                 .b = b->keys->v_columns,
                                  .b_row_stride = KEY_TILE,
-                                 .c = b->dscores + first * KEY_TILE,
+                                 .c = b->keys->dscores + first * KEY_TILE,
                                  .c_row_stride = KEY_TILE};
     plan->kernels->matmul_f32(&product);
 }
@@ -166,23 +166,24 @@ static void weights_backward(gyre_contextual_buffers *b, int64_t tile, int64_t f
 static void tile_backward(gyre_contextual_buffers *b, int64_t tile) {
     const gyre_contextual_plan *plan = b->plan;
     const int64_t first = gyre_contextual_first_row(b, tile), key = tile * KEY_TILE, pad = plan->head_pad;
-    const tile_weights weights = {b->scores, first}, products = {b->dscores, first}, gates = {b->dgates, first};
+    const tile_weights weights = {b->keys->scores, first}, products = {b->keys->dscores, first},
+                       gates = {b->keys->dgates, first};
     gyre_contextual_row row;
     gyre_contextual_products(b, tile, first);
     weights_backward(b, tile, first);
     for (int64_t r = first; r < b->rows; r++) {
         const int64_t seen = gyre_contextual_seen(b, r, tile), at = r * KEY_TILE;
-        gyre_contextual_count(plan, b->gate_logits + at, seen, b->starts[tile * QUERY_TILE + r], &row);
-        gyre_contextual_score(plan, &row, b->z + r * plan->z_pad, seen, b->scores + at);
+        gyre_contextual_count(plan, b->keys->gate_logits + at, seen, b->starts[tile * QUERY_TILE + r], &row);
+        gyre_contextual_score(plan, &row, b->z + r * plan->z_pad, seen, b->keys->scores + at);
         softmax_backward(b, r);
         positions_backward(b, r, seen, &row);
     }
     add_to_keys(b, weights, b->dout_rows, plan->value_pad, b->dout_finite, b->dv + key * plan->value_pad);
     add_to_keys(b, products, b->q_rows, pad, b->q_finite, b->dk + key * pad);
-    add_to_queries(b, products, b->k_rows);
+    add_to_queries(b, products, b->keys->k_rows);
     if (!plan->gates_apart) return;
     add_to_keys(b, gates, b->q_rows, pad, b->q_finite, b->dgate_keys + key * pad);
-    add_to_queries(b, gates, b->gate_rows);
+    add_to_queries(b, gates, b->keys->gate_rows);
 }
 
 /* -- embeddings -- */
@@ -229,8 +230,9 @@ static void collect_position(void *arg, int64_t position) {
     const gyre_view *to = &plan->gradients->dembeddings;
     const int64_t heads = embedding_heads_of_item(plan), left = plan->items - call->first_item;
     for (int64_t i = 0; i < (left < plan->jobs ? left : plan->jobs); i++) {
+        gyre_contextual_keys keys;
         gyre_contextual_buffers b;
-        gyre_contextual_job(plan, call->scratch, i, &b);
+        gyre_contextual_job(plan, call->scratch, i, &keys, &b);
         for (int64_t h = 0; h < heads; h++) {
             const int64_t head = plan->embedding_heads > 1 ? (call->first_item + i) % plan->key_heads * plan->group + h : 0;
             const float *from = b.dembeddings + (h * plan->z_pad + position) * plan->head_pad;
@@ -269,10 +271,11 @@ static void run_item(void *arg, int64_t job) {
     const gradient_call *call = arg;
     const gyre_contextual_plan *plan = call->plan;
     const int64_t item = call->first_item + job, keys = plan->most_keys * KEY_TILE;
+    gyre_contextual_keys key_tile;
     gyre_contextual_buffers b;
     if (item >= plan->items) return;
     const gyre_contextual_sequence s = gyre_contextual_sequence_at(plan->args, item / plan->key_heads);
-    gyre_contextual_job(plan, call->scratch, job, &b);
+    gyre_contextual_job(plan, call->scratch, job, &key_tile, &b);
     memset(b.dk, 0, (size_t)(keys * plan->head_pad) * sizeof(float));
     memset(b.dv, 0, (size_t)(keys * plan->value_pad) * sizeof(float));
     if (plan->gates_apart) memset(b.dgate_keys, 0, (size_t)(keys * plan->head_pad) * sizeof(float));

@@ -28,41 +28,48 @@ gyre_contextual_sequence gyre_contextual_sequence_at(const gyre_contextual_args 
 /* -- scratch -- */
 
 /* Lays out, or counts where the arena has no memory. */
+static void lay_out_keys(const gyre_contextual_plan *plan, int gradient, gyre_arena *a, gyre_contextual_keys *k) {
+    *k = (gyre_contextual_keys){.item = -1};
+    k->k_rows = k->gate_rows = gyre_arena_floats(a, KEY_TILE, plan->head_pad);
+    k->k_columns = k->gate_columns = gyre_arena_floats(a, plan->head_pad, KEY_TILE);
+    k->v_rows = gyre_arena_floats(a, KEY_TILE, plan->value_pad);
+    k->scores = k->gate_logits = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (gradient) {
+        k->v_columns = gyre_arena_floats(a, plan->value_pad, KEY_TILE);
+        k->dscores = k->dgates = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    }
+    if (!plan->gates_apart) return;
+    k->gate_rows = gyre_arena_floats(a, KEY_TILE, plan->head_pad);
+    k->gate_columns = gyre_arena_floats(a, plan->head_pad, KEY_TILE);
+    k->gate_logits = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (gradient) k->dgates = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+}
+
 static void lay_out_rows(const gyre_contextual_plan *plan, gyre_arena *a, gyre_contextual_buffers *b) {
     b->q_rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
     b->z = gyre_arena_floats(a, QUERY_TILE, plan->z_pad);
-    b->scores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     b->out_rows = gyre_arena_floats(a, QUERY_TILE, plan->value_pad);
-    b->k_rows = b->gate_rows = gyre_arena_floats(a, KEY_TILE, plan->head_pad);
-    b->k_columns = b->gate_columns = gyre_arena_floats(a, plan->head_pad, KEY_TILE);
-    b->v_rows = gyre_arena_floats(a, KEY_TILE, plan->value_pad);
-    b->gate_logits = b->scores;
-    if (!plan->gates_apart) return;
-    b->gate_rows = gyre_arena_floats(a, KEY_TILE, plan->head_pad);
-    b->gate_columns = gyre_arena_floats(a, plan->head_pad, KEY_TILE);
-    b->gate_logits = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
 }
 
 static void lay_out_gradient(const gyre_contextual_plan *plan, gyre_arena *a, gyre_contextual_buffers *b) {
     const int64_t keys = plan->most_keys * KEY_TILE, heads = plan->embedding_heads > 1 ? plan->group : 1;
-    b->v_columns = gyre_arena_floats(a, plan->value_pad, KEY_TILE);
     b->dout_rows = gyre_arena_floats(a, QUERY_TILE, plan->value_pad);
     b->dq_rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
     b->dz = gyre_arena_floats(a, QUERY_TILE, plan->z_pad);
-    b->dscores = b->dgates = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     b->dk = gyre_arena_floats(a, keys, plan->head_pad);
     b->dv = gyre_arena_floats(a, keys, plan->value_pad);
     b->dembeddings = gyre_arena_floats(a, heads * plan->z_pad, plan->head_pad);
     b->starts = gyre_arena_alloc(a, plan->most_keys * QUERY_TILE, sizeof *b->starts);
-    if (!plan->gates_apart) return;
-    b->dgates = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
-    b->dgate_keys = gyre_arena_floats(a, keys, plan->head_pad);
+    if (plan->gates_apart) b->dgate_keys = gyre_arena_floats(a, keys, plan->head_pad);
 }
 
-static size_t lay_out_job(const gyre_contextual_plan *plan, int gradient, char *memory, gyre_contextual_buffers *b) {
+static size_t lay_out_job(const gyre_contextual_plan *plan, int gradient, char *memory, gyre_contextual_keys *keys,
+                          gyre_contextual_buffers *b) {
     gyre_arena a = {memory, 0};
-    lay_out_rows(plan, &a, b);
-    if (gradient) lay_out_gradient(plan, &a, b);
+    lay_out_keys(plan, gradient, &a, keys);
+    for (int64_t i = 0; i < plan->rows_at_once; i++)
+        lay_out_rows(plan, &a, &b[i]);
+    if (gradient) lay_out_gradient(plan, &a, &b[0]);
     return a.used;
 }
 
@@ -77,11 +84,13 @@ void gyre_contextual_shared(const gyre_contextual_plan *plan, char *scratch, gyr
     lay_out_shared(plan, scratch, embeddings);
 }
 
-void gyre_contextual_job(const gyre_contextual_plan *plan, char *scratch, int64_t job, gyre_contextual_buffers *b) {
-    char *own = scratch + plan->shared_bytes + (size_t)job * plan->job_bytes;
-    *b = (gyre_contextual_buffers){.plan = plan};
-    lay_out_shared(plan, scratch, &b->embeddings);
-    lay_out_job(plan, plan->dout != NULL, own, b);
+void gyre_contextual_job(const gyre_contextual_plan *plan, char *scratch, int64_t job, gyre_contextual_keys *keys,
+                         gyre_contextual_buffers *b) {
+    for (int64_t i = 0; i < plan->rows_at_once; i++) {
+        b[i] = (gyre_contextual_buffers){.plan = plan, .keys = keys};
+        lay_out_shared(plan, scratch, &b[i].embeddings);
+    }
+    lay_out_job(plan, plan->dout != NULL, scratch + plan->shared_bytes + (size_t)job * plan->job_bytes, keys, b);
 }
 
 /* 1: the bytes of scratch fit an int64, with room to spare for padding. */
@@ -90,7 +99,7 @@ static int countable(const gyre_contextual_plan *plan) {
     const double rows =
         2.0 * QUERY_TILE * (double)plan->z_pad + (double)plan->group * (double)plan->z_pad * (double)plan->head_pad;
     const double keys = (double)plan->most_keys * KEY_TILE * (2.0 * (double)plan->head_pad + (double)plan->value_pad + 1);
-    const double tiles = 1024.0 * ((double)plan->head_pad + (double)plan->value_pad + KEY_TILE);
+    const double tiles = 2048.0 * ((double)plan->head_pad + (double)plan->value_pad + KEY_TILE);
     return 4 * (shared + (double)plan->jobs * (rows + keys + tiles)) < 0x1p61;
 }
 
@@ -110,13 +119,18 @@ gyre_status gyre_contextual_plan_make(gyre_contextual_plan *plan, const gyre_con
     plan->most_keys = tiles_of(k[1], KEY_TILE);
     plan->embedding_heads = args->embeddings.shape[2];
     plan->z_pad = pad16((positions < k[1] + 1 ? positions : k[1] + 1) + 1);
-    const int64_t tasks = gradient ? plan->items : plan->items * plan->most_rows, most = gyre_exec_concurrency(exec);
+    plan->rows_at_once = gradient || plan->most_rows < 1  ? 1
+                         : plan->most_rows < ROWS_AT_ONCE ? plan->most_rows
+                                                          : ROWS_AT_ONCE;
+    plan->chunks = tiles_of(plan->most_rows, plan->rows_at_once);
+    const int64_t tasks = gradient ? plan->items : plan->items * plan->chunks, most = gyre_exec_concurrency(exec);
     plan->jobs = most < tasks ? most : tasks > 0 ? tasks : 1;
     if (!countable(plan)) return GYRE_ENOMEM;
     gyre_contextual_embeddings embeddings;
-    gyre_contextual_buffers buffers = {0};
+    gyre_contextual_keys keys;
+    gyre_contextual_buffers buffers[ROWS_AT_ONCE];
     plan->shared_bytes = lay_out_shared(plan, NULL, &embeddings);
-    plan->job_bytes = lay_out_job(plan, gradient, NULL, &buffers);
+    plan->job_bytes = lay_out_job(plan, gradient, NULL, &keys, buffers);
     plan->bytes = plan->shared_bytes + (size_t)plan->jobs * plan->job_bytes;
     return GYRE_OK;
 }

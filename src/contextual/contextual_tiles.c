@@ -101,6 +101,7 @@ static void multiply_embeddings(gyre_contextual_buffers *b) {
 void gyre_contextual_rows_begin(gyre_contextual_buffers *b, int64_t item, int64_t first_row) {
     const gyre_contextual_plan *plan = b->plan;
     b->sequence = gyre_contextual_sequence_at(plan->args, item / plan->key_heads);
+    b->item = item;
     b->key_head = item % plan->key_heads;
     b->first_row = first_row;
     const int64_t left = gyre_contextual_row_count(plan, &b->sequence) - first_row;
@@ -132,12 +133,11 @@ int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int6
 
 /* -- keys -- */
 
-void gyre_contextual_read_keys(const gyre_contextual_buffers *b, const gyre_cview *view, int64_t first, float *to,
-                               int64_t pad) {
+static void read_keys(const gyre_contextual_buffers *b, const gyre_cview *view, int64_t tile, float *to, int64_t pad) {
     const gyre_contextual_sequence *s = &b->sequence;
-    for (int64_t j = 0; j < KEY_TILE; j++) {
-        if (first + j < s->keys)
-            read_row(b->plan, gyre_cview_at(view, s->batch, s->key + first + j, b->key_head, 0), view, to + j * pad, pad);
+    for (int64_t j = 0, key = tile * KEY_TILE; j < KEY_TILE; j++, key++) {
+        if (key < s->keys)
+            read_row(b->plan, gyre_cview_at(view, s->batch, s->key + key, b->key_head, 0), view, to + j * pad, pad);
         else
             gyre_row_clear_padding(to + j * pad, 0, pad);
     }
@@ -175,15 +175,37 @@ int gyre_contextual_counts(const gyre_contextual_buffers *b, int64_t first_row) 
     return 0;
 }
 
-void gyre_contextual_products(gyre_contextual_buffers *b, int64_t tile, int64_t first_row) {
+/* The keys of a tile are not those in memory any more. */
+static gyre_contextual_keys *turn_to(const gyre_contextual_buffers *b, int64_t tile) {
+    gyre_contextual_keys *keys = b->keys;
+    if (keys->item != b->item || keys->tile != tile) keys->has_k = keys->has_gates = keys->has_v = 0;
+    keys->item = b->item;
+    keys->tile = tile;
+    return keys;
+}
+
+void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, int64_t first_row) {
     const gyre_contextual_plan *plan = b->plan;
-    gyre_contextual_read_keys(b, &plan->args->k, tile * KEY_TILE, b->k_rows, plan->head_pad);
-    gyre_contextual_transpose(plan, b->k_rows, plan->head_pad, b->k_columns);
-    multiply_keys(b, first_row, b->k_columns, b->scores);
+    gyre_contextual_keys *keys = turn_to(b, tile);
+    if (!keys->has_k) {
+        read_keys(b, &plan->args->k, tile, keys->k_rows, plan->head_pad);
+        gyre_contextual_transpose(plan, keys->k_rows, plan->head_pad, keys->k_columns);
+        keys->has_k = 1;
+    }
+    multiply_keys(b, first_row, keys->k_columns, keys->scores);
     if (!plan->gates_apart || (!plan->dout && !gyre_contextual_counts(b, first_row))) return;
-    gyre_contextual_read_keys(b, &plan->args->gate_keys, tile * KEY_TILE, b->gate_rows, plan->head_pad);
-    gyre_contextual_transpose(plan, b->gate_rows, plan->head_pad, b->gate_columns);
-    multiply_keys(b, first_row, b->gate_columns, b->gate_logits);
+    if (!keys->has_gates) {
+        read_keys(b, &plan->args->gate_keys, tile, keys->gate_rows, plan->head_pad);
+        gyre_contextual_transpose(plan, keys->gate_rows, plan->head_pad, keys->gate_columns);
+        keys->has_gates = 1;
+    }
+    multiply_keys(b, first_row, keys->gate_columns, keys->gate_logits);
+}
+
+void gyre_contextual_values(const gyre_contextual_buffers *b, int64_t tile) {
+    gyre_contextual_keys *keys = turn_to(b, tile);
+    if (!keys->has_v) read_keys(b, &b->plan->args->v, tile, keys->v_rows, b->plan->value_pad);
+    keys->has_v = 1;
 }
 
 /* -- a row -- */

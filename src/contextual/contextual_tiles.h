@@ -19,10 +19,8 @@ int64_t gyre_contextual_first_row(const gyre_contextual_buffers *b, int64_t tile
 /* out = keys of the tile that a row sees, the first ones. */
 int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int64_t tile);
 
-/* Rows of any view of queries (rows of the tile) and keys (from key `first` of the sequence on; zeros past the last). */
+/* to[r * pad + c] = rows of a view of queries. */
 void gyre_contextual_read_rows(const gyre_contextual_buffers *b, const gyre_cview *view, float *to, int64_t pad);
-void gyre_contextual_read_keys(const gyre_contextual_buffers *b, const gyre_cview *view, int64_t first, float *to,
-                               int64_t pad);
 /* columns[c][j] = rows[j][c] of a tile of keys. */
 void gyre_contextual_transpose(const gyre_contextual_plan *plan, const float *rows, int64_t pad, float *columns);
 /* out = 1 if all of x[n] are finite. */
@@ -30,9 +28,11 @@ int gyre_contextual_finite(const gyre_contextual_plan *plan, const float *x, int
 
 /* out = 1 if some row from first_row on has not counted to the last position yet. */
 int gyre_contextual_counts(const gyre_contextual_buffers *b, int64_t first_row);
-/* Reads keys of a tile; scores = products of rows from first_row on.  gate_logits too, unless no row counts any more; the
- * gradient reads gate keys anyway. */
-void gyre_contextual_products(gyre_contextual_buffers *b, int64_t tile, int64_t first_row);
+/* Reads keys of a tile, unless they were; scores = products of rows from first_row on.  gate_logits too, unless no row
+ * counts any more; the gradient reads gate keys anyway. */
+void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, int64_t first_row);
+/* Reads the values of a tile, unless they were. */
+void gyre_contextual_values(const gyre_contextual_buffers *b, int64_t tile);
 
 /* A row in a tile of keys. */
 typedef struct gyre_contextual_row {
