@@ -16,6 +16,7 @@ import os as _os
 from gyre import _gyre
 from gyre._attention import Cache, attention, attention_gradient
 from gyre._command import Interrupted, diff, explain, extend
+from gyre._contextual import contextual_attention, contextual_gradient
 from gyre._encoding import Encoding, fields
 from gyre._errors import Error, FileError, OutOfMemory
 from gyre._kinds import (
@@ -70,6 +71,8 @@ __all__ = [
     "attention",
     "attention_gradient",
     "bert",
+    "contextual_attention",
+    "contextual_gradient",
     "deberta",
     "diff",
     "explain",

@@ -173,6 +173,42 @@ def polar_rotate(
 def polar_gradient(
     x: Any, dout: Any, frequencies: Any, positions: Any, *, phases: Any = None, pairs: str = "half", layout: str | None = None
 ) -> tuple[Any, Any, Any]: ...
+def contextual_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    embeddings: Any,
+    *,
+    gate_keys: Any = None,
+    scale: float | None = None,
+    gate_scale: float | None = None,
+    position_scale: float | None = None,
+    layout: str | None = None,
+    query_starts: Any = None,
+    key_starts: Any = None,
+    key_first: Any = None,
+    key_end: Any = None,
+    lse: bool = False,
+) -> Any: ...
+def contextual_gradient(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    embeddings: Any,
+    out: Any,
+    lse: Any,
+    *,
+    gate_keys: Any = None,
+    scale: float | None = None,
+    gate_scale: float | None = None,
+    position_scale: float | None = None,
+    layout: str | None = None,
+    query_starts: Any = None,
+    key_starts: Any = None,
+    key_first: Any = None,
+    key_end: Any = None,
+) -> tuple[Any, Any, Any, Any, Any]: ...
 def rerotate(
     k: A,
     old: Encoding,

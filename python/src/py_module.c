@@ -64,6 +64,8 @@ static PyMethodDef functions[] = {
 #ifdef GYRE_HAVE_XLA
     {"jax_handler", gyre_py_jax_handler, METH_NOARGS, "gyre_rotate as a custom call of XLA, in a capsule."},
 #endif
+    FAST("contextual_attention", gyre_py_contextual_attention, "attention with positions that queries count"),
+    FAST("contextual_gradient", gyre_py_contextual_gradient, "its gradient"),
     FAST("trained_rotate", gyre_py_trained_rotate, "a rotation by trained frequencies"),
     FAST("trained_gradient", gyre_py_trained_gradient, "the gradient to them"),
     FAST("polar_rotate", gyre_py_polar_rotate, "PoPE"),

@@ -532,3 +532,29 @@ def test_trained_frequencies_have_gradients() -> None:
     assert torch.autograd.gradcheck(lambda x, f: gt.trained_rotate(x, f[:, :1], 3, pairs="interleaved"), (x, frequencies))
     arguments = (x, frequencies, phases, positions, 0, "half", 0, "bhsd", False)
     torch.library.opcheck(torch.ops.gyre.trained_rotate.default, arguments)
+
+
+def listing(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    """Contextual positions as in the listing of CoPE's paper, from torch's own operations."""
+    n = q.shape[-2]
+    seen = torch.ones(n, n, dtype=torch.bool).tril()
+    logits = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~seen, -torch.inf)
+    position = logits.sigmoid().flip(-1).cumsum(-1).flip(-1).clamp(max=len(e) - 1)
+    each, low, high = q @ e.T, position.floor().long(), position.ceil().long()
+    part = position - low
+    return (logits + each.gather(-1, high) * part + each.gather(-1, low) * (1 - part)).softmax(-1) @ v
+
+
+def test_contextual_positions_have_gradients() -> None:
+    torch.manual_seed(5)
+    given = [torch.randn(*shape, requires_grad=True) for shape in ((2, 3, 20, 8), (2, 3, 20, 8), (2, 3, 20, 8), (6, 8))]
+    found, wanted = gt.contextual_attention(*given), listing(*[x.double() for x in given])
+    torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-5)
+    dout = torch.randn_like(found)
+    for one, other in zip(torch.autograd.grad(found, given, dout), torch.autograd.grad(wanted, given, dout.double()), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    starts = torch.tensor([0, 7, 20])
+    arguments = [x[:1] if x.ndim == 4 else x for x in given] + [given[1][:1], starts, starts, None, None, 0.5, None, 1.0, "bhsd"]
+    torch.library.opcheck(torch.ops.gyre.contextual_attention.default, tuple(arguments), rtol=1e-4, atol=1e-4)
+    half = [x.detach().bfloat16() for x in given]
+    assert gt.contextual_attention(*half).dtype == torch.bfloat16

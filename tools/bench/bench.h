@@ -72,6 +72,9 @@ const char *bench_number(double x, int digits, char out[16]);
 int bench_json_line(json_t *line, const char *const names[], const double numbers[], int count, json_t *goal);
 
 /* -- the schemes compared -- */
+/* What stands beside a scheme: forget gates, or positions that queries count, with BENCH_POSITIONS embeddings. */
+typedef enum bench_extra { BENCH_NO_EXTRA, BENCH_GATES, BENCH_CONTEXTUAL } bench_extra;
+enum { BENCH_POSITIONS = 64 };
 typedef struct bench_scheme {
     const char *name;
     gyre_kind kind;
@@ -79,7 +82,7 @@ typedef struct bench_scheme {
     double goal; /* maximum ratio to it, forward, at BENCH_GOAL_TOKENS tokens in 12 heads of 64 channels; 0 = none */
     /* Sets what papers or checkpoints set, for an input of `tokens` tokens.  NULL = gyre_config_suggest is enough. */
     void (*configure)(gyre_config *config, int64_t tokens);
-    int gated; /* 1: with forget gates */
+    bench_extra extra;
 } bench_scheme;
 enum { BENCH_GOAL_TOKENS = 2048, BENCH_GOAL_HEADS = 12, BENCH_GOAL_CHANNELS = 64 };
 
@@ -114,7 +117,8 @@ typedef struct bench_call {
         x; /* x: the input that a scheme adds to, [1, tokens, 1, heads head_dim]; data is NULL for other schemes */
     int gradient;
     float *out, *lse, *table[BENCH_TABLES], *dtable[BENCH_TABLES];
-    double *gate_sums, *dgate_sums; /* [heads][tokens]; [2][heads][tokens]; NULL without gates */
+    double *gate_sums, *dgate_sums;  /* [heads][tokens]; [2][heads][tokens]; NULL without gates */
+    float *embeddings, *dembeddings; /* [BENCH_POSITIONS][head_dim]; NULL without contextual positions */
 } bench_call;
 /* scheme NULL: attention without positions.  The call borrows data.  Errors: ENOMEM, those of gyre_encoding_create. */
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,

@@ -1,4 +1,5 @@
 /* bench_call.c: the memory and the arguments of one call of gyre bench encodings. */
+#include "gyre/gyre_contextual.h"
 #include "tools/bench/bench.h"
 #include <stdlib.h>
 
@@ -140,6 +141,48 @@ static void describe_gates(bench_call *call, const bench_shape *s) {
     args->dk_gate_sums = view_gates(call->dgate_sums + s->heads * s->tokens, s);
 }
 
+/* Embeddings as large as queries. */
+static gyre_status make_embeddings(bench_call *call, const bench_shape *s) {
+    call->embeddings = alloc_random(BENCH_POSITIONS * s->head_dim, 10, -1, 1);
+    call->dembeddings = alloc_random(BENCH_POSITIONS * s->head_dim, 0, 0, 0);
+    return call->embeddings && call->dembeddings ? GYRE_OK : GYRE_ENOMEM;
+}
+
+/* The same call with contextual positions. */
+static gyre_contextual_args contextual_args(const bench_call *call) {
+    const gyre_attention_args *args = &call->args;
+    gyre_contextual_args out = GYRE_INIT(gyre_contextual_args);
+    out.q = args->q;
+    out.k = args->k;
+    out.v = args->v;
+    out.embeddings = gyre_cdense(call->embeddings, GYRE_DTYPE_F32, 1, BENCH_POSITIONS, 1, args->q.shape[3]);
+    out.out = args->out;
+    out.lse = args->lse;
+    return out;
+}
+
+static gyre_status run_contextual(const bench_call *call, int gradient, void *scratch, size_t bytes, const gyre_exec *exec) {
+    const gyre_contextual_args args = contextual_args(call);
+    if (!gradient) return gyre_contextual_attention(&args, scratch, bytes, exec, NULL);
+    gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
+    to.dq = call->dqkv[0];
+    to.dk = call->dqkv[1];
+    to.dv = call->dqkv[2];
+    to.dembeddings = gyre_dense(call->dembeddings, GYRE_DTYPE_F32, 1, BENCH_POSITIONS, 1, args.q.shape[3]);
+    return gyre_contextual_gradient(&args, &call->dout, &to, scratch, bytes, exec, NULL);
+}
+
+static size_t scratch_of(const bench_call *call, int gradient, const gyre_exec *exec) {
+    if (!call->embeddings) return gyre_attention_scratch(&call->args, gradient, exec);
+    const gyre_contextual_args args = contextual_args(call);
+    return gyre_contextual_scratch(&args, gradient, exec);
+}
+
+static gyre_status run_forward(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
+    if (call->embeddings) return run_contextual(call, 0, scratch, bytes, exec);
+    return gyre_attention(&call->args, scratch, bytes, exec, NULL);
+}
+
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
                               gyre_error *err) {
     const bench_shape *s = &data->shape;
@@ -148,7 +191,8 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (scheme) status = make_encoding(&out->encoding, scheme, s, err);
     if (status) return status;
     if (scheme) status = make_tables(out, s->gradient);
-    if (!status && scheme && scheme->gated) status = make_gates(out, s);
+    if (!status && scheme && scheme->extra == BENCH_GATES) status = make_gates(out, s);
+    if (!status && scheme && scheme->extra == BENCH_CONTEXTUAL) status = make_embeddings(out, s);
     out->out = alloc_random(s->tokens * s->heads * s->head_dim, 0, 0, 0);
     out->lse = alloc_random(s->tokens * s->heads, 0, 0, 0);
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
@@ -169,6 +213,8 @@ void bench_call_free(bench_call *call) {
     }
     free(call->gate_sums);
     free(call->dgate_sums);
+    free(call->embeddings);
+    free(call->dembeddings);
     free(call->out);
     free(call->lse);
 }
@@ -186,7 +232,7 @@ bench_call bench_call_shortened(const bench_call *call, int64_t tokens) {
 }
 
 size_t bench_call_scratch(const bench_call *call, const gyre_exec *exec) {
-    return gyre_attention_scratch(&call->args, call->gradient, exec);
+    return scratch_of(call, call->gradient, exec);
 }
 
 static gyre_status run_input(const bench_call *call, const gyre_exec *exec) {
@@ -200,19 +246,20 @@ static gyre_status run_input(const bench_call *call, const gyre_exec *exec) {
 gyre_status bench_call_run(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
     const gyre_status status = run_input(call, exec);
     if (status) return status;
-    if (!call->gradient) return gyre_attention(&call->args, scratch, bytes, exec, NULL);
+    if (!call->gradient) return run_forward(call, scratch, bytes, exec);
+    if (call->embeddings) return run_contextual(call, 1, scratch, bytes, exec);
     return gyre_attention_gradient(&call->args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec, NULL);
 }
 
 gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gyre_error *err) {
     if (!call->gradient) return GYRE_OK;
-    const size_t bytes = gyre_attention_scratch(&call->args, 0, exec);
+    const size_t bytes = scratch_of(call, 0, exec);
     void *scratch = NULL;
     gyre_status status = GYRE_EINVAL; /* bytes 0: the arguments are wrong */
     if (bytes && posix_memalign(&scratch, 64, bytes))
         status = GYRE_ENOMEM;
     else if (bytes)
-        status = gyre_attention(&call->args, scratch, bytes, exec, NULL);
+        status = run_forward(call, scratch, bytes, exec);
     free(scratch);
     return status ? gyre_fail(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
 }

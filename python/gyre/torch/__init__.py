@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from gyre.torch._attention import attention, bias
 from gyre.torch._audit import Audit, Finding, audit
+from gyre.torch._contextual import contextual_attention
 from gyre.torch._module import RotaryEmbedding
 from gyre.torch._patch import Patch, patch, unpatch
 from gyre.torch._rotate import rotate, rotate_pair
@@ -25,6 +26,7 @@ __all__ = [
     "attention",
     "audit",
     "bias",
+    "contextual_attention",
     "patch",
     "rotate",
     "rotate_pair",

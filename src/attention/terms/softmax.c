@@ -76,10 +76,10 @@ gyre_row_normalizer gyre_row_normalize(const gyre_row_state *state, double sink_
     return (gyre_row_normalizer){(float)(exp(row_max - most) / sum), state->bias + most + log(sum)};
 }
 
-void gyre_weighted_sum(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {
+void gyre_weighted_product(const gyre_kernels *kernels, const gyre_matmul *product, int finite) {
     const gyre_matmul *p = product;
     if (finite) {
-        plan->kernels->matmul_f32(p);
+        kernels->matmul_f32(p);
         return;
     }
     for (int64_t i = 0; i < p->m; i++) {

@@ -60,6 +60,9 @@ static inline double gyre_canonical_f64(double x) {
 
 /* The product with weights in `a`.  A weight of exactly 0 adds nothing, even for an infinite or NaN b.  finite: b has
  * neither, and the kernel gives the same result. */
-void gyre_weighted_sum(const gyre_attention_plan *plan, const gyre_matmul *product, int finite);
+void gyre_weighted_product(const gyre_kernels *kernels, const gyre_matmul *product, int finite);
+static inline void gyre_weighted_sum(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {
+    gyre_weighted_product(plan->kernels, product, finite);
+}
 
 #endif

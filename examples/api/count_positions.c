@@ -1,0 +1,68 @@
+/* count_positions.c: attention whose positions each query counts by gates (CoPE), and the gradient to its embeddings. */
+#include "example.h"
+#include <gyre/gyre_contextual.h>
+
+enum { TOKENS = 6, HEADS = 4, KEY_HEADS = 2, DIM = 8, POSITIONS = 4 };
+
+static float q[TOKENS][HEADS][DIM], k[TOKENS][KEY_HEADS][DIM], v[TOKENS][KEY_HEADS][DIM], embeddings[POSITIONS][DIM];
+static float out[TOKENS][HEADS][DIM], dout[TOKENS][HEADS][DIM], dq[TOKENS][HEADS][DIM];
+static double lse[TOKENS][HEADS], dembeddings[POSITIONS][DIM];
+
+static gyre_contextual_args arguments(void) {
+    gyre_contextual_args args = GYRE_INIT(gyre_contextual_args);
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM);
+    args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM);
+    args.embeddings = gyre_cdense(embeddings, GYRE_DTYPE_F32, 1, POSITIONS, 1, DIM); /* all heads share them */
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    args.lse = gyre_dense(lse, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
+    return args;
+}
+
+static double loss(void) {
+    const gyre_contextual_args args = arguments();
+    /* [gyre_contextual_scratch] */
+    const size_t bytes = gyre_contextual_scratch(&args, 0, NULL); /* does not grow with n x n */
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    /* [end] */
+    /* [gyre_contextual_attention] */
+    check(gyre_contextual_attention(&args, scratch, bytes, NULL, &err));
+    /* [end] */
+    free(scratch);
+    double sum = 0;
+    for (int i = 0; i < TOKENS * HEADS * DIM; i++)
+        sum += (double)(&out[0][0][0])[i] * (double)(&dout[0][0][0])[i];
+    return sum;
+}
+
+static void train(void) {
+    const gyre_contextual_args args = arguments(); /* with the out and lse of the call before */
+    const size_t bytes = gyre_contextual_scratch(&args, 1, NULL);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    /* [gyre_contextual_gradient] */
+    const gyre_cview from = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients); /* dk and dv: not wanted here */
+    to.dq = gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    to.dembeddings = gyre_dense(dembeddings, GYRE_DTYPE_F64, 1, POSITIONS, 1, DIM); /* zeros: it is added to */
+    check(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err));
+    /* [end] */
+    free(scratch);
+}
+
+int main(void) {
+    for (int i = 0; i < TOKENS * HEADS * DIM; i++) {
+        (&q[0][0][0])[i] = (float)sin(i);
+        (&dout[0][0][0])[i] = (float)cos(3 * i);
+    }
+    for (int i = 0; i < TOKENS * KEY_HEADS * DIM; i++) {
+        (&k[0][0][0])[i] = (float)sin(2 * i + 1);
+        (&v[0][0][0])[i] = (float)cos(5 * i);
+    }
+    for (int i = 0; i < POSITIONS * DIM; i++)
+        (&embeddings[0][0])[i] = (float)sin(7 * i);
+    const double before = loss();
+    train();
+    embeddings[1][2] += 0.01F; /* a step along one embedding changes the loss as the gradient says */
+    expect(near(loss() - before, 0.01 * dembeddings[1][2], 2e-5));
+    return 0;
+}

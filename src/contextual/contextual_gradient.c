@@ -1,0 +1,320 @@
+/* contextual_gradient.c: the gradient of an item.  With p the softmax weights, recomputed from scores and log-sum-exp, and
+ * z_m[c] = q_m . e_c,
+ *
+ *     ds_mn = p_mn (dout_m . v_n - dout_m . out_m)
+ *     dz_m[c], dz_m[c + 1] = sums of ds_mn by the parts of position (m, n), whose floor is c
+ *     dposition_mn = ds_mn (z_m[c + 1] - z_m[c]),   0 past the last position
+ *     dgate_mn = sum over j <= n of dposition_mj,   because the position of each key up to n counts gate n
+ *
+ * Positions are sums from the last key on, gradients of gates sums from the first on.  So a first pass goes from the last
+ * tile to the first and keeps where each row stands at each tile; the second goes back. */
+#include "attention/terms/softmax.h"
+#include "contextual/contextual_run.h"
+#include "contextual/contextual_tiles.h"
+#include "core/convert.h"
+#include "core/exec.h"
+#include "core/view.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct gradient_call {
+    const gyre_contextual_plan *plan;
+    char *scratch;
+    int64_t first_item; /* of a wave: one item for each job */
+} gradient_call;
+
+static int64_t embedding_heads_of_item(const gyre_contextual_plan *plan) {
+    return plan->embedding_heads > 1 ? plan->group : 1;
+}
+
+/* -- rows -- */
+
+static void begin_rows(gyre_contextual_buffers *b, int64_t item, int64_t first_row) {
+    const gyre_contextual_plan *plan = b->plan;
+    const gyre_cview out = gyre_const(plan->args->out), lse = gyre_const(plan->args->lse);
+    const int64_t pad = plan->value_pad;
+    gyre_contextual_rows_begin(b, item, first_row);
+    gyre_contextual_read_rows(b, plan->dout, b->dout_rows, pad);
+    gyre_contextual_read_rows(b, &out, b->out_rows, pad);
+    gyre_contextual_read_rows(b, &lse, b->lse, 1);
+    for (int64_t r = 0; r < b->rows; r++) {
+        plan->kernels->dot_row_f32(b->dout_rows + r * pad, b->out_rows + r * pad, pad, &b->delta[r]);
+        if (b->lse[r] == -INFINITY) b->lse[r] = 0; /* no key: any shift keeps the weights at 0 */
+        b->carry[r] = 0;
+    }
+    b->q_finite = gyre_contextual_finite(plan, b->q_rows, b->rows * plan->head_pad);
+    b->dout_finite = gyre_contextual_finite(plan, b->dout_rows, b->rows * pad);
+    memset(b->dq_rows, 0, (size_t)(b->rows * plan->head_pad) * sizeof(float));
+    memset(b->dz, 0, (size_t)(b->rows * plan->z_pad) * sizeof(float));
+}
+
+/* starts[tile][row]: where each row stands before it counts the keys of a tile. */
+static void find_starts(gyre_contextual_buffers *b) {
+    const gyre_contextual_plan *plan = b->plan;
+    gyre_contextual_row row;
+    for (int64_t tile = gyre_contextual_tiles_seen(b) - 1; tile >= 0; tile--) {
+        const int64_t first = gyre_contextual_first_row(b, tile);
+        memcpy(b->starts + tile * QUERY_TILE, b->position, sizeof b->position);
+        if (tile == 0 || !gyre_contextual_counts(b, 0)) continue;
+        gyre_contextual_products(b, tile, first);
+        for (int64_t r = first; r < b->rows; r++)
+            b->position[r] = gyre_contextual_count(plan, b->keys->gate_logits + r * KEY_TILE,
+                                                   gyre_contextual_seen(b, r, tile), b->position[r], &row);
+    }
+}
+
+/* -- a row in a tile -- */
+
+/* scores -> weights, dscores: dweights -> ds. */
+static void softmax_backward(gyre_contextual_buffers *b, int64_t r) {
+    const gyre_kernels *kernels = b->plan->kernels;
+    float *p = b->keys->scores + r * KEY_TILE, *dp = b->keys->dscores + r * KEY_TILE, sum;
+    if (isnan(b->lse[r]))
+        for (int64_t j = 0; j < KEY_TILE; j++)
+            p[j] = p[j] == -INFINITY ? 0 : NAN;
+    else
+        kernels->weights_row_f32(p, KEY_TILE, b->lse[r], &sum);
+    kernels->softmax_gradient_row_f32(p, dp, KEY_TILE, b->delta[r]);
+}
+
+/* ds -> dz, and gradients to both products: dscores to q . k, dgates to q . gate_key, which are one where gates are of k. */
+static void positions_backward(gyre_contextual_buffers *b, int64_t r, int64_t seen, const gyre_contextual_row *row) {
+    const gyre_contextual_plan *plan = b->plan;
+    const float scale = (float)plan->args->scale, *z = b->z + r * plan->z_pad;
+    float *ds = b->keys->dscores + r * KEY_TILE, *dgate = b->keys->dgates + r * KEY_TILE, *dz = b->dz + r * plan->z_pad;
+    double carry = b->carry[r];
+    for (int64_t j = 0; j < seen; j++) {
+        const float d = ds[j], part = row->part[j], gate = row->gate[j];
+        const int32_t c = row->at[j];
+        dz[c] += d * (1 - part);
+        dz[c + 1] += d * part;
+        if (part != 0) carry += (double)d * (double)(z[c + 1] - z[c]);
+        ds[j] = scale * d;
+        const float through = (float)(plan->args->gate_scale * (double)(gate * (1 - gate)) * carry);
+        if (plan->gates_apart)
+            dgate[j] = through;
+        else
+            ds[j] += through;
+    }
+    for (int64_t j = seen; j < KEY_TILE && plan->gates_apart; j++)
+        dgate[j] = 0;
+    b->carry[r] = carry;
+}
+
+/* -- a tile -- */
+
+/* Weights of rows and keys: rows from `first` on. */
+typedef struct tile_weights {
+    const float *weights; /* [QUERY_TILE][KEY_TILE] */
+    int64_t first;
+} tile_weights;
+
+/* to[key] += sum over rows of weights[row][key] rows[row]. */
+static void add_to_keys(const gyre_contextual_buffers *b, tile_weights w, const float *rows, int64_t pad, int finite,
+                        float *to) {
+    const gyre_matmul product = {.m = KEY_TILE,
+                                 .n = pad,
+                                 .k = b->rows - w.first,
+                                 .a = w.weights + w.first * KEY_TILE,
+                                 .a_row_stride = 1,
+                                 .a_col_stride = KEY_TILE,
+                                 .b = rows + w.first * pad,
+                                 .b_row_stride = pad,
+                                 .c = to,
+                                 .c_row_stride = pad,
+                                 .accumulate = 1};
+    gyre_weighted_product(b->plan->kernels, &product, finite);
+}
+
+/* dq += sum over keys of weights[row][key] keys[key]. */
+static void add_to_queries(const gyre_contextual_buffers *b, tile_weights w, const float *keys) {
+    const int64_t pad = b->plan->head_pad;
+    const gyre_matmul product = {.m = b->rows - w.first,
+                                 .n = pad,
+                                 .k = KEY_TILE,
+                                 .a = w.weights + w.first * KEY_TILE,
+                                 .a_row_stride = KEY_TILE,
+                                 .a_col_stride = 1,
+                                 .b = keys,
+                                 .b_row_stride = pad,
+                                 .c = b->dq_rows + w.first * pad,
+                                 .c_row_stride = pad,
+                                 .accumulate = 1};
+    gyre_weighted_product(b->plan->kernels, &product, gyre_contextual_finite(b->plan, keys, KEY_TILE * pad));
+}
+
+/* dscores = dout . v. */
+static void weights_backward(gyre_contextual_buffers *b, int64_t tile, int64_t first) {
+    const gyre_contextual_plan *plan = b->plan;
+    const int64_t pad = plan->value_pad;
+    gyre_contextual_values(b, tile);
+    gyre_contextual_transpose(plan, b->keys->v_rows, pad, b->keys->v_columns);
+    const gyre_matmul product = {.m = b->rows - first,
+                                 .n = KEY_TILE,
+                                 .k = plan->args->v.shape[3],
+                                 .a = b->dout_rows + first * pad,
+                                 .a_row_stride = pad,
+                                 .a_col_stride = 1,
+                                 .b = b->keys->v_columns,
+                                 .b_row_stride = KEY_TILE,
+                                 .c = b->keys->dscores + first * KEY_TILE,
+                                 .c_row_stride = KEY_TILE};
+    plan->kernels->matmul_f32(&product);
+}
+
+static void tile_backward(gyre_contextual_buffers *b, int64_t tile) {
+    const gyre_contextual_plan *plan = b->plan;
+    const int64_t first = gyre_contextual_first_row(b, tile), key = tile * KEY_TILE, pad = plan->head_pad;
+    const tile_weights weights = {b->keys->scores, first}, products = {b->keys->dscores, first},
+                       gates = {b->keys->dgates, first};
+    gyre_contextual_row row;
+    gyre_contextual_products(b, tile, first);
+    weights_backward(b, tile, first);
+    for (int64_t r = first; r < b->rows; r++) {
+        const int64_t seen = gyre_contextual_seen(b, r, tile), at = r * KEY_TILE;
+        gyre_contextual_count(plan, b->keys->gate_logits + at, seen, b->starts[tile * QUERY_TILE + r], &row);
+        gyre_contextual_score(plan, &row, b->z + r * plan->z_pad, seen, b->keys->scores + at);
+        softmax_backward(b, r);
+        positions_backward(b, r, seen, &row);
+    }
+    add_to_keys(b, weights, b->dout_rows, plan->value_pad, b->dout_finite, b->dv + key * plan->value_pad);
+    add_to_keys(b, products, b->q_rows, pad, b->q_finite, b->dk + key * pad);
+    add_to_queries(b, products, b->keys->k_rows);
+    if (!plan->gates_apart) return;
+    add_to_keys(b, gates, b->q_rows, pad, b->q_finite, b->dgate_keys + key * pad);
+    add_to_queries(b, gates, b->keys->gate_rows);
+}
+
+/* -- embeddings -- */
+
+/* dq += dz e and de += dz q, for the rows of each head that has embeddings of its own. */
+static void embeddings_backward(gyre_contextual_buffers *b) {
+    const gyre_contextual_plan *plan = b->plan;
+    const int64_t apart = embedding_heads_of_item(plan), pad = plan->head_pad;
+    for (int64_t r = 0; r < apart && r < b->rows; r++) {
+        const int64_t own = (b->first_row + r) % plan->group;
+        const int64_t head = plan->embedding_heads > 1 ? b->key_head * plan->group + own : 0;
+        const int64_t rows = (b->rows - r + apart - 1) / apart;
+        gyre_matmul product = {.m = rows,
+                               .n = pad,
+                               .k = b->z_columns,
+                               .a = b->dz + r * plan->z_pad,
+                               .a_row_stride = apart * plan->z_pad,
+                               .a_col_stride = 1,
+                               .b = b->embeddings.rows + head * plan->z_pad * pad,
+                               .b_row_stride = pad,
+                               .c = b->dq_rows + r * pad,
+                               .c_row_stride = apart * pad,
+                               .accumulate = 1};
+        plan->kernels->matmul_f32(&product);
+        product = (gyre_matmul){.m = b->z_columns,
+                                .n = pad,
+                                .k = rows,
+                                .a = b->dz + r * plan->z_pad,
+                                .a_row_stride = 1,
+                                .a_col_stride = apart * plan->z_pad,
+                                .b = b->q_rows + r * pad,
+                                .b_row_stride = apart * pad,
+                                .c = b->dembeddings + (apart > 1 ? own : 0) * plan->z_pad * pad,
+                                .c_row_stride = pad,
+                                .accumulate = 1};
+        if (plan->gradients->dembeddings.data) gyre_weighted_product(plan->kernels, &product, b->q_finite);
+    }
+}
+
+/* dembeddings of the caller += those of the items of a wave, in their order: one position of all heads. */
+static void collect_position(void *arg, int64_t position) {
+    const gradient_call *call = arg;
+    const gyre_contextual_plan *plan = call->plan;
+    const gyre_view *to = &plan->gradients->dembeddings;
+    const int64_t heads = embedding_heads_of_item(plan), left = plan->items - call->first_item;
+    for (int64_t i = 0; i < (left < plan->jobs ? left : plan->jobs); i++) {
+        gyre_contextual_keys keys;
+        gyre_contextual_buffers b;
+        gyre_contextual_job(plan, call->scratch, i, &keys, &b);
+        for (int64_t h = 0; h < heads; h++) {
+            const int64_t head = plan->embedding_heads > 1 ? (call->first_item + i) % plan->key_heads * plan->group + h : 0;
+            const float *from = b.dembeddings + (h * plan->z_pad + position) * plan->head_pad;
+            for (int64_t c = 0; c < to->shape[3]; c++) {
+                void *at = gyre_view_at(to, 0, position, head, c);
+                double sum;
+                gyre_load_row_f64(at, to->dtype, 1, 1, &sum);
+                sum += plan->args->position_scale * (double)from[c];
+                gyre_store_row_f64(&sum, 1, at, to->dtype, 1);
+            }
+        }
+    }
+}
+
+/* -- an item -- */
+
+static void write_queries(const gyre_contextual_buffers *b) {
+    const gyre_contextual_plan *plan = b->plan;
+    const gyre_view *to = &plan->gradients->dq;
+    for (int64_t r = 0; to->data && r < b->rows; r++) {
+        const int64_t query = b->sequence.query + (b->first_row + r) / plan->group;
+        const int64_t head = b->key_head * plan->group + (b->first_row + r) % plan->group;
+        gyre_store_row(b->dq_rows + r * plan->head_pad, to->shape[3], gyre_view_at(to, b->sequence.batch, query, head, 0),
+                       to->dtype, to->stride[3]);
+    }
+}
+
+static void write_keys(const gyre_contextual_plan *plan, int64_t item, const float *from, int64_t pad, const gyre_view *to) {
+    const gyre_contextual_sequence s = gyre_contextual_sequence_at(plan->args, item / plan->key_heads);
+    for (int64_t j = 0; to->data && j < s.keys; j++)
+        gyre_store_row(from + j * pad, to->shape[3], gyre_view_at(to, s.batch, s.key + j, item % plan->key_heads, 0),
+                       to->dtype, to->stride[3]);
+}
+
+static void run_item(void *arg, int64_t job) {
+    const gradient_call *call = arg;
+    const gyre_contextual_plan *plan = call->plan;
+    const int64_t item = call->first_item + job, keys = plan->most_keys * KEY_TILE;
+    gyre_contextual_keys key_tile;
+    gyre_contextual_buffers b;
+    if (item >= plan->items) return;
+    const gyre_contextual_sequence s = gyre_contextual_sequence_at(plan->args, item / plan->key_heads);
+    gyre_contextual_job(plan, call->scratch, job, &key_tile, &b);
+    memset(b.dk, 0, (size_t)(keys * plan->head_pad) * sizeof(float));
+    memset(b.dv, 0, (size_t)(keys * plan->value_pad) * sizeof(float));
+    if (plan->gates_apart) memset(b.dgate_keys, 0, (size_t)(keys * plan->head_pad) * sizeof(float));
+    memset(b.dembeddings, 0, (size_t)(embedding_heads_of_item(plan) * plan->z_pad * plan->head_pad) * sizeof(float));
+    for (int64_t first = 0; first < gyre_contextual_row_count(plan, &s); first += QUERY_TILE) {
+        begin_rows(&b, item, first);
+        find_starts(&b);
+        for (int64_t tile = 0; tile < gyre_contextual_tiles_seen(&b); tile++)
+            tile_backward(&b, tile);
+        embeddings_backward(&b);
+        write_queries(&b);
+    }
+    write_keys(plan, item, b.dk, plan->head_pad, &plan->gradients->dk);
+    write_keys(plan, item, b.dv, plan->value_pad, &plan->gradients->dv);
+    write_keys(plan, item, b.dgate_keys, plan->head_pad, &plan->gradients->dgate_keys);
+}
+
+/* Zeros for keys that are padding. */
+static void clear(const gyre_view *view) {
+    const float zero[1] = {0};
+    for (int64_t b = 0; view->data && b < view->shape[0]; b++)
+        for (int64_t t = 0; t < view->shape[1]; t++)
+            for (int64_t h = 0; h < view->shape[2]; h++)
+                for (int64_t c = 0; c < view->shape[3]; c++)
+                    gyre_store_row(zero, 1, gyre_view_at(view, b, t, h, c), view->dtype, 1);
+}
+
+void gyre_contextual_gradient_run(const gyre_contextual_plan *plan, char *scratch, const gyre_exec *exec) {
+    const gyre_contextual_gradients *to = plan->gradients;
+    const int64_t positions = to->dembeddings.shape[1] < plan->z_pad ? to->dembeddings.shape[1] : plan->z_pad;
+    gradient_call call = {.plan = plan, .scratch = scratch};
+    if (plan->args->k_first || plan->args->k_end) {
+        clear(&to->dk);
+        clear(&to->dv);
+        clear(&to->dgate_keys);
+    }
+    gyre_contextual_embeddings_fill(plan, scratch, exec);
+    for (; call.first_item < plan->items; call.first_item += plan->jobs) {
+        gyre_parallel(exec, run_item, &call, plan->jobs);
+        if (to->dembeddings.data) gyre_parallel(exec, collect_position, &call, positions);
+    }
+}
