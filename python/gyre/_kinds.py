@@ -51,6 +51,7 @@ _NOT_ZERO = (
     "chunk_size",
     "local_size",
     "original_length",
+    "clip_pairs",
 )
 
 
@@ -80,6 +81,8 @@ def _check_rope(given: dict[str, Any]) -> None:
         has = chunked if of_chunks else far != "as-near" and not chunked and (far, name) != ("clamped", "far_factor")
         if given[name] is not None and not has:
             raise Error("EINVAL", f"{name}: is {given[name]!r}, but far is {far!r}, which has no {name}", name)
+    if given["clip_pairs"] is not None and given["clip"] == "none":
+        raise Error("EINVAL", f"clip_pairs: is {given['clip_pairs']!r}, but clip is 'none'", "clip_pairs")
 
 
 _OF_AXIS = ("scaling", "base", "factor", "trained_length", "context_length", "intrinsic_pair", "repeats_at")
@@ -152,6 +155,8 @@ def rope(
     dype_time: float | None = None,
     dype_strength: float | None = None,
     dype_exponent: float | None = None,
+    clip: str = "none",
+    clip_pairs: int | None = None,
 ) -> Encoding:
     """RoPE (Su 2021, arXiv 2104.09864) with any scaling.
 
@@ -180,6 +185,8 @@ def rope(
         dype_time: DyPE (arXiv 2510.20766): 1 = pure noise ... 0 = the image.  With kappa = dype_strength (None = 2) times
             dype_time^dype_exponent (None = 2), scalings "linear" and "ntk" take factor^kappa, "by-parts" and "yarn" kappa
             times their betas.
+        clip: clipped RoPE (arXiv 2602.05258), after any scaling: the frequencies of the last clip_pairs pairs (None = 20, as
+            released) fall to 0 along half a cosine ("soft"), or are 0 ("hard").
 
     Raises:
         gyre.Error: it names the field, its value and what is allowed.
@@ -236,6 +243,8 @@ def rope(
         rope__length_policy=length_policy,
         rope__length_block=length_block,
         rope__table_positions=table_positions,
+        clip__mode=clip,
+        clip__pairs=clip_pairs,
     )
 
 

@@ -29,6 +29,7 @@ static void fill_defaults(gyre_config *config) {
     if (rope->context_length == 0) rope->context_length = config->trained_length;
     if (rope->axes == 0) rope->axes = 1;
     if (rope->length_block == 0) rope->length_block = 64;
+    if (config->clip.mode != GYRE_CLIP_NONE && config->clip.pairs == 0) config->clip.pairs = 20;
     if (config->diffusion.timed && config->diffusion.strength == 0) config->diffusion.strength = 2;
     if (config->diffusion.timed && config->diffusion.exponent == 0) config->diffusion.exponent = 2;
 }
@@ -248,6 +249,15 @@ static gyre_status check_diffusion(const struct gyre_diffusion_config *d, gyre_e
     return GYRE_OK;
 }
 
+static gyre_status check_clip(const struct gyre_clip_config *clip, gyre_error *err) {
+    if ((unsigned)clip->mode > GYRE_CLIP_HARD)
+        return gyre_fail(err, GYRE_EINVAL, "clip.mode: %d names no way to clip (gyre_config)", (int)clip->mode);
+    if (clip->mode == GYRE_CLIP_NONE && clip->pairs != 0)
+        return gyre_fail(err, GYRE_EINVAL, "clip.pairs: %" PRId64 " pairs, but clip.mode is none (gyre_config)",
+                         clip->pairs);
+    return GYRE_OK;
+}
+
 static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
     const rope_config *rope = &encoding->config.rope;
     if (rope->axes == 1) return GYRE_OK;
@@ -391,6 +401,7 @@ static gyre_status check(const gyre_config *config, gyre_error *err) {
     if (status == GYRE_OK) status = check_axes(rope, err);
     if (status == GYRE_OK) status = check_axis_scalings(config, err);
     if (status == GYRE_OK) status = check_diffusion(&config->diffusion, err);
+    if (status == GYRE_OK) status = check_clip(&config->clip, err);
     if (status == GYRE_OK) status = check_far(config, err);
     if (status == GYRE_OK) status = check_angles(config, err);
     return status == GYRE_OK ? check_xpos(rope, err) : status;

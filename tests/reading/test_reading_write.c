@@ -558,6 +558,25 @@ static void refuse(const gyre_config *c, int64_t length, const char *target, gyr
     assert_text("in", llama2);
 }
 
+/* Gyre's own files say it; lists of divisors cannot. */
+static void clipped_pairs(void **state) {
+    (void)state;
+    static const char native[] = "{\n  \"model_type\": \"gyre\",\n  \"hidden_size\": 512,\n  \"num_attention_heads\": 4,\n"
+                                 "  \"num_hidden_layers\": 2,\n  \"head_dim\": 128,\n  \"max_position_embeddings\": 4096,\n"
+                                 "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n"
+                                 "  \"rope_scaling\": null\n}\n";
+    gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
+    c.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 9};
+    must_write(native, &c, 16384);
+    json_t *root = json_of("out");
+    assert_string_equal(test_string(root, "rope_clip"), "hard");
+    assert_int_equal(test_integer(root, "rope_clip_pairs"), 9);
+    json_decref(root);
+    write_file("in", llama2, strlen(llama2));
+    write_file("old", "old", 3);
+    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "stands still, which no list says");
+}
+
 static void failure_changes_nothing(void **state) {
     (void)state;
     gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
@@ -658,6 +677,7 @@ int main(void) {
                                        cmocka_unit_test(lists_read_back),
                                        cmocka_unit_test(an_attention_factor_of_its_own_is_kept),
                                        cmocka_unit_test(native_models_write_all_fields),
+                                       cmocka_unit_test(clipped_pairs),
                                        cmocka_unit_test(partial_rotation_counts_its_own_channels),
                                        cmocka_unit_test(null_is_replaced_by_a_scaling),
                                        cmocka_unit_test(scaling_replaces_scaling),

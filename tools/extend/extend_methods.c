@@ -146,6 +146,7 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     if (plain.rope.scaling != GYRE_SCALING_PROPORTIONAL) plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.factor = 1;
     plain.rope.resonance = 0;
+    plain.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
     gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, s->near, NULL);

@@ -62,6 +62,7 @@ static gyre_status divisors(const gyre_encoding *encoding, int64_t length, doubl
     gyre_config plain = *c;
     plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.resonance = 0;
+    plain.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
     gyre_encoding *trained = NULL;
     double *theta = malloc((size_t)pairs * sizeof *theta);
     if (!theta) return gyre_fail(err, GYRE_ENOMEM, "longrope: no memory for its lists");
@@ -106,7 +107,7 @@ static int name_suffices(const gyre_config *c, gyre_rope_dialect dialect) {
     const rope_config *rope = &c->rope;
     const double factor = gyre_rope_attention_factor(c, 0);
     if (dialect == GYRE_DIALECT_NATIVE) return 1;
-    if (rope->resonance) return 0;
+    if (rope->resonance || c->clip.mode != GYRE_CLIP_NONE) return 0;
     switch (rope->scaling) {
     case GYRE_SCALING_NONE:
     case GYRE_SCALING_NTK:
