@@ -335,6 +335,11 @@ typedef enum gyre_clip {
                      * changes nothing, as in the released code */
     GYRE_CLIP_HARD  /* 0: they stand still */
 } gyre_clip;
+/* The attention factor of LongRoPE's start tokens. */
+typedef enum gyre_longrope_start {
+    GYRE_LONGROPE_START_PAPER,   /* that of all tokens: the paper rescales angles alone */
+    GYRE_LONGROPE_START_RELEASED /* 1: the released code (longrope_mixed) takes the cos and sin of the unscaled model */
+} gyre_longrope_start;
 /* Factor of a query at position m before its scores; 1 for m < 0. */
 typedef enum gyre_temperature {
     GYRE_TEMPERATURE_NONE,
@@ -508,6 +513,11 @@ typedef struct gyre_config {
         gyre_clip mode;
         int64_t pairs; /* n, all if there are fewer; 0 = 20, as in the released code, for heads of 64 pairs */
     } clip;
+    struct gyre_longrope_config { /* LONGROPE, one axis */
+        int64_t start_tokens;     /* n-hat: at a length in use past trained_length, positions below it rotate by theta[i], as
+                                     * without a scaling.  A cache keeps raw keys then.  0 = none */
+        gyre_longrope_start starts; /* whether their cos and sin have the attention factor */
+    } longrope;
 } gyre_config;
 
 /* out = "nope", "learned", ...: the name in the command and in config.json; NULL past the last.  Kinds count from 0. */

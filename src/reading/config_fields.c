@@ -38,6 +38,8 @@ static const gyre_config_enum_name far_modes[] = {{"as-near", GYRE_FAR_AS_NEAR},
                                                   {NULL, 0}};
 static const gyre_config_enum_name clips[] = {
     {"none", GYRE_CLIP_NONE}, {"soft", GYRE_CLIP_SOFT}, {"hard", GYRE_CLIP_HARD}, {NULL, 0}};
+static const gyre_config_enum_name starts[] = {
+    {"paper", GYRE_LONGROPE_START_PAPER}, {"released", GYRE_LONGROPE_START_RELEASED}, {NULL, 0}};
 static const gyre_config_enum_name length_policies[] = {{"declared", GYRE_LENGTH_POLICY_DECLARED},
                                                         {"causal", GYRE_LENGTH_POLICY_CAUSAL},
                                                         {"prefix", GYRE_LENGTH_POLICY_PREFIX},
@@ -115,6 +117,8 @@ const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first_chann
                                               {"rope_chunk_length", AT(chunk.original_length), GYRE_CONFIG_SIZE, NULL},
                                               {"rope_clip", AT(clip.mode), GYRE_CONFIG_ENUM, clips},
                                               {"rope_clip_pairs", AT(clip.pairs), GYRE_CONFIG_SIZE, NULL},
+                                              {"rope_start_tokens", AT(longrope.start_tokens), GYRE_CONFIG_SIZE, NULL},
+                                              {"rope_starts", AT(longrope.starts), GYRE_CONFIG_ENUM, starts},
                                               {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 
 /* Encodings that depend on the length in use: rotations and ALiBi. */
@@ -143,6 +147,10 @@ unsigned *gyre_config_unsigned_field(gyre_config *config, const gyre_config_fiel
 
 const char *gyre_config_clip_name(gyre_clip mode) {
     return gyre_config_enum_text(clips, (int)mode);
+}
+
+const char *gyre_config_start_name(gyre_longrope_start mode) {
+    return gyre_config_enum_text(starts, (int)mode);
 }
 
 const gyre_config_enum_name *gyre_config_find_enum(const gyre_config_enum_name *enum_names, const char *text) {

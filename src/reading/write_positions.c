@@ -385,6 +385,13 @@ static void change_clip(config_rewrite *w) {
     gyre_edit_set(&w->edit, "", "rope_clip_pairs", json_integer(c->clip.pairs), "rope_clip");
 }
 
+static void change_start(config_rewrite *w) {
+    const struct gyre_longrope_config *c = &gyre_encoding_get_config(w->encoding)->longrope;
+    if (c->start_tokens == 0 && !gyre_edit_has(&w->edit, "", "rope_start_tokens")) return;
+    gyre_edit_set(&w->edit, "", "rope_start_tokens", json_integer(c->start_tokens), "rope_scaling");
+    gyre_edit_set(&w->edit, "", "rope_starts", json_string(gyre_config_start_name(c->starts)), "rope_start_tokens");
+}
+
 static gyre_status change_all(config_rewrite *w) {
     gyre_status status = gyre_rope_parameters_of(w->encoding, w->length, dialect_of(w->old_reading), &w->parameters, w->err);
     if (status != GYRE_OK) return status;
@@ -396,6 +403,7 @@ static gyre_status change_all(config_rewrite *w) {
         (w->parameters.resonance || gyre_edit_has(&w->edit, "", "rope_resonance")))
         gyre_edit_set(&w->edit, "", "rope_resonance", json_boolean(w->parameters.resonance), "rope_scaling");
     if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_clip(w);
+    if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_start(w);
     return status != GYRE_OK ? status : w->edit.status;
 }
 

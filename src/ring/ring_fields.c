@@ -107,7 +107,9 @@ static const struct {
                      REAL(diffusion.strength),
                      REAL(diffusion.exponent),
                      CHOICE(clip.mode),
-                     COUNT(clip.pairs)};
+                     COUNT(clip.pairs),
+                     COUNT(longrope.start_tokens),
+                     CHOICE(longrope.starts)};
 
 static uint64_t list_fingerprint(const double *list, int64_t n) {
     return list ? gyre_ring_fingerprint(1, list, (size_t)n * sizeof *list) : 0;

@@ -85,6 +85,8 @@ FIELD(set_chunk_local, c->chunk.local = 512)
 FIELD(set_chunk_length, c->chunk.original_length = 8192)
 FIELD(set_clip, c->clip.mode = GYRE_CLIP_HARD)
 FIELD(set_clip_pairs, c->clip.pairs = 12)
+FIELD(set_start_tokens, c->longrope.start_tokens = 4)
+FIELD(set_starts, c->longrope.starts = GYRE_LONGROPE_START_RELEASED)
 FIELD(set_slope_scaling, c->slope.scaling = GYRE_SLOPE_SCALING_NTK_RELEASED)
 FIELD(set_slope_factor, c->slope.factor = 2.5)
 FIELD(set_policy, c->rope.length_policy = GYRE_LENGTH_POLICY_PREFIX)
@@ -170,6 +172,8 @@ static void test_writes_every_field(void **state) {
                   {rope, "rope_chunk_length", set_chunk_length},
                   {rope, "rope_clip", set_clip},
                   {rope, "rope_clip_pairs", set_clip_pairs},
+                  {rope, "rope_start_tokens", set_start_tokens},
+                  {rope, "rope_starts", set_starts},
                   {rope, "length_policy", set_policy},
                   {rope, "length_block", set_block}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)

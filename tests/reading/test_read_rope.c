@@ -613,6 +613,26 @@ static void test_clipped(void **state) {
     }
 }
 
+/* LongRoPE's start tokens, by the name of the released code's argument. */
+static void test_start_tokens(void **state) {
+    (void)state;
+    char file[1024];
+    snprintf(file, sizeof file,
+             "{'model_type':'llama','head_dim':4,'max_position_embeddings':4096,'rope_scaling':{"
+             "'type':'longrope','factor':4.0,'original_max_position_embeddings':1024,"
+             "'short_factor':[1,1],'long_factor':[1,4],\n'start_token_idx':8}}");
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
+    assert_int_equal(r->groups[0]->config.longrope.start_tokens, 8);
+    assert_int_equal(r->groups[0]->config.longrope.starts, GYRE_LONGROPE_START_RELEASED);
+    assert_field(r->groups[0], "start_tokens", "8", GYRE_ORIGIN_FILE, "rope_scaling.start_token_idx", 2);
+    assert_int_equal(r->warnings_count, 0);
+    gyre_reading_free(r);
+    r = read_rope(file, GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(r->groups[0]->config.longrope.start_tokens, 0);
+    assert_non_null(find_warning(r, "start_token_idx"));
+    gyre_reading_free(r);
+}
+
 static void test_length_in_use(void **state) {
     (void)state;
     gyre_reading *r = read_rope(LLAMA("'max_position_embeddings':2048,'rope_scaling':{'type':'dynamic','factor':2.0}"),
@@ -640,6 +660,7 @@ int main(void) {
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),
                                        cmocka_unit_test(test_clipped),
+                                       cmocka_unit_test(test_start_tokens),
                                        cmocka_unit_test(test_length_in_use)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

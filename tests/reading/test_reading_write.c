@@ -559,7 +559,7 @@ static void refuse(const gyre_config *c, int64_t length, const char *target, gyr
 }
 
 /* Gyre's own files say it; lists of divisors cannot. */
-static void clipped_pairs(void **state) {
+static void clipped_pairs_and_start_tokens(void **state) {
     (void)state;
     static const char native[] = "{\n  \"model_type\": \"gyre\",\n  \"hidden_size\": 512,\n  \"num_attention_heads\": 4,\n"
                                  "  \"num_hidden_layers\": 2,\n  \"head_dim\": 128,\n  \"max_position_embeddings\": 4096,\n"
@@ -572,9 +572,21 @@ static void clipped_pairs(void **state) {
     assert_string_equal(test_string(root, "rope_clip"), "hard");
     assert_int_equal(test_integer(root, "rope_clip_pairs"), 9);
     json_decref(root);
+    static const double ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    gyre_config longrope = stretched(GYRE_SCALING_LONGROPE, 4);
+    longrope.rope.short_factor = longrope.rope.long_factor = ones;
+    longrope.longrope = (struct gyre_longrope_config){6, GYRE_LONGROPE_START_RELEASED};
+    must_write(native, &longrope, 16384);
+    root = json_of("out");
+    assert_int_equal(test_integer(root, "rope_start_tokens"), 6);
+    assert_string_equal(test_string(root, "rope_starts"), "released");
+    json_decref(root);
     write_file("in", llama2, strlen(llama2));
     write_file("old", "old", 3);
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "stands still, which no list says");
+    refuse(&longrope, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "start tokens: no key of transformers says them");
 }
 
 static void failure_changes_nothing(void **state) {
@@ -677,7 +689,7 @@ int main(void) {
                                        cmocka_unit_test(lists_read_back),
                                        cmocka_unit_test(an_attention_factor_of_its_own_is_kept),
                                        cmocka_unit_test(native_models_write_all_fields),
-                                       cmocka_unit_test(clipped_pairs),
+                                       cmocka_unit_test(clipped_pairs_and_start_tokens),
                                        cmocka_unit_test(partial_rotation_counts_its_own_channels),
                                        cmocka_unit_test(null_is_replaced_by_a_scaling),
                                        cmocka_unit_test(scaling_replaces_scaling),

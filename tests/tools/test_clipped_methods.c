@@ -1,4 +1,4 @@
-/* test_clipped_methods.c: clipped RoPE as a method and as a modifier of others. */
+/* test_clipped_methods.c: clipped RoPE as a method and a modifier, and LongRoPE's start tokens as a modifier. */
 #include "tools/common/methods.h"
 #include <math.h>
 #include <setjmp.h>
@@ -111,7 +111,38 @@ static void test_clipped(void **state) {
     assert_int_equal(method_encoding(&m, &base, TRAINED, 2048, NULL, &encoding, &err), GYRE_EUNSUPPORTED);
 }
 
+static void test_start_tokens(void **state) {
+    (void)state;
+    double lists[PAIRS];
+    for (int i = 0; i < PAIRS; i++)
+        lists[i] = 1 + i / 4.0;
+    gyre_config base = rope();
+    base.rope.scaling = GYRE_SCALING_LONGROPE;
+    base.rope.factor = 4;
+    base.rope.short_factor = base.rope.long_factor = lists;
+    gyre_config paper = config_under("none+start:4", &base, 4 * TRAINED),
+                released = config_under("none+logn+start-released:9", &base, 4 * TRAINED);
+    assert_true(paper.longrope.start_tokens == 4 && paper.longrope.starts == GYRE_LONGROPE_START_PAPER);
+    assert_true(released.longrope.start_tokens == 9 && released.longrope.starts == GYRE_LONGROPE_START_RELEASED);
+    paper.rope.short_factor = paper.rope.long_factor = lists; /* those of the encoding are gone */
+    assert_int_equal(config_under("none", &paper, 4 * TRAINED).longrope.start_tokens, 4);
+    assert_int_equal(config_under("yarn", &paper, 4 * TRAINED).longrope.start_tokens, 0);
+    static const char *const bad[] = {"none+start",   "none+start:",         "none+start:0",
+                                      "none+start:x", "none+start-released", "none+start:4+start:4"};
+    gyre_error err = {0, ""};
+    method m;
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(method_parse(bad[i], &m, &err), GYRE_EINVAL);
+        assert_non_null(strstr(err.text, i == 5 ? "two kinds of start tokens" : "needs a number of start tokens"));
+    }
+    gyre_encoding *encoding = NULL;
+    assert_int_equal(method_parse("yarn:4+start:4", &m, &err), GYRE_OK);
+    assert_false(method_is_none(&m));
+    assert_int_equal(method_encoding(&m, &base, TRAINED, 2048, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "another scaling than longrope"));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_clipped)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_clipped), cmocka_unit_test(test_start_tokens)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

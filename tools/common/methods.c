@@ -93,10 +93,29 @@ static gyre_status parse_clip(const char *text, size_t length, method *m, int *i
     return GYRE_OK;
 }
 
+/* The same for `start:n` and `start-released:n`. */
+static gyre_status parse_start(const char *text, size_t length, method *m, int *is_start, gyre_error *err) {
+    const char *colon = memchr(text, ':', length);
+    const size_t name = colon ? (size_t)(colon - text) : length;
+    const int paper = name == strlen("start") && strncmp(text, "start", name) == 0;
+    *is_start = paper || (name == strlen("start-released") && strncmp(text, "start-released", name) == 0);
+    if (!*is_start) return GYRE_OK;
+    if (m->start_tokens != 0) return gyre_fail(err, GYRE_EINVAL, "method %s: has two kinds of start tokens", m->label);
+    char *end = NULL;
+    const long long tokens = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoll(colon + 1, &end, 10) : 0;
+    if (!end || end != text + length || tokens < 1 || tokens > INT32_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "method %s: needs a number of start tokens, from 1 to 2^31 - 1, as in +start:4",
+                         m->label);
+    m->start_tokens = tokens;
+    m->starts = paper ? GYRE_LONGROPE_START_PAPER : GYRE_LONGROPE_START_RELEASED;
+    return GYRE_OK;
+}
+
 static gyre_status parse_modifier(const char *text, size_t length, method *m, gyre_error *err) {
-    int *flag = NULL, is_clip;
-    const gyre_status status = parse_clip(text, length, m, &is_clip, err);
-    if (status || is_clip) return status;
+    int *flag = NULL, is_its = 0;
+    gyre_status status = parse_clip(text, length, m, &is_its, err);
+    if (!status && !is_its) status = parse_start(text, length, m, &is_its, err);
+    if (status || is_its) return status;
     if (length == strlen("resonance") && strncmp(text, "resonance", length) == 0) flag = &m->resonance;
     if (length == strlen("logn") && strncmp(text, "logn", length) == 0) flag = &m->logn;
     if (!flag)
@@ -214,7 +233,7 @@ int method_color(const char *label) {
 }
 
 int method_is_none(const method *m) {
-    return m->keeps_model_scaling && !m->resonance && !m->logn && m->clip == GYRE_CLIP_NONE;
+    return m->keeps_model_scaling && !m->resonance && !m->logn && m->clip == GYRE_CLIP_NONE && m->start_tokens == 0;
 }
 
 int config_depends_on_length(const gyre_config *config) {
@@ -295,6 +314,7 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->far_window = 0;
     rope->far_factor = 0;
     config->chunk = (struct gyre_chunk_config){0, 0, 0};
+    config->longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     /* Within the trained length no pair is far: the model stays as it is, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
@@ -334,7 +354,8 @@ static void apply_slopes(const method *m, int64_t trained, int64_t context, gyre
 /* Whether the model has what the method stretches. */
 static gyre_status check_kind(const method *m, const gyre_config *base, gyre_error *err) {
     const int has_slopes = base->kind == GYRE_KIND_ALIBI;
-    const int turns = m->resonance || m->clip != GYRE_CLIP_NONE; /* asks for a rotation, whatever the scaling */
+    /* Asks for a rotation, whatever the scaling. */
+    const int turns = m->resonance || m->clip != GYRE_CLIP_NONE || m->start_tokens > 0;
     if (has_slopes && m->slopes != GYRE_SLOPE_SCALING_NONE && !turns) {
         if (!m->follows || m->factor == 0) return GYRE_OK;
         return gyre_fail(err, GYRE_EINVAL, "method %s: takes no factor for slopes, which follow the context (%s)", m->label,
@@ -377,6 +398,7 @@ gyre_status method_config(const method *m, const gyre_config *base, int64_t trai
     if (has_slopes && !m->keeps_model_scaling) apply_slopes(m, trained, context, &config);
     if (m->resonance) config.rope.resonance = 1;
     if (m->clip != GYRE_CLIP_NONE) apply_clip(m, trained, &config);
+    if (m->start_tokens > 0) config.longrope = (struct gyre_longrope_config){m->start_tokens, m->starts};
     if (m->logn) {
         config.query.temperature = GYRE_TEMPERATURE_LOG;
         config.query.reference_length = trained;

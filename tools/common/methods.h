@@ -30,7 +30,10 @@
  *
  * `+clipped[:pairs]` and `+clipped-hard[:pairs]` are clipped RoPE, after any scaling, of so many of the last pairs; without
  * a number, of those that make no whole turn within the trained length.  `clipped` is `none+clipped`: the model's own
- * scaling stays. */
+ * scaling stays.
+ *
+ * `+start:n` and `+start-released:n` are LongRoPE's start tokens: past the trained length, positions below n rotate as
+ * without a scaling.  They need a model with LongRoPE, under none or extend's longrope. */
 #ifndef GYRE_TOOLS_METHODS_H
 #define GYRE_TOOLS_METHODS_H
 #include "gyre/gyre.h"
@@ -40,7 +43,7 @@
     "none, linear, ntk, ntk-past, base, ntk-mixed, llama3, dynamic, by-parts, by-parts-paper, yarn, "                       \
     "dynamic-yarn, dynamic-linear, rerope, leaky, self-extend, dca, dca-paper, clipped, clipped-hard"
 #define METHOD_NUMBERS_HELP " (ntk-past and base need a number: ntk-past:4, base:500000)"
-#define METHOD_MODIFIERS    "+resonance, +logn, +clipped, +clipped-hard"
+#define METHOD_MODIFIERS    "+resonance, +logn, +clipped, +clipped-hard, +start"
 
 enum { METHOD_LABEL = 48 };
 
@@ -62,10 +65,12 @@ typedef struct method {
     gyre_slope_scaling slopes; /* NONE: not for ALiBi */
     int follows;               /* 1: slopes follow the length in use */
     method_number number;
-    int keeps_model_scaling;  /* 1: none, clipped, clipped-hard */
-    int resonance, logn;      /* modifiers */
-    gyre_clip clip;           /* a modifier, or the method */
-    int64_t clip_pairs;       /* 0 = those that make no whole turn within the trained length */
+    int keeps_model_scaling; /* 1: none, clipped, clipped-hard */
+    int resonance, logn;     /* modifiers */
+    gyre_clip clip;          /* a modifier, or the method */
+    int64_t clip_pairs;      /* 0 = those that make no whole turn within the trained length */
+    int64_t start_tokens;    /* 0 = none */
+    gyre_longrope_start starts;
     double factor;            /* >= 1; rerope: the window; dca: the chunk; base: the base; 0 = follows the context */
     char label[METHOD_LABEL]; /* as given */
 } method;

@@ -298,6 +298,11 @@ void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t fi
     }
 }
 
+double gyre_rope_start_below(const gyre_config *config, int64_t length) {
+    const int is_long = length_in_use(config, length) > config->trained_length;
+    return config->longrope.start_tokens > 0 && is_long ? (double)config->longrope.start_tokens : -(double)INFINITY;
+}
+
 static double yarn_magnitude(double factor, double mscale) {
     return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
