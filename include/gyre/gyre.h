@@ -367,9 +367,11 @@ typedef enum gyre_angle_path {
                                  * table that vLLM keeps for a bf16 model.  (vLLM divides positions under LINEAR, not
                                  * frequencies, which may change a last bit.) */
     GYRE_ANGLE_PATH_TORCH_F16,  /* the same, to f16 */
-    GYRE_ANGLE_PATH_LLAMA_CPP   /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
+    GYRE_ANGLE_PATH_LLAMA_CPP,  /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
                                  * in float; cosf and sinf are the C library's.  For one axis and NONE, LINEAR, YARN, LLAMA3,
                                  * LONGROPE */
+    GYRE_ANGLE_PATH_TENSORRT_LLM /* as the table that TensorRT-LLM computes with NumPy on a CPU with FMA: powers in double,
+                                  * all else in float.  For one axis and NONE, LINEAR, LLAMA3 */
 } gyre_angle_path;
 /* Layouts of a sinusoid, shown for 6 channels, and the exponent of its base. */
 typedef enum gyre_sinusoid {

@@ -182,7 +182,8 @@ def rope(
             original_max_position_embeddings) scores grow too.
         temperature: "log", "llama4" or "ministral": a factor of queries that grows with position.
         angles: "torch" = the bits that transformers gets from PyTorch on a CPU; "torch-bf16", "torch-f16" = those rounded,
-            as a model in that type multiplies by them (and vLLM's table); "llama.cpp" = ggml's running product in float.
+            as a model in that type multiplies by them (and vLLM's table); "llama.cpp" = ggml's running product in float;
+            "tensorrt-llm" = the table in float that it computes with NumPy.
         length_policy: "declared", "causal" or "prefix".
         axis_scalings: for each axis (also of one alone) None, as the options above say, or a dict of its own: scaling, also
             "riflex" or "riflex-paper" (RIFLEx, arXiv 2502.15894); base, factor, trained_length, context_length; and for

@@ -4,6 +4,7 @@
 #include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles_llama_cpp.h"
+#include "core/rotation/angles_numpy.h"
 #include "core/rotation/frequency_torch.h"
 #include "core/rotation/torch_math.h"
 #include "core/rotation/turns.h"
@@ -395,13 +396,20 @@ static gyre_status make_angle_table(gyre_encoding *encoding, gyre_error *err) {
 }
 
 static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
-    if ((unsigned)config->rope.angles > GYRE_ANGLE_PATH_LLAMA_CPP)
+    if ((unsigned)config->rope.angles > GYRE_ANGLE_PATH_TENSORRT_LLM)
         return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
                          (int)config->rope.angles);
     if (config->rope.angles == GYRE_ANGLE_PATH_EXACT) return GYRE_OK;
     if (config->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP) {
         if (gyre_llama_cpp_supports(config)) return GYRE_OK;
         return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: llama.cpp has no such scaling or axes (gyre_config)");
+    }
+    if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM) {
+        if (gyre_numpy_supports(config)) return GYRE_OK;
+        return gyre_fail(
+            err, GYRE_EUNSUPPORTED,
+            "rope.angles: TensorRT-LLM's are known without scaling, with linear and with Llama 3's, on one axis "
+            "(gyre_config)");
     }
     if (gyre_torch_supports(config)) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: PyTorch's need %s (gyre_config)",

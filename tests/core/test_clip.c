@@ -301,7 +301,7 @@ static void wrong_fields(void **state) {
     config = clipped(GYRE_CLIP_NONE, 4);
     assert_config_error(&config, "clip.pairs: 4 pairs, but clip.mode is none (gyre_config)");
     config = clipped(GYRE_CLIP_HARD, 4);
-    for (int path = GYRE_ANGLE_PATH_TORCH; path <= GYRE_ANGLE_PATH_LLAMA_CPP; path++) {
+    for (int path = GYRE_ANGLE_PATH_TORCH; path <= GYRE_ANGLE_PATH_TENSORRT_LLM; path++) {
         gyre_encoding *e = NULL;
         config.rope.angles = (gyre_angle_path)path;
         assert_int_equal(gyre_encoding_create(&e, &config, NULL, NULL), GYRE_EUNSUPPORTED);

@@ -276,7 +276,7 @@ static void wrong_fields(void **state) {
         snprintf(text, sizeof text, "longrope.start_tokens: start tokens cannot be combined with %s (gyre_config)", with[i]);
         assert_config_error(&config, text);
     }
-    for (int path = GYRE_ANGLE_PATH_TORCH; path <= GYRE_ANGLE_PATH_LLAMA_CPP; path++) {
+    for (int path = GYRE_ANGLE_PATH_TORCH; path <= GYRE_ANGLE_PATH_TENSORRT_LLM; path++) {
         gyre_encoding *e = NULL;
         config = with_start(4, GYRE_LONGROPE_START_PAPER);
         config.rope.angles = (gyre_angle_path)path;

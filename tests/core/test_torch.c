@@ -1,5 +1,6 @@
 /* test_torch.c: the angle paths of programs, bit for bit: GYRE_ANGLE_PATH_TORCH against values computed by PyTorch
- * (tests/reference/torch_rows.py), GYRE_ANGLE_PATH_LLAMA_CPP against those of ggml (llama_cpp_rows.c). */
+ * (tests/reference/torch_rows.py), GYRE_ANGLE_PATH_LLAMA_CPP against those of ggml (llama_cpp_rows.c),
+ * GYRE_ANGLE_PATH_TENSORRT_LLM against those of NumPy (numpy_rows.py). */
 #include "support.h"
 
 #include "core/convert.h"
@@ -223,12 +224,68 @@ static void refused_without_llama_cpp_support(void **state) {
     assert_non_null(strstr(err.text, "rope.angles: llama.cpp has no such scaling"));
 }
 
+/* -- TensorRT-LLM -- */
+/* Past 71476 and 117436 rad NumPy calls the C library, whose last bit may differ elsewhere. */
+static void check_numpy_row(const gyre_encoding *e, const json_t *c, const json_t *row) {
+    float want[MOST], cosine[MOST], sine[MOST];
+    const size_t pairs = floats_of(test_string(row, "cos"), want);
+    const int64_t position = test_integer(row, "position");
+    cos_sin_at(e, position, pairs, cosine, sine);
+    for (size_t i = 0; i < pairs; i++)
+        if (position <= 70000 ? cosine[i] != want[i] : !close_enough(cosine[i], want[i]))
+            fail_msg("%s, position %lld, cos %zu: %a, NumPy %a", test_string(c, "scaling"), (long long)position, i,
+                     cosine[i], want[i]);
+    floats_of(test_string(row, "sin"), want);
+    for (size_t i = 0; i < pairs; i++)
+        if (position <= 100000 ? sine[i] != want[i] : !close_enough(sine[i], want[i]))
+            fail_msg("%s, position %lld, sin %zu: %a, NumPy %a", test_string(c, "scaling"), (long long)position, i, sine[i],
+                     want[i]);
+}
+
+static void rows_match_numpy(void **state) {
+    (void)state;
+    json_t *cases = test_reference("numpy_rows.json"), *c, *row;
+    size_t i, r;
+    json_array_foreach(cases, i, c) {
+        double list[MOST], is[MOST];
+        float want[MOST];
+        gyre_config config = config_of(c, list);
+        config.rope.angles = GYRE_ANGLE_PATH_TENSORRT_LLM;
+        for (int table = 0; table < 2; table++) {
+            config.rope.table_positions = table ? 140000 : GYRE_NO_TABLE;
+            gyre_encoding *e = test_encoding(&config);
+            const size_t pairs = floats_of(test_string(c, "inv_freq"), want);
+            assert_int_equal(gyre_encoding_frequencies(e, 0, is, NULL), GYRE_OK);
+            for (size_t p = 0; p < pairs; p++)
+                assert_true(is[p] == (double)want[p]);
+            json_array_foreach(json_object_get(c, "rows"), r, row) check_numpy_row(e, c, row);
+            assert_int_equal(r, 10);
+            gyre_encoding_free(e);
+        }
+    }
+    assert_int_equal(i, 12);
+    json_decref(cases);
+}
+
+static void refused_without_tensorrt_llm_support(void **state) {
+    (void)state;
+    gyre_error err;
+    gyre_encoding *e = NULL;
+    gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
+    config.trained_length = 4096;
+    config.rope.angles = GYRE_ANGLE_PATH_TENSORRT_LLM;
+    config.rope.scaling = GYRE_SCALING_YARN;
+    config.rope.factor = 2;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "rope.angles: TensorRT-LLM's are known without scaling"));
+}
+
 static void refused_without_torch_support(void **state) {
     (void)state;
     gyre_error err;
     gyre_encoding *e = NULL;
     gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
-    config.rope.angles = (gyre_angle_path)5;
+    config.rope.angles = (gyre_angle_path)6;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
     config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     config.rope.scaling = GYRE_SCALING_NTK_MIXED;
@@ -246,6 +303,8 @@ int main(void) {
         cmocka_unit_test(tables_are_rounded),
         cmocka_unit_test(rows_match_llama_cpp),
         cmocka_unit_test(refused_without_llama_cpp_support),
+        cmocka_unit_test(rows_match_numpy),
+        cmocka_unit_test(refused_without_tensorrt_llm_support),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,79 @@ static void figures_and_config(void **state) {
     json_decref(root);
 }
 
+/* The config of the result with other factors. */
+static double perplexity_of_factors(const gyre_model *model, const double *factors, double attention, const gyre_text *text,
+                                    const int64_t *starts) {
+    double ones[PAIRS];
+    gyre_encoding *encoding = NULL;
+    gyre_error err;
+    gyre_config c = *gyre_encoding_get_config(gyre_model_get_encoding(model));
+    for (int i = 0; i < PAIRS; i++)
+        ones[i] = 1;
+    c.trained_length = TRAINED;
+    c.rope.scaling = GYRE_SCALING_LONGROPE;
+    c.rope.context_length = TO;
+    c.rope.short_factor = ones, c.rope.long_factor = factors;
+    c.rope.attention_factor = attention;
+    assert_ok(gyre_encoding_create(&encoding, &c, NULL, &err));
+    const double out = perplexity(model, encoding, text, starts);
+    gyre_encoding_free(encoding);
+    return out;
+}
+
+static void check_change(const json_t *row, const char *name, double percent) {
+    const json_t *of = json_object_get(row, name), *interval = json_object_get(of, "percent_interval");
+    test_close(test_number(of, "percent"), percent, 1e-6 * fabs(percent) + 1e-6, name);
+    assert_true(json_number_value(json_array_get(interval, 0)) <= percent + 1e-6);
+    assert_true(json_number_value(json_array_get(interval, 1)) >= percent - 1e-6);
+}
+
+/* Each pair against gyre_evaluate with that factor alone changed. */
+static void pairs_alone(void **state) {
+    (void)state;
+    double factors[PAIRS], turns = INFINITY;
+    int64_t starts[HELD];
+    int moved = 0;
+    gyre_model *model = NULL;
+    gyre_text text;
+    gyre_error err;
+    const char *path = in_folder("text");
+    held_out(starts);
+    json_t *root = run_json(SEARCH " --pairs --json");
+    json_t *found = json_object_get(root, "found"), *pairs = json_object_get(root, "pairs");
+    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
+    const double attention = test_number(found, "attention_factor");
+    const double all = test_number(result_called(root, "found"), "perplexity");
+    const double none = test_number(result_called(root, "none"), "perplexity");
+    assert_int_equal(test_numbers(found, "factors", factors, PAIRS), PAIRS);
+    assert_int_equal(json_array_size(pairs), PAIRS);
+    for (int i = 0; i < PAIRS; i++) {
+        const json_t *row = json_array_get(pairs, (size_t)i);
+        const double own = factors[i];
+        double alone[PAIRS];
+        for (int j = 0; j < PAIRS; j++)
+            alone[j] = i == j ? own : 1;
+        assert_true(test_number(row, "factor") == own && test_number(row, "turns") < turns);
+        turns = test_number(row, "turns");
+        factors[i] = 1;
+        check_change(row, "as_trained_costs",
+                     100 * (perplexity_of_factors(model, factors, attention, &text, starts) / all - 1));
+        factors[i] = own;
+        check_change(row, "alone_saves", 100 * (1 - perplexity_of_factors(model, alone, 1, &text, starts) / none));
+        moved += own > 1;
+    }
+    assert_true(moved > 0);
+    const gyre_encoding *encoding = gyre_model_get_encoding(model);
+    double frequencies[PAIRS];
+    assert_ok(gyre_encoding_frequencies(encoding, TRAINED, frequencies, NULL));
+    test_close(turns, TRAINED * frequencies[PAIRS - 1] / (2 * acos(-1)), 1e-9, "turns");
+    gyre_text_free(&text);
+    gyre_model_free(model);
+    json_decref(root);
+    assert_fails(SEARCH " --pairs --temperature", CLI_USAGE, "--pairs: shows factors");
+}
+
 /* A search on one window fits that window.  What it finds loses on held-out text to a method that needs no search, and is
  * written only on request. */
 static void losing_factors_are_not_written(void **state) {
@@ -383,6 +456,12 @@ static void report_page(void **state) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(page, parts[i])) fail_msg("the report lacks %s", parts[i]);
     unlink(in_folder("report.html"));
+    assert_null(strstr(page, "What the factor of each pair is worth"));
+    assert_int_equal(run(SEARCH " --pairs --report @report.html")->exit, 0);
+    read_whole(in_folder("report.html"), page, sizeof page);
+    assert_non_null(strstr(page, "What the factor of each pair is worth"));
+    assert_non_null(strstr(page, "left as trained, costs"));
+    unlink(in_folder("report.html"));
     assert_fails(SEARCH " --report @nowhere/report.html", 1, "nowhere");
     assert_fails(SEARCH " --report @rope/config.json", CLI_USAGE, "name another file");
     assert_fails("search @rope --text @text --to 64 --temperature --report @report.html", CLI_USAGE, "--report");
@@ -411,6 +490,7 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_and_config),
+                                       cmocka_unit_test(pairs_alone),
                                        cmocka_unit_test(losing_factors_are_not_written),
                                        cmocka_unit_test(text_output),
                                        cmocka_unit_test(interrupted_search_gives_the_same_result),

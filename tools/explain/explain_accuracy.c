@@ -20,7 +20,8 @@ static const struct {
                                  {"transformers, float32", GYRE_ANGLE_PATH_TORCH},
                                  {"transformers or vLLM, float16", GYRE_ANGLE_PATH_TORCH_F16},
                                  {"transformers or vLLM, bfloat16", GYRE_ANGLE_PATH_TORCH_BF16},
-                                 {"llama.cpp", GYRE_ANGLE_PATH_LLAMA_CPP}};
+                                 {"llama.cpp", GYRE_ANGLE_PATH_LLAMA_CPP},
+                                 {"TensorRT-LLM", GYRE_ANGLE_PATH_TENSORRT_LLM}};
 static const char *const types[ACCURACY_TYPES] = {"f16", "bf16", "q8"};
 static const int64_t shifts[ACCURACY_SHIFTS] = {1, 10, 100};
 

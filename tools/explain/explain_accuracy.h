@@ -4,7 +4,7 @@
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_terminal.h"
 
-enum { ACCURACY_PROGRAMS = 5, ACCURACY_POSITIONS = 5, ACCURACY_TYPES = 3, ACCURACY_SHIFTS = 3 };
+enum { ACCURACY_PROGRAMS = 6, ACCURACY_POSITIONS = 5, ACCURACY_TYPES = 3, ACCURACY_SHIFTS = 3 };
 
 typedef struct explain_accuracy {
     int64_t positions[ACCURACY_POSITIONS]; /* ascending: 4k, 32k, 128k, 1M and the model's own length, each once */

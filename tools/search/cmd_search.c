@@ -102,10 +102,13 @@ static gyre_status search(search_work *w, gyre_error *err) {
     gyre_status status = header ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     if (!status) status = search_journal_open(&w->journal, o->run.journal, header, err);
     cli_defer_signals(); /* from here on, a stopped search leaves a journal */
-    cli_progress_begin(&w->progress, "seeds", "tokens",
-                       (w->problem.budget + SEARCH_ROWS * w->windows.held_out_count) * o->stretch.to);
+    cli_progress_begin(
+        &w->progress, "seeds", "tokens",
+        (w->problem.budget + (SEARCH_ROWS + (o->pairs ? 2 * w->space.pairs : 0)) * w->windows.held_out_count) *
+            o->stretch.to);
     if (!status) status = search_run(&w->problem, &w->found, err);
     if (!status) status = search_evaluate_held_out(w, err);
+    if (!status && o->pairs) status = search_evaluate_pairs(w, err);
     cli_progress_end(&w->progress);
     search_journal_close(w->journal);
     json_decref(header);
@@ -132,6 +135,7 @@ static int search_and_print(search_work *w, const cli_output *output) {
 static void release(search_work *w) {
     for (int64_t i = 0; i < w->report->rows_count; i++)
         free(w->report->rows[i].nats);
+    free(w->report->pairs);
     free(w->found.nats);
     search_windows_free(&w->windows);
     gyre_pool_free(w->pool);

@@ -21,6 +21,7 @@ typedef struct search_options {
     uint64_t seed;
     double attention; /* 0 = searched */
     int force;        /* 1: written even if a method that needs no search is better */
+    int pairs;        /* 1: after the search, each pair alone */
     int temperature;  /* 1: fits the temperature of YaRN instead of searching for factors */
 } search_options;
 
@@ -60,6 +61,10 @@ gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, 
 gyre_status search_prepare(void *ctx, const search_candidate *x, int64_t count, int64_t to, gyre_error *err);
 /* Fills the rows of the report: the model as it is, the known methods and the candidate found, on the held-out windows. */
 gyre_status search_evaluate_held_out(search_work *w, gyre_error *err);
+
+/* -- search_pairs.c -- */
+/* Fills report->pairs.  The rows of the report are measured. */
+gyre_status search_evaluate_pairs(search_work *w, gyre_error *err);
 
 /* -- search_page.c -- */
 /* Writes --report: the verdict, the table, the factors by pair and the windows one by one, as HTML.  Errors: EIO, ENOMEM. */

@@ -10,7 +10,8 @@ enum {
     KEY_SEED,
     KEY_ATTENTION,
     KEY_FORCE,
-    KEY_TEMPERATURE
+    KEY_TEMPERATURE,
+    KEY_PAIRS
 };
 
 static const struct argp_option option_table[] = {
@@ -43,6 +44,11 @@ static const struct argp_option option_table[] = {
     {"temperature", KEY_TEMPERATURE, NULL, 0,
      "Search no factors: measure YaRN under a range of attention factors, and compare the best one with YaRN's formula, "
      "0.1 ln s + 1",
+     3},
+    {"pairs", KEY_PAIRS, NULL, 0,
+     "After the search, measure on the held-out windows what the factor of each pair is worth: what the result loses if "
+     "that "
+     "pair alone keeps its trained frequency, and what the model as it is wins if that pair alone is divided",
      3},
     {"force", KEY_FORCE, NULL, 0,
      "Write the factors found even if a method that needs no search predicts the held-out text better", 4},
@@ -87,6 +93,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     case KEY_TEMPERATURE:
         o->temperature = 1;
         return 0;
+    case KEY_PAIRS:
+        o->pairs = 1;
+        return 0;
     case KEY_FORCE:
         o->force = 1;
         return 0;
@@ -109,6 +118,7 @@ void search_options_read(int argc, char **argv, search_options *o) {
     if (o->temperature && (o->attention != 0 || o->stretch.write))
         cli_usage_error("--temperature: fits the attention factor and writes nothing; without %s",
                         o->stretch.write ? "--write" : "--attention-factor");
+    if (o->temperature && o->pairs) cli_usage_error("--pairs: shows factors, which --temperature does not search for");
     if (o->needles && o->stride) cli_usage_error("--stride: with --needles only answers are scored; give one of the two");
     if (o->needles && o->model.ids && !o->model.tokenizer)
         cli_usage_error("--needles: sentences cannot be put between token ids of --ids; give a text");

@@ -20,8 +20,7 @@ int search_loses(const search_report *r) {
     return search_best_simple(r)->gain.mean < 0;
 }
 
-/* out = what is added to perplexity by these nats, in percent; 0 without a sign. */
-static double increase_percent(double nats) {
+double search_increase_percent(double nats) {
     return 100 * expm1(nats) + 0.0;
 }
 
@@ -30,8 +29,8 @@ void search_verdict(const search_report *r, char out[SEARCH_VERDICT]) {
     const search_interval *g = &simple->gain;
     if (g->mean < 0)
         snprintf(out, SEARCH_VERDICT, "%s is the best and needs no search: found is higher by %.2f %% (%.2f to %.2f)%s",
-                 simple->label, increase_percent(-g->mean), increase_percent(-g->high), increase_percent(-g->low),
-                 g->high > 0 ? "; this text cannot tell the two apart" : "");
+                 simple->label, search_increase_percent(-g->mean), search_increase_percent(-g->high),
+                 search_increase_percent(-g->low), g->high > 0 ? "; this text cannot tell the two apart" : "");
     else if (g->mean > 0)
         snprintf(out, SEARCH_VERDICT,
                  "found is the best: lower than %s, the best that needs no search, by %.2f %% (%.2f to %.2f)%s",
@@ -111,6 +110,7 @@ int search_print_table(const search_report *r, FILE *file) {
     search_table_make(r, &t);
     print_header(r, file);
     if (gyre_report_table_print(&t.table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
+    if (search_print_pairs(r, file)) return CLI_FAILED;
     print_end(r, file);
     return 0;
 }
@@ -156,10 +156,10 @@ int search_print_json(const search_report *r, FILE *file) {
     json_t *found = json_pack("{s:s, s:o, s:f, s:f, s:o}", "origin", r->found->origin, "factors",
                               json_of_factors(r, &r->found->rescale), "attention_factor", r->found->rescale.attention,
                               "searched_nats", r->found->mean, "written", cli_json_text(r->written));
-    return cli_json_write(file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "card",
-                                          run_card_json(r->card), "trained_length", (json_int_t)r->trained, "to",
-                                          (json_int_t)w->context, "stride", (json_int_t)w->stride, "needles",
-                                          (json_int_t)r->needles, "tokens", (json_int_t)w->tokens, "held_out_windows",
-                                          (json_int_t)w->held_out_count, "search", search, "found", found, "verdict",
-                                          json_of_verdict(r), "results", rows));
+    return cli_json_write(
+        file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o*}", "card", run_card_json(r->card),
+                        "trained_length", (json_int_t)r->trained, "to", (json_int_t)w->context, "stride",
+                        (json_int_t)w->stride, "needles", (json_int_t)r->needles, "tokens", (json_int_t)w->tokens,
+                        "held_out_windows", (json_int_t)w->held_out_count, "search", search, "found", found, "verdict",
+                        json_of_verdict(r), "results", rows, "pairs", r->pairs_count ? search_json_of_pairs(r) : NULL));
 }

@@ -18,6 +18,13 @@ typedef struct search_row {
     search_interval gain;  /* of the factors found over this row; 0 for their own row */
 } search_row;
 
+/* What the factor of one pair is worth on the held-out windows, in nats. */
+typedef struct search_pair {
+    double turns, factor;          /* turns: in the trained length */
+    search_interval needed, alone; /* lost if the pair keeps its trained frequency; won if it alone is divided */
+    int has_alone;                 /* 0: the model's own config scales */
+} search_pair;
+
 typedef struct search_report {
     const run_card *card;
     const char *written; /* path of --write; NULL = none */
@@ -29,11 +36,15 @@ typedef struct search_report {
     int64_t simple_count;                /* the first rows are the methods that need no search */
     int64_t rows_count, trained, budget; /* budget: in evaluations of all windows */
     uint64_t seed;
-    int64_t needles; /* keys in a window; 0 = the text itself is scored */
+    int64_t needles;    /* keys in a window; 0 = the text itself is scored */
+    search_pair *pairs; /* [pairs_count], owned; NULL without --pairs */
+    int64_t pairs_count;
 } search_report;
 
 /* out = the gain in nats as a reduction of perplexity, in percent. */
 double search_gain_percent(double nats);
+/* out = what is added to perplexity by these nats, in percent; 0 without a sign. */
+double search_increase_percent(double nats);
 /* out = the method that needs no search and predicts the held-out windows best. */
 const search_row *search_best_simple(const search_report *r);
 /* out = 1 if that method predicts them better than the factors found. */
@@ -49,5 +60,8 @@ typedef struct search_table {
 void search_table_make(const search_report *r, search_table *out);
 int search_print_table(const search_report *r, FILE *file);
 int search_print_json(const search_report *r, FILE *file);
+/* --pairs (search_pairs.c). */
+int search_print_pairs(const search_report *r, FILE *file);
+json_t *search_json_of_pairs(const search_report *r);
 
 #endif

@@ -4,6 +4,7 @@
 #include "core/encoding.h"
 
 #include "core/rotation/angles_llama_cpp.h"
+#include "core/rotation/angles_numpy.h"
 #include "core/rotation/torch_math.h"
 
 #include <math.h>
@@ -97,6 +98,8 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
     if (encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT) {
         if (encoding->config.rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP)
             gyre_llama_cpp_cos_sin(angles, frequency, first, count, position[0], cosine, sine);
+        else if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM)
+            gyre_numpy_cos_sin(angles, frequency, count, position[0], cosine, sine);
         else
             torch_cos_sin(angles, frequency, first, count, position, cosine, sine);
         for (int64_t j = 0; negate_sine && j < count; j++)

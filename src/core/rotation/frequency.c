@@ -5,6 +5,7 @@
  * 2e-7. */
 #include "core/rotation/frequency.h"
 
+#include "core/rotation/angles_numpy.h"
 #include "core/rotation/frequency_torch.h"
 #include "core/rotation/turns.h"
 
@@ -282,6 +283,10 @@ static int64_t length_of_axis(const gyre_config *config, int64_t axis, int64_t l
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
     if (gyre_is_torch(config->rope.angles)) {
         gyre_torch_frequencies(config, length, first, count, out);
+        return;
+    }
+    if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM) {
+        gyre_numpy_frequencies(config, first, count, out);
         return;
     }
     gyre_config group = *config;
