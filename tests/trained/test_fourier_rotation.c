@@ -16,15 +16,15 @@ static int64_t at[BATCH][TOKENS];
 
 typedef struct shape {
     const char *name;
-    gyre_layout layout;
     int64_t heads, pairs; /* of coefficients; 0 = SERIES */
+    gyre_layout layout;
     gyre_fourier_rest rest;
 } shape;
-static const shape shapes[] = {{"heads of their own", GYRE_LAYOUT_HALF, HEADS, PAIRS, GYRE_FOURIER_REST_STILL},
-                               {"shared, as released", GYRE_LAYOUT_INTERLEAVED, 1, PAIRS, GYRE_FOURIER_REST_RELEASED},
-                               {"half, as released", GYRE_LAYOUT_HALF, HEADS, PAIRS, GYRE_FOURIER_REST_RELEASED},
-                               {"interleaved", GYRE_LAYOUT_INTERLEAVED, HEADS, PAIRS, GYRE_FOURIER_REST_STILL},
-                               {"no rest", GYRE_LAYOUT_HALF, 1, 0, GYRE_FOURIER_REST_STILL}};
+static const shape shapes[] = {{"heads of their own", HEADS, PAIRS, GYRE_LAYOUT_HALF, GYRE_FOURIER_REST_STILL},
+                               {"shared, as released", 1, PAIRS, GYRE_LAYOUT_INTERLEAVED, GYRE_FOURIER_REST_RELEASED},
+                               {"half, as released", HEADS, PAIRS, GYRE_LAYOUT_HALF, GYRE_FOURIER_REST_RELEASED},
+                               {"interleaved", HEADS, PAIRS, GYRE_LAYOUT_INTERLEAVED, GYRE_FOURIER_REST_STILL},
+                               {"no rest", 1, 0, GYRE_LAYOUT_HALF, GYRE_FOURIER_REST_STILL}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static double draw(test_random *random) {
@@ -265,7 +265,7 @@ static void scores_of_attention(void **state) {
     test_fill(&random, q, N * D);
     test_fill(&random, k, N * D);
     test_fill(&random, v, N * V);
-    int terms = 0;
+    int terms = 1;
     while (terms < MOST && pow(10000, -2.0 * terms / D) >= 2 * acos(-1) / 512)
         terms++;
     const int series = terms < D / 4 ? terms : D / 4, step = (terms + series - 1) / series;
