@@ -123,7 +123,7 @@ endif()
 
 # The ring over MPI, on more ranks than processors if need be.
 if(GYRE_MPI)
-    foreach(program IN ITEMS ring_over_mpi ring_trouble)
+    foreach(program IN ITEMS ring_over_mpi ring_trouble torn_message)
         add_executable(${program} tests/mpi/${program}.c $<TARGET_OBJECTS:gyre_mpi_objects>)
         target_link_libraries(${program} PRIVATE gyre_flags gyre_inside MPI::MPI_C)
     endforeach()

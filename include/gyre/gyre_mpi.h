@@ -30,7 +30,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_mpi_create(gyre_mpi **out, const gyre_
 /* NULL is fine.  All ranks make this call, before MPI_Finalize. */
 GYRE_API void gyre_mpi_free(gyre_mpi *mpi);
 /* out = the transport; valid as long as mpi.  Its calls come from one thread at a time.  After an exchange has failed, those
- * with the same ranks fail too (EIO): free it and, if MPI still runs, create another. */
+ * with the same ranks fail too (EIO): free it and, if MPI still runs, create another.  A receive of which a part has arrived
+ * cannot be cancelled: the transport waits a second for its end, and then memory of the exchange may still be written to. */
 GYRE_API gyre_transport gyre_mpi_transport(gyre_mpi *mpi);
 
 #ifdef __cplusplus

@@ -83,8 +83,8 @@ typedef struct gyre_ring_args {
     const gyre_shards *shards; /* with as many ranks as the transport */
     /* What gyre_attention takes, for the tokens of this rank: q, k, v, out and lse [rows, tokens of the shard, ...].  The
      * ring fills in positions, indices, starts, k_first, k_end and state.  q_pos.context_length and context_lengths are
-     * kept.  Gate sums of keys go around with them; data is not NULL on any rank, even on one without tokens.  No mask and
-     * no weights (EUNSUPPORTED).
+     * kept.  Gate sums of keys go around with them; data is not NULL on any rank, even on one without tokens.  No mask, no
+     * weights, no positions of single heads, and no MASKED batch with padding between the tokens of a row (EUNSUPPORTED).
      * ORDER_FIXED: out and lse have the bits of one call with ORDER_FIXED on one machine, for any number of ranks and any
      * layout.  Keys then come to all ranks in the order of their tokens.  ALiBi and KERPLE: as state in gyre_attention_args,
      * or GATHER.  The gradient has the bits of one rank with GATHER, but for tables that heads share: each rank then

@@ -538,7 +538,7 @@ static gyre_status check_segment(const request *call, gyre_error *err, const gyr
     if (!status && segment->indexed) status = check_positions(call, err, "q_index", NULL, &segment->q_index, q);
     if (!status && segment->indexed) status = check_positions(call, err, "k_index", NULL, &segment->k_index, k);
     if (!status && args->encoding && args->encoding->xpos_log2_decay) {
-        if (args->order != GYRE_ORDER_FIXED) /* where queries are relative to positions near them */
+        if (call->gradient || args->order != GYRE_ORDER_FIXED) /* where queries are relative to positions near them */
             status = check_xpos_range(call, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));
         if (!status) status = check_xpos_range(call, err, "k_pos", &args->k_pos, k, KEY_TILE);
     }

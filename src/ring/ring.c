@@ -47,6 +47,7 @@ static gyre_status prepare(gyre_ring_call *r, const gyre_ring_args *given, const
                            size_t bytes, const gyre_exec *exec, gyre_error *err) {
     size_t needed = 0;
     gyre_status status = gyre_ring_open(r, r->name, given, call != NULL, err);
+    r->exec = exec;
     if (!status) status = gyre_ring_choose_split(r, way_of(r), exec, &needed, err);
     if (!status) status = gyre_attention_scratch_check(r->name, scratch, bytes, needed, err);
     if (!status) status = check_outputs(r, call, err);

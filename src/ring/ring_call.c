@@ -3,6 +3,7 @@
 #include "core/convert.h"
 #include "core/sized.h"
 #include "core/view.h"
+#include "positions/shards.h"
 #include "util/error.h"
 #include "util/integers.h"
 
@@ -177,6 +178,14 @@ void gyre_ring_part(gyre_ring_call *r, int64_t owner, const gyre_ring_range *ran
 
 /* -- arguments -- */
 
+/* out = 1 if some token between the first and the last of a row is padding. */
+static int has_hole(const gyre_batch *b) {
+    for (int64_t n = 0; n < b->rows && b->form == GYRE_BATCH_MASKED; n++)
+        for (int64_t t = b->k_first[n]; t < b->k_end[n]; t++)
+            if (b->document_of[n * b->tokens + t] < 0) return 1;
+    return 0;
+}
+
 static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
     const int64_t queries = r->own.tokens, keys = gyre_ring_keys_of(r, r->transport.rank).tokens;
     const struct {
@@ -194,6 +203,16 @@ static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
     if (r->args.mask.data || r->args.weights.data)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: not while keys are on several ranks (%s)",
                          r->args.mask.data ? "mask" : "weights", r->name);
+    if (r->args.q_pos_head_stride != 0 || r->args.k_pos_head_stride != 0)
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "%s_pos_head_stride: positions come from the shards, the same for all heads (%s)",
+                         r->args.q_pos_head_stride != 0 ? "q" : "k", r->name);
+    if (has_hole(r->key_shards->batch))
+        return gyre_fail(
+            err, GYRE_EUNSUPPORTED,
+            "key_shards: a row has padding between its tokens, which takes a mask, and keys on several ranks have "
+            "none (%s)",
+            r->name);
     gyre_status status = gyre_cview_check(&r->args.q, "q", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.k, "k", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.v, "v", r->name, err);

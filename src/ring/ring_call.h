@@ -53,6 +53,7 @@ struct gyre_ring_call {
     int by_heads;        /* 1: GATHER with ORDER_FIXED, the gradient: each rank computes some heads */
     int64_t largest, largest_queries;
     size_t part_bytes;
+    const gyre_exec *exec;
     char *part; /* scratch of gyre_attention */
 
     /* transfers */

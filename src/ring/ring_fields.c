@@ -1,5 +1,6 @@
 /* ring_fields.c: the arguments of a call as numbers that ranks compare. */
 #include "core/view.h"
+#include "kernels/kernels.h"
 #include "positions/shards.h"
 #include "ring/ring_call.h"
 
@@ -170,6 +171,13 @@ static void add_tables(gyre_ring_fields *fields, const gyre_tables *tables) {
 
 void gyre_ring_add_call(gyre_ring_fields *fields, const gyre_ring_call *r) {
     const gyre_attention_args *a = &r->whole;
+    /* Versions were compared before.  Other compilers may round differently, and so may other processors, which counts where
+     * bits do. */
+    static const char compiler[] = __VERSION__;
+    gyre_ring_add_field(fields, "build: compiler", 'f', gyre_ring_fingerprint(1, compiler, sizeof compiler));
+    const char *tier = gyre_kernels_select()->tier;
+    gyre_ring_add_field(fields, "order FIXED: kind of processor, or GYRE_CPU,", 'f',
+                        a->order == GYRE_ORDER_FIXED ? gyre_ring_fingerprint(1, tier, strlen(tier)) : 0);
     add_integer(fields, "pass", (int64_t)r->pass);
     add_integer(fields, "order", (int64_t)a->order);
     add_integer(fields, "rows", a->q.shape[0]);

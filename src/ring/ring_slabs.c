@@ -129,8 +129,10 @@ static int with_state(const gyre_ring_call *r) {
     return r->pass != GYRE_RING_GATHER && r->split.keys < r->key_shards->batch->tokens; /* more than one slab */
 }
 
+/* As the first turn needs it, which is the largest. */
 static size_t lay_out(slab_call *c, char *scratch) {
     gyre_ring_call *r = c->r;
+    gyre_ring_enter(r, 0);
     slab_memory *m = &c->m;
     const int64_t largest = gyre_min_i64(r->largest, most_tokens(c)), sequences = c->batch->sequences;
     const int64_t queries = gyre_min_i64(r->split.queries, r->largest_queries);

@@ -144,10 +144,35 @@ void gyre_ring_use_numbers(gyre_ring_call *r, char *memory) {
         r->numbers[i] = memory ? (int64_t *)(void *)(memory + (size_t)i * each) : NULL;
 }
 
-/* A part of the first turn, which is the largest.  A packed or padded batch is computed sequence by sequence, and one
- * sequence needs what any cut of as many tokens does. */
-gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, const gyre_exec *exec, gyre_error *err) {
+/* Dense, by token or by head. */
+static void use_strides(gyre_cview *view, int by_head) {
+    const int64_t *s = view->shape;
+    view->stride[3] = 1;
+    view->stride[2] = by_head ? gyre_max_i64(s[1], 1) * s[3] : s[3];
+    view->stride[1] = by_head ? s[3] : s[2] * s[3];
+    view->stride[0] = gyre_max_i64(s[1], 1) * s[2] * s[3];
+}
+
+/* What a part may need at most, whatever the strides of this rank are: blocks that arrive lie token by token, but the keys
+ * that stay while queries go around lie as the caller's. */
+static size_t most_bytes_of(gyre_ring_call *r, gyre_attention_args *args, const gyre_exec *exec) {
     static const gyre_gradient_views no_views = {NULL, NULL, NULL};
+    const gyre_attention_request request = {
+        r->name, args, NULL, r->gradient ? &no_views : NULL, r->head_first, r->whole.q.shape[2], NULL};
+    size_t most = 0;
+    for (int by_head = 0; by_head < 2; by_head++) {
+        use_strides(&args->k, by_head);
+        use_strides(&args->v, by_head);
+        const size_t bytes = gyre_attention_request_bytes(&request, exec);
+        if (bytes == 0) return 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* A part of the first turn, which is the largest.  A packed or padded batch is computed sequence by sequence, and one
+ * sequence needs what any cut of as many tokens does.  Every rank comes to the same number. */
+gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, const gyre_exec *exec, gyre_error *err) {
     const int64_t queries = r->by_heads ? r->split.queries : gyre_min_i64(r->split.queries, r->largest_queries);
     const int64_t q_starts[2] = {0, queries}, k_starts[2] = {0, keys};
     const int one = r->own.starts || r->own.k_first || gyre_ring_keys_of(r, 0).k_first;
@@ -166,15 +191,14 @@ gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, c
     args.dk_gate_sums.shape[1] = keys;
     if (one) args.dk_gate_sums.shape[0] = 1;
     args.k_pos = gyre_ring_keys_of(r, 0).positions;
+    if (args.q.shape[0] > 1) args.k_pos.data = r, args.k_pos.stride_batch = 1; /* an empty shard tells nothing of others */
     args.q_index = args.k_index = &r->q_index;
     args.k_first = args.k_end = NULL;
     args.q_starts = r->own.starts ? q_starts : NULL;
     args.k_starts = r->own.starts ? k_starts : NULL;
     args.sequences = r->own.starts ? 1 : 0;
     if (with_state) gyre_ring_use_state(&args, r, (char *)&r->args); /* only shapes are looked at */
-    const gyre_attention_request request = {
-        r->name, &args, NULL, r->gradient ? &no_views : NULL, r->head_first, r->whole.q.shape[2], NULL};
-    r->part_bytes = gyre_attention_request_bytes(&request, exec);
+    r->part_bytes = most_bytes_of(r, &args, exec);
     return r->part_bytes ? GYRE_OK
                          : gyre_fail(err, GYRE_EINVAL, "attention: gyre_attention refuses its shapes (%s)", r->name);
 }

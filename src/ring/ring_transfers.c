@@ -111,7 +111,13 @@ static void move_on(void *ctx) {
 gyre_status gyre_ring_check_part(const gyre_ring_call *r, const gyre_attention_args *args,
                                  const gyre_gradient_views *gradient, gyre_error *err) {
     const gyre_attention_request request = {r->name, args, NULL, gradient, r->head_first, r->whole.q.shape[2], NULL};
-    return gyre_attention_check(&request, err);
+    const gyre_status status = gyre_attention_check(&request, err);
+    if (status || gyre_attention_is_empty(&request)) return status;
+    /* Found now, all ranks are told.  Found later, they would wait. */
+    const size_t needed = gyre_attention_request_bytes(&request, r->exec);
+    if (needed > 0 && needed <= r->part_bytes) return GYRE_OK;
+    return gyre_fail(err, GYRE_ENOMEM, "scratch: a part needs %zu bytes of the %zu of a part (%s)", needed, r->part_bytes,
+                     r->name);
 }
 
 gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args, const gyre_gradient_views *gradient,

@@ -248,6 +248,7 @@ static void gradient_overlaps(void **state) {
 
 static void options_and_positions(int gradient) {
     static int64_t at[KEYS] = {0, 1, 2, 3, 4, 5, (int64_t)1 << 33}, apart[KEYS] = {0, 1, 2, 3, 4, 5, 1 << 20};
+    static int64_t wide[QUERIES] = {0, 1, 2, 3, 1 << 20};
     SAYS(GYRE_EDTYPE, "mask: element type F64", a->mask = gyre_cdense(x, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, KEYS));
     SAYS(GYRE_ESHAPE, "mask: shape [2, 5, 4, 6] is not [2, 5, 4, 7]",
          a->mask = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, 6));
@@ -266,6 +267,10 @@ static void options_and_positions(int gradient) {
     SAYS(GYRE_ERANGE, "q_pos: 2147483649", a->q_pos.base = INT32_MAX);
     SAYS(GYRE_ERANGE, "k_pos: positions 0 and 1048576 of one tile of 128 tokens are too far apart for xPos",
          (a->encoding = xpos, a->k_pos = (gyre_positions){.data = apart, .dtype = GYRE_DTYPE_I64, .stride_token = 1}));
+    if (gradient) /* ORDER_FIXED is forward's */
+        SAYS(GYRE_ERANGE, "q_pos: positions 0 and 1048576 of one tile",
+             (a->encoding = xpos, a->order = GYRE_ORDER_FIXED,
+              a->q_pos = (gyre_positions){.data = wide, .dtype = GYRE_DTYPE_I64, .stride_token = 1}));
     SAYS(GYRE_ENOMEM, "scratch: 64 bytes, but the call needs", c.fewer_bytes = 64);
     SAYS(GYRE_EINVAL, "is not aligned to 64 bytes", c.misaligned = 8);
 }

@@ -113,9 +113,12 @@ static void *watch(void *unused) {
     return unused;
 }
 
-static void begin_watch(void) {
+static void read_timeout(void) {
     const char *text = getenv("GYRE_RANK_TIMEOUT");
     mpi.timeout = text && *text ? cli_number("GYRE_RANK_TIMEOUT", text, 2, 1e6) : DEFAULT_TIMEOUT;
+}
+
+static void begin_watch(void) {
     for (int r = 0; r < mpi.ranks; r++)
         mpi.heard[r] = now();
     (void)pthread_mutex_init(&mpi.lock, NULL);
@@ -133,10 +136,17 @@ static void end_watch(void) {
     mpi.watches = 0;
 }
 
+/* Nobody watches any more. */
+static void abandon(int r) {
+    (void)cli_fail("rank %d (%s): has not ended within %.0f seconds; ending all (mpirun)", r, mpi.hosts[r], mpi.timeout);
+    (void)MPI_Abort(mpi.work, CLI_FAILED);
+}
+
 /* Takes all that was sent to this rank and was not listened to: some transports print what is left at the end.  Messages of
  * a rank come in order, so the last one is the last. */
 static void take_leave(void) {
     static const char last = 0;
+    const double patience = mpi.timeout * (mpi.rank ? 2 : 1);
     const int first = mpi.rank ? 0 : 1, end = mpi.rank ? 1 : mpi.ranks;
     int failed = 0;
     for (int r = first; r < end && !failed; r++)
@@ -145,9 +155,10 @@ static void take_leave(void) {
         for (char told = 1; told && !failed;) {
             MPI_Request request;
             failed = MPI_Irecv(&told, 1, MPI_CHAR, r, MPI_ANY_TAG, mpi.watch, &request) != MPI_SUCCESS;
-            if (!failed) failed = wait_for(1, &request, 0);
+            if (!failed) failed = wait_for(1, &request, patience) != 0;
+            if (failed) abandon(r);
         }
-    if (!failed) (void)wait_for(2 * mpi.ranks, mpi.requests, 0);
+    if (!failed && wait_for(2 * mpi.ranks, mpi.requests, patience)) abandon(first);
 }
 
 /* -- begin and end -- */
@@ -191,6 +202,7 @@ int team_link_open(team_link *link, gyre_error *err) {
         (void)gyre_fail(err, GYRE_EIO, "MPI: the ranks do not find each other, or memory ran out (mpirun)");
         (void)MPI_Abort(MPI_COMM_WORLD, CLI_FAILED);
     }
+    read_timeout();
     if (provided == MPI_THREAD_MULTIPLE) begin_watch();
     *link = (team_link){mpi.rank, mpi.ranks, mpi.hosts};
     return 0;
