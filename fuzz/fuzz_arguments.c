@@ -51,7 +51,8 @@ static void read_methods(const char *text) {
     for (int64_t i = 0; !status && i < count; i++) {
         fuzz_require(method_parse(list[i].label, &again, &err) == GYRE_OK, "a label is a method");
         fuzz_require(again.scaling == list[i].scaling && again.far == list[i].far && again.resonance == list[i].resonance &&
-                         again.logn == list[i].logn && again.factor == list[i].factor,
+                         again.logn == list[i].logn && again.factor == list[i].factor && again.clip == list[i].clip &&
+                         again.clip_pairs == list[i].clip_pairs,
                      "and the same one");
         fuzz_require(method_look(list[i].label) >= -1 && method_color(list[i].label) <= 8, "with a place in figures");
         use_method(&list[i]);

@@ -20,6 +20,8 @@ static void choose_rope(gyre_config *c, fuzz_bytes *in) {
     c->rope.factor = c->rope.scaling == GYRE_SCALING_NONE ? 0 : 1 + fuzz_choice(in, 16) / 2.0;
     c->rope.base = bases[fuzz_choice(in, 5)];
     c->rope.resonance = fuzz_choice(in, 8) == 1;
+    c->clip.mode = (gyre_clip)(fuzz_choice(in, 8) % 3);
+    c->clip.pairs = c->clip.mode == GYRE_CLIP_NONE ? 0 : fuzz_choice(in, 24);
     c->rope.table_positions = fuzz_choice(in, 3) == 1 ? GYRE_NO_TABLE : fuzz_choice(in, 2) ? 300 : 0;
 }
 

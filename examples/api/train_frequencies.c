@@ -92,6 +92,47 @@ static void polar(void) {
     expect(near(dbias[0], -log1p(exp(k[0])) * sin(bias[0]), 1e-14));
 }
 
+/* FoPE of one head: 2 frequencies that make a turn in training, a series of them for each of 2 pairs, and 2 pairs that stand
+ * still. */
+static double fourier_loss(const double *theta, const double *c, const double *s) {
+    /* [gyre_fourier_rotate] */
+    gyre_fourier_rotation fope = GYRE_INIT(gyre_fourier_rotation);
+    fope.pairs = DIM / 2;                                              /* those with a series and the rest */
+    fope.frequencies = gyre_cdense(theta, GYRE_DTYPE_F64, 1, 1, 1, 2); /* radians per position */
+    fope.cosines = gyre_cdense(c, GYRE_DTYPE_F64, 1, 1, 2, 2);         /* head, term, pair */
+    fope.sines = gyre_cdense(s, GYRE_DTYPE_F64, 1, 1, 2, 2);
+    const gyre_positions from_5 = {.base = 5};
+    const gyre_cview in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    const gyre_view out = gyre_dense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    check(gyre_fourier_rotate(&fope, GYRE_DIRECTION_FORWARD, &from_5, &in, &out, NULL, &err));
+    /* [end] */
+    double sum = 0;
+    for (int i = 0; i < TOKENS * HEADS * DIM; i++)
+        sum += (&rotated[0][0][0])[i] * (&dout[0][0][0])[i];
+    return sum;
+}
+
+static void fourier(void) {
+    const double theta[2] = {1, 0.1};
+    double c[2][2] = {{1, 0.2}, {-0.3, 1}}, s[2][2] = {{1, 0.1}, {0.4, 1}}, dc[2][2] = {{0}};
+    const double before = fourier_loss(theta, c[0], s[0]);
+    gyre_fourier_rotation fope = GYRE_INIT(gyre_fourier_rotation);
+    fope.pairs = DIM / 2;
+    fope.frequencies = gyre_cdense(theta, GYRE_DTYPE_F64, 1, 1, 1, 2);
+    fope.cosines = gyre_cdense(c, GYRE_DTYPE_F64, 1, 1, 2, 2);
+    fope.sines = gyre_cdense(s, GYRE_DTYPE_F64, 1, 1, 2, 2);
+    const gyre_positions from_5 = {.base = 5};
+    /* [gyre_fourier_rotate_gradient] */
+    gyre_fourier_gradients gradients = GYRE_INIT(gyre_fourier_gradients);
+    gradients.cosines = gyre_dense(dc, GYRE_DTYPE_F64, 1, 1, 2, 2); /* zeros: it is added to */
+    const gyre_cview in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    const gyre_cview grad = gyre_cdense(dout, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    check(gyre_fourier_rotate_gradient(&fope, &from_5, &in, &grad, &gradients, NULL, &err));
+    /* [end] */
+    c[1][0] += 1e-7;
+    expect(near(fourier_loss(theta, c[0], s[0]) - before, 1e-7 * dc[1][0], 1e-11));
+}
+
 int main(void) {
     for (int i = 0; i < TOKENS * HEADS * DIM; i++) {
         (&patches[0][0][0])[i] = sin(i);
@@ -108,5 +149,6 @@ int main(void) {
     frequencies[1][0][2] += 1e-7; /* a step along one frequency changes the loss as the gradient says */
     expect(near(loss() - before, 1e-7 * dfrequencies[1][0][2], 1e-11));
     polar();
+    fourier();
     return 0;
 }

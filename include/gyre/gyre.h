@@ -327,6 +327,19 @@ typedef enum gyre_far {
     GYRE_FAR_CHUNKED,      /* cap = c, last = min(2 L - 1, c): the released code, and vLLM's dual_chunk_attention_config */
     GYRE_FAR_CHUNKED_PAPER /* cap = last = c - 1: the paper's equations */
 } gyre_far;
+/* Clipped RoPE (Li 2026, arXiv 2602.05258, which calls it CoPE; contextual CoPE, arXiv 2405.18719, is another thing): what
+ * the frequencies of the last n pairs of a rotation, or of an axial axis, are multiplied by, after any scaling. */
+typedef enum gyre_clip {
+    GYRE_CLIP_NONE,
+    GYRE_CLIP_SOFT, /* (1 + cos(pi j / (n - 1))) / 2, j = 0 .. n - 1: from 1 for the first of them to 0 for the last.  n = 1
+                     * changes nothing, as in the released code */
+    GYRE_CLIP_HARD  /* 0: they stand still */
+} gyre_clip;
+/* The attention factor of LongRoPE's start tokens. */
+typedef enum gyre_longrope_start {
+    GYRE_LONGROPE_START_PAPER,   /* that of all tokens: the paper rescales angles alone */
+    GYRE_LONGROPE_START_RELEASED /* 1: the released code (longrope_mixed) takes the cos and sin of the unscaled model */
+} gyre_longrope_start;
 /* Factor of a query at position m before its scores; 1 for m < 0. */
 typedef enum gyre_temperature {
     GYRE_TEMPERATURE_NONE,
@@ -498,6 +511,15 @@ typedef struct gyre_config {
         int64_t original_length; /* O: cos and sin are times max(1, 0.1 ln(n / O) + 1) at context length n, so scores are
                                   * times its square, as in vLLM ("original_max_position_embeddings"); 0 = they are not */
     } chunk;
+    struct gyre_clip_config { /* ROPE */
+        gyre_clip mode;
+        int64_t pairs; /* n, all if there are fewer; 0 = 20, as in the released code, for heads of 64 pairs */
+    } clip;
+    struct gyre_longrope_config { /* LONGROPE, one axis */
+        int64_t start_tokens;     /* n-hat: at a length in use past trained_length, positions below it rotate by theta[i], as
+                                     * without a scaling.  A cache keeps raw keys then.  0 = none */
+        gyre_longrope_start starts; /* whether their cos and sin have the attention factor */
+    } longrope;
 } gyre_config;
 
 /* out = "nope", "learned", ...: the name in the command and in config.json; NULL past the last.  Kinds count from 0. */

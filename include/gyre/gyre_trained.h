@@ -2,6 +2,7 @@
  *
  *     frequencies, for one axis or several mixed          gyre_trained_rotate        RoPE-Mixed, arXiv 2403.13298
  *     a magnitude and a phase for each channel            gyre_polar_rotate          PoPE, arXiv 2509.10534
+ *     a Fourier series for each pair                      gyre_fourier_rotate        FoPE, arXiv 2412.17739
  *
  * The rotated queries and keys go to gyre_attention, or into a cache, without an encoding: the scores then have their
  * positions.  All sums are in double and rounded once.  The conventions of gyre.h hold. */
@@ -78,6 +79,54 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_polar_rotate_gradient(const gyre_train
                                                                 const gyre_cview *dout, const gyre_view *din,
                                                                 const gyre_trained_gradients *gradients,
                                                                 const gyre_exec *exec, gyre_error *err);
+
+/* -- Fourier series -- */
+
+/* What the pairs without a series do, at every position. */
+typedef enum gyre_fourier_rest {
+    GYRE_FOURIER_REST_STILL,   /* they pass through, cos 1 and sin 0: frequency 0, as in the paper */
+    GYRE_FOURIER_REST_RELEASED /* cos 1 and sin 1, (x, y) becomes (x - y, x + y): the released code pads both with 1 */
+} gyre_fourier_rest;
+
+/* Pair i of head h of a token at m is multiplied by the complex number C + i S, where
+ *
+ *     C = sum over terms t of cosines[h][t][i] cos(m frequencies[t]),      S = sum of sines[h][t][i] sin(m frequencies[t]),
+ *
+ * so (x, y) becomes (C x - S y, S x + C y).  RoPE is cosines = sines = the identity.  FoPE's frequencies are those of RoPE
+ * that make a turn or more within the trained length (2 pi / L and above). */
+typedef struct gyre_fourier_rotation {
+    size_t size;           /* set by GYRE_INIT */
+    gyre_layout layout;    /* HALF or INTERLEAVED */
+    int64_t first_channel; /* where the 2 x pairs channels begin; other channels pass through */
+    int64_t pairs;         /* those with a series, then the rest; 0 = those with a series */
+    gyre_fourier_rest rest;
+    gyre_cview frequencies; /* F32 or F64 [1, 1, 1, terms]: radians per position */
+    gyre_cview cosines;     /* F32 or F64 [1, heads or 1, terms, pairs with a series].  heads 1 = all heads share them */
+    gyre_cview sines;       /* F32 or F64, shaped as cosines.  May be the same memory */
+} gyre_fourier_rotation;
+
+/* Gradients are added to these, F32 or F64, shaped as what they are of.  data NULL = not wanted. */
+typedef struct gyre_fourier_gradients {
+    size_t size; /* set by GYRE_INIT */
+    gyre_view frequencies, cosines, sines;
+} gyre_fourier_gradients;
+
+/* out = in with every pair multiplied by its C + i S (FORWARD), divided by it (INVERSE), or multiplied by C - i S (ADJOINT),
+ * so that the gradient to `in` is the ADJOINT of dout.  A C + i S near 0 makes INVERSE large, 0 makes it infinite or NaN.
+ * Views [batch, token, head, channel] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
+ * overlap is not.  One axis.  Angles are those of the given frequencies to the last bits of double, at positions up to 2^31.
+ * Errors: EINVAL (also a number that is not finite), ESHAPE, EDTYPE, ERANGE (past 2^31). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, gyre_direction direction,
+                                                         const gyre_positions *positions, const gyre_cview *in,
+                                                         const gyre_view *out, const gyre_exec *exec, gyre_error *err);
+/* gradients += those of a loss, given `in` of gyre_fourier_rotate FORWARD and dout, the gradient to its out, shaped alike;
+ * each F32, F16, BF16 or F64.  Summed over batch, tokens, and heads that share them, in that order.  Queries and keys are
+ * two calls.  gradients may not overlap what is read.  Errors: as gyre_fourier_rotate. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_fourier_rotate_gradient(const gyre_fourier_rotation *rotation,
+                                                                  const gyre_positions *positions, const gyre_cview *in,
+                                                                  const gyre_cview *dout,
+                                                                  const gyre_fourier_gradients *gradients,
+                                                                  const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus
 }

@@ -40,7 +40,7 @@ from gyre._model import Context, Model, Tokenizer, open
 from gyre._positions import Batch, Grid, Shard, Shards
 from gyre._rerotate import rerotate
 from gyre._results import Difference, Explanation, Extensions, Measurement, Result
-from gyre._trained import polar_gradient, polar_rotate, trained_gradient, trained_rotate
+from gyre._trained import fourier_gradient, fourier_rotate, polar_gradient, polar_rotate, trained_gradient, trained_rotate
 
 set_threads = _gyre.set_threads
 get_threads = _gyre.get_threads
@@ -79,6 +79,8 @@ __all__ = [
     "extend",
     "fields",
     "fire",
+    "fourier_gradient",
+    "fourier_rotate",
     "get_threads",
     "kerple",
     "learned",

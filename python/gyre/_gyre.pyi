@@ -209,6 +209,34 @@ def contextual_gradient(
     key_first: Any = None,
     key_end: Any = None,
 ) -> tuple[Any, Any, Any, Any, Any]: ...
+def fourier_rotate(
+    x: Any,
+    frequencies: Any,
+    cosines: Any,
+    sines: Any,
+    positions: Any,
+    *,
+    pairs: str = "half",
+    all_pairs: int | None = None,
+    rest: str = "still",
+    first_channel: int = 0,
+    layout: str | None = None,
+    direction: str = "forward",
+) -> Any: ...
+def fourier_gradient(
+    x: Any,
+    dout: Any,
+    frequencies: Any,
+    cosines: Any,
+    sines: Any,
+    positions: Any,
+    *,
+    pairs: str = "half",
+    all_pairs: int | None = None,
+    rest: str = "still",
+    first_channel: int = 0,
+    layout: str | None = None,
+) -> tuple[Any, Any, Any]: ...
 def rerotate(
     k: A,
     old: Encoding,

@@ -23,7 +23,7 @@ _SCALINGS: dict[str, tuple[str, ...]] = {
     "yarn": (*_RAMP, "mscale", "mscale_all_dim"),
     "dynamic-yarn": ("beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
     "llama3": ("factor", "low_freq", "high_freq"),
-    "longrope": ("factor", "short_factor", "long_factor"),
+    "longrope": ("factor", "short_factor", "long_factor", "start_tokens"),
     "proportional": ("factor", "proportion"),
     "ntk-mixed": ("factor", "mixed_exponent"),
 }
@@ -39,6 +39,7 @@ _OF_SCALINGS = (
     "mscale_all_dim",
     "short_factor",
     "long_factor",
+    "start_tokens",
 )
 _NOT_ZERO = (
     "base",
@@ -51,6 +52,7 @@ _NOT_ZERO = (
     "chunk_size",
     "local_size",
     "original_length",
+    "clip_pairs",
 )
 
 
@@ -80,6 +82,10 @@ def _check_rope(given: dict[str, Any]) -> None:
         has = chunked if of_chunks else far != "as-near" and not chunked and (far, name) != ("clamped", "far_factor")
         if given[name] is not None and not has:
             raise Error("EINVAL", f"{name}: is {given[name]!r}, but far is {far!r}, which has no {name}", name)
+    if given["starts"] is not None and not given["start_tokens"]:
+        raise Error("EINVAL", f"starts: is {given['starts']!r}, but there are no start_tokens", "starts")
+    if given["clip_pairs"] is not None and given["clip"] == "none":
+        raise Error("EINVAL", f"clip_pairs: is {given['clip_pairs']!r}, but clip is 'none'", "clip_pairs")
 
 
 _OF_AXIS = ("scaling", "base", "factor", "trained_length", "context_length", "intrinsic_pair", "repeats_at")
@@ -152,6 +158,10 @@ def rope(
     dype_time: float | None = None,
     dype_strength: float | None = None,
     dype_exponent: float | None = None,
+    clip: str = "none",
+    clip_pairs: int | None = None,
+    start_tokens: int | None = None,
+    starts: str | None = None,
 ) -> Encoding:
     """RoPE (Su 2021, arXiv 2104.09864) with any scaling.
 
@@ -181,6 +191,10 @@ def rope(
         dype_time: DyPE (arXiv 2510.20766): 1 = pure noise ... 0 = the image.  With kappa = dype_strength (None = 2) times
             dype_time^dype_exponent (None = 2), scalings "linear" and "ntk" take factor^kappa, "by-parts" and "yarn" kappa
             times their betas.
+        clip: clipped RoPE (arXiv 2602.05258), after any scaling: the frequencies of the last clip_pairs pairs (None = 20, as
+            released) fall to 0 along half a cosine ("soft"), or are 0 ("hard").
+        start_tokens: LongRoPE, past trained_length: positions below it rotate as without a scaling.  starts: "paper" (None) =
+            with the attention factor of all tokens, "released" = with a factor of 1.
 
     Raises:
         gyre.Error: it names the field, its value and what is allowed.
@@ -237,6 +251,10 @@ def rope(
         rope__length_policy=length_policy,
         rope__length_block=length_block,
         rope__table_positions=table_positions,
+        clip__mode=clip,
+        clip__pairs=clip_pairs,
+        longrope__start_tokens=start_tokens,
+        longrope__starts=starts,
     )
 
 

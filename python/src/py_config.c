@@ -24,6 +24,8 @@ static const char *const scalings[] = {"none",           "linear",       "ntk", 
                                        "ntk-mixed",      "dynamic-yarn", "riflex", "riflex-paper"};
 static const char *const axes_layouts[] = {"chunked", "interleaved", "axial"};
 static const char *const fars[] = {"as-near", "clamped", "leaky", "grouped", "chunked", "chunked-paper"};
+static const char *const clips[] = {"none", "soft", "hard"};
+static const char *const starts[] = {"paper", "released"};
 static const char *const angles[] = {"exact", "torch", "torch-bf16", "torch-f16", "llama.cpp", "tensorrt-llm"};
 static const char *const policies[] = {"declared", "causal", "prefix"};
 static const char *const temperatures[] = {"none", "log", "llama4", "ministral"};
@@ -123,6 +125,10 @@ static const field fields[] = {
     PLAIN(diffusion.time, FIELD_NUMBER),
     PLAIN(diffusion.strength, FIELD_NUMBER),
     PLAIN(diffusion.exponent, FIELD_NUMBER),
+    WORD(clip.mode, clips),
+    PLAIN(clip.pairs, FIELD_WHOLE),
+    PLAIN(longrope.start_tokens, FIELD_WHOLE),
+    WORD(longrope.starts, starts),
 };
 enum { FIELDS = sizeof fields / sizeof *fields, LISTS = 4 };
 

@@ -70,6 +70,8 @@ static PyMethodDef functions[] = {
     FAST("trained_gradient", gyre_py_trained_gradient, "the gradient to them"),
     FAST("polar_rotate", gyre_py_polar_rotate, "PoPE"),
     FAST("polar_gradient", gyre_py_polar_gradient, "its gradient"),
+    FAST("fourier_rotate", gyre_py_fourier_rotate, "FoPE"),
+    FAST("fourier_gradient", gyre_py_fourier_gradient, "its gradient"),
     FAST("rerotate", gyre_py_rerotate, "keys of one encoding made those of another"),
     FAST("read", gyre_py_read, "which positions a file describes"),
     {NULL, NULL, 0, NULL}};

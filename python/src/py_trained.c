@@ -1,4 +1,4 @@
-/* py_trained.c: rotations with trained frequencies, PoPE, and their gradients. */
+/* py_trained.c: rotations with trained frequencies, PoPE, FoPE, and their gradients. */
 #include "py_encoding.h"
 
 #include "gyre/gyre_trained.h"
@@ -10,14 +10,15 @@ static const char *const directions[] = {"forward", "inverse", "adjoint"};
 enum { ONE_THREAD_ELEMENTS = 1 << 14 };
 
 /* Arrays of a call, in the order of arrays[]. */
-typedef enum part { X, DOUT, FREQUENCIES, PHASES, POSITIONS, PARTS } part;
+typedef enum part { X, DOUT, FREQUENCIES, PHASES, POSITIONS, TERMS, COSINES, SINES, PARTS } part;
 typedef struct trained_call {
     gyre_trained_rotation rotation;
     gyre_positions positions;
     gyre_py_array arrays[PARTS];
     gyre_py_layout layout;
     gyre_view x, dout;
-    gyre_py_result results[3]; /* of frequencies or the whole, of phases, of x */
+    gyre_fourier_rotation series;
+    gyre_py_result results[3]; /* of frequencies or the whole, of phases or cosines, of x or sines */
 } trained_call;
 
 static void close_call(trained_call *c) {
@@ -27,17 +28,24 @@ static void close_call(trained_call *c) {
         gyre_py_result_drop(&c->results[i]);
 }
 
-/* *view = an array [axes, heads, pairs], or [heads, pairs] of phases. */
+/* The axes of numbers of the caller. */
+static const struct {
+    gyre_py_layout layout;
+    const char *axes;
+} number_axes[PARTS] = {[FREQUENCIES] = {{.axis = {-1, 0, 1, 2}, .ndim = 3, .text = "ahp"}, "[axes, heads or 1, pairs]"},
+                        [PHASES] = {{.axis = {-1, -1, 0, 1}, .ndim = 2, .text = "hp"}, "[heads or 1, pairs]"},
+                        [TERMS] = {{.axis = {-1, -1, -1, 0}, .ndim = 1, .text = "t"}, "[terms]"},
+                        [COSINES] = {{.axis = {-1, 0, 1, 2}, .ndim = 3, .text = "htp"}, "[heads or 1, terms, pairs]"},
+                        [SINES] = {{.axis = {-1, 0, 1, 2}, .ndim = 3, .text = "htp"}, "[heads or 1, terms, pairs]"}};
+
 static int open_numbers(trained_call *c, part which, PyObject *object, const char *name, gyre_cview *view) {
     gyre_py_array *array = &c->arrays[which];
-    const gyre_py_layout layout = which == FREQUENCIES ? (gyre_py_layout){.axis = {-1, 0, 1, 2}, .ndim = 3, .text = "ahp"}
-                                                       : (gyre_py_layout){.axis = {-1, -1, 0, 1}, .ndim = 2, .text = "hp"};
+    const gyre_py_layout layout = number_axes[which].layout;
     gyre_view found;
     if (gyre_py_array_open(array, object, name) < 0 || gyre_py_array_is(array, GYRE_PY_LONG_REAL, "float32 or float64") < 0)
         return -1;
     if (array->ndim != layout.ndim) {
-        gyre_py_fail(GYRE_ESHAPE, name, "%s: has %d axes, not %s", name, array->ndim,
-                     which == FREQUENCIES ? "[axes, heads or 1, pairs]" : "[heads or 1, pairs]");
+        gyre_py_fail(GYRE_ESHAPE, name, "%s: has %d axes, not %s", name, array->ndim, number_axes[which].axes);
         return -1;
     }
     if (gyre_py_array_view(array, &layout, &found) < 0) return -1;
@@ -227,6 +235,93 @@ PyObject *gyre_py_polar_gradient(PyObject *self, PyObject *const *args, Py_ssize
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? finish_polar(&c, a[4] != NULL) : gyre_py_raise(status, &err);
+    }
+    close_call(&c);
+    return finished;
+}
+
+/* -- FoPE -- */
+
+/* The arguments that both calls have: frequencies, cosines, sines, positions, pairs, all_pairs, rest, first_channel. */
+static int open_series(trained_call *c, PyObject *const *a) {
+    static const char *const rests[] = {"still", "released"};
+    int layout = 0, rest = 0;
+    c->series = (gyre_fourier_rotation)GYRE_INIT(gyre_fourier_rotation);
+    if (open_numbers(c, TERMS, a[0], "frequencies", &c->series.frequencies) < 0 ||
+        open_numbers(c, COSINES, a[1], "cosines", &c->series.cosines) < 0 ||
+        open_numbers(c, SINES, a[2], "sines", &c->series.sines) < 0 ||
+        gyre_py_word(a[4], "pairs", pair_layouts, 2, &layout) < 0 ||
+        (a[5] && gyre_py_integer(a[5], "all_pairs", &c->series.pairs) < 0) ||
+        gyre_py_word(a[6], "rest", rests, 2, &rest) < 0 ||
+        gyre_py_integer(a[7], "first_channel", &c->series.first_channel) < 0)
+        return -1;
+    c->series.layout = layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
+    c->series.rest = rest ? GYRE_FOURIER_REST_RELEASED : GYRE_FOURIER_REST_STILL;
+    const gyre_py_positions_request wanted = {"positions", 1, c->x.shape[0], c->x.shape[1]};
+    return gyre_py_positions(a[3], &wanted, &c->positions, &c->arrays[POSITIONS]);
+}
+
+PyObject *gyre_py_fourier_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"x",         "frequencies", "cosines",       "sines",  "positions", "pairs",
+                                        "all_pairs", "rest",        "first_channel", "layout", "direction", NULL};
+    static const gyre_py_signature signature = {"fourier_rotate", 5, 5, names};
+    trained_call c = {0};
+    PyObject *a[12], *finished = NULL;
+    int direction = 0;
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_word(a[10], "direction", directions, 3, &direction) < 0)
+        return NULL;
+    if (begin_rows(&c, a[0], a[9], "x") == 0 && open_series(&c, a + 1) == 0 &&
+        gyre_py_result_like(&c.results[0], &c.arrays[X]) == 0 &&
+        gyre_py_array_view(&c.results[0].array, &c.layout, &c.dout) == 0) {
+        const gyre_cview in = gyre_py_const(&c.x);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_fourier_rotate(&c.series, (gyre_direction)direction, &c.positions, &in, &c.dout,
+                                     gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
+    }
+    close_call(&c);
+    return finished;
+}
+
+static PyObject *finish_series(trained_call *c) {
+    PyObject *parts[3], *all = NULL;
+    for (int i = 0; i < 3; i++)
+        parts[i] = gyre_py_result_finish(&c->results[i]);
+    if (parts[0] && parts[1] && parts[2]) all = PyTuple_Pack(3, parts[0], parts[1], parts[2]);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(parts[i]);
+    return all;
+}
+
+PyObject *gyre_py_fourier_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"x",     "dout",      "frequencies", "cosines",       "sines",  "positions",
+                                        "pairs", "all_pairs", "rest",        "first_channel", "layout", NULL};
+    static const gyre_py_signature signature = {"fourier_gradient", 6, 6, names};
+    trained_call c = {0};
+    gyre_fourier_gradients to = GYRE_INIT(gyre_fourier_gradients);
+    PyObject *a[12], *finished = NULL;
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (begin_rows(&c, a[0], a[10], "x") == 0 && open_rows(&c, DOUT, a[1], "dout", &c.dout) == 0 &&
+        open_series(&c, a + 2) == 0 && make_gradient(&c, 0, TERMS, &c.series.frequencies, &to.frequencies) == 0 &&
+        make_gradient(&c, 1, COSINES, &c.series.cosines, &to.cosines) == 0 &&
+        make_gradient(&c, 2, SINES, &c.series.sines, &to.sines) == 0) {
+        const gyre_cview in = gyre_py_const(&c.x), dout = gyre_py_const(&c.dout);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_fourier_rotate_gradient(&c.series, &c.positions, &in, &dout, &to, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? finish_series(&c) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;

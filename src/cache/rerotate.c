@@ -160,7 +160,8 @@ gyre_status gyre_rerotate(const gyre_encoding *before, const gyre_encoding *afte
                     .after = gyre_angles_of(after, GYRE_DIRECTION_FORWARD, length),
                     .alike = before == after && before->config.rope.angles == GYRE_ANGLE_PATH_EXACT &&
                              (length == old_positions->context_length ||
-                              gyre_rope_same_frequencies(&after->config, length, old_positions->context_length)),
+                              gyre_rope_same_frequencies(&after->config, length, old_positions->context_length)) &&
+                             !after->start_frequency,
                     .old_positions = old_positions,
                     .new_positions = new_positions,
                     .in = in,

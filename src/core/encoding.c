@@ -31,6 +31,7 @@ void gyre_encoding_free(gyre_encoding *encoding) {
     release(&alloc, encoding->short_factor);
     release(&alloc, encoding->long_factor);
     release(&alloc, encoding->frequency);
+    release(&alloc, encoding->start_frequency);
     release(&alloc, encoding->angles);
     release(&alloc, encoding->distance_map.row);
     release(&alloc, encoding->fixed_table);

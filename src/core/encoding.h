@@ -27,16 +27,17 @@ struct gyre_encoding {
     const struct gyre_scheme *scheme;
     const struct gyre_kernels *kernels;
     gyre_alloc alloc;
-    int uses_malloc;                       /* 1: alloc is malloc, so pages cost nothing until they are touched */
-    unsigned places;                       /* GYRE_PLACE_*: the scheme's, unless init found fewer or more */
-    int64_t first_position, last_position; /* the range the scheme can represent, both included */
-    double *slopes, *slopes_after;         /* [heads]; slopes_after NULL = equal to slopes */
-    double slope_divisor;                  /* slopes are divided by this when used */
-    double *slope_exponents;               /* [heads], and by a^this, a the factor at a length; NULL = no slope.scaling */
-    double *short_factor, *long_factor;    /* [rope.dim / 2] */
-    struct gyre_frequency *frequency;      /* [rope.dim / 2] at the default context length; sinusoid: [input.dim / 2] */
-    double attention_factor;               /* multiplies cos and sin at that length; 1 where nothing rotates */
-    unsigned char *axis;                   /* [rope.dim / 2]: position axis that rotates a pair; NULL = axis 0 for all */
+    int uses_malloc;                        /* 1: alloc is malloc, so pages cost nothing until they are touched */
+    unsigned places;                        /* GYRE_PLACE_*: the scheme's, unless init found fewer or more */
+    int64_t first_position, last_position;  /* the range the scheme can represent, both included */
+    double *slopes, *slopes_after;          /* [heads]; slopes_after NULL = equal to slopes */
+    double slope_divisor;                   /* slopes are divided by this when used */
+    double *slope_exponents;                /* [heads], and by a^this, a the factor at a length; NULL = no slope.scaling */
+    double *short_factor, *long_factor;     /* [rope.dim / 2] */
+    struct gyre_frequency *frequency;       /* [rope.dim / 2] at the default context length; sinusoid: [input.dim / 2] */
+    struct gyre_frequency *start_frequency; /* [rope.dim / 2], LongRoPE's start tokens: without a scaling; NULL = none */
+    double attention_factor;                /* multiplies cos and sin at that length; 1 where nothing rotates */
+    unsigned char *axis;                    /* [rope.dim / 2]: position axis that rotates a pair; NULL = axis 0 for all */
     double *xpos_log2_decay; /* [rope.dim / 2], xPos: log2 of the decay of a pair per position; NULL = no xPos */
     gyre_table_size table[GYRE_TABLE_COUNT]; /* trained tables, which the caller owns */
     gyre_distance_map distance_map;

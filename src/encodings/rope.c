@@ -30,6 +30,7 @@ static void fill_defaults(gyre_config *config) {
     if (rope->context_length == 0) rope->context_length = config->trained_length;
     if (rope->axes == 0) rope->axes = 1;
     if (rope->length_block == 0) rope->length_block = 64;
+    if (config->clip.mode != GYRE_CLIP_NONE && config->clip.pairs == 0) config->clip.pairs = 20;
     if (config->diffusion.timed && config->diffusion.strength == 0) config->diffusion.strength = 2;
     if (config->diffusion.timed && config->diffusion.exponent == 0) config->diffusion.exponent = 2;
 }
@@ -249,6 +250,31 @@ static gyre_status check_diffusion(const struct gyre_diffusion_config *d, gyre_e
     return GYRE_OK;
 }
 
+static gyre_status check_clip(const struct gyre_clip_config *clip, gyre_error *err) {
+    if ((unsigned)clip->mode > GYRE_CLIP_HARD)
+        return gyre_fail(err, GYRE_EINVAL, "clip.mode: %d names no way to clip (gyre_config)", (int)clip->mode);
+    if (clip->mode == GYRE_CLIP_NONE && clip->pairs != 0)
+        return gyre_fail(err, GYRE_EINVAL, "clip.pairs: %" PRId64 " pairs, but clip.mode is none (gyre_config)",
+                         clip->pairs);
+    return GYRE_OK;
+}
+
+/* Far turns move positions, so that none of them says which token is a start token. */
+static gyre_status check_start(const gyre_config *config, gyre_error *err) {
+    const struct gyre_longrope_config *longrope = &config->longrope;
+    if ((unsigned)longrope->starts > GYRE_LONGROPE_START_RELEASED)
+        return gyre_fail(err, GYRE_EINVAL, "longrope.starts: %d names no kind of start tokens (gyre_config)",
+                         (int)longrope->starts);
+    if (longrope->start_tokens == 0) return GYRE_OK;
+    const char *what = config->rope.scaling != GYRE_SCALING_LONGROPE  ? "another scaling than longrope"
+                       : config->rope.axes > 1 || config->axis[0].own ? "several axes, or a scaling of an axis"
+                       : config->rope.far != GYRE_FAR_AS_NEAR         ? "far pairs that turn less"
+                       : config->rope.xpos_base != 0                  ? "xPos"
+                                                                      : NULL;
+    if (!what) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "longrope.start_tokens: start tokens cannot be combined with %s (gyre_config)", what);
+}
+
 static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
     const rope_config *rope = &encoding->config.rope;
     if (rope->axes == 1) return GYRE_OK;
@@ -399,7 +425,9 @@ static gyre_status check(const gyre_config *config, gyre_error *err) {
     if (status == GYRE_OK) status = check_axes(rope, err);
     if (status == GYRE_OK) status = check_axis_scalings(config, err);
     if (status == GYRE_OK) status = check_diffusion(&config->diffusion, err);
+    if (status == GYRE_OK) status = check_clip(&config->clip, err);
     if (status == GYRE_OK) status = check_far(config, err);
+    if (status == GYRE_OK) status = check_start(config, err);
     if (status == GYRE_OK) status = check_angles(config, err);
     return status == GYRE_OK ? check_xpos(rope, err) : status;
 }
@@ -409,6 +437,17 @@ static int uses_longrope(const gyre_config *config) {
     for (int64_t a = 0; a < config->rope.axes; a++)
         uses |= config->axis[a].own && config->axis[a].scaling == GYRE_SCALING_LONGROPE;
     return uses;
+}
+
+static gyre_status fill_start(gyre_encoding *encoding, gyre_error *err) {
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    gyre_config plain = encoding->config;
+    if (encoding->config.longrope.start_tokens == 0) return GYRE_OK;
+    encoding->start_frequency = gyre_encoding_allocate(encoding, pairs, sizeof *encoding->start_frequency, err);
+    if (!encoding->start_frequency) return GYRE_ENOMEM;
+    plain.rope.scaling = GYRE_SCALING_NONE;
+    gyre_rope_frequencies(&plain, 0, 0, pairs, encoding->start_frequency);
+    return GYRE_OK;
 }
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
@@ -423,6 +462,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (status == GYRE_OK) status = set_attention_factor(encoding, err);
     if (status == GYRE_OK) status = fill_axes(encoding, err);
     if (status == GYRE_OK) status = fill_xpos_decay(encoding, err);
+    if (status == GYRE_OK) status = fill_start(encoding, err);
     if (status != GYRE_OK) return status;
     encoding->frequency = gyre_encoding_allocate(encoding, config->rope.dim / 2, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;

@@ -36,6 +36,10 @@ static const gyre_config_enum_name far_modes[] = {{"as-near", GYRE_FAR_AS_NEAR},
                                                   {"chunked", GYRE_FAR_CHUNKED},
                                                   {"chunked-paper", GYRE_FAR_CHUNKED_PAPER},
                                                   {NULL, 0}};
+static const gyre_config_enum_name clips[] = {
+    {"none", GYRE_CLIP_NONE}, {"soft", GYRE_CLIP_SOFT}, {"hard", GYRE_CLIP_HARD}, {NULL, 0}};
+static const gyre_config_enum_name starts[] = {
+    {"paper", GYRE_LONGROPE_START_PAPER}, {"released", GYRE_LONGROPE_START_RELEASED}, {NULL, 0}};
 static const gyre_config_enum_name length_policies[] = {{"declared", GYRE_LENGTH_POLICY_DECLARED},
                                                         {"causal", GYRE_LENGTH_POLICY_CAUSAL},
                                                         {"prefix", GYRE_LENGTH_POLICY_PREFIX},
@@ -111,6 +115,10 @@ const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first_chann
                                               {"rope_chunk_size", AT(chunk.size), GYRE_CONFIG_SIZE, NULL},
                                               {"rope_chunk_local", AT(chunk.local), GYRE_CONFIG_SIZE, NULL},
                                               {"rope_chunk_length", AT(chunk.original_length), GYRE_CONFIG_SIZE, NULL},
+                                              {"rope_clip", AT(clip.mode), GYRE_CONFIG_ENUM, clips},
+                                              {"rope_clip_pairs", AT(clip.pairs), GYRE_CONFIG_SIZE, NULL},
+                                              {"rope_start_tokens", AT(longrope.start_tokens), GYRE_CONFIG_SIZE, NULL},
+                                              {"rope_starts", AT(longrope.starts), GYRE_CONFIG_ENUM, starts},
                                               {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 
 /* Encodings that depend on the length in use: rotations and ALiBi. */
@@ -135,6 +143,14 @@ double *gyre_config_double_field(gyre_config *config, const gyre_config_field *f
 unsigned *gyre_config_unsigned_field(gyre_config *config, const gyre_config_field *field) {
     _Static_assert(sizeof(gyre_sinusoid) == sizeof(unsigned) && sizeof(gyre_far) == sizeof(unsigned), "enumerations");
     return (unsigned *)(void *)((char *)config + field->offset);
+}
+
+const char *gyre_config_clip_name(gyre_clip mode) {
+    return gyre_config_enum_text(clips, (int)mode);
+}
+
+const char *gyre_config_start_name(gyre_longrope_start mode) {
+    return gyre_config_enum_text(starts, (int)mode);
 }
 
 const gyre_config_enum_name *gyre_config_find_enum(const gyre_config_enum_name *enum_names, const char *text) {

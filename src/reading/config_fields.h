@@ -45,6 +45,10 @@ int64_t *gyre_config_int64_field(gyre_config *config, const gyre_config_field *f
 double *gyre_config_double_field(gyre_config *config, const gyre_config_field *field);
 unsigned *gyre_config_unsigned_field(gyre_config *config, const gyre_config_field *field);
 
+/* out = "none", "soft" or "hard", as rope_clip has it. */
+const char *gyre_config_clip_name(gyre_clip mode);
+/* out = "paper" or "released", as rope_starts has it. */
+const char *gyre_config_start_name(gyre_longrope_start mode);
 /* out = 1 if the frequencies depend on the trained length L, which the file then states apart from the length served. */
 int gyre_scaling_has_original_length(gyre_scaling scaling);
 /* out = 1 if the scaling has an attention factor of its own, which the key attention_factor overrides. */

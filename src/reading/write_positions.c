@@ -8,6 +8,7 @@
 #include "files/target_path.h"
 #include "reading/config_document.h"
 #include "reading/config_edit.h"
+#include "reading/config_fields.h"
 #include "reading/family.h"
 #include "reading/gguf/gguf_rewrite_positions.h"
 #include "reading/rope/rope_parameters.h"
@@ -376,6 +377,21 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
     return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json says that (%s)", what, w->old_reading->path);
 }
 
+static void change_clip(config_rewrite *w) {
+    const gyre_config *c = gyre_encoding_get_config(w->encoding);
+    const int has = gyre_edit_has(&w->edit, "", "rope_clip");
+    if (c->clip.mode == GYRE_CLIP_NONE && !has) return;
+    gyre_edit_set(&w->edit, "", "rope_clip", json_string(gyre_config_clip_name(c->clip.mode)), "rope_scaling");
+    gyre_edit_set(&w->edit, "", "rope_clip_pairs", json_integer(c->clip.pairs), "rope_clip");
+}
+
+static void change_start(config_rewrite *w) {
+    const struct gyre_longrope_config *c = &gyre_encoding_get_config(w->encoding)->longrope;
+    if (c->start_tokens == 0 && !gyre_edit_has(&w->edit, "", "rope_start_tokens")) return;
+    gyre_edit_set(&w->edit, "", "rope_start_tokens", json_integer(c->start_tokens), "rope_scaling");
+    gyre_edit_set(&w->edit, "", "rope_starts", json_string(gyre_config_start_name(c->starts)), "rope_start_tokens");
+}
+
 static gyre_status change_all(config_rewrite *w) {
     gyre_status status = gyre_rope_parameters_of(w->encoding, w->length, dialect_of(w->old_reading), &w->parameters, w->err);
     if (status != GYRE_OK) return status;
@@ -386,6 +402,8 @@ static gyre_status change_all(config_rewrite *w) {
     if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE &&
         (w->parameters.resonance || gyre_edit_has(&w->edit, "", "rope_resonance")))
         gyre_edit_set(&w->edit, "", "rope_resonance", json_boolean(w->parameters.resonance), "rope_scaling");
+    if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_clip(w);
+    if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_start(w);
     return status != GYRE_OK ? status : w->edit.status;
 }
 

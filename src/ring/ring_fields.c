@@ -106,7 +106,11 @@ static const struct {
                      CHOICE(diffusion.timed),
                      REAL(diffusion.time),
                      REAL(diffusion.strength),
-                     REAL(diffusion.exponent)};
+                     REAL(diffusion.exponent),
+                     CHOICE(clip.mode),
+                     COUNT(clip.pairs),
+                     COUNT(longrope.start_tokens),
+                     CHOICE(longrope.starts)};
 
 static uint64_t list_fingerprint(const double *list, int64_t n) {
     return list ? gyre_ring_fingerprint(1, list, (size_t)n * sizeof *list) : 0;

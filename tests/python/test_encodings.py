@@ -110,6 +110,36 @@ def test_scalings_of_axes_and_dype() -> None:
             gyre.rope(32, **{**options, **wrong})
 
 
+def test_clipped_rope() -> None:
+    plain = gyre.rope(64, scaling="yarn", factor=4, trained_length=512).frequencies()
+    window = np.ones(32)
+    window[-12:] = 0.5 * (1 + np.cos(np.linspace(0, math.pi, 12)))
+    soft = gyre.rope(64, scaling="yarn", factor=4, trained_length=512, clip="soft", clip_pairs=12)
+    assert np.allclose(soft.frequencies(), plain * window, rtol=1e-14, atol=0) and soft.frequencies()[-1] == 0
+    assert soft.config["clip.mode"] == "soft" and pickle.loads(pickle.dumps(soft)) == soft
+    hard = gyre.rope(64, clip="hard")
+    assert (hard.frequencies()[-20:] == 0).all() and (hard.frequencies()[:12] > 0).all() and hard.config["clip.pairs"] == 20
+    for wrong in ({"clip": "smooth"}, {"clip_pairs": 3}, {"clip": "soft", "clip_pairs": 0}, {"clip": "hard", "clip_pairs": -1}):
+        with pytest.raises(gyre.Error):
+            gyre.rope(64, **wrong)
+
+
+def test_start_tokens_of_longrope() -> None:
+    lists = {"short_factor": [1.0] * 8, "long_factor": [float(i + 1) for i in range(8)]}
+    options = {"scaling": "longrope", "factor": 4, "trained_length": 64, "context_length": 256, **lists}
+    x = np.random.default_rng(3).standard_normal((1, 1, 9, 16))
+    plain, long = gyre.rope(16), gyre.rope(16, **options)
+    for starts, factor in ((None, long.attention_factor()), ("paper", long.attention_factor()), ("released", 1)):
+        got = gyre.rope(16, **options, start_tokens=5, starts=starts).rotate(x, 0)
+        assert np.allclose(got[:, :, :5], factor * plain.rotate(x, 0)[:, :, :5], atol=1e-12)
+        assert np.allclose(got[:, :, 5:], long.rotate(x, 0)[:, :, 5:], atol=1e-12)
+    for wrong in ({"starts": "paper"}, {"start_tokens": 2, "starts": "?"}, {"start_tokens": -1}):
+        with pytest.raises(gyre.Error):
+            gyre.rope(16, **options, **wrong)
+    with pytest.raises(gyre.Error, match="start_tokens"):
+        gyre.rope(16, scaling="linear", factor=2, start_tokens=4)
+
+
 def test_yarn_of_a_rope_parameters_dict() -> None:
     told = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6, "original_max_position_embeddings": 4096}
     encoding = gyre.Encoding.from_config(told, head_dim=64)

@@ -1,4 +1,4 @@
-"""Rotations with trained frequencies, PoPE: values against numpy, gradients against differences."""
+"""Rotations with trained frequencies, PoPE, FoPE: values against numpy, gradients against differences."""
 
 import gyre
 import numpy as np
@@ -84,3 +84,46 @@ def test_polar_coordinates_and_their_gradients() -> None:
     assert short.dtype == np.float32 and short.shape == (3, 4, 12)
     with pytest.raises(gyre.Error, match="frequencies"):
         gyre.polar_rotate(x, frequencies[..., :5], positions[0])
+
+
+def released_fope(x: np.ndarray, frequencies: np.ndarray, cosines: np.ndarray, sines: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """x [batch, heads, tokens, channels] as the released code has it: two einsums, both padded with 1, and rotate_half."""
+    angle = positions[None, None, :, None] * frequencies
+    c, s = (np.einsum("bhtD,hDd->bhtd", f(angle), k) for f, k in ((np.cos, cosines), (np.sin, sines)))
+    pad = ((0, 0), (0, 0), (0, 0), (0, x.shape[-1] // 2 - c.shape[-1]))
+    c, s = (np.tile(np.pad(k, pad, constant_values=1), 2) for k in (c, s))
+    a, b = np.split(x, 2, axis=-1)
+    return x * c + np.concatenate([-b, a], -1) * s
+
+
+def test_fourier_series_and_their_gradients() -> None:
+    random = np.random.default_rng(4)
+    x, dout = random.standard_normal((2, 2, 3, 5, 12))
+    numbers = [random.standard_normal(s) for s in ((7,), (3, 7, 4), (3, 7, 4))]
+    positions = np.array([0, 3, -4, 17, 9])
+    options = {"all_pairs": 6, "rest": "released"}
+    got = gyre.fourier_rotate(x, *numbers, positions, **options)
+    assert np.allclose(got, released_fope(x, *numbers, positions), rtol=0, atol=1e-12)
+    back = gyre.fourier_rotate(got, *numbers, positions, **options, direction="inverse")
+    assert np.allclose(back, x)
+    adjoint = gyre.fourier_rotate(dout, *numbers, positions, **options, direction="adjoint")
+    assert np.isclose(np.sum(adjoint * x), np.sum(dout * got))
+    still = gyre.fourier_rotate(x, *numbers, positions, all_pairs=6)
+    assert np.array_equal(still[..., [4, 5, 10, 11]], x[..., [4, 5, 10, 11]]) and np.allclose(still[..., :4], got[..., :4])
+    gradients = gyre.fourier_gradient(x, dout, *numbers, positions, **options)
+    for which, gradient in enumerate(gradients):
+        assert gradient.shape == numbers[which].shape
+        for at in np.ndindex(gradient.shape):
+            step = np.zeros_like(numbers[which])
+            step[at] = 1e-6
+            up, down = (
+                np.sum(dout * released_fope(x, *(n + s if i == which else n for i, n in enumerate(numbers)), positions)) for s in (step, -step)
+            )
+            assert np.isclose(gradient[at], (up - down) / 2e-6, rtol=1e-6, atol=1e-5)
+    short = gyre.fourier_rotate(x.astype(np.float32), *(n.astype(np.float32) for n in numbers), positions)
+    assert short.dtype == np.float32
+    for wrong in ({"rest": "moving"}, {"all_pairs": 3}, {"all_pairs": 7}, {"first_channel": 5}, {"direction": "back"}):
+        with pytest.raises(gyre.Error):
+            gyre.fourier_rotate(x, *numbers, positions, **wrong)
+    with pytest.raises(gyre.Error, match=r"cosines: has 2 axes, not \[heads or 1, terms, pairs\]"):
+        gyre.fourier_rotate(x, numbers[0], numbers[1][0], numbers[2], positions)

@@ -83,6 +83,10 @@ FIELD(set_far_factor, c->rope.far_factor = 2.5)
 FIELD(set_chunk_size, c->chunk.size = 4096)
 FIELD(set_chunk_local, c->chunk.local = 512)
 FIELD(set_chunk_length, c->chunk.original_length = 8192)
+FIELD(set_clip, c->clip.mode = GYRE_CLIP_HARD)
+FIELD(set_clip_pairs, c->clip.pairs = 12)
+FIELD(set_start_tokens, c->longrope.start_tokens = 4)
+FIELD(set_starts, c->longrope.starts = GYRE_LONGROPE_START_RELEASED)
 FIELD(set_slope_scaling, c->slope.scaling = GYRE_SLOPE_SCALING_NTK_RELEASED)
 FIELD(set_slope_factor, c->slope.factor = 2.5)
 FIELD(set_policy, c->rope.length_policy = GYRE_LENGTH_POLICY_PREFIX)
@@ -166,6 +170,10 @@ static void test_writes_every_field(void **state) {
                   {rope, "rope_chunk_size", set_chunk_size},
                   {rope, "rope_chunk_local", set_chunk_local},
                   {rope, "rope_chunk_length", set_chunk_length},
+                  {rope, "rope_clip", set_clip},
+                  {rope, "rope_clip_pairs", set_clip_pairs},
+                  {rope, "rope_start_tokens", set_start_tokens},
+                  {rope, "rope_starts", set_starts},
                   {rope, "length_policy", set_policy},
                   {rope, "length_block", set_block}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -193,6 +201,7 @@ static void test_writes_every_word(void **state) {
         r.rope.layout = (gyre_layout)(i % (GYRE_LAYOUT_INTERLEAVED_TO_HALF + 1));
         r.rope.axes_layout = (gyre_axes)(i % (GYRE_AXES_AXIAL + 1));
         r.rope.far = (gyre_far)(i % (GYRE_FAR_CHUNKED_PAPER + 1));
+        r.clip.mode = (gyre_clip)(i % (GYRE_CLIP_HARD + 1));
         json_decref(print_and_parse(&r, &turning));
     }
 }

@@ -578,6 +578,61 @@ static void test_llama3_without_a_band(void **state) {
     gyre_reading_free(r);
 }
 
+/* The flags of the authors' class of Llama: the soft one goes before the hard one. */
+static void test_clipped(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys, *clip;
+        gyre_clip mode;
+    } cases[] = {{"\n'use_cope':true", "soft", GYRE_CLIP_SOFT},
+                 {"\n'use_cope':true,'use_hardclip':true", "soft", GYRE_CLIP_SOFT},
+                 {"'use_cope':false,\n'use_hardclip':true", "hard", GYRE_CLIP_HARD},
+                 {"'use_cope':false,'use_hardclip':false", NULL, GYRE_CLIP_NONE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char file[512];
+        snprintf(file, sizeof file, "{'model_type':'llama','hidden_size':4096,'num_attention_heads':32,'rope_theta':8e6,%s}",
+                 cases[i].keys);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
+        assert_int_equal(r->groups[0]->config.clip.mode, cases[i].mode);
+        assert_int_equal(r->groups[0]->config.clip.pairs, cases[i].clip ? 20 : 0);
+        assert_int_equal(r->warnings_count, 0);
+        if (cases[i].clip) {
+            const char *key = cases[i].mode == GYRE_CLIP_SOFT ? "use_cope" : "use_hardclip";
+            double inv_freq[64], factor;
+            assert_field(r->groups[0], "clip", cases[i].clip, GYRE_ORIGIN_FILE, key, 2);
+            figures(r->groups[0], inv_freq, &factor);
+            assert_true(inv_freq[63] == 0 && inv_freq[43] > 0);
+        } else
+            assert_null(find_field(r->groups[0], "clip"));
+        gyre_reading_free(r);
+        r = read_rope(file, GYRE_PROFILE_HF_5, 0);
+        assert_int_equal(r->groups[0]->config.clip.mode, GYRE_CLIP_NONE);
+        assert_int_equal(r->warnings_count, cases[i].clip != NULL);
+        if (cases[i].clip) assert_non_null(find_warning(r, "transformers 5 knows no clipped RoPE"));
+        gyre_reading_free(r);
+    }
+}
+
+/* LongRoPE's start tokens, by the name of the released code's argument. */
+static void test_start_tokens(void **state) {
+    (void)state;
+    char file[1024];
+    snprintf(file, sizeof file,
+             "{'model_type':'llama','head_dim':4,'max_position_embeddings':4096,'rope_scaling':{"
+             "'type':'longrope','factor':4.0,'original_max_position_embeddings':1024,"
+             "'short_factor':[1,1],'long_factor':[1,4],\n'start_token_idx':8}}");
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
+    assert_int_equal(r->groups[0]->config.longrope.start_tokens, 8);
+    assert_int_equal(r->groups[0]->config.longrope.starts, GYRE_LONGROPE_START_RELEASED);
+    assert_field(r->groups[0], "start_tokens", "8", GYRE_ORIGIN_FILE, "rope_scaling.start_token_idx", 2);
+    assert_int_equal(r->warnings_count, 0);
+    gyre_reading_free(r);
+    r = read_rope(file, GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(r->groups[0]->config.longrope.start_tokens, 0);
+    assert_non_null(find_warning(r, "start_token_idx"));
+    gyre_reading_free(r);
+}
+
 static void test_length_in_use(void **state) {
     (void)state;
     gyre_reading *r = read_rope(LLAMA("'max_position_embeddings':2048,'rope_scaling':{'type':'dynamic','factor':2.0}"),
@@ -604,6 +659,8 @@ int main(void) {
                                        cmocka_unit_test(test_takes_both_names),
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),
+                                       cmocka_unit_test(test_clipped),
+                                       cmocka_unit_test(test_start_tokens),
                                        cmocka_unit_test(test_length_in_use)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

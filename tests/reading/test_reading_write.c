@@ -220,13 +220,14 @@ static void an_attention_factor_of_its_own_is_kept(void **state) {
     assert_turns(16384, 64, 10000, divided_by_4, 1.25);
 }
 
+static const char native_model[] =
+    "{\n  \"model_type\": \"gyre\",\n  \"hidden_size\": 512,\n  \"num_attention_heads\": 4,\n  \"num_hidden_layers\": 2,\n"
+    "  \"head_dim\": 128,\n  \"max_position_embeddings\": 4096,\n  \"position_embedding_type\": \"rope\",\n"
+    "  \"rope_theta\": 10000.0,\n  \"rope_scaling\": null\n}\n";
+
 /* Gyre's own files have a name for every scaling, and need no lists. */
 static void native_models_write_all_fields(void **state) {
     (void)state;
-    static const char native[] = "{\n  \"model_type\": \"gyre\",\n  \"hidden_size\": 512,\n  \"num_attention_heads\": 4,\n"
-                                 "  \"num_hidden_layers\": 2,\n  \"head_dim\": 128,\n  \"max_position_embeddings\": 4096,\n"
-                                 "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n"
-                                 "  \"rope_scaling\": null\n}\n";
     static const struct {
         gyre_scaling scaling;
         int resonance;
@@ -241,7 +242,7 @@ static void native_models_write_all_fields(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_config c = stretched(cases[i].scaling, 4);
         c.rope.resonance = cases[i].resonance;
-        must_write(native, &c, 16384);
+        must_write(native_model, &c, 16384);
         const int is_yarn = cases[i].scaling == GYRE_SCALING_DYNAMIC_YARN;
         assert_turns(16384, 64, 10000, cases[i].want, is_yarn ? 0.1 * log(4) + 1 : 1);
         if (is_yarn) assert_turns(4096, 64, 10000, kept, 1);
@@ -558,6 +559,29 @@ static void refuse(const gyre_config *c, int64_t length, const char *target, gyr
     assert_text("in", llama2);
 }
 
+/* Gyre's own files say it; lists of divisors cannot. */
+static void clipped_pairs_and_start_tokens(void **state) {
+    (void)state;
+    gyre_config c = stretched(GYRE_SCALING_LINEAR, 4), longrope = stretched(GYRE_SCALING_LONGROPE, 4);
+    c.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 9};
+    must_write(native_model, &c, 16384);
+    json_t *root = json_of("out");
+    assert_true(strcmp(test_string(root, "rope_clip"), "hard") == 0 && test_integer(root, "rope_clip_pairs") == 9);
+    json_decref(root);
+    double ones[64];
+    for (int i = 0; i < 64; i++)
+        ones[i] = 1;
+    longrope.rope.short_factor = longrope.rope.long_factor = ones;
+    longrope.longrope = (struct gyre_longrope_config){6, GYRE_LONGROPE_START_RELEASED};
+    must_write(native_model, &longrope, 16384);
+    root = json_of("out");
+    assert_true(strcmp(test_string(root, "rope_starts"), "released") == 0 && test_integer(root, "rope_start_tokens") == 6);
+    json_decref(root);
+    write_file("in", llama2, strlen(llama2)), write_file("old", "old", 3);
+    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "stands still, which no list says");
+    refuse(&longrope, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "start tokens: no key of transformers says them");
+}
+
 static void failure_changes_nothing(void **state) {
     (void)state;
     gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
@@ -658,6 +682,7 @@ int main(void) {
                                        cmocka_unit_test(lists_read_back),
                                        cmocka_unit_test(an_attention_factor_of_its_own_is_kept),
                                        cmocka_unit_test(native_models_write_all_fields),
+                                       cmocka_unit_test(clipped_pairs_and_start_tokens),
                                        cmocka_unit_test(partial_rotation_counts_its_own_channels),
                                        cmocka_unit_test(null_is_replaced_by_a_scaling),
                                        cmocka_unit_test(scaling_replaces_scaling),

@@ -10,7 +10,7 @@ static inline void assert_same_numbers(const double *a, const double *b, int64_t
     if (a) assert_memory_equal(a, b, (size_t)n * sizeof *a);
 }
 
-enum { COUNTS = 50, NUMBERS = 19 };
+enum { COUNTS = 54, NUMBERS = 19 };
 
 static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], double numbers[NUMBERS]) {
     const struct gyre_input_config *i = &c->input;
@@ -47,6 +47,10 @@ static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], dou
                                  c->chunk.size,
                                  c->chunk.local,
                                  c->chunk.original_length,
+                                 c->clip.mode,
+                                 c->clip.pairs,
+                                 c->longrope.start_tokens,
+                                 c->longrope.starts,
                                  r->length_policy,
                                  r->length_block,
                                  c->query.temperature,

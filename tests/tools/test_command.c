@@ -108,7 +108,7 @@ static void test_wrong_methods(void **state) {
     (void)state;
     assert_fails("eval @rope --text @text --methods wavelets", 2,
                  "none, linear, ntk, ntk-past, base, ntk-mixed, llama3, dynamic, by-parts, by-parts-paper, yarn, "
-                 "dynamic-yarn, dynamic-linear, rerope");
+                 "dynamic-yarn, dynamic-linear, rerope, leaky, self-extend, dca, dca-paper, clipped, clipped-hard");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
@@ -129,19 +129,22 @@ static void test_json_tells_methods_apart(void **state) {
     static const struct {
         const char *method, *label;
         int resonance, logn;
-    } rows[] = {{"yarn", "yarn:4", 0, 0},
-                {"yarn", "yarn:4+resonance", 1, 0},
-                {"yarn", "yarn:4+logn", 0, 1},
-                {"yarn", "yarn:4+logn+resonance", 1, 1}};
+        const char *clip;
+        int pairs;
+    } rows[] = {{"yarn", "yarn:4", 0, 0, "none", 0},           {"yarn", "yarn:4+resonance", 1, 0, "none", 0},
+                {"yarn", "yarn:4+logn", 0, 1, "none", 0},      {"yarn", "yarn:4+logn+resonance", 1, 1, "none", 0},
+                {"yarn", "yarn:4+clipped:3", 0, 0, "soft", 3}, {"clipped-hard", "clipped-hard:2", 0, 0, "hard", 2}};
     json_t *root = run_json("eval @rope --text @text --contexts 32 --windows 2 --json --methods "
-                            "yarn:4,yarn:4+resonance,yarn:4+logn,yarn:4+logn+resonance");
-    for (size_t i = 0; i < 4; i++) {
+                            "yarn:4,yarn:4+resonance,yarn:4+logn,yarn:4+logn+resonance,yarn:4+clipped:3,clipped-hard:2");
+    for (size_t i = 0; i < 6; i++) {
         const json_t *row = result_at(root, i);
         assert_string_equal(test_string(row, "method"), rows[i].method);
         assert_string_equal(test_string(row, "label"), rows[i].label);
         assert_true(json_is_boolean(json_object_get(row, "resonance")) && json_is_boolean(json_object_get(row, "logn")));
         assert_int_equal(json_is_true(json_object_get(row, "resonance")), rows[i].resonance);
         assert_int_equal(json_is_true(json_object_get(row, "logn")), rows[i].logn);
+        assert_string_equal(test_string(row, "clip"), rows[i].clip);
+        assert_int_equal(json_integer_value(json_object_get(row, "clip_pairs")), rows[i].pairs);
         assert_true(json_is_null(json_object_get(row, "window")) && json_is_null(json_object_get(row, "far_factor")));
     }
     json_decref(root);

@@ -526,7 +526,8 @@ static void wrong_use(void **state) {
     assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 2, "read by this run");
     assert_fails("extend @llama2 --to 16k --method yarn --write @missing/out", 1, "missing");
     assert_fails("extend @llama2 --to 16k --method rerope --write @old", 1, "far positions");
-    assert_fails("extend @llama2 --to 16k --methods wavelets", 2, "dca, dca-paper, longrope"); /* all that there are */
+    /* All that there are. */
+    assert_fails("extend @llama2 --to 16k --methods wavelets", 2, "dca, dca-paper, clipped, clipped-hard, longrope");
     assert_fails("extend @llama2 --to 16k -o @llama2", 2, "read by this run");
     read_whole(in_folder("old"), text, sizeof text);
     assert_string_equal(text, "old");

@@ -35,7 +35,9 @@ static const struct {
     {"leaky", GYRE_SCALING_NONE, GYRE_FAR_LEAKY, 0, METHOD_NUMBER_FACTOR, GYRE_SLOPE_SCALING_NONE, 0},
     {"self-extend", GYRE_SCALING_NONE, GYRE_FAR_GROUPED, 0, METHOD_NUMBER_FACTOR, GYRE_SLOPE_SCALING_NONE, 0},
     {"dca", GYRE_SCALING_NONE, GYRE_FAR_CHUNKED, 0, METHOD_NUMBER_FACTOR, GYRE_SLOPE_SCALING_NONE, 0},
-    {"dca-paper", GYRE_SCALING_NONE, GYRE_FAR_CHUNKED_PAPER, 0, METHOD_NUMBER_FACTOR, GYRE_SLOPE_SCALING_NONE, 0}};
+    {"dca-paper", GYRE_SCALING_NONE, GYRE_FAR_CHUNKED_PAPER, 0, METHOD_NUMBER_FACTOR, GYRE_SLOPE_SCALING_NONE, 0},
+    {"clipped", GYRE_SCALING_NONE, GYRE_FAR_AS_NEAR, 1, METHOD_NUMBER_PAIRS, GYRE_SLOPE_SCALING_NONE, 0},
+    {"clipped-hard", GYRE_SCALING_NONE, GYRE_FAR_AS_NEAR, 1, METHOD_NUMBER_PAIRS, GYRE_SLOPE_SCALING_NONE, 0}};
 
 static int is_chunked(const method *m) {
     return m->far == GYRE_FAR_CHUNKED || m->far == GYRE_FAR_CHUNKED_PAPER;
@@ -71,8 +73,49 @@ static gyre_status parse_factor(const char *text, const method *m, double *out, 
     return GYRE_OK;
 }
 
+/* Reads `clipped`, `clipped-hard` and what may follow a colon.  *is_clip = 1 if the text begins with such a name. */
+static gyre_status parse_clip(const char *text, size_t length, method *m, int *is_clip, gyre_error *err) {
+    const char *colon = memchr(text, ':', length);
+    const size_t name = colon ? (size_t)(colon - text) : length;
+    const int soft = name == strlen("clipped") && strncmp(text, "clipped", name) == 0;
+    *is_clip = soft || (name == strlen("clipped-hard") && strncmp(text, "clipped-hard", name) == 0);
+    if (!*is_clip) return GYRE_OK;
+    if (m->clip != GYRE_CLIP_NONE) return gyre_fail(err, GYRE_EINVAL, "method %s: clips twice", m->label);
+    m->clip = soft ? GYRE_CLIP_SOFT : GYRE_CLIP_HARD;
+    if (!colon) return GYRE_OK;
+    char *end = NULL;
+    const char *digits = colon + 1;
+    const long long pairs = *digits >= '0' && *digits <= '9' ? strtoll(digits, &end, 10) : 0;
+    if (!end || end != text + length || pairs < 1 || pairs > INT32_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "method %s: \"%.*s\" is no number of pairs, from 1 to 2^31 - 1", m->label,
+                         (int)(length - name - 1), digits);
+    m->clip_pairs = pairs;
+    return GYRE_OK;
+}
+
+/* The same for `start:n` and `start-released:n`. */
+static gyre_status parse_start(const char *text, size_t length, method *m, int *is_start, gyre_error *err) {
+    const char *colon = memchr(text, ':', length);
+    const size_t name = colon ? (size_t)(colon - text) : length;
+    const int paper = name == strlen("start") && strncmp(text, "start", name) == 0;
+    *is_start = paper || (name == strlen("start-released") && strncmp(text, "start-released", name) == 0);
+    if (!*is_start) return GYRE_OK;
+    if (m->start_tokens != 0) return gyre_fail(err, GYRE_EINVAL, "method %s: has two kinds of start tokens", m->label);
+    char *end = NULL;
+    const long long tokens = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoll(colon + 1, &end, 10) : 0;
+    if (!end || end != text + length || tokens < 1 || tokens > INT32_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "method %s: needs a number of start tokens, from 1 to 2^31 - 1, as in +start:4",
+                         m->label);
+    m->start_tokens = tokens;
+    m->starts = paper ? GYRE_LONGROPE_START_PAPER : GYRE_LONGROPE_START_RELEASED;
+    return GYRE_OK;
+}
+
 static gyre_status parse_modifier(const char *text, size_t length, method *m, gyre_error *err) {
-    int *flag = NULL;
+    int *flag = NULL, is_its = 0;
+    gyre_status status = parse_clip(text, length, m, &is_its, err);
+    if (!status && !is_its) status = parse_start(text, length, m, &is_its, err);
+    if (status || is_its) return status;
     if (length == strlen("resonance") && strncmp(text, "resonance", length) == 0) flag = &m->resonance;
     if (length == strlen("logn") && strncmp(text, "logn", length) == 0) flag = &m->logn;
     if (!flag)
@@ -127,12 +170,15 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
             m.follows = method_table[i].follows;
         }
     if (!m.name) return method_fail_unknown(m.label, METHOD_NAMES, err);
-    if (base[name]) {
+    int is_clip = 0;
+    const gyre_status clip_status = parse_clip(base, strlen(base), &m, &is_clip, err);
+    if (clip_status) return clip_status;
+    if (base[name] && !is_clip) {
         if (m.keeps_model_scaling || m.scaling == GYRE_SCALING_DYNAMIC_YARN || is_for_slopes_alone(&m))
             return gyre_fail(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
         const gyre_status status = parse_factor(base + name + 1, &m, &m.factor, err);
         if (status) return status;
-    } else if (m.number != METHOD_NUMBER_FACTOR)
+    } else if (m.number == METHOD_NUMBER_BASE || m.number == METHOD_NUMBER_PAST)
         return gyre_fail(err, GYRE_EINVAL, "method %s: needs a number, as in %s", m.label,
                          m.number == METHOD_NUMBER_BASE ? "base:500000" : "ntk-past:4");
     for (const char *c = m.label + end; *c;) {
@@ -172,9 +218,9 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 int method_look(const char *label) {
     /* Those that are drawn together most often have colours of their own. */
     static const char *const order[] = {
-        "linear",         "ntk",          "yarn",     "dynamic",     "by-parts", "llama3", "none", "by-parts-paper",
-        "ntk-mixed",      "dynamic-yarn", "base",     "self-extend", "leaky",    "rerope", NULL,   "ntk-past",
-        "dynamic-linear", "dca",          "dca-paper"};
+        "linear",         "ntk",          "yarn",      "dynamic",     "by-parts",    "llama3", "none", "by-parts-paper",
+        "ntk-mixed",      "dynamic-yarn", "base",      "self-extend", "leaky",       "rerope", NULL,   "ntk-past",
+        "dynamic-linear", "dca",          "dca-paper", "clipped",     "clipped-hard"};
     const size_t length = strcspn(label, ":+,");
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (order[i] && strlen(order[i]) == length && strncmp(order[i], label, length) == 0) return (int)i;
@@ -187,7 +233,7 @@ int method_color(const char *label) {
 }
 
 int method_is_none(const method *m) {
-    return m->keeps_model_scaling && !m->resonance && !m->logn;
+    return m->keeps_model_scaling && !m->resonance && !m->logn && m->clip == GYRE_CLIP_NONE && m->start_tokens == 0;
 }
 
 int config_depends_on_length(const gyre_config *config) {
@@ -268,6 +314,7 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->far_window = 0;
     rope->far_factor = 0;
     config->chunk = (struct gyre_chunk_config){0, 0, 0};
+    config->longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     /* Within the trained length no pair is far: the model stays as it is, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
@@ -277,6 +324,21 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     }
     rope->far_window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : default_window(trained);
     rope->far_factor = m->far == GYRE_FAR_CLAMPED ? 0 : factor;
+}
+
+/* out = the pairs that make no whole turn within the trained length, which its authors take for what harms. */
+static int64_t unfinished_pairs(const gyre_config *config, int64_t trained) {
+    const int64_t first = config->rope.first_channel, dim = config->rope.dim ? config->rope.dim : config->head_dim - first;
+    const double base = config->rope.base > 0 ? config->rope.base : 10000, turn = 6.283185307179586;
+    int64_t count = 0;
+    for (int64_t i = 0; i < dim / 2; i++)
+        count += turn * pow(base, 2.0 * (double)i / (double)dim) > (double)trained;
+    return count;
+}
+
+static void apply_clip(const method *m, int64_t trained, gyre_config *config) {
+    const int64_t pairs = m->clip_pairs > 0 ? m->clip_pairs : unfinished_pairs(config, trained);
+    config->clip = pairs > 0 ? (struct gyre_clip_config){m->clip, pairs} : (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
 }
 
 int method_needs_two_pairs(const method *m) {
@@ -292,7 +354,9 @@ static void apply_slopes(const method *m, int64_t trained, int64_t context, gyre
 /* Whether the model has what the method stretches. */
 static gyre_status check_kind(const method *m, const gyre_config *base, gyre_error *err) {
     const int has_slopes = base->kind == GYRE_KIND_ALIBI;
-    if (has_slopes && m->slopes != GYRE_SLOPE_SCALING_NONE && !m->resonance) {
+    /* Asks for a rotation, whatever the scaling. */
+    const int turns = m->resonance || m->clip != GYRE_CLIP_NONE || m->start_tokens > 0;
+    if (has_slopes && m->slopes != GYRE_SLOPE_SCALING_NONE && !turns) {
         if (!m->follows || m->factor == 0) return GYRE_OK;
         return gyre_fail(err, GYRE_EINVAL, "method %s: takes no factor for slopes, which follow the context (%s)", m->label,
                          gyre_kind_name(base->kind));
@@ -300,7 +364,7 @@ static gyre_status check_kind(const method *m, const gyre_config *base, gyre_err
     if (is_for_slopes_alone(m) && !has_slopes)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no slopes to stretch (%s)", m->label,
                          gyre_kind_name(base->kind));
-    if ((m->keeps_model_scaling && !m->resonance) || base->kind == GYRE_KIND_ROPE) return GYRE_OK;
+    if ((m->keeps_model_scaling && !turns) || base->kind == GYRE_KIND_ROPE) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
                      gyre_kind_name(base->kind));
 }
@@ -313,7 +377,8 @@ static gyre_status check(const method *m, const gyre_config *base, int64_t train
     if (base->kind == GYRE_KIND_ROPE && method_needs_two_pairs(m) && (base->rope.dim ? base->rope.dim : base->head_dim) == 2)
         return gyre_fail(err, GYRE_EINVAL, "method %s: needs 4 channels that rotate, not 2: " METHOD_TWO_PAIRS_WHY,
                          m->label);
-    if ((!m->keeps_model_scaling || m->logn) && trained < (m->logn ? 2 : 1))
+    const int counts_turns = m->clip != GYRE_CLIP_NONE && m->clip_pairs == 0;
+    if ((!m->keeps_model_scaling || m->logn || counts_turns) && trained < (m->logn ? 2 : 1))
         return gyre_fail(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
                          gyre_kind_name(base->kind));
     if (m->far != GYRE_FAR_AS_NEAR && default_window(trained) < MIN_WINDOW)
@@ -332,6 +397,8 @@ gyre_status method_config(const method *m, const gyre_config *base, int64_t trai
     if (rotates && !m->keeps_model_scaling) apply_scaling(m, trained, context, betas, &config);
     if (has_slopes && !m->keeps_model_scaling) apply_slopes(m, trained, context, &config);
     if (m->resonance) config.rope.resonance = 1;
+    if (m->clip != GYRE_CLIP_NONE) apply_clip(m, trained, &config);
+    if (m->start_tokens > 0) config.longrope = (struct gyre_longrope_config){m->start_tokens, m->starts};
     if (m->logn) {
         config.query.temperature = GYRE_TEMPERATURE_LOG;
         config.query.reference_length = trained;

@@ -1,5 +1,5 @@
 /* methods.h: methods to use a model past its trained length, in the syntax of --methods: `name[:factor]`, followed by any of
- * `+resonance` and `+logn`.
+ * `+resonance`, `+logn` and `+clipped`.
  *
  *     ntk:4       static: factor 4 at every context
  *     ntk         scaled for each context L by max(1, L / trained)
@@ -26,7 +26,14 @@
  * the trained length and a quarter.
  *
  * `+resonance` rounds every wavelength, after scaling, to a whole number of positions.  `+logn` multiplies a query at
- * position m by max(1, ln(m + 1) / ln(trained)). */
+ * position m by max(1, ln(m + 1) / ln(trained)).
+ *
+ * `+clipped[:pairs]` and `+clipped-hard[:pairs]` are clipped RoPE, after any scaling, of so many of the last pairs; without
+ * a number, of those that make no whole turn within the trained length.  `clipped` is `none+clipped`: the model's own
+ * scaling stays.
+ *
+ * `+start:n` and `+start-released:n` are LongRoPE's start tokens: past the trained length, positions below n rotate as
+ * without a scaling.  They need a model with LongRoPE, under none or extend's longrope. */
 #ifndef GYRE_TOOLS_METHODS_H
 #define GYRE_TOOLS_METHODS_H
 #include "gyre/gyre.h"
@@ -34,9 +41,9 @@
 /* For help texts. */
 #define METHOD_NAMES                                                                                                        \
     "none, linear, ntk, ntk-past, base, ntk-mixed, llama3, dynamic, by-parts, by-parts-paper, yarn, "                       \
-    "dynamic-yarn, dynamic-linear, rerope, leaky, self-extend, dca, dca-paper"
+    "dynamic-yarn, dynamic-linear, rerope, leaky, self-extend, dca, dca-paper, clipped, clipped-hard"
 #define METHOD_NUMBERS_HELP " (ntk-past and base need a number: ntk-past:4, base:500000)"
-#define METHOD_MODIFIERS    "+resonance, +logn"
+#define METHOD_MODIFIERS    "+resonance, +logn, +clipped, +clipped-hard, +start"
 
 enum { METHOD_LABEL = 48 };
 
@@ -47,7 +54,8 @@ gyre_status method_fail_unknown(const char *text, const char *names, gyre_error 
 typedef enum method_number {
     METHOD_NUMBER_FACTOR, /* a factor, or the window, group or chunk of a method for far pairs */
     METHOD_NUMBER_PAST,   /* a factor that applies past the trained length only */
-    METHOD_NUMBER_BASE
+    METHOD_NUMBER_BASE,
+    METHOD_NUMBER_PAIRS /* that are clipped */
 } method_number;
 
 typedef struct method {
@@ -57,8 +65,12 @@ typedef struct method {
     gyre_slope_scaling slopes; /* NONE: not for ALiBi */
     int follows;               /* 1: slopes follow the length in use */
     method_number number;
-    int keeps_model_scaling;  /* 1: none */
-    int resonance, logn;      /* modifiers */
+    int keeps_model_scaling; /* 1: none, clipped, clipped-hard */
+    int resonance, logn;     /* modifiers */
+    gyre_clip clip;          /* a modifier, or the method */
+    int64_t clip_pairs;      /* 0 = those that make no whole turn within the trained length */
+    int64_t start_tokens;    /* 0 = none */
+    gyre_longrope_start starts;
     double factor;            /* >= 1; rerope: the window; dca: the chunk; base: the base; 0 = follows the context */
     char label[METHOD_LABEL]; /* as given */
 } method;

@@ -26,6 +26,20 @@ static void resonance(gyre_config *c, const variant_params *s) {
     (void)s;
     c->rope.resonance = 1;
 }
+/* The pairs that make no whole turn within the trained length.  rope.dim and rope.base are set by then. */
+static void clip(gyre_config *c, gyre_clip mode) {
+    const method m = {.clip = mode, .keeps_model_scaling = 1, .label = "clipped"};
+    gyre_config clipped;
+    if (method_config(&m, c, c->trained_length, c->trained_length, NULL, &clipped, NULL) == GYRE_OK) c->clip = clipped.clip;
+}
+static void clipped(gyre_config *c, const variant_params *s) {
+    (void)s;
+    clip(c, GYRE_CLIP_SOFT);
+}
+static void clipped_hard(gyre_config *c, const variant_params *s) {
+    (void)s;
+    clip(c, GYRE_CLIP_HARD);
+}
 static void yarn(gyre_config *c, const variant_params *s) {
     c->rope.scaling = GYRE_SCALING_YARN;
     c->rope.factor = s->factor;
@@ -45,6 +59,8 @@ static const struct {
                       {{"bert-key-query", GYRE_KIND_BERT}, bert_key_query, 0},
                       {{"xpos", GYRE_KIND_ROPE}, xpos, 0},
                       {{"rope+resonance", GYRE_KIND_ROPE}, resonance, 0},
+                      {{"rope+clipped", GYRE_KIND_ROPE}, clipped, 0},
+                      {{"rope+clipped-hard", GYRE_KIND_ROPE}, clipped_hard, 0},
                       {{"rope+yarn", GYRE_KIND_ROPE}, yarn, 0},
                       {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance, 0},
                       {{"forgetting", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_FORGET_GATES},

@@ -4,7 +4,7 @@
 #include "gyre/gyre_model.h"
 #include "tools/common/methods.h"
 
-enum { MAX_VARIANTS = 48, VARIANT_NAME = 24, VARIANT_LIST = 512 };
+enum { MAX_VARIANTS = 48, VARIANT_NAME = 24, VARIANT_LIST = 768 };
 
 typedef struct variant {
     const char *name;

@@ -18,6 +18,8 @@ typedef struct setting {
 
 static const char *const LAYOUTS[] = {"half", "interleaved", "interleaved-to-half"};
 static const char *const AXES[] = {"chunked", "interleaved", "axial"};
+static const char *const CLIP[] = {"none", "soft", "hard"};
+static const char *const STARTS[] = {"paper", "released"};
 static const char *const FAR[] = {"as near", "clamped", "leaky", "grouped", "chunked", "chunked-paper"};
 static const char *const TEMPERATURES[] = {"none", "log", "llama4", "ministral"};
 static const char *const SINUSOIDS[] = {"interleaved", "concatenated", "tensor2tensor", "cos-concatenated",
@@ -42,6 +44,10 @@ static const setting SETTINGS[] = {
     {"far", KIND(ROPE), SETTING_ENUM, OFFSET(rope.far), FAR},
     {"far_window", KIND(ROPE), SETTING_INTEGER, OFFSET(rope.far_window), NULL},
     {"far_factor", KIND(ROPE), SETTING_REAL, OFFSET(rope.far_factor), NULL},
+    {"clip", KIND(ROPE), SETTING_ENUM, OFFSET(clip.mode), CLIP},
+    {"clip_pairs", KIND(ROPE), SETTING_INTEGER, OFFSET(clip.pairs), NULL},
+    {"start_tokens", KIND(ROPE), SETTING_INTEGER, OFFSET(longrope.start_tokens), NULL},
+    {"starts", KIND(ROPE), SETTING_ENUM, OFFSET(longrope.starts), STARTS},
     {"chunk_size", KIND(ROPE), SETTING_INTEGER, OFFSET(chunk.size), NULL},
     {"chunk_local", KIND(ROPE), SETTING_INTEGER, OFFSET(chunk.local), NULL},
     {"chunk_length", KIND(ROPE), SETTING_INTEGER, OFFSET(chunk.original_length), NULL},

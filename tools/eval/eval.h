@@ -34,7 +34,7 @@ typedef struct eval_row {
 /* One method at one context, on one text or on all texts. */
 typedef struct eval_cell {
     double factor, attention_factor, far_factor; /* far_factor, window: of far pairs; 0 = not used */
-    int64_t window;
+    int64_t window, clip_pairs;                  /* clip_pairs: 0 = none is clipped */
     gyre_scaling_parts parts;
     int rotates, out_of_range; /* out_of_range: the encoding ends before the context does */
     gyre_eval_result figures;

@@ -127,6 +127,7 @@ static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval
     c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone scales queries and rotates nothing */
     if (!c->rotates) return GYRE_OK;
     c->factor = rope->factor;
+    c->clip_pairs = config->clip.pairs;
     c->window = rope->far == GYRE_FAR_AS_NEAR ? 0 : rope->far_window;
     c->far_factor = rope->far == GYRE_FAR_LEAKY || rope->far == GYRE_FAR_GROUPED ? rope->far_factor : 0;
     if (far_is_chunked(config)) {

@@ -24,10 +24,13 @@ static json_t *integer_or_null(int known, int64_t value) {
 
 /* What distinguishes rows of the same method. */
 static void add_method(json_t *out, const evaluation *e, const eval_row *row, const eval_cell *c) {
+    static const char *const clip_names[] = {"none", "soft", "hard"};
     const method *m = row->method;
     (void)json_object_set_new(out, "label", json_string(m->label));
     (void)json_object_set_new(out, "resonance", json_boolean(m->resonance));
     (void)json_object_set_new(out, "logn", json_boolean(m->logn));
+    (void)json_object_set_new(out, "clip", json_string(clip_names[m->clip]));
+    (void)json_object_set_new(out, "clip_pairs", integer_or_null(c->clip_pairs != 0, c->clip_pairs));
     (void)json_object_set_new(out, "window", integer_or_null(c->window != 0, c->window));
     (void)json_object_set_new(out, "far_factor", number_or_null(c->far_factor != 0, c->far_factor));
     if (eval_shows_policies(e))

@@ -26,7 +26,8 @@ static const struct argp_option option_table[] = {
         "ALiBi's slopes. none is the model as its config says; the other "
         "methods replace a scaling in the config (default: none). rerope:WINDOW, leaky:FACTOR and "
         "self-extend:GROUP reduce the rotation of pairs further apart than half the trained length; dca:CHUNK and "
-        "dca-paper:CHUNK count positions within chunks. Any "
+        "dca-paper:CHUNK count positions within chunks; clipped:PAIRS and clipped-hard:PAIRS slow or stop the last pairs. "
+        "Any "
         "of " METHOD_MODIFIERS " may follow a name, as in yarn:4+resonance",
         3),
     OPTION_LENGTH_POLICIES(

@@ -34,6 +34,9 @@ static void name_encoding(explain_stats *stats) {
         if (config->rope.axes > 1)
             add(stats->label, sizeof stats->label, config->rope.axes_layout == GYRE_AXES_AXIAL ? "axial" : "mrope");
         if (config->rope.resonance) add(stats->label, sizeof stats->label, "resonance");
+        if (config->clip.mode != GYRE_CLIP_NONE)
+            add(stats->label, sizeof stats->label, config->clip.mode == GYRE_CLIP_SOFT ? "clipped" : "clipped-hard");
+        if (config->longrope.start_tokens > 0) add(stats->label, sizeof stats->label, "start");
         if (config->rope.xpos_base > 0) add(stats->label, sizeof stats->label, "xpos");
         static const char *const far[] = {NULL, "rerope", "leaky", "self-extend", "dca", "dca-paper"};
         if (config->rope.far) add(stats->label, sizeof stats->label, far[config->rope.far]);
@@ -61,7 +64,9 @@ static gyre_status unscaled_frequencies(const explain_stats *stats, double *trai
     else
         memcpy(scaled, stats->inv_freq, (size_t)stats->pairs * sizeof *scaled);
     config.rope.scaling = GYRE_SCALING_NONE;
-    if (!status && stats->config->rope.scaling == GYRE_SCALING_NONE)
+    config.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    config.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    if (!status && stats->config->rope.scaling == GYRE_SCALING_NONE && stats->config->clip.mode == GYRE_CLIP_NONE)
         memcpy(trained, scaled, (size_t)stats->pairs * sizeof *trained);
     else if (!status)
         status = frequencies(&config, stats->length, trained, err);

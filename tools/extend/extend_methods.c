@@ -109,6 +109,7 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
         out->rope.scaling = GYRE_SCALING_LONGROPE;
         out->rope.short_factor = base->rope.short_factor;
         out->rope.long_factor = base->rope.long_factor;
+        if (r->method.start_tokens == 0) out->longrope = base->longrope;
     }
     /* The ends of the ramp stay rounded or unrounded, as the model was trained. */
     if (out->rope.scaling == GYRE_SCALING_YARN || out->rope.scaling == GYRE_SCALING_BY_PARTS)
@@ -146,6 +147,8 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     if (plain.rope.scaling != GYRE_SCALING_PROPORTIONAL) plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.factor = 1;
     plain.rope.resonance = 0;
+    plain.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    plain.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, s->near, NULL);

@@ -268,7 +268,7 @@ static void describe_unchecked(const extend_candidate *c, const extension *e, ex
     const int has_keys = s == GYRE_SCALING_NONE || s == GYRE_SCALING_LINEAR || s == GYRE_SCALING_NTK ||
                          s == GYRE_SCALING_YARN || s == GYRE_SCALING_BY_PARTS;
     set_unsupported(e, out, "llama.cpp has no keys for this");
-    if (!has_keys || rope->resonance || rope->far != GYRE_FAR_AS_NEAR) return;
+    if (!has_keys || rope->resonance || rope->far != GYRE_FAR_AS_NEAR || c->config.clip.mode != GYRE_CLIP_NONE) return;
     describe_gguf(&c->config, out->config);
     for (int i = 0; i < EXTEND_READERS; i++)
         if (extend_readers[i] == GYRE_PROFILE_LLAMA_CPP) {

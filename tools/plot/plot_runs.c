@@ -297,7 +297,7 @@ static void mark_trained(const plot_work *w, plot_script *s, double low, double 
 enum {
     MOST_LINES = 8,
     MOST_PANELS = 96,
-    FAMILIES = 5,
+    FAMILIES = 6,
     NAME_ROOM = 40,
     NAME_CHARACTER = 7,
     LEAST_ROOM = 110,
@@ -311,6 +311,7 @@ static const struct {
                         {"NTK", ",ntk,ntk-past,ntk-mixed,dynamic,dynamic-linear,base,"},
                         {"by parts", ",by-parts,by-parts-paper,yarn,dynamic-yarn,llama3,"},
                         {"far pairs", ",rerope,leaky,self-extend,dca,dca-paper,"},
+                        {"clipped", ",clipped,clipped-hard,"},
                         {"others", ","}};
 /* What a panel draws: a run, or the methods of a family of it. */
 typedef struct runs_panel {

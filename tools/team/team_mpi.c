@@ -6,9 +6,11 @@
 #include "tools/team/team_link.h"
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     TAG_REPORT = 1,
@@ -57,6 +59,16 @@ static int wait_for(int count, MPI_Request *requests, double seconds) {
     }
 }
 
+/* Ends all ranks.  MPI_Abort of MPICH may wait for a rank that is stopped; the launcher ends the others when this process
+ * dies. */
+static void end_all(int status) {
+    enum { GRACE = 5 };
+    cli_output_remove_in_handler();
+    (void)signal(SIGALRM, SIG_DFL);
+    (void)alarm(GRACE);
+    (void)MPI_Abort(mpi.work, status);
+}
+
 /* -- who is there -- */
 static void announce(void) {
     static char here = 1;
@@ -85,10 +97,9 @@ static void judge(void) {
     const int first = mpi.rank ? 0 : 1, end = mpi.rank ? 1 : mpi.ranks;
     for (int r = first; r < end; r++) {
         if (now() - mpi.heard[r] < mpi.timeout * (mpi.rank ? 2 : 1)) continue;
-        cli_output_remove_in_handler();
         (void)cli_fail("rank %d (%s): has not been heard of for %.0f seconds; ending all (mpirun)", r, mpi.hosts[r],
                        mpi.timeout);
-        (void)MPI_Abort(mpi.work, CLI_FAILED);
+        end_all(CLI_FAILED);
     }
 }
 
@@ -139,7 +150,7 @@ static void end_watch(void) {
 /* Nobody watches any more. */
 static void abandon(int r) {
     (void)cli_fail("rank %d (%s): has not ended within %.0f seconds; ending all (mpirun)", r, mpi.hosts[r], mpi.timeout);
-    (void)MPI_Abort(mpi.work, CLI_FAILED);
+    end_all(CLI_FAILED);
 }
 
 /* Takes all that was sent to this rank and was not listened to: some transports print what is left at the end.  Messages of
@@ -210,10 +221,7 @@ int team_link_open(team_link *link, gyre_error *err) {
 
 /* MPI_Abort ends the processes that do not answer too. */
 void team_link_close(int abort_status) {
-    if (abort_status) {
-        cli_output_remove_in_handler();
-        (void)MPI_Abort(mpi.work, abort_status);
-    }
+    if (abort_status) end_all(abort_status);
     end_watch();
     take_leave();
     (void)MPI_Finalize();

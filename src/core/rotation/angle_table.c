@@ -146,7 +146,10 @@ static void fill_rows_by_steps(const gyre_angle_steps *steps, const block_target
                             .cosine = c,
                             .sine = s,
                             .doubtful = doubtful};
-    if (encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT) { /* a program's bits cannot be made from steps */
+    /* Steps have the frequencies of later tokens. */
+    const int has_start = (double)(to->anchor + to->from) < steps->angles.start_below;
+    if (has_start ||
+        encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT) { /* nor can a program's bits be made from them */
         for (int64_t j = 0; j < to->rows; j++)
             fill_row_directly(steps, to, j);
         return;

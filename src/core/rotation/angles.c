@@ -18,6 +18,12 @@ void gyre_angle(gyre_frequency frequency, double position, double *cosine, doubl
     *sine = s + (odd * c - second * s);
 }
 
+/* Start tokens as released have no attention factor. */
+static double start_ratio(const gyre_encoding *encoding, gyre_direction direction, double factor) {
+    if (encoding->config.longrope.starts == GYRE_LONGROPE_START_PAPER) return 1;
+    return direction == GYRE_DIRECTION_INVERSE ? factor : 1 / factor;
+}
+
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length) {
     const int own = gyre_rope_same_frequencies(&encoding->config, length, 0);
     const double factor = own ? encoding->attention_factor : gyre_rope_attention_factor(&encoding->config, length);
@@ -25,8 +31,14 @@ gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction directi
                                 .direction = direction,
                                 .uses_stored = own,
                                 .length = length,
-                                .factor = direction == GYRE_DIRECTION_INVERSE ? 1.0 / factor : factor};
+                                .factor = direction == GYRE_DIRECTION_INVERSE ? 1.0 / factor : factor,
+                                .start_below = gyre_rope_start_below(&encoding->config, length),
+                                .start_ratio = start_ratio(encoding, direction, factor)};
     return angles;
+}
+
+int gyre_angles_have_start(const gyre_angles *angles) {
+    return angles->start_below > -INFINITY;
 }
 
 int gyre_angles_identity(const gyre_angles *angles, const double *position) {
@@ -94,10 +106,13 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
             sine[j] = -sine[j];
         return;
     }
+    const int is_start = position[0] < angles->start_below;
+    const double ratio = is_start ? angles->start_ratio : 1;
+    if (is_start) frequency = encoding->start_frequency + first;
     for (int64_t j = 0; j < count; j++) {
         double c, s;
         gyre_angle(frequency[j], position[encoding->axis ? encoding->axis[first + j] : 0], &c, &s);
-        cosine[j] = c * angles->factor;
-        sine[j] = s * sign;
+        cosine[j] = c * (angles->factor * ratio);
+        sine[j] = s * (sign * ratio);
     }
 }

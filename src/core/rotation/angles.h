@@ -19,9 +19,13 @@ typedef struct gyre_angles {
     int uses_stored; /* encoding->frequency is right for `length` */
     int slower;      /* 1: rope.far_factor times slower (gyre_turn_is_slower) */
     int64_t length;
-    double factor; /* multiplies cos and sin */
+    double factor;      /* multiplies cos and sin */
+    double start_below; /* positions below rotate by encoding->start_frequency (LongRoPE's start tokens); -INFINITY = none */
+    double start_ratio; /* multiplies their factor */
 } gyre_angles;
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length);
+/* 1 if the rotation at a position is not that of the difference to another one. */
+int gyre_angles_have_start(const gyre_angles *angles);
 /* 1 if the rotation at `position` is the identity, exactly. */
 int gyre_angles_identity(const gyre_angles *angles, const double *position);
 /* out = the frequencies of pairs first .. first + count - 1: the stored ones, or computed into buffer[count]. */

@@ -218,7 +218,17 @@ static long double mixed_divisor(const scaling_params *r, int64_t pair) {
     return powl(r->factor, powl(place, (long double)rope->mixed_exponent));
 }
 
-static long double scaled_frequency(const scaling_params *r, int64_t pair) {
+/* What clipping leaves of the frequency of a pair.  The last one stands still, whatever cosl makes of pi. */
+static long double clip_share(const gyre_config *config, int64_t pair) {
+    const int64_t pairs = config->rope.dim / 2, n = config->clip.pairs < pairs ? config->clip.pairs : pairs;
+    const int64_t j = pair - (pairs - n);
+    if (config->clip.mode == GYRE_CLIP_NONE || j < 0) return 1.0L;
+    if (config->clip.mode == GYRE_CLIP_HARD) return 0.0L;
+    if (n == 1) return 1.0L;
+    return j == n - 1 ? 0.0L : 0.5L * (1.0L + cosl(0.5L * two_pi * (long double)j / (long double)(n - 1)));
+}
+
+static long double unclipped_frequency(const scaling_params *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
     const long double theta = theta_of(rope, r->base, pair);
     switch (rope->scaling) {
@@ -246,6 +256,10 @@ static long double scaled_frequency(const scaling_params *r, int64_t pair) {
     default:
         return theta;
     }
+}
+
+static long double scaled_frequency(const scaling_params *r, int64_t pair) {
+    return unclipped_frequency(r, pair) * clip_share(r->config, pair);
 }
 
 /* Rounds the wavelength to a whole number of positions: after its first revolution a pair repeats the same angles. */
@@ -287,6 +301,11 @@ void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t fi
         before = axis;
         out[j] = split_double(frequency_of(&r, first + j - begin));
     }
+}
+
+double gyre_rope_start_below(const gyre_config *config, int64_t length) {
+    const int is_long = length_in_use(config, length) > config->trained_length;
+    return config->longrope.start_tokens > 0 && is_long ? (double)config->longrope.start_tokens : -(double)INFINITY;
 }
 
 static double yarn_magnitude(double factor, double mscale) {

@@ -27,6 +27,8 @@ void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t fi
 double gyre_rope_attention_factor(const gyre_config *config, int64_t length);
 /* 1 if two context lengths (0 = config's own) give the same rotations: frequencies and attention factor. */
 int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other);
+/* out = the position below which LongRoPE's start tokens rotate unscaled at a context length; -INFINITY = there are none. */
+double gyre_rope_start_below(const gyre_config *config, int64_t length);
 /* out = max(1, n / L) at context length `length` (0 = config's own). */
 long double gyre_extension_ratio(const gyre_config *config, int64_t length);
 /* out = how many pairs the scaling keeps, blends and divides at `length`. */

@@ -13,8 +13,9 @@ int gyre_torch_supports(const gyre_config *config) {
         return 0;
     for (int64_t a = 0; a < GYRE_MAX_AXES; a++)
         if (config->axis[a].own) return 0;
-    return !config->diffusion.timed && rope->scaling != GYRE_SCALING_BY_PARTS_PAPER &&
-           rope->scaling != GYRE_SCALING_NTK_MIXED && rope->scaling != GYRE_SCALING_DYNAMIC_YARN;
+    return !config->diffusion.timed && config->clip.mode == GYRE_CLIP_NONE && config->longrope.start_tokens == 0 &&
+           rope->scaling != GYRE_SCALING_BY_PARTS_PAPER && rope->scaling != GYRE_SCALING_NTK_MIXED &&
+           rope->scaling != GYRE_SCALING_DYNAMIC_YARN;
 }
 
 /* The base, which Python computes in double before it becomes a tensor. */

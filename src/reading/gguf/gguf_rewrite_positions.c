@@ -83,6 +83,8 @@ static gyre_status unsupported(const edit_plan *p, const char *what, const char 
 static gyre_status check_rope(const edit_plan *p, const gyre_config *c) {
     const char *what = NULL;
     if (c->rope.resonance) what = "resonance";
+    if (c->clip.mode != GYRE_CLIP_NONE) what = "clipped pairs";
+    if (c->longrope.start_tokens != 0) what = "LongRoPE's start tokens";
     if (c->rope.far != GYRE_FAR_AS_NEAR) what = "turning far pairs less";
     if (c->rope.xpos_base != 0) what = "xPos";
     if (c->rope.clockwise) what = "turning clockwise";

@@ -357,6 +357,7 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     if (gyre_scope_value(root, chunks) && !is_read)
         gyre_scope_warn(root, chunks, "%s: %s knows no dual chunk attention", chunks,
                         gyre_profile_program(gyre_build_profile(build)));
+    if (gyre_build_profile(build) != GYRE_PROFILE_REFERENCE) gyre_rope_warn_clip(root);
     gyre_rope_group_layers(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
         const gyre_layer_kind *kind = &division.kind[i];

@@ -74,6 +74,12 @@ void gyre_rope_read_temperature(const gyre_rope_source *source, int has_rope, gy
 /* Sets and records Dual Chunk Attention if the file describes it.  out = 1 if it does. */
 int gyre_rope_read_chunks(const gyre_rope_source *source, gyre_layer_group *group);
 
+/* -- rope_clip.c -- */
+/* Sets and records clipped RoPE if the file asks for it, as its authors' class of Llama reads it. */
+void gyre_rope_read_clip(const gyre_rope_source *source, gyre_layer_group *group);
+/* Warns that the profile's program does not know it, if the file asks for it. */
+void gyre_rope_warn_clip(const gyre_scope *root);
+
 /* -- rope_scalings.c: what transformers and the papers agree on -- */
 /* out = the build of the source. */
 gyre_build *gyre_rope_build_of(const gyre_rope_source *source);

@@ -90,12 +90,25 @@ static void read_dynamic_yarn(const gyre_rope_source *source, gyre_layer_group *
     gyre_rope_derive_attention_factor(source, group, gyre_rope_yarn_mscale(s, 1.0), 0);
 }
 
+/* As the released code calls them (rope_args of longrope_mixed). */
+static void read_start_tokens(const gyre_rope_source *source, gyre_layer_group *group) {
+    static const char key[] = "start_token_idx";
+    if (!gyre_scope_value(&source->dict, key)) return;
+    struct gyre_longrope_config *longrope = &group->config.longrope;
+    longrope->start_tokens = gyre_scope_integer(&source->dict, key, 0, 0);
+    longrope->starts = longrope->start_tokens > 0 ? GYRE_LONGROPE_START_RELEASED : GYRE_LONGROPE_START_PAPER;
+    gyre_rope_note_number(source, group, "start_tokens", key, GYRE_ORIGIN_FILE,
+                          "past the trained length, positions below it rotate as without a scaling",
+                          (double)longrope->start_tokens);
+}
+
 /* The paper's factor is the ratio of the lengths; a key with another value overrides it.  Microsoft's code takes the
  * magnitudes from short_mscale and long_mscale if present. */
 static void read_longrope(const gyre_rope_source *source, gyre_layer_group *group) {
     read_original(source, group);
     read_factor(source, group);
     gyre_rope_read_longrope_factors(source, group);
+    read_start_tokens(source, group);
     if (group->config.trained_length == 1)
         gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "1 has logarithm 0, which longrope divides by");
     if (gyre_rope_read_attention_factor(source, group)) return;
@@ -124,7 +137,8 @@ static const char *const factor_keys[] = {"factor", "attention_factor", NULL};
 static const char *const dynamic_keys[] = {LENGTHS, "alpha", NULL};
 static const char *const yarn_keys[] = {LENGTHS, "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", NULL};
 static const char *const by_parts_keys[] = {LENGTHS, "beta_fast", "beta_slow", "truncate", NULL};
-static const char *const longrope_keys[] = {LENGTHS, "short_factor", "long_factor", "short_mscale", "long_mscale", NULL};
+static const char *const longrope_keys[] = {LENGTHS,       "short_factor",    "long_factor", "short_mscale",
+                                            "long_mscale", "start_token_idx", NULL};
 static const char *const llama3_keys[] = {LENGTHS, "low_freq_factor", "high_freq_factor", NULL};
 
 static const struct {
@@ -168,5 +182,6 @@ void gyre_rope_as_reference(const gyre_rope_source *source, gyre_layer_group *gr
     if (source->max_positions > 0) note_trained_length(source, group);
     types[i].read(source, group);
     (void)gyre_rope_read_chunks(source, group);
+    gyre_rope_read_clip(source, group);
     gyre_rope_warn_unread_keys(source, types[i].keys);
 }

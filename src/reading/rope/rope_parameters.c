@@ -62,6 +62,8 @@ static gyre_status divisors(const gyre_encoding *encoding, int64_t length, doubl
     gyre_config plain = *c;
     plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.resonance = 0;
+    plain.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    plain.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     gyre_encoding *trained = NULL;
     double *theta = malloc((size_t)pairs * sizeof *theta);
     if (!theta) return gyre_fail(err, GYRE_ENOMEM, "longrope: no memory for its lists");
@@ -106,7 +108,7 @@ static int name_suffices(const gyre_config *c, gyre_rope_dialect dialect) {
     const rope_config *rope = &c->rope;
     const double factor = gyre_rope_attention_factor(c, 0);
     if (dialect == GYRE_DIALECT_NATIVE) return 1;
-    if (rope->resonance) return 0;
+    if (rope->resonance || c->clip.mode != GYRE_CLIP_NONE) return 0;
     switch (rope->scaling) {
     case GYRE_SCALING_NONE:
     case GYRE_SCALING_NTK:
@@ -170,9 +172,13 @@ gyre_status gyre_rope_parameters_of(const gyre_encoding *encoding, int64_t lengt
     const int named = name_suffices(c, dialect), is_ntk = c->rope.scaling == GYRE_SCALING_DYNAMIC_NTK;
     json_keys p = {json_object(), 0};
     gyre_status status = GYRE_OK;
+    if (c->longrope.start_tokens > 0 && dialect != GYRE_DIALECT_NATIVE)
+        status = gyre_fail(err, GYRE_EUNSUPPORTED, "start tokens: no key of transformers says them (config.json)");
     *out = (gyre_rope_parameters){type_name(c, dialect), p.values, ntk_base(c, dialect), length, 0};
     if (is_ntk) out->length = c->trained_length;
-    if (named) {
+    if (status != GYRE_OK) {
+        /* nothing is added */
+    } else if (named) {
         add_named_scaling(&p, c, dialect);
         out->resonance = dialect == GYRE_DIALECT_NATIVE && c->rope.resonance;
     } else if (is_ntk || c->rope.scaling == GYRE_SCALING_DYNAMIC_YARN) {
