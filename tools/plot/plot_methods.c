@@ -120,9 +120,11 @@ static map_rows rows_of(const plot_table *t, int64_t first, int64_t end) {
 static void put_map(plot_script *s, const plot_table *t, int index, int64_t first, int64_t end) {
     const map_rows m = rows_of(t, first, end);
     fprintf(s->file, "$map%d << EOD\n", index);
-    for (int64_t r = first; r < end; r++)
-        put_pixel(s, plot_table_number(t, r, COLUMN_POSITION), (double)((r - first) / m.points) * m.height,
+    for (int64_t r = first; r < end; r++) {
+        const int64_t row = (r - first) / m.points;
+        put_pixel(s, plot_table_number(t, r, COLUMN_POSITION), (double)row * m.height,
                   angle_ink(plot_table_number(t, r, COLUMN_ANGLE), plot_table_number(t, r, COLUMN_RESULTANT)));
+    }
     fputs("EOD\n", s->file);
     /* Unseen cells: a mark on every few of them.  Few pairs are high enough for a mark each. */
     const int64_t every = m.rows <= FEW_PAIRS ? 1 : 3;
