@@ -2,6 +2,7 @@
 #include "tools/search/search_print.h"
 #include "report/report.h"
 #include "tools/cli/cli.h"
+#include "tools/common/result_table.h"
 #include <math.h>
 #include <string.h>
 
