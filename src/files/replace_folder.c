@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Names of temporaries: FOLDER.gyre-PID.tmp is being written, FOLDER.gyre-PID.old was moved aside. */
@@ -226,6 +227,25 @@ static void name_temporary(char out[PATH_MAX], const char *final, const char *su
     snprintf(out, PATH_MAX, "%.*s%s%ld%s", PATH_MAX - 32, final, mark, (long)getpid(), suffix);
 }
 
+/* Makes the temporary folder and locks it.  Between the two another run may take it for one of a killed process, and remove
+ * it: then it is made again.  out = the lock; -1 with errno. */
+static int make_temporary(const char *path) {
+    enum { TRIES = 1000 };
+    const struct timespec nap = {0, 1000000};
+    for (int i = 0; i < TRIES; i++) {
+        struct stat locked, named;
+        if (mkdir(path, 0777) != 0 && (i == 0 || errno != EEXIST)) return -1;
+        const int lock = lock_folder(path, (long)getpid());
+        if (lock >= 0 && fstat(lock, &locked) == 0 && lstat(path, &named) == 0 && locked.st_dev == named.st_dev &&
+            locked.st_ino == named.st_ino)
+            return lock;
+        if (lock >= 0) close(lock);
+        nanosleep(&nap, NULL);
+    }
+    errno = EBUSY;
+    return -1;
+}
+
 gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final, gyre_error *err) {
     gyre_folder_replacement f;
     int exists;
@@ -235,8 +255,8 @@ gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final
     if (status == GYRE_OK) status = check_replaceable(f.final, &exists, err);
     if (status != GYRE_OK) return status;
     name_temporary(f.temporary, f.final, temporary_suffix);
-    if (mkdir(f.temporary, 0777) != 0) return gyre_fail_errno(err, f.temporary, errno);
-    f.lock = lock_folder(f.temporary, (long)getpid()); /* -1 where the system has no locks */
+    f.lock = make_temporary(f.temporary);
+    if (f.lock < 0) return gyre_fail_errno(err, f.temporary, errno);
     *folder = f;
     return GYRE_OK;
 }

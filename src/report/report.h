@@ -79,7 +79,7 @@ typedef struct gyre_report_table {
     { sizeof(gyre_report_table), NULL, NULL, NULL, NULL, 0, NULL, 0 }
 
 /* Prints the table in aligned columns.  terminal: 1 = with ANSI bold (headings, best numbers) and dim.  Errors: EINVAL
- * (no columns, decimals or an enum out of range), ENOMEM, EIO. */
+ * (no columns, decimals or an enum out of range), ENOMEM, EIO (errno is that of the write; 0 = not known). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, int terminal,
                                                              gyre_error *err);
 /* The same in parts, for a table whose rows become known one by one.  print_head prints caption and column titles, and

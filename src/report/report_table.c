@@ -239,9 +239,12 @@ static gyre_status print_buffer(gyre_report_buffer *out, FILE *file, gyre_error 
     if (gyre_report_buffer_take(out, &text, "table", err)) return GYRE_ENOMEM;
     errno = 0;
     const int failed = fputs(text, file) < 0 || fflush(file) != 0;
-    const char *why = errno ? strerror(errno) : "the stream is broken";
+    const int code = errno;
     free(text);
-    return failed ? gyre_fail(err, GYRE_EIO, "table: %s (report)", why) : GYRE_OK;
+    if (!failed) return GYRE_OK;
+    gyre_fail(err, GYRE_EIO, "table: %s (report)", code ? strerror(code) : "the stream is broken");
+    errno = code; /* a caller that knows where the stream goes may say so */
+    return GYRE_EIO;
 }
 
 static gyre_status check_print(const gyre_report_table *table, const FILE *file, gyre_error *err) {

@@ -1,6 +1,7 @@
 /* test_accuracy.c: gyre explain --accuracy and gyre diff --accuracy: the errors against the recipes written out here, the
  * position from which scores move against random queries and keys, what caches lose against laws of rounding. */
 #include "run_command.h"
+#include "tools/explain/explain_accuracy.h"
 #include <math.h>
 
 static const char config[] = "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32,\n"
@@ -186,12 +187,34 @@ static void programs_without_the_scaling_are_named(void **state) {
     expect("diff @plain.json @dynamic.json --accuracy --json", 3, "\"accuracy\": {");
 }
 
+/* A file may state any width of a head: above 1024 channels the work stays the same. */
+static void wide_heads_take_no_more_work(void **state) {
+    (void)state;
+    static const int64_t dims[] = {128, 1024, 2048, 65536}, keys[] = {64, 64, 32, 1}, neighbours[] = {16, 16, 8, 1};
+    for (int i = 0; i < 4; i++) {
+        gyre_config c = GYRE_INIT(gyre_config);
+        c.kind = GYRE_KIND_ROPE;
+        c.head_dim = dims[i];
+        c.rope.base = base;
+        gyre_encoding *e = test_encoding(&c);
+        explain_stats stats = {.config = gyre_encoding_get_config(e), .pairs = dims[i] / 2, .trained = 8192};
+        explain_accuracy a;
+        gyre_error err = {0, ""};
+        if (explain_accuracy_compute(&a, &stats, &err)) fail_msg("%s", err.text);
+        assert_int_equal(a.keys, keys[i]);
+        assert_int_equal(a.neighbours, neighbours[i]);
+        for (int t = 0; t < ACCURACY_TYPES; t++) /* a sample of as many numbers */
+            assert_true(fabs(a.kept[t] - (double[]){0x1p-11 * 0.42, 0x1p-8 * 0.42, 0.0052}[t]) < 0.1 * a.kept[t]);
+        assert_true(a.error[0][0] > 0 && a.error[0][0] < 0x1p-24);
+        gyre_encoding_free(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_those_of_the_recipes),
-        cmocka_unit_test(scores_move_from_there_on),
-        cmocka_unit_test(caches_lose_what_rounding_does),
-        cmocka_unit_test(programs_without_the_scaling_are_named),
+        cmocka_unit_test(errors_are_those_of_the_recipes), cmocka_unit_test(scores_move_from_there_on),
+        cmocka_unit_test(caches_lose_what_rounding_does),  cmocka_unit_test(programs_without_the_scaling_are_named),
+        cmocka_unit_test(wide_heads_take_no_more_work),
     };
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

@@ -32,6 +32,7 @@ static const job jobs[] = {
     {"shard @rope --context 1024 --ranks 2 --json", {NULL}},
     {"plot wavelengths @llama.json -o @result.csv", {"result.csv"}},
     {"search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --json --journal @result", {"result"}},
+    {"search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --pairs --json", {NULL}},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
 

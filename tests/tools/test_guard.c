@@ -113,6 +113,25 @@ static void new_files(void **state) {
     }
 }
 
+static void what_would_be_read_next_time(void **state) {
+    (void)state;
+    /* A link that leads to no file yet is written where it leads. */
+    assert_int_equal(symlink("rope/vocab.json", in_folder("to-vocab")), 0);
+    assert_int_equal(symlink("to-vocab", in_folder("to-link")), 0);
+    assert_fails("eval @rope --text @text --context 16 --journal @to-vocab", 2, "would be a file of");
+    assert_fails("eval @rope --text @text --context 16 --journal @to-link", 2, "would be a file of");
+    assert_int_equal(unlink(in_folder("to-link")) | unlink(in_folder("to-vocab")), 0);
+    /* A checkpoint among texts is one of them for the next run. */
+    const char *train = "train --text @texts --tokens 64 --context 16 --batch 1 --layers 1 --width 16 -o ";
+    char line[256];
+    static const char *const below[] = {"@texts/new", "@texts/new/", "@texts/one/new"};
+    for (size_t k = 0; k < sizeof below / sizeof *below; k++) {
+        snprintf(line, sizeof line, "%s%s", train, below[k]);
+        assert_fails(line, 2, "would be a part of");
+    }
+    assert_fails("lab --text @texts --preset smoke --report @r.html --work @texts/new", 2, "would be a part of");
+}
+
 /* Two results in one file. */
 static void one_file_twice(void **state) {
     (void)state;
@@ -219,10 +238,18 @@ static void killed_run(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_the_model), cmocka_unit_test(other_names),         cmocka_unit_test(texts_and_tokenizers),
-        cmocka_unit_test(links_below_texts),  cmocka_unit_test(new_files),           cmocka_unit_test(one_file_twice),
-        cmocka_unit_test(other_models),       cmocka_unit_test(neighbours),          cmocka_unit_test(pipes),
-        cmocka_unit_test(what_is_allowed),    cmocka_unit_test(file_cut_while_read), cmocka_unit_test(killed_run)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_the_model),
+                                       cmocka_unit_test(other_names),
+                                       cmocka_unit_test(texts_and_tokenizers),
+                                       cmocka_unit_test(links_below_texts),
+                                       cmocka_unit_test(new_files),
+                                       cmocka_unit_test(what_would_be_read_next_time),
+                                       cmocka_unit_test(one_file_twice),
+                                       cmocka_unit_test(other_models),
+                                       cmocka_unit_test(neighbours),
+                                       cmocka_unit_test(pipes),
+                                       cmocka_unit_test(what_is_allowed),
+                                       cmocka_unit_test(file_cut_while_read),
+                                       cmocka_unit_test(killed_run)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -154,7 +154,9 @@ static void full_output(void **state) {
         "convert @rope -o @converted --json",
         "convert @rope -o @converted",
         "generate @rope --prompt a --tokens 2",
+        "eval @rope --text @text --context 16",
         "eval @rope --text @text --context 16 --json-lines",
+        "passkey @rope --lengths 320 --trials 1 --depths 1",
         "train --text @text -o @trained --tokens 1k --context 16 --batch 1 --layers 1 --width 16 --json",
         "help",
         "version"};
@@ -163,6 +165,7 @@ static void full_output(void **state) {
         finish(start(lines[i], "/dev/full"), &o);
         if (o.exit != 1 || !strstr(o.err, "No space left on device"))
             fail_msg("gyre %s >/dev/full: exit %d: %s", lines[i], o.exit, o.err);
+        if (!strstr(o.err, "standard output: ")) fail_msg("gyre %s >/dev/full: which file is full? %s", lines[i], o.err);
     }
     assert_fails("generate @rope --prompt a --tokens 2 -o /dev/full", 1, "/dev/full: No space");
 }

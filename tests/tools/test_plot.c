@@ -67,6 +67,37 @@ static void methods(void **state) {
     table_free(&t);
 }
 
+/* A file may state any width of a head.  The table has what a figure shows of it: no more than 256 pairs. */
+static void pairs_of_a_wide_head(void **state) {
+    (void)state;
+    static const int64_t dims[] = {512, 514, 65536}, pairs_shown[] = {256, 256, 256};
+    for (int i = 0; i < 3; i++) {
+        char config[256], line[256];
+        const int length = snprintf(config, sizeof config,
+                                    "{\"model_type\": \"llama\", \"head_dim\": %lld, \"hidden_size\": 64, "
+                                    "\"num_attention_heads\": 2, \"max_position_embeddings\": 256, \"rope_theta\": 1e4}",
+                                    (long long)dims[i]);
+        write_file("wide.json", config, (size_t)length);
+        snprintf(line, sizeof line, "methods %s --to 1k --points 8 --methods none,dynamic", in_folder("wide.json"));
+        table t = table_of(line);
+        const int pair = column_of(&t, "pair", ""), at = column_of(&t, "position", "tokens");
+        const int angle = column_of(&t, "angle", "rad");
+        assert_int_equal(rows_of(&t), 2 * 8 * pairs_shown[i]);
+        assert_true(number(&t, 0, pair) == 0);
+        assert_true(number(&t, rows_of(&t) - 1, pair) == (double)(dims[i] / 2 - 1));
+        for (int64_t r = 8; r < 8 * pairs_shown[i]; r += 8)
+            assert_true(number(&t, r, pair) - number(&t, r - 8, pair) >= 1 &&
+                        number(&t, r, pair) - number(&t, r - 8, pair) <= ceil((double)dims[i] / 2 / 255));
+        for (int64_t r = 0; r < 8 * pairs_shown[i]; r++) {
+            const double want = number(&t, r, at) * pow(1e4, -2 * number(&t, r, pair) / (double)dims[i]);
+            test_close(cos(number(&t, r, angle)), cos(want), 1e-9, "cos of the angle");
+        }
+        table_free(&t);
+    }
+    assert_int_equal(run("plot methods @wide.json --to 1k -o @figure.svg")->exit, 0);
+    unlink(in_folder("wide.json"));
+}
+
 static void wavelengths_and_ramp(void **state) {
     (void)state;
     static const char *const kinds[] = {"wavelengths", "ramp --methods none,linear,ntk,yarn"};
@@ -612,6 +643,7 @@ static int clean(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
+                                       cmocka_unit_test(pairs_of_a_wide_head),
                                        cmocka_unit_test(wavelengths_and_ramp),
                                        cmocka_unit_test(ramp_by_turns),
                                        cmocka_unit_test(clocks),

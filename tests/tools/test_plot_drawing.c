@@ -3,6 +3,7 @@
 #include "read_plot_table.h"
 #include "tools/cli/cli.h"
 #include "tools/plot/plot.h"
+#include "util/utf8.h"
 
 #include <math.h>
 
@@ -157,6 +158,37 @@ static void families_of_methods(void **state) {
     unlink(in_folder("many.jsonl"));
 }
 
+/* Bytes that are no character, marks of direction and codes of terminals in the names of files: the figure is XML. */
+static void names_of_any_bytes(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+                                 "\"max_position_embeddings\": 256, \"rope_theta\": 10000}";
+    static const char *const kinds[] = {"clock", "decay --points 9", "wavelengths", "ramp", "methods --points 8"};
+    static const char *const names[] = {"a\xff\xe2\x80\xae\033[1m'\"&<b", "c\xc2\x9b\xef\xbf\xbf\xf0\x9f"};
+    static char svg[1 << 20];
+    for (int i = 0; i < 2; i++)
+        write_file(names[i], config, sizeof config - 1);
+    assert_int_equal(chdir(folder), 0); /* so short that the label is the whole name */
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "plot %s --compare %s,%s -o @figure.svg", kinds[i], names[0], names[1]);
+        const outcome *o = run(line);
+        if (o->exit) fail_msg("%s: exit %d: %s", kinds[i], o->exit, o->err);
+        read_figure(svg, sizeof svg);
+        assert_true(strstr(svg, "</svg>") && strstr(svg, "a\xef\xbf\xbd"));
+        for (const char *at = svg; *at;) {
+            uint32_t code = 0;
+            const int length = gyre_utf8_decode(at, strnlen(at, 4), &code);
+            if (length <= 0 || code == 0xfffe || code == 0xffff || (code != '\n' && gyre_utf8_is_control(code)))
+                fail_msg("%s: U+%04X at \"%.40s\"", kinds[i], (unsigned)code, at);
+            at += length;
+        }
+    }
+    assert_int_equal(chdir("/"), 0);
+    for (int i = 0; i < 2; i++)
+        unlink(in_folder(names[i]));
+}
+
 static int clean(void **state) {
     static const char *const files[] = {"numbers.json", "figure.svg"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -166,6 +198,6 @@ static int clean(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(digits), cmocka_unit_test(two_models), cmocka_unit_test(variants),
-                                       cmocka_unit_test(families_of_methods)};
+                                       cmocka_unit_test(families_of_methods), cmocka_unit_test(names_of_any_bytes)};
     return cmocka_run_group_tests(tests, make_empty_folder, clean);
 }

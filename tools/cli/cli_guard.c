@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #if defined(__wasi__)
 char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/wasm/platform/absent.c does */
 #endif
@@ -178,6 +179,42 @@ static void check_new_file(const char *option, const char *path, const char *inp
                         of_input);
 }
 
+/* A link that leads to no file yet: what is written through it begins where it leads.  out = that name, in `room`; the path
+ * itself if it is no such link. */
+static const char *end_of_links(const char *path, char room[PATH_MAX]) {
+    enum { MOST_LINKS = 40 };
+    struct stat is;
+    char folder[PATH_MAX], to[PATH_MAX];
+    if (snprintf(room, PATH_MAX, "%s", path) >= PATH_MAX) return path;
+    for (int i = 0; i < MOST_LINKS && lstat(room, &is) == 0 && S_ISLNK(is.st_mode); i++) {
+        const ssize_t length = readlink(room, to, sizeof to - 1);
+        if (length < 0) break;
+        to[length] = '\0';
+        folder_of(room, folder);
+        const int written =
+            to[0] == '/' ? snprintf(room, PATH_MAX, "%s", to) : snprintf(room, PATH_MAX, "%s/%s", folder, to);
+        if (written >= PATH_MAX) return path;
+    }
+    return room;
+}
+
+/* A checkpoint below a folder of texts becomes one of them, and the next run reads another text. */
+static void check_folder_in_texts(const char *option, const char *path, const char *input) {
+    char name[PATH_MAX], above[PATH_MAX];
+    struct stat is;
+    if (!is_folder(input) || is_model_folder(input)) return;
+    snprintf(name, sizeof name, "%s", path);
+    do { /* to the first folder above that is there: the others are made */
+        for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
+            name[n - 1] = '\0';
+        folder_of(name, above);
+        memcpy(name, above, sizeof name);
+    } while (stat(above, &is) != 0 && strchr(above, '/'));
+    if (stat(above, &is) == 0 && (is_same(&is, input) || is_below(above, input)))
+        cli_usage_error("--%s: %s would be a part of %s, whose files this run reads; name a folder elsewhere", option, path,
+                        input);
+}
+
 /* train, convert and extend replace or fill a folder. */
 static void check_folder(const char *option, const char *path, const char *input) {
     char config[PATH_MAX];
@@ -213,13 +250,17 @@ void cli_guard_check(void) {
     for (int i = 0; i < writes_count; i++) {
         const char *option = writes[i].option, *path = writes[i].path;
         const int exists = stat(path, &is) == 0;
-        for (int k = 0; k < reads_count; k++)
+        char room[PATH_MAX];
+        for (int k = 0; k < reads_count; k++) {
+            if (writes[i].kind == CLI_GUARD_FOLDER && (!exists || S_ISDIR(is.st_mode)))
+                check_folder_in_texts(option, path, reads[k]);
             if (exists && S_ISREG(is.st_mode))
                 check_file(option, path, &is, reads[k]);
             else if (exists && S_ISDIR(is.st_mode))
                 check_folder(option, path, reads[k]);
             else if (!exists && writes[i].kind == CLI_GUARD_FILE)
-                check_new_file(option, path, reads[k]);
+                check_new_file(option, end_of_links(path, room), reads[k]);
+        }
         for (int j = i + 1; j < writes_count; j++)
             check_pair(i, j);
     }

@@ -151,6 +151,7 @@ static void note_files(const parse_state *p, int key, const char *text) {
     const struct argp_option *o = key == ARGP_KEY_ARG ? NULL : option_of_key(p->command->options, key);
     if (o && strcmp(o->name, "check") == 0) cli_guard_read(text);
     if (!o || !o->arg) return;
+    if (strcmp(o->name, "work") == 0) cli_guard_write(o->name, text, CLI_GUARD_FOLDER); /* and it is read */
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (strcmp(o->name, written[i]) == 0) {
             cli_guard_write(o->name, text, is_checkpoint(o, text) ? CLI_GUARD_FOLDER : CLI_GUARD_FILE);

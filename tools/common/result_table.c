@@ -1,8 +1,13 @@
 /* result_table.c: memory of tables. */
 #include "tools/common/result_table.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_progress.h"
+#include "tools/cli/plain_stream.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows, int64_t texts, gyre_error *err) {
     *out = (result_table){.table = GYRE_REPORT_TABLE_INIT};
@@ -16,6 +21,16 @@ gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows
     if (out->columns && out->cells && out->texts) return GYRE_OK;
     result_table_free(out);
     return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (%lld rows)", (long long)rows);
+}
+
+gyre_status result_table_printed(gyre_status status, FILE *file, gyre_error *err) {
+    const int code = errno;
+    if (status != GYRE_EIO || !code || plain_stream_descriptor(file) != STDOUT_FILENO) return status;
+    return gyre_fail(err, GYRE_EIO, "standard output: %s (writing the result)", strerror(code));
+}
+
+gyre_status result_table_print(const gyre_report_table *table, FILE *file, gyre_error *err) {
+    return result_table_printed(gyre_report_table_print(table, file, cli_use_color(file), err), file, err);
 }
 
 void result_table_free(result_table *t) {

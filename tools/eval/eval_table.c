@@ -181,7 +181,7 @@ static void print_header(const evaluation *e, FILE *file) {
 }
 
 static gyre_status print_one(result_table *t, gyre_status status, FILE *file, gyre_error *err) {
-    if (!status) status = gyre_report_table_print(&t->table, file, cli_use_color(file), err);
+    if (!status) status = result_table_print(&t->table, file, err);
     result_table_free(t);
     return status;
 }

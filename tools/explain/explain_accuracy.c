@@ -11,7 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEIGHBOURS = 16, KEYS = 64, SAMPLES = 8, LONGEST_LOG2 = 24 };
+enum { NEIGHBOURS = 16, KEYS = 64, SAMPLES = 8, LONGEST_LOG2 = 24, USUAL_CHANNELS = 1024 };
+
+/* A file may state any width of a head.  A head of more than USUAL_CHANNELS is measured at fewer positions and with fewer
+ * keys, so that memory and work stay about the same: each of them is then a sample of more pairs.  All pairs are measured:
+ * gyre_cos_sin computes them together, and llama.cpp's errors add up from pair to pair. */
+static int64_t fewer(int64_t usual, int64_t channels) {
+    const int64_t count = channels > USUAL_CHANNELS ? usual * USUAL_CHANNELS / channels : usual;
+    return count < 1 ? 1 : count;
+}
 
 static const struct {
     const char *name;
@@ -36,10 +44,10 @@ int64_t explain_accuracy_shifts(int s) {
 }
 
 /* -- angles -- */
-/* cos and sin of one program and the exact ones.  Each [NEIGHBOURS][pairs]. */
+/* cos and sin of one program and the exact ones.  Each [neighbours][pairs]. */
 typedef struct angle_rows {
     gyre_encoding *encoding, *exact;
-    int64_t pairs;
+    int64_t pairs, neighbours, samples;                      /* samples <= neighbours: positions of queries */
     double *cosine, *sine, *exact_cosine, *exact_sine, *key; /* key: [4][pairs], a row of each of the four */
 } angle_rows;
 
@@ -63,7 +71,7 @@ static gyre_status both_rows(const angle_rows *r, int64_t last, int64_t count, d
 }
 
 static gyre_status largest_error(const angle_rows *r, int64_t position, double *out, gyre_error *err) {
-    const int64_t count = position < NEIGHBOURS ? position : NEIGHBOURS;
+    const int64_t count = position < r->neighbours ? position : r->neighbours;
     double *const rows[4] = {r->cosine, r->sine, r->exact_cosine, r->exact_sine};
     const gyre_status status = both_rows(r, position, count, rows, err);
     *out = 0;
@@ -92,7 +100,7 @@ static double movement(const angle_rows *r, int64_t count) {
 
 /* The most that scores move for queries up to `position`, with keys 1, 8, 64 ... tokens before them and the first token. */
 static gyre_status most_movement(const angle_rows *r, int64_t position, double *out, gyre_error *err) {
-    const int64_t count = position < SAMPLES ? position : SAMPLES;
+    const int64_t count = position < r->samples ? position : r->samples;
     double *const rows[4] = {r->cosine, r->sine, r->exact_cosine, r->exact_sine};
     double *const key[4] = {r->key, r->key + r->pairs, r->key + 2 * r->pairs, r->key + 3 * r->pairs};
     gyre_status status = both_rows(r, position, count, rows, err);
@@ -176,25 +184,25 @@ static void round_to_type(float *x, int64_t n, int type) {
         x[i] = round_to_bits(x[i], type == 0 ? 11 : 8);
 }
 
-/* KEYS random keys at KEY_POSITION and before. */
+/* Random keys at KEY_POSITION and after. */
 typedef struct kept_keys {
     const gyre_encoding *exact;
-    int64_t channels;
-    double *raw, *rotated; /* [KEYS][channels]; exact */
+    int64_t channels, count;
+    double *raw, *rotated; /* [count][channels]; exact */
     float *kept;           /* what a cache holds, widened */
 } kept_keys;
 enum { KEY_POSITION = 65536, SHIFT = -64 };
 
 static gyre_status rotate_exactly(const kept_keys *k, int64_t position, gyre_error *err) {
     const gyre_positions at = {.base = position};
-    const gyre_cview in = gyre_cdense(k->raw, GYRE_DTYPE_F64, 1, 1, KEYS, k->channels);
-    const gyre_view out = gyre_dense(k->rotated, GYRE_DTYPE_F64, 1, 1, KEYS, k->channels);
+    const gyre_cview in = gyre_cdense(k->raw, GYRE_DTYPE_F64, 1, 1, k->count, k->channels);
+    const gyre_view out = gyre_dense(k->rotated, GYRE_DTYPE_F64, 1, 1, k->count, k->channels);
     return gyre_rotate(k->exact, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, err);
 }
 
 static double relative_error(const kept_keys *k) {
     double off = 0, whole = 0;
-    for (int64_t i = 0; i < KEYS * k->channels; i++) {
+    for (int64_t i = 0; i < k->count * k->channels; i++) {
         off += ((double)k->kept[i] - k->rotated[i]) * ((double)k->kept[i] - k->rotated[i]);
         whole += k->rotated[i] * k->rotated[i];
     }
@@ -204,9 +212,9 @@ static double relative_error(const kept_keys *k) {
 static gyre_status keep(const kept_keys *k, int type, double *error, gyre_error *err) {
     const gyre_status status = rotate_exactly(k, KEY_POSITION, err);
     if (status) return status;
-    for (int64_t i = 0; i < KEYS * k->channels; i++)
+    for (int64_t i = 0; i < k->count * k->channels; i++)
         k->kept[i] = (float)k->rotated[i];
-    round_to_type(k->kept, KEYS * k->channels, type);
+    round_to_type(k->kept, k->count * k->channels, type);
     *error = relative_error(k);
     return GYRE_OK;
 }
@@ -218,10 +226,10 @@ static gyre_status shift_keys(const kept_keys *k, int type, double *errors, gyre
     for (int s = 0; s < ACCURACY_SHIFTS && !status; s++) {
         for (; done < shifts[s] && !status; done++, position += SHIFT) {
             const gyre_positions before = {.base = position}, after = {.base = position + SHIFT};
-            const gyre_cview in = gyre_cdense(k->kept, GYRE_DTYPE_F32, 1, 1, KEYS, k->channels);
-            const gyre_view out = gyre_dense(k->kept, GYRE_DTYPE_F32, 1, 1, KEYS, k->channels);
+            const gyre_cview in = gyre_cdense(k->kept, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
+            const gyre_view out = gyre_dense(k->kept, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
             status = gyre_rerotate(k->exact, k->exact, &before, &after, &in, &out, NULL, err);
-            round_to_type(k->kept, KEYS * k->channels, type);
+            round_to_type(k->kept, k->count * k->channels, type);
         }
         if (!status) status = rotate_exactly(k, position, err);
         errors[s] = relative_error(k);
@@ -230,8 +238,9 @@ static gyre_status shift_keys(const kept_keys *k, int type, double *errors, gyre
 }
 
 static gyre_status measure_types(explain_accuracy *out, const gyre_encoding *exact, int64_t channels, gyre_error *err) {
-    const size_t n = (size_t)(KEYS * channels);
-    kept_keys k = {exact, channels, malloc(2 * n * sizeof(double)), NULL, malloc(n * sizeof(float))};
+    out->keys = fewer(KEYS, channels);
+    const size_t n = (size_t)(out->keys * channels);
+    kept_keys k = {exact, channels, out->keys, malloc(2 * n * sizeof(double)), NULL, malloc(n * sizeof(float))};
     gyre_status status = GYRE_OK;
     if (!k.raw || !k.kept) status = gyre_fail(err, GYRE_ENOMEM, "keys: out of memory (explain)");
     uint64_t state = 1;
@@ -261,14 +270,16 @@ static void add_position(explain_accuracy *out, int64_t position) {
 }
 
 static gyre_status measure(explain_accuracy *out, angle_rows *r, const explain_stats *stats, gyre_error *err) {
-    const size_t row = (size_t)r->pairs;
-    double *memory = calloc((4 * NEIGHBOURS + 4) * row, sizeof *memory);
+    out->neighbours = r->neighbours = fewer(NEIGHBOURS, 2 * r->pairs);
+    r->samples = fewer(SAMPLES, 2 * r->pairs);
+    const size_t row = (size_t)r->pairs, rows = (size_t)r->neighbours;
+    double *memory = calloc((4 * rows + 4) * row, sizeof *memory);
     if (!memory) return gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (explain)");
     r->cosine = memory;
-    r->sine = memory + NEIGHBOURS * row;
-    r->exact_cosine = memory + 2 * NEIGHBOURS * row;
-    r->exact_sine = memory + 3 * NEIGHBOURS * row;
-    r->key = memory + 4 * NEIGHBOURS * row;
+    r->sine = memory + rows * row;
+    r->exact_cosine = memory + 2 * rows * row;
+    r->exact_sine = memory + 3 * rows * row;
+    r->key = memory + 4 * rows * row;
     gyre_status status = measure_types(out, r->exact, stats->config->head_dim, err);
     for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++)
         status = measure_program(out, p, r, stats->config, err);

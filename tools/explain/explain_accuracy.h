@@ -10,7 +10,8 @@ typedef struct explain_accuracy {
     int64_t positions[ACCURACY_POSITIONS]; /* ascending: 4k, 32k, 128k, 1M and the model's own length, each once */
     int count;                             /* of them */
     int has[ACCURACY_PROGRAMS];            /* 0: the program has no such scaling or axes, or this build has no SLEEF */
-    /* Largest error of cos and sin over the pairs, in the 16 positions up to positions[i]. */
+    int64_t neighbours, keys; /* 16 positions up to each of positions[], and 64 keys; fewer of a head above 1024 channels */
+    /* Largest error of cos and sin over the pairs, in the `neighbours` positions up to positions[i]. */
     double error[ACCURACY_PROGRAMS][ACCURACY_POSITIONS];
     /* From here on a score moves by more than `rounding`; 0 = nowhere up to 2^24. */
     int64_t moves_from[ACCURACY_PROGRAMS];

@@ -1,5 +1,6 @@
 /* fitted_table.c: cuts a table between columns where it is wider than the page. */
 #include "tools/extend/fitted_table.h"
+#include "tools/common/result_table.h"
 #include "util/error.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +91,8 @@ gyre_status fitted_table_print(const explain_terminal *page, const gyre_report_t
         status = count_fitting(whole, first, page->width, &count, err);
         if (first > 1) fputc('\n', page->file);
         if (!status) status = make_part(whole, first, count, &part, &table, err);
-        if (!status) status = gyre_report_table_print(&table, page->file, page->styled, err);
+        if (!status)
+            status = result_table_printed(gyre_report_table_print(&table, page->file, page->styled, err), page->file, err);
         free_part(&part);
     }
     return status;

@@ -287,6 +287,7 @@ static int run(lab *l) {
     const double started = cli_seconds();
     gyre_status status = team_leads() ? report_target_check(l->run.report, &err) : GYRE_OK;
     if (!status) status = open_texts(l, &err);
+    cli_defer_signals(); /* from here on, what is measured is kept */
     if (!status) status = team_same("text", l->all.hash + (uint64_t)l->all.count, &err);
     if (!status && l->work) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, "cells.jsonl", &err);
@@ -366,7 +367,7 @@ int cmd_lab(int argc, char **argv) {
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {
-        cli_defer_signals();
+        if (l->task) cli_defer_signals();
         status = l->task ? lab_task_run(l) : run(l);
         cli_lock_release(&l->lock);
         gyre_pool_free(pool);

@@ -15,6 +15,7 @@
 #include "tools/cli/cli.h"
 #include "tools/common/journal.h"
 #include "tools/common/methods.h"
+#include "tools/common/result_table.h"
 #include "tools/common/variants.h"
 #include "tools/options/run_options.h"
 #include "tools/options/training_text.h"

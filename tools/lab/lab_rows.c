@@ -59,7 +59,8 @@ static gyre_status print_head(lab *l, lab_table *t, FILE *file, gyre_error *err)
         for (int64_t r = 0; r < t->table.rows; r++)
             t->cells[r * t->table.columns_count + c] = gyre_report_cell_missing();
     l->printed.has_head = 1;
-    return gyre_report_table_print_head(&t->table, l->printed.width, file, cli_use_color(file), err);
+    return result_table_printed(gyre_report_table_print_head(&t->table, l->printed.width, file, cli_use_color(file), err),
+                                file, err);
 }
 
 /* Prints the rows next .. end - 1, after the head if they are the first. */
@@ -67,14 +68,16 @@ static gyre_status print_rows(lab *l, lab_table *t, int64_t end, FILE *file, gyr
     gyre_status status = l->printed.has_head ? GYRE_OK : print_head(l, t, file, err);
     if (status) return status;
     make_table(l, t);
-    return gyre_report_table_print_rows(&t->table, l->printed.next, end, l->printed.width, file, cli_use_color(file), err);
+    return result_table_printed(
+        gyre_report_table_print_rows(&t->table, l->printed.next, end, l->printed.width, file, cli_use_color(file), err),
+        file, err);
 }
 
 static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) {
     gyre_status status = GYRE_OK;
     if (l->printed.has_head) {
         make_table(l, t);
-        status = gyre_report_table_print_note(&t->table, file, cli_use_color(file), err);
+        status = result_table_printed(gyre_report_table_print_note(&t->table, file, cli_use_color(file), err), file, err);
         fputc('\n', file);
     }
     l->printed = (lab_printed){.table = l->printed.table + 1};

@@ -210,12 +210,12 @@ int lab_print_end(const lab *l, FILE *file) {
     gyre_status status = GYRE_OK;
     for (int m = 0; m < LAB_MEASURES && l->plan.seeds > 1 && !status; m++) {
         lab_table_intervals(l, t, (lab_measure)m);
-        status = gyre_report_table_print(&t->table, file, cli_use_color(file), &err);
+        status = result_table_print(&t->table, file, &err);
         fputc('\n', file);
     }
     if (!status) {
         lab_table_ranks(l, t);
-        status = gyre_report_table_print(&t->table, file, cli_use_color(file), &err);
+        status = result_table_print(&t->table, file, &err);
         fputc('\n', file);
     }
     free(t);

@@ -109,7 +109,7 @@ int task_print(const task_lab *t, FILE *file) {
     if (!table) return cli_fail("tables: out of memory (gyre lab)");
     for (int intervals = 0; intervals <= (t->lab->plan.seeds > 1) && !status; intervals++) {
         make_table(t, table, intervals);
-        status = gyre_report_table_print(&table->table, file, cli_use_color(file), &err);
+        status = result_table_print(&table->table, file, &err);
         fputc('\n', file);
     }
     free(table);

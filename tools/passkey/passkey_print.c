@@ -96,11 +96,11 @@ int passkey_print_tables(const passkey *p, FILE *file) {
     if (!status) status = passkey_table_depths(p, &depths, &err);
     if (!status) {
         print_header(p, file);
-        status = gyre_report_table_print(&methods.table, file, cli_use_color(file), &err);
+        status = result_table_print(&methods.table, file, &err);
     }
     if (!status) {
         fputc('\n', file);
-        status = gyre_report_table_print(&depths.table, file, cli_use_color(file), &err);
+        status = result_table_print(&depths.table, file, &err);
     }
     if (!status) {
         if (passkey_verdict(p, verdict)) fprintf(file, "\n%s\n", verdict);

@@ -7,7 +7,7 @@ enum { COLUMN_METHOD, COLUMN_PAIR, COLUMN_POSITION, COLUMN_ANGLE, COLUMN_RESULTA
 static const plot_column columns[] = {{"method", NULL}, {"pair", ""},           {"position", "tokens"},
                                       {"angle", "rad"}, {"mean_resultant", ""}, {"is_seen", ""},
                                       {NULL, NULL}};
-enum { MAP_COLUMNS = 192, FEW_PAIRS = 24 };
+enum { MAP_COLUMNS = 192, FEW_PAIRS = 24, MOST_PAIRS = 256 };
 
 /* -- numbers -- */
 /* out = the length of the mean of e^(i angle) over `width` tokens: 1 where they point alike, 0 where they point all ways. */
@@ -16,23 +16,48 @@ static double mean_resultant(double inv_freq, double width) {
     return half > 1e-8 ? fabs(sin(half) / half) : 1;
 }
 
-static gyre_status add_case(plot_table *t, const plot_case *c, int64_t points, gyre_error *err) {
-    const double step = (double)(c->to - 1) / (double)(points - 1), name = plot_table_label(t, c->label);
-    double *inv_freq = calloc((size_t)(c->pairs * points), sizeof *inv_freq);
-    gyre_status status = inv_freq ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "map: out of memory (plot)");
+/* A map shows no more rows than this.  A head of more pairs has only some of them in the table. */
+static int64_t pairs_shown(const plot_case *c) {
+    return c->pairs < MOST_PAIRS ? c->pairs : MOST_PAIRS;
+}
+
+/* out = the pair in row i of the map: evenly spread, the first and the last among them. */
+static int64_t pair_shown(const plot_case *c, int64_t i) {
+    const int64_t shown = pairs_shown(c);
+    return shown == c->pairs ? i : i * (c->pairs - 1) / (shown - 1);
+}
+
+/* inv_freq[points][pairs_shown] = the frequencies in each column of the map.  all: room for c->pairs. */
+static gyre_status column_frequencies(const plot_case *c, int64_t points, double *all, double *inv_freq, gyre_error *err) {
+    const double step = (double)(c->to - 1) / (double)(points - 1);
+    const int64_t shown = pairs_shown(c);
+    gyre_status status = GYRE_OK;
     for (int64_t k = 0; k < points && !status; k++) {
         /* A method that follows the length has, at a position, read that far. */
         const int64_t position = llround((double)k * step);
-        status = plot_case_frequencies(c, c->follows_length ? position + 1 : c->to, inv_freq + k * c->pairs, err);
+        if (k == 0 || c->follows_length)
+            status = plot_case_frequencies(c, c->follows_length ? position + 1 : c->to, all, err);
+        for (int64_t i = 0; i < shown && !status; i++)
+            inv_freq[k * shown + i] = all[pair_shown(c, i)];
     }
-    for (int64_t p = 0; p < c->pairs && !status; p++)
+    return status;
+}
+
+static gyre_status add_case(plot_table *t, const plot_case *c, int64_t points, gyre_error *err) {
+    const double step = (double)(c->to - 1) / (double)(points - 1), name = plot_table_label(t, c->label);
+    const int64_t shown = pairs_shown(c);
+    double *all = calloc((size_t)(c->pairs + shown * points), sizeof *all), *inv_freq = all ? all + c->pairs : NULL;
+    gyre_status status =
+        all ? column_frequencies(c, points, all, inv_freq, err) : gyre_fail(err, GYRE_ENOMEM, "map: out of memory (plot)");
+    for (int64_t i = 0; i < shown && !status; i++)
         for (int64_t k = 0; k < points; k++) {
-            const double position = (double)llround((double)k * step), rate = inv_freq[k * c->pairs + p];
+            const int64_t p = pair_shown(c, i);
+            const double position = (double)llround((double)k * step), rate = inv_freq[k * shown + i];
             const double angle = plot_wrap(position * rate);
             plot_table_add(t, (double[COLUMNS]){name, (double)p, position, angle, mean_resultant(rate, step),
                                                 plot_is_seen(c, p, position * rate)});
         }
-    free(inv_freq);
+    free(all);
     return status;
 }
 
@@ -45,7 +70,9 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
                                          cases, &count, err);
     if (status) return status;
     const plot_case *c = &cases[0];
-    snprintf(t->title, sizeof t->title, "Angles of %lld pairs, trained on %lld tokens, read up to %lld (base %g)",
+    char some[48] = "";
+    if (pairs_shown(c) < c->pairs) snprintf(some, sizeof some, "%lld of ", (long long)pairs_shown(c));
+    snprintf(t->title, sizeof t->title, "Angles of %s%lld pairs, trained on %lld tokens, read up to %lld (base %g)", some,
              (long long)c->pairs, (long long)c->trained, (long long)c->to, c->subject->config.rope.base);
     for (int i = 0; i < count && !status; i++)
         status = add_case(t, &cases[i], w->options->points ? w->options->points : MAP_COLUMNS, err);
@@ -79,20 +106,31 @@ static void put_pixel(plot_script *s, double x, double y, ink c) {
     fprintf(s->file, "%.9g %.9g %.0f %.0f %.0f\n", x, y, c.part[0], c.part[1], c.part[2]);
 }
 
+/* The rows of a map.  Those of a head of many pairs are several pairs high: images need rows of one height. */
+typedef struct map_rows {
+    int64_t points, rows;
+    double height; /* in pairs; 1 where all are shown */
+} map_rows;
+
+static map_rows rows_of(const plot_table *t, int64_t first, int64_t end) {
+    const int64_t points = plot_table_group_end(t, first, COLUMN_PAIR) - first, rows = (end - first) / points;
+    return (map_rows){points, rows, rows > 1 ? plot_table_number(t, end - 1, COLUMN_PAIR) / (double)(rows - 1) : 1};
+}
+
 static void put_map(plot_script *s, const plot_table *t, int index, int64_t first, int64_t end) {
+    const map_rows m = rows_of(t, first, end);
     fprintf(s->file, "$map%d << EOD\n", index);
     for (int64_t r = first; r < end; r++)
-        put_pixel(s, plot_table_number(t, r, COLUMN_POSITION), plot_table_number(t, r, COLUMN_PAIR),
+        put_pixel(s, plot_table_number(t, r, COLUMN_POSITION), (double)((r - first) / m.points) * m.height,
                   angle_ink(plot_table_number(t, r, COLUMN_ANGLE), plot_table_number(t, r, COLUMN_RESULTANT)));
     fputs("EOD\n", s->file);
     /* Unseen cells: a mark on every few of them.  Few pairs are high enough for a mark each. */
-    const int64_t pairs = (int64_t)plot_table_number(t, end - 1, COLUMN_PAIR) + 1, every = pairs <= FEW_PAIRS ? 1 : 3;
+    const int64_t every = m.rows <= FEW_PAIRS ? 1 : 3;
     fprintf(s->file, "$unseen%d << EOD\nNaN NaN\n", index);
-    const int64_t points = plot_table_group_end(t, first, COLUMN_PAIR) - first;
     for (int64_t r = first; r < end; r++) {
-        const int64_t column = (r - first) % points, pair = (r - first) / points;
-        if (plot_table_number(t, r, COLUMN_SEEN) == 0 && pair % every == every / 2 && column % 6 == (pair / every % 2) * 3)
-            fprintf(s->file, "%.9g %.9g\n", plot_table_number(t, r, COLUMN_POSITION), plot_table_number(t, r, COLUMN_PAIR));
+        const int64_t column = (r - first) % m.points, row = (r - first) / m.points;
+        if (plot_table_number(t, r, COLUMN_SEEN) == 0 && row % every == every / 2 && column % 6 == (row / every % 2) * 3)
+            fprintf(s->file, "%.9g %.9g\n", plot_table_number(t, r, COLUMN_POSITION), (double)row * m.height);
     }
     fputs("EOD\n", s->file);
 }
@@ -132,8 +170,9 @@ static void draw(const plot_work *w, plot_script *s) {
         plot_panel_title(s, plot_table_text(t, first, COLUMN_METHOD));
         if (i / across == rows - 1) plot_label(s, 'x', "position (tokens)");
         if (i % across == 0) plot_label(s, 'y', "pair of channels");
-        fprintf(s->file, "set xrange [0:%.9g]\nset yrange [-0.5:%.9g]\n", length,
-                plot_table_number(t, end - 1, COLUMN_PAIR) + 0.5);
+        const double half = rows_of(t, first, end).height / 2;
+        fprintf(s->file, "set xrange [0:%.9g]\nset yrange [%.9g:%.9g]\n", length, -half,
+                plot_table_number(t, end - 1, COLUMN_PAIR) + half);
         plot_ticks_of_tokens(s, length);
         fprintf(s->file,
                 "unset grid\nset arrow from %.9g, graph 0 to %.9g, graph 1 nohead front linewidth 2 linecolor rgb "

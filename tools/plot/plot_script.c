@@ -1,5 +1,6 @@
 /* plot_script.c: the parts that the scripts of all figures share. */
 #include "tools/plot/plot.h"
+#include "util/utf8.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,13 +15,27 @@ int plot_script_begin(plot_script *s) {
     return s->file != NULL;
 }
 
-void plot_text(plot_script *s, const char *text) {
-    fputc('\'', s->file);
-    for (; *text; text++) {
-        if (*text == '\'') fputc('\'', s->file);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, s->file);
+/* A name of a file may hold any bytes.  XML forbids some of them, and others reorder the text of the figure. */
+static void put_quoted(plot_script *s, const char *text, char quote, const char *inner_quote) {
+    fputc(quote, s->file);
+    while (*text) {
+        uint32_t code = 0;
+        const int length = gyre_utf8_decode(text, strnlen(text, 4), &code);
+        if (length <= 0 || code == 0xfffe || code == 0xffff)
+            fputs("\xef\xbf\xbd", s->file);
+        else if (code == '\t' || code == '\n' || gyre_utf8_is_control(code))
+            fputc(' ', s->file);
+        else if (*text == quote)
+            fputs(inner_quote, s->file);
+        else
+            fwrite(text, 1, (size_t)length, s->file);
+        text += length > 0 ? length : 1;
     }
-    fputc('\'', s->file);
+    fputc(quote, s->file);
+}
+
+void plot_text(plot_script *s, const char *text) {
+    put_quoted(s, text, '\'', "''");
 }
 
 void plot_script_start(plot_script *s, int width, int height, const char *title) {
@@ -67,7 +82,7 @@ void plot_data(plot_script *s, const plot_table *t, const char *name, int64_t fi
         for (int c = 0; c < t->columns_count; c++) {
             const double value = plot_table_number(t, r, c);
             if (!t->columns[c].unit)
-                fprintf(s->file, "\"%s\"", plot_table_text(t, r, c));
+                put_quoted(s, plot_table_text(t, r, c), '"', "'"); /* no escape for a quote in every gnuplot */
             else if (isfinite(value))
                 fprintf(s->file, "%.9g", value);
             else

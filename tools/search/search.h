@@ -3,6 +3,7 @@
 #define GYRE_TOOLS_SEARCH_H
 #include "tools/cli/cli.h"
 #include "tools/common/model_input.h"
+#include "tools/common/result_table.h"
 #include "tools/common/run_card.h"
 #include "tools/options/run_options.h"
 #include "tools/options/stretch_options.h"

@@ -81,7 +81,7 @@ static int print_rows(const search_report *r, gyre_report_cell *cells, FILE *fil
         "turns: in the trained length; costs: if this pair of the result keeps its trained frequency; saves: if this "
         "pair alone is divided; of held-out perplexity";
     fprintf(file, "\n");
-    return gyre_report_table_print(&table, file, cli_use_color(file), &err) ? cli_fail_error(&err) : 0;
+    return result_table_print(&table, file, &err) ? cli_fail_error(&err) : 0;
 }
 
 int search_print_pairs(const search_report *r, FILE *file) {

@@ -109,7 +109,7 @@ int search_print_table(const search_report *r, FILE *file) {
     gyre_error err = {0, ""};
     search_table_make(r, &t);
     print_header(r, file);
-    if (gyre_report_table_print(&t.table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
+    if (result_table_print(&t.table, file, &err)) return cli_fail_error(&err);
     if (search_print_pairs(r, file)) return CLI_FAILED;
     print_end(r, file);
     return 0;

@@ -161,7 +161,7 @@ static int print_text(const search_work *w, const temperature_fit *f, FILE *file
     fprintf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld to fit, %lld held out\n\n",
             (long long)w->windows.context, (long long)w->windows.stride, (long long)w->windows.searched_count,
             (long long)w->windows.held_out_count);
-    if (gyre_report_table_print(&table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
+    if (result_table_print(&table, file, &err)) return cli_fail_error(&err);
     fprintf(file, "\nfitted    sqrt(1/t) = %.3f (%.3f to %.3f), t = %.3f%s\n", f->best, f->low, f->high,
             1 / (f->best * f->best), f->at_end ? "; the end of the range, the lowest point may lie past it" : "");
     fprintf(file, "YaRN      sqrt(1/t) = 0.1 ln s + 1 = %.3f, t = %.3f; %s the interval\n", f->formula,
