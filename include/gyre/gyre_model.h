@@ -303,12 +303,12 @@ typedef enum gyre_text_split { GYRE_TEXT_SPLIT_ALL, GYRE_TEXT_SPLIT_TRAIN, GYRE_
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count,
                                                     gyre_text_split split, int64_t minimum, gyre_error *err);
 /* *out = the same files through a tokenizer, each by itself; the begin token stands before the first if the model's texts
- * have one.  minimum: tokens.  Errors: as gyre_text_open and gyre_tokenize. */
+ * have one.  minimum: tokens.  Errors: as gyre_text_open and gyre_tokenize; EFORMAT (a file of more than 2^31 - 2 bytes). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_tokenize(gyre_text *out, const gyre_tokenizer *tokenizer,
                                                         const char *const *paths, int64_t count, int64_t minimum,
                                                         gyre_error *err);
 /* *out = decimal ids below vocab, separated by white space or commas.  Errors: as gyre_text_open; EFORMAT (names the
- * byte). */
+ * byte; or more than 2^31 - 2 bytes). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, int64_t minimum,
                                                         gyre_error *err);
 GYRE_API void gyre_text_free(gyre_text *text); /* leaves it empty */

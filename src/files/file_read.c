@@ -14,22 +14,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The buffer grows as needed: a pipe has no size, and the size of a file may change. */
-static gyre_status read_stream(FILE *stream, const char *path, size_t expected, char **out, size_t *bytes, gyre_error *err) {
-    size_t capacity = expected + 2, size = 0;
+enum { DOCUMENT_BYTES = GYRE_DOCUMENT_MIB << 20 };
+
+static gyre_status fail_longer(const char *path, size_t limit, gyre_error *err) {
+    const size_t mib = (size_t)1 << 20;
+    const int whole = limit % mib == 0;
+    return gyre_fail(err, GYRE_EFORMAT, "%s: longer than %zu %s", path, whole ? limit / mib : limit,
+                     whole ? "MiB" : "bytes");
+}
+
+/* The buffer grows as needed: a pipe has no size, and the size of a file may change.  One byte beyond the limit is read. */
+static gyre_status read_stream(FILE *stream, const char *path, size_t expected, size_t limit, char **out, size_t *bytes,
+                               gyre_error *err) {
+    size_t capacity = expected + 2, size = 0; /* one more than the contents, to see their end, and the NUL */
     char *memory = malloc(capacity);
     while (memory) {
         size += fread(memory + size, 1, capacity - 1 - size, stream);
-        if (size < capacity - 1) break;
-        char *grown = capacity <= SIZE_MAX / 2 ? realloc(memory, 2 * capacity) : NULL;
+        if (size < capacity - 1 || size > limit) break;
+        capacity = capacity <= limit / 2 ? 2 * capacity : limit + 2;
+        char *grown = realloc(memory, capacity);
         if (!grown) free(memory);
         memory = grown;
-        capacity *= 2;
     }
     if (!memory) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory to read it", path);
-    if (ferror(stream)) {
+    if (ferror(stream) || size > limit) {
+        const int why = errno;
+        const int failed = ferror(stream);
         free(memory);
-        return gyre_fail_errno(err, path, errno);
+        return failed ? gyre_fail_errno(err, path, why) : fail_longer(path, limit, err);
     }
     memory[size] = '\0';
     *out = memory;
@@ -37,17 +49,18 @@ static gyre_status read_stream(FILE *stream, const char *path, size_t expected, 
     return GYRE_OK;
 }
 
-gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err) {
+gyre_status gyre_file_read(const char *path, size_t limit, char **out, size_t *bytes, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) != 0) return gyre_fail_errno(err, path, errno);
     if (S_ISDIR(info.st_mode)) return gyre_fail_errno(err, path, EISDIR);
     if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
         return gyre_fail(err, GYRE_EIO, "%s: neither a regular file nor a pipe", path);
-    if (info.st_size < 0 || (uint64_t)info.st_size > SIZE_MAX / 4)
+    if (info.st_size < 0 || (uint64_t)info.st_size > GYRE_FILE_MAX)
         return gyre_fail(err, GYRE_EIO, "%s: too large for this machine", path);
+    if ((size_t)info.st_size > limit) return fail_longer(path, limit, err);
     FILE *stream = fopen(path, "rb");
     if (!stream) return gyre_fail_errno(err, path, errno);
-    const gyre_status status = read_stream(stream, path, (size_t)info.st_size, out, bytes, err);
+    const gyre_status status = read_stream(stream, path, (size_t)info.st_size, limit, out, bytes, err);
     fclose(stream);
     return status;
 }
@@ -57,8 +70,7 @@ static gyre_status check_document(int descriptor, const char *path, size_t *byte
     if (descriptor < 0 || fstat(descriptor, &info) != 0) return gyre_fail_errno(err, path, errno);
     if (S_ISDIR(info.st_mode)) return gyre_fail_errno(err, path, EISDIR);
     if (!S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: not a regular file", path);
-    if (info.st_size > (off_t)GYRE_DOCUMENT_MIB << 20)
-        return gyre_fail(err, GYRE_EFORMAT, "%s: longer than %d MiB", path, GYRE_DOCUMENT_MIB);
+    if (info.st_size > (off_t)DOCUMENT_BYTES) return fail_longer(path, DOCUMENT_BYTES, err);
     *bytes = (size_t)info.st_size;
     return GYRE_OK;
 }
@@ -70,7 +82,7 @@ gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre
     gyre_status status = check_document(descriptor, path, &expected, err);
     FILE *stream = status ? NULL : fdopen(descriptor, "rb");
     if (!status && !stream) status = gyre_fail_errno(err, path, errno);
-    if (!status) status = read_stream(stream, path, expected, out, bytes, err);
+    if (!status) status = read_stream(stream, path, expected, DOCUMENT_BYTES, out, bytes, err);
     if (stream)
         fclose(stream);
     else if (descriptor >= 0)

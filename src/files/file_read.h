@@ -3,8 +3,12 @@
 #define GYRE_FILES_FILE_READ_H
 #include "gyre/gyre.h"
 
-/* *out = the file's contents, followed by a NUL; the caller frees it.  *bytes = the size without the NUL. */
-gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err);
+#include <stdint.h>
+
+/* *out = the contents of a regular file or a pipe, followed by a NUL; the caller frees it.  *bytes = the size without the
+ * NUL.  limit: 1 .. GYRE_FILE_MAX bytes; no more than limit + 1 are read.  EFORMAT: longer. */
+#define GYRE_FILE_MAX (SIZE_MAX / 4)
+gyre_status gyre_file_read(const char *path, size_t limit, char **out, size_t *bytes, gyre_error *err);
 
 /* The same for a file of a model's folder, whose size is the work of strangers: a regular file (a pipe would be waited for)
  * of at most GYRE_DOCUMENT_MIB MiB, several times the largest tokenizer.json that is known; parsed JSON takes some twenty

@@ -89,7 +89,8 @@ gyre_status gyre_config_document_open(gyre_config_document *out, const char *pat
     /* Who names a pipe waits for it.  In a folder, where the name is config.json, a pipe is a trap. */
     const char *slash = strrchr(path, '/');
     const int in_folder = slash && strcmp(slash + 1, GYRE_CONFIG_FILE) == 0;
-    gyre_status status = (in_folder ? gyre_document_read : gyre_file_read)(path, &text, &bytes, err);
+    gyre_status status = in_folder ? gyre_document_read(path, &text, &bytes, err)
+                                   : gyre_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err);
     if (status != GYRE_OK) return status;
     status = gyre_config_document_parse(out, text, bytes, path, err);
     if (status == GYRE_OK)

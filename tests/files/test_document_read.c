@@ -3,7 +3,10 @@
 #include "gyre/gyre_model.h"
 #include "temp_folder.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static void check(const char *name, gyre_status status, const char *says) {
     char *text = NULL;
@@ -55,6 +58,72 @@ static void pipes_in_a_folder(void **state) {
     alarm(0);
 }
 
+/* A pipe that never ends is read up to the limit: the writer counts what was taken from it. */
+enum { MIB = 1 << 20, ROOM_OF_A_PIPE = 2 * MIB };
+static void check_endless(int config, int64_t limit, const char *says) {
+    static char zeros[MIB / 16];
+    char *text = NULL;
+    size_t bytes = 0;
+    int counted[2];
+    gyre_reading *reading = NULL;
+    gyre_error err = {0, ""};
+    alarm(60);
+    assert_int_equal(mkfifo(in_folder("endless"), 0600) | pipe(counted), 0);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        int64_t taken = 0;
+        signal(SIGPIPE, SIG_IGN);
+        const int out = open(in_folder("endless"), O_WRONLY);
+        for (ssize_t n; taken < 256 * (int64_t)MIB && (n = write(out, zeros, sizeof zeros)) > 0;)
+            taken += n;
+        _exit(write(counted[1], &taken, sizeof taken) != sizeof taken);
+    }
+    int64_t taken = 0;
+    const gyre_status status = config ? gyre_reading_open(&reading, in_folder("endless"), GYRE_PROFILE_DEFAULT, 0, &err)
+                                      : gyre_file_read(in_folder("endless"), (size_t)limit, &text, &bytes, &err);
+    assert_int_equal(status, GYRE_EFORMAT);
+    assert_non_null(strstr(err.text, says));
+    assert_int_equal(read(counted[0], &taken, sizeof taken), sizeof taken);
+    assert_in_range(taken, limit, limit + ROOM_OF_A_PIPE);
+    assert_int_equal(waitpid(writer, NULL, 0), writer);
+    close(counted[0]);
+    close(counted[1]);
+    assert_int_equal(unlink(in_folder("endless")), 0);
+    alarm(0);
+}
+
+static void a_pipe_is_read_to_the_limit(void **state) {
+    (void)state;
+    check_endless(0, 3 * MIB, "longer than 3 MiB");
+    check_endless(0, 100001, "longer than 100001 bytes");
+    check_endless(1, 64 * MIB, "longer than 64 MiB");
+}
+
+static void limits_are_exact(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    gyre_error err = {0, ""};
+    write_file("seven", "1234567", 7);
+    assert_int_equal(gyre_file_read(in_folder("seven"), 6, &text, &bytes, &err), GYRE_EFORMAT);
+    assert_non_null(strstr(err.text, "longer than 6 bytes"));
+    assert_ok(gyre_file_read(in_folder("seven"), 7, &text, &bytes, &err));
+    assert_int_equal(bytes, 7);
+    assert_string_equal(text, "1234567");
+    free(text);
+}
+
+/* Longer than any text may be: told from the size, before a byte is read. */
+static void long_files_of_ids(void **state) {
+    (void)state;
+    gyre_text ids;
+    gyre_error err = {0, ""};
+    write_file("ids", "1", 1);
+    assert_int_equal(truncate(in_folder("ids"), (off_t)5 << 30), 0);
+    assert_int_equal(gyre_text_open_ids(&ids, in_folder("ids"), 10, 1, &err), GYRE_EFORMAT);
+    assert_non_null(strstr(err.text, "longer than 2147483646 bytes"));
+}
+
 /* A config with n keys beside its own three, in objects of 100. */
 static char *config_of(int keys, size_t *bytes) {
     char *text = malloc((size_t)keys * 16 + 4096), *at = text;
@@ -83,7 +152,8 @@ static void many_keys(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds_of_files), cmocka_unit_test(pipes_in_a_folder),
-                                       cmocka_unit_test(many_keys)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds_of_files),   cmocka_unit_test(pipes_in_a_folder),
+                                       cmocka_unit_test(many_keys),        cmocka_unit_test(a_pipe_is_read_to_the_limit),
+                                       cmocka_unit_test(limits_are_exact), cmocka_unit_test(long_files_of_ids)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

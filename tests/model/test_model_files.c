@@ -34,7 +34,7 @@ static void assert_holds(const char *name, const char *wanted) {
     char *text = NULL;
     size_t bytes;
     gyre_error err = {0, ""};
-    if (gyre_file_read(in_folder(name), &text, &bytes, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_file_read(in_folder(name), GYRE_FILE_MAX, &text, &bytes, &err) != GYRE_OK) fail_msg("%s", err.text);
     assert_string_equal(text, wanted);
     assert_int_equal(bytes, strlen(wanted));
     free(text);
@@ -330,7 +330,7 @@ static void test_refuses_nan_weights(void **state) {
 static void replace_in_config(const char *from, const char *to) {
     char *text, out[4096];
     size_t bytes;
-    assert_ok(gyre_file_read(in_folder("m/config.json"), &text, &bytes, NULL));
+    assert_ok(gyre_file_read(in_folder("m/config.json"), GYRE_FILE_MAX, &text, &bytes, NULL));
     char *at = strstr(text, from);
     assert_non_null(at);
     snprintf(out, sizeof out, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
@@ -595,9 +595,9 @@ static void test_file_read(void **state) {
     gyre_error err;
     write_text("empty", "");
     assert_holds("empty", "");
-    assert_int_equal(gyre_file_read(folder, &text, &bytes, &err), GYRE_EIO);
+    assert_int_equal(gyre_file_read(folder, GYRE_FILE_MAX, &text, &bytes, &err), GYRE_EIO);
     assert_non_null(strstr(err.text, strerror(EISDIR)));
-    assert_int_equal(gyre_file_read(in_folder("absent"), &text, &bytes, &err), GYRE_EIO);
+    assert_int_equal(gyre_file_read(in_folder("absent"), GYRE_FILE_MAX, &text, &bytes, &err), GYRE_EIO);
     assert_null(text);
     assert_int_equal(bytes, 7);
 }

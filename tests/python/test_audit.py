@@ -6,6 +6,7 @@ The bugs are those of transformers #45902, torchtitan #4783 and unsloth #4112, m
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -526,3 +527,81 @@ def test_both_forms_of_the_profile_of_the_command(tmp_path: Path, capsys: pytest
     assert told[0] == told[1] and told[0]["profile"] == "hf-4.55"
     assert main(["--as", "zzz", str(tmp_path)]) == 2 and "zzz" in capsys.readouterr().err
     assert main([str(tmp_path), "--as"]) == 2 and "--as: missing" in capsys.readouterr().err
+
+
+class Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.path,))
+
+
+def test_no_pickle_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from gyre.torch._audit import main
+
+    model = model_of("llama")
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(tmp_path)
+    with open(tmp_path / "pytorch_model.bin", "wb") as file:
+        pickle.dump(Bomb(tmp_path / "exploded"), file)
+    assert main([str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "pytorch_model.bin: a pickle" in told and "safetensors" in told
+    assert not (tmp_path / "exploded").exists()
+    (tmp_path / "pytorch_model.bin").unlink()
+    (tmp_path / "adapter_config.json").write_text("{}")
+    assert main([str(tmp_path)]) == 2 and "adapter_config.json" in capsys.readouterr().err
+
+
+def test_only_models_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from gyre.torch._audit import main
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("an attribute of transformers that is no model was called")
+
+    config = model_of("llama").config
+    config.architectures = ["set_seed"]
+    config.save_pretrained(tmp_path)
+    monkeypatch.setattr(transformers, "set_seed", never)
+    assert main([str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ok"]
+
+
+def test_code_of_a_folder_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gyre.torch._audit import main
+
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers would ask
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'exploded')!r}, 'w')\n")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}))
+    assert main([str(tmp_path)]) == 2 and "trust_remote_code" in capsys.readouterr().err
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_what_is_printed_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from gyre.torch._audit import main
+
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "a\x1b[2J\x9b\u202eb"}))
+    assert main([str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert r"a\u001b[2J\u009b\u202eb" in told
+    assert all(c == "\n" or c.isprintable() for c in told)
+
+
+def test_json_has_no_nan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from gyre.torch import _audit
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    finding = _audit.Finding("rotary", "inv_freq", "other", "is off", float("nan"), 0)
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(_audit, "load", lambda _: nn.Module())
+    monkeypatch.setattr(_audit, "audit", lambda *_, **__: _audit.Audit("Own", "hf-5", [finding]))
+    assert _audit.main([str(tmp_path), "--json"]) == 3
+    told = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert told["findings"][0]["difference"] is None

@@ -282,6 +282,9 @@ static void test_errors(void **state) {
     assert_fails("generate @nowhere --prompt a", 1, "nowhere");
     assert_fails("generate @rope --prompt a --prompt-file @text", 2, "give one of them");
     assert_fails("generate @rope --prompt-file @nowhere", 1, "nowhere");
+    write_file("vast", "a", 1);
+    assert_int_equal(truncate(in_folder("vast"), (off_t)5 << 30), 0); /* sparse */
+    assert_fails("generate @rope --prompt-file @vast", 1, "prompt: more than 2^31 - 2 bytes");
     assert_fails("generate @rope --prompt a --method yarm", 2, "method \"yarm\"");
     assert_fails("generate @alibi --prompt a --method yarn", 1, "no rotation to scale");
     assert_fails("generate @rope --prompt a --tokens 0", 2, "takes --stream");

@@ -4,37 +4,54 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { PREFILL_CHUNK = 512 }; /* tokens of the prompt between two checks for Ctrl-C */
+enum {
+    PREFILL_CHUNK = 512,        /* tokens of the prompt between two checks for Ctrl-C */
+    MAX_PROMPT = INT32_MAX - 1, /* bytes that gyre_tokenize takes at once */
+};
 
 /* -- opening -- */
-static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    FILE *file = fopen(path, "rb");
+static gyre_status fail_long(const char *path, gyre_error *err) {
+    return gyre_fail(err, GYRE_EINVAL, "prompt: more than 2^31 - 2 bytes (%s)", path);
+}
+
+/* *out = what is left of a file, of any kind, up to the first byte too many. */
+static gyre_status read_all(FILE *file, const char *path, char **out, size_t *bytes, gyre_error *err) {
     char *text = NULL;
     size_t used = 0, room = 0;
-    if (!file) return gyre_fail(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
-    for (size_t n = 1; n && !status;) {
+    gyre_status status = GYRE_OK;
+    for (size_t n = 1; n && !status && used <= MAX_PROMPT;) {
         if (used == room) {
-            char *more = realloc(text, room ? 2 * room : 4096);
+            room = !room ? 4096 : room <= MAX_PROMPT / 2 ? 2 * room : (size_t)MAX_PROMPT + 1;
+            char *more = realloc(text, room);
             if (!more) {
                 status = gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (%s)", path);
                 break;
             }
             text = more;
-            room = room ? 2 * room : 4096;
         }
         n = fread(text + used, 1, room - used, file);
         used += n;
     }
     if (!status && ferror(file)) status = gyre_fail(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
-    fclose(file);
-    if (status)
+    if (!status && used > MAX_PROMPT) status = fail_long(path, err);
+    if (status) {
         free(text);
-    else {
-        *out = text;
-        *bytes = used;
+        return status;
     }
+    *out = text;
+    *bytes = used;
+    return GYRE_OK;
+}
+
+static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_error *err) {
+    struct stat is;
+    FILE *file = fopen(path, "rb");
+    if (!file) return gyre_fail(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
+    const int is_long = fstat(fileno(file), &is) == 0 && S_ISREG(is.st_mode) && is.st_size > MAX_PROMPT;
+    const gyre_status status = is_long ? fail_long(path, err) : read_all(file, path, out, bytes, err);
+    fclose(file);
     return status;
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -84,8 +85,12 @@ class Audit:
         return bool(self.right) and not self.findings and not self.skipped
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "ok": self.ok}
+        """For JSON, which has no NaN: a difference that is no finite number is None."""
+        told = asdict(self)
+        for finding in told["findings"]:
+            if finding["difference"] is not None and not math.isfinite(finding["difference"]):
+                finding["difference"] = None
+        return {**told, "ok": self.ok}
 
     def __str__(self) -> str:
         lines = [f"{self.model}, its config read as {self.profile} does"]
@@ -486,25 +491,49 @@ _USAGE = """usage: python -m gyre audit --buffers MODEL [--as=PROFILE] [--json]
 
 MODEL is a folder with a config.json and, if it is to be loaded, weights.  With weights, the model is loaded on the
 processor as transformers loads it, and its rotary buffers are compared with what the config means.  Without weights, the
-rotary modules are made from the config.  Exit status: 0 = right, 3 = wrong, 4 = something could not be compared, 2 = an error."""
+rotary modules are made from the config.  Weights are read as safetensors only, nothing is downloaded and no code of the
+folder is run.  Exit status: 0 = right, 3 = wrong, 4 = something could not be compared, 2 = an error."""
+
+
+def _shown(text: object) -> str:
+    """Text that may be a file's, for a terminal: what commands it or reverses a line becomes \\uXXXX."""
+    return "".join(c if c == "\n" or c.isprintable() else f"\\u{ord(c):04x}" for c in str(text))
 
 
 def _weights(folder: Path) -> bool:
-    return any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+    """Whether there are weights.  Raises gyre.Error for those that loading would unpickle."""
+    if (folder / "adapter_config.json").exists():  # its base model is anywhere, its weights may be a pickle
+        raise Error("EUNSUPPORTED", "adapter_config.json: an adapter is not loaded; audit its model in Python", "MODEL")
+    if any(folder.glob("*.safetensors")):
+        return True
+    pickles = sorted(folder.glob("pytorch_model*.bin"))
+    if pickles:
+        why = "a pickle may run code and is not read; save the weights as safetensors (save_pretrained of transformers)"
+        raise Error("EUNSUPPORTED", f"{pickles[0].name}: {why}", "MODEL")
+    return False
 
 
 def load(folder: Path) -> nn.Module:
-    """A model of transformers, on the processor; without weights, one whose modules with rotary buffers have numbers."""
+    """A model of transformers, on the processor; without weights, one whose modules with rotary buffers have numbers.
+
+    Nothing is downloaded, no code of the folder is run and no pickle is read.
+    """
+    has_weights = _weights(folder)
     import transformers
 
-    config = transformers.AutoConfig.from_pretrained(folder)
+    own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    # A config may name kernels of attention that would be downloaded; positions need none.
+    config = transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager", **own)
     named = getattr(transformers, (config.architectures or [""])[0], None)
+    if not (isinstance(named, type) and issubclass(named, transformers.PreTrainedModel)):
+        named = None
     auto: Any = transformers.AutoModel
-    if _weights(folder):
-        loaded: nn.Module = (named or auto).from_pretrained(folder, dtype="auto")
+    if has_weights:
+        kind = named or auto
+        loaded: nn.Module = kind.from_pretrained(folder, config=config, dtype="auto", use_safetensors=True, **own)
         return loaded
     with torch.device("meta"):
-        model: nn.Module = named(config) if named else auto.from_config(config)
+        model: nn.Module = named(config) if named else auto.from_config(config, trust_remote_code=False)
     _fill(model)
     return model
 
@@ -542,17 +571,18 @@ def main(arguments: list[str]) -> int:
     if unknown or len(paths) != 1:
         why = f"no option {unknown[0]}" if unknown else "one MODEL is needed"
         why = "--as: missing: a profile, such as hf-5" if unknown[:1] == ["--as"] else why
-        print(f"gyre: audit: {why}\n{_USAGE}", file=sys.stderr)
+        print(_shown(f"gyre: audit: {why}\n{_USAGE}"), file=sys.stderr)
         return 2
     folder = Path(paths[0])
     if not (folder / "config.json").is_file():
-        print(f"gyre: MODEL: there is no {folder / 'config.json'}", file=sys.stderr)
+        print(_shown(f"gyre: MODEL: there is no {folder / 'config.json'}"), file=sys.stderr)
         return 2
     try:
         report = audit(load(folder), profile=profiles[0] if profiles else "hf-5")
     except Exception as why:  # transformers and safetensors raise their own for files that are none
         told = " ".join(str(why).split())
-        print(f"gyre: MODEL: {told or type(why).__name__}", file=sys.stderr)
+        print(_shown(f"gyre: MODEL: {told or type(why).__name__}"), file=sys.stderr)
         return 2
-    print(json.dumps(report.as_dict(), indent=1) if "--json" in options else report)
+    told = json.dumps(report.as_dict(), indent=1, allow_nan=False) if "--json" in options else str(report)
+    print(_shown(told))
     return 3 if report.findings else 0 if report.ok else 4
