@@ -55,7 +55,7 @@ static void every_cut_is_one_machine(void **state) {
             make_whole(&w, &cases[c], forms[f], batches[(c + f) % 3], 1 + (c + f) % 3);
             shared_gradients wanted = make_shared(&w);
             run_whole(&w, GYRE_ORDER_FAST, &wanted);
-            for (int r = 0; r < 5; r++) {
+            for (int r = (c + f) % 2; r < 5; r += 2) { /* the other groups in other forms and cases */
                 const gyre_shard_layout layout = (gyre_shard_layout)((c + r) % (f == 0 ? 4 : 3));
                 const size_t size = sizes[(c + f + r) % SIZES];
                 const ring_options keys = {.pass = GYRE_RING_KEYS, .scratch = size};
@@ -77,7 +77,7 @@ static void fixed_order_has_the_bits_of_one_rank_in_any_cut(void **state) {
             whole w;
             make_whole(&w, &cases[c], forms[f], batches[(c + f) % 3], 1 + (c + f) % 3);
             run_whole(&w, GYRE_ORDER_FIXED, NULL);
-            for (int r = 0; r < 5; r++) {
+            for (int r = (c + f) % 2; r < 5; r += 2) { /* the other groups in other forms and cases */
                 const ring_options options = {
                     .pass = GYRE_RING_KEYS, .order = GYRE_ORDER_FIXED, .forward = 1, .scratch = sizes[(c + f + r) % SIZES]};
                 group g;
@@ -101,7 +101,7 @@ static void the_gradient_in_fixed_order_has_the_bits_of_one_rank(void **state) {
             make_whole(&w, &cases[c], forms[f], batches[(c + f) % 3], 1 + (c + f) % 3);
             shared_gradients wanted = make_shared(&w);
             run_whole(&w, GYRE_ORDER_FIXED, &wanted);
-            for (int r = 0; r < 5; r++) {
+            for (int r = (c + f) % 2; r < 5; r += 2) { /* the other groups in other forms and cases */
                 const ring_options options = {.pass = GYRE_RING_GATHER, .order = GYRE_ORDER_FIXED};
                 rank_job jobs[MOST_RANKS];
                 group g;
