@@ -524,12 +524,12 @@ def load(folder: Path) -> nn.Module:
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     # A config may name kernels of attention that would be downloaded; positions need none.
     config = transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager", **own)
-    named = getattr(transformers, (config.architectures or [""])[0], None)
+    named: Any = getattr(transformers, (config.architectures or [""])[0], None)
     if not (isinstance(named, type) and issubclass(named, transformers.PreTrainedModel)):
         named = None
     auto: Any = transformers.AutoModel
     if has_weights:
-        kind = named or auto
+        kind: Any = named or auto
         loaded: nn.Module = kind.from_pretrained(folder, config=config, dtype="auto", use_safetensors=True, **own)
         return loaded
     with torch.device("meta"):
