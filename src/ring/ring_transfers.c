@@ -77,7 +77,7 @@ gyre_status gyre_ring_poll(gyre_ring_call *r, gyre_ring_channel channel, int *do
     return GYRE_OK;
 }
 
-/* -- parts, while which exchanges move on -- */
+/* -- exchanges move on while parts are computed -- */
 
 /* A call into the transport takes some microseconds, as does a tile. */
 static const double poll_every = 50e-6;
