@@ -243,6 +243,36 @@ static void added_methods(void **state) {
                  2, "--add-method: at most 8");
 }
 
+static void copy_to_journal(const char *name) {
+    static char text[1 << 22];
+    char from[64], to[64];
+    snprintf(from, sizeof from, "lab/%s", name);
+    snprintf(to, sizeof to, "journal/%s", name);
+    read_whole(in_folder(from), text, sizeof text);
+    write_file(to, text, strlen(text));
+}
+
+/* The plan and the journal stand for the models: where all cells are known, nothing is trained, and another seed needs only
+ * models of its own. */
+static void journal_alone(void **state) {
+    (void)state;
+    json_t *whole = lab_json("--work @lab");
+    assert_int_equal(mkdir(in_folder("journal"), 0777), 0);
+    copy_to_journal("lab.json");
+    copy_to_journal("cells.jsonl");
+    const int files = count_entries(in_folder("journal"));
+    json_t *again = lab_json("--work @journal");
+    assert_true(json_equal(again, whole));
+    assert_int_equal(access(in_folder("journal/rope-s1"), F_OK), -1);
+    assert_in_range(count_entries(in_folder("journal")), files, files + 1); /* a lock */
+    json_decref(lab_json("--work @journal --encodings rope --seeds 2"));
+    assert_int_equal(access(in_folder("journal/rope-s1"), F_OK), -1);
+    assert_int_equal(access(in_folder("journal/rope-s2"), F_OK), 0);
+    assert_int_equal(access(in_folder("journal/rope-tuned-yarn-16-s2"), F_OK), 0);
+    json_decref(again);
+    json_decref(whole);
+}
+
 /* Killed several times and resumed: the final tables are the same. */
 static void killed(void **state) {
     (void)state;
@@ -359,6 +389,7 @@ static void refused_rows(void **state) {
     (void)state;
     assert_fails("lab --text @text --preset smoke --work @wide --encodings rope-dim-32", 1, "rope-dim-32: ");
     assert_fails("lab --task posgen --preset questions", 2, "--preset questions: needs --text");
+    assert_fails("lab --task posgen --preset small", 2, "--preset small: needs --text");
 }
 
 static void wrong_work(void **state) {
@@ -378,6 +409,7 @@ int main(void) {
                                        cmocka_unit_test(added_methods),
                                        cmocka_unit_test(seeds),
                                        cmocka_unit_test(dropped_rotation),
+                                       cmocka_unit_test(journal_alone),
                                        cmocka_unit_test(killed),
                                        cmocka_unit_test(rows_at_once),
                                        cmocka_unit_test(json_when_stopped),

@@ -45,11 +45,10 @@ static const struct argp_option OPTIONS[] = {
      "with --text or --task: the encodings to train, by name, or all; a wrong name lists them (default: nope, learned, "
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1},
-    {"preset", KEY_PRESET, "quick|full|smoke|questions", 0,
-     "with --text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; full "
-     "trains three seeds for as long as needed; smoke checks in seconds that everything works; questions, with --text, "
-     "trains the rows of docs/questions.md "
-     "(default: quick)",
+    {"preset", KEY_PRESET, "small|quick|full|smoke|questions", 0,
+     "with --text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; small, "
+     "with --text, takes a quarter of that for smaller models; full trains three seeds for as long as needed; smoke checks in "
+     "seconds that everything works; questions, with --text, trains the rows of docs/questions.md (default: quick)",
      1},
     {"seeds", KEY_SEEDS, "N", 0,
      "with --text or --task: number of models per encoding, 1 to 5, for means with intervals (default: 1; full: 3)", 1},
@@ -70,7 +69,7 @@ static const struct argp_option OPTIONS[] = {
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
-    static const char *const PRESETS[] = {"quick", "full", "smoke", "questions"};
+    static const char *const PRESETS[] = {"quick", "full", "smoke", "questions", "small"};
     static const char *const LAB_TASKS[] = {"posgen", "copy"};
     lab_options *o = state->input;
     lab *l = &o->lab;
@@ -88,7 +87,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->seeds = cli_integer("--seeds", arg, 1, LAB_SEEDS);
         return 0;
     case KEY_PRESET:
-        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 4);
+        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 5);
         return 0;
     case KEY_WORK:
         l->work = arg;
@@ -175,60 +174,55 @@ static gyre_status measure_row(lab *l, const lab_measurement *subject, lab_row *
     return l->common.json ? GYRE_OK : lab_print_rows(l, cli_stdout(), err);
 }
 
-/* *rope = the RoPE model, which the methods are measured on; the caller frees it. */
-static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[LAB_NAME], gyre_error *err) {
+/* *rope = the RoPE model, which the methods are measured on; the caller ends it. */
+static gyre_status measure_encodings(lab *l, int64_t seed, lab_model *rope, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int i = 0; i < l->plan.encodings_count && !status; i++) {
-        const lab_model_spec wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
-        gyre_model *model = NULL;
-        char name[LAB_NAME];
-        status = lab_load_model(l, &wanted, &model, name, err);
-        if (status) break;
-        const lab_measurement subject = {model, name, &gyre_model_get_config(model)->position, &l->plan.methods[0], seed};
-        status = measure_row(l, &subject, &l->encodings[i], err);
-        if (i == l->plan.rope && !status) {
-            *rope = model;
-            snprintf(rope_name, LAB_NAME, "%s", name);
-        } else
-            gyre_model_free(model);
+        lab_model of_others, *model = i == l->plan.rope ? rope : &of_others;
+        status = lab_model_begin(l, &(lab_model_spec){.seed = seed, .encoding = &l->plan.encodings[i]}, model, err);
+        const lab_measurement subject = {model, &l->plan.methods[0]};
+        if (!status) status = measure_row(l, &subject, &l->encodings[i], err);
+        if (model != rope) lab_model_end(model);
     }
     return status;
 }
 
 /* DroPE: the RoPE model without its rotation, recalibrated. */
-static gyre_status measure_dropped(lab *l, int64_t seed, const gyre_model *base, gyre_error *err) {
-    const lab_model_spec wanted = {.seed = seed, .tuned = LAB_TUNED, .base = base};
-    gyre_model *model = NULL;
-    char name[LAB_NAME];
-    gyre_status status = lab_load_model(l, &wanted, &model, name, err);
+static gyre_status measure_dropped(lab *l, lab_model *base, gyre_error *err) {
+    lab_model model;
+    gyre_status status =
+        lab_model_begin(l, &(lab_model_spec){.seed = base->spec.seed, .tuned = LAB_TUNED, .base = base}, &model, err);
     for (int d = 0; d < LAB_DROPPED && !status; d++) {
-        const lab_measurement subject = {model, name, &gyre_model_get_config(model)->position, &l->plan.dropped[d], seed};
+        const lab_measurement subject = {&model, &l->plan.dropped[d]};
         status = measure_row(l, &subject, &l->tuned[LAB_TUNED_METHODS + d], err);
     }
-    gyre_model_free(model);
+    lab_model_end(&model);
     return status;
 }
 
-static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base, const char *base_name, gyre_error *err) {
-    const gyre_config *position = &gyre_model_get_config(base)->position;
+/* The methods on fine-tuned model number t. */
+static gyre_status measure_tuned(lab *l, int t, lab_model *base, gyre_error *err) {
+    lab_model model;
+    gyre_status status =
+        lab_model_begin(l, &(lab_model_spec){.seed = base->spec.seed, .tuned = t, .base = base}, &model, err);
+    for (int m = 0; m < LAB_TUNED_METHODS && !status; m++) {
+        if (l->plan.tuned_of[m] != t) continue;
+        const lab_measurement subject = {&model, &l->plan.methods[m]};
+        status = measure_row(l, &subject, &l->tuned[m], err);
+    }
+    lab_model_end(&model);
+    return status;
+}
+
+static gyre_status measure_methods(lab *l, lab_model *base, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int m = 0; m < l->plan.methods_count && !status; m++) {
-        const lab_measurement subject = {base, base_name, position, &l->plan.methods[m], seed};
+        const lab_measurement subject = {base, &l->plan.methods[m]};
         status = measure_row(l, &subject, &l->methods[m], err);
     }
-    for (int t = 0; t < LAB_TUNED && !status; t++) {
-        const lab_model_spec wanted = {.seed = seed, .tuned = t, .base = base};
-        gyre_model *model = NULL;
-        char name[LAB_NAME];
-        status = lab_load_model(l, &wanted, &model, name, err);
-        for (int m = 0; m < LAB_TUNED_METHODS && !status; m++) {
-            if (l->plan.tuned_of[m] != t) continue;
-            const lab_measurement subject = {model, name, position, &l->plan.methods[m], seed};
-            status = measure_row(l, &subject, &l->tuned[m], err);
-        }
-        gyre_model_free(model);
-    }
-    return status || l->plan.tuned_rows == LAB_TUNED_METHODS ? status : measure_dropped(l, seed, base, err);
+    for (int t = 0; t < LAB_TUNED && !status; t++)
+        status = measure_tuned(l, t, base, err);
+    return status || l->plan.tuned_rows == LAB_TUNED_METHODS ? status : measure_dropped(l, base, err);
 }
 
 /* Makes the encodings of the methods at the longest context, for the table of pairs and the figures. */
@@ -250,12 +244,11 @@ static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_er
 static gyre_status work(lab *l, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t seed = 0; seed < l->plan.seeds && !status; seed++) {
-        gyre_model *rope = NULL;
-        char name[LAB_NAME];
-        status = measure_encodings(l, seed, &rope, name, err);
-        if (!status && rope && seed == 0) status = describe_methods(l, &gyre_model_get_config(rope)->position, err);
-        if (!status && rope) status = measure_methods(l, seed, rope, name, err);
-        gyre_model_free(rope);
+        lab_model rope = {.opened = NULL};
+        status = measure_encodings(l, seed, &rope, err);
+        if (!status && l->plan.rope >= 0 && seed == 0) status = describe_methods(l, &rope.position, err);
+        if (!status && l->plan.rope >= 0) status = measure_methods(l, &rope, err);
+        lab_model_end(&rope);
     }
     return status;
 }
@@ -329,7 +322,8 @@ static void finish_options(lab_options *o, char *work, size_t size) {
     if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
     if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
         cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task");
-    if (l->task && o->preset - 1 == LAB_QUESTIONS) cli_usage_error("--preset questions: needs --text");
+    if (l->task && (o->preset - 1 == LAB_QUESTIONS || o->preset - 1 == LAB_SMALL))
+        cli_usage_error("--preset %s: needs --text", o->preset - 1 == LAB_SMALL ? "small" : "questions");
     if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
     if (!l->run.report) l->run.report = "report.html";

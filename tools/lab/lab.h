@@ -2,6 +2,7 @@
  *
  *     lab_plan.c     what is trained and measured
  *     lab_runs.c     the models: bundled, trained before, or trained now
+ *     lab_models.c   which of them a run needs
  *     lab_cells.c    the measurements
  *     lab_journal.c  the measurements on disk
  *     lab_statistics.c    means and intervals over seeds and windows
@@ -40,7 +41,7 @@ enum {
 
 /* -- the plan -- */
 typedef struct lab_plan {
-    const char *preset;             /* "bundled", "quick", "full", "smoke" or "questions" */
+    const char *preset;             /* "bundled", "small", "quick", "full", "smoke" or "questions" */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
     int64_t longest;                /* the largest length that a model is tested at */
@@ -64,7 +65,7 @@ typedef struct lab_plan {
 } lab_plan;
 
 /* The values of --preset, and the plan of the bundled models. */
-typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_QUESTIONS, LAB_BUNDLED } lab_preset;
+typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_QUESTIONS, LAB_SMALL, LAB_BUNDLED } lab_preset;
 /* mix: fraction of training sequences with passkeys or copies. */
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
 /* Sets the encodings; without this call, those of the bundled models. */
@@ -178,14 +179,31 @@ int lab_row_begun(const lab_row *row);
 /* -- the work -- */
 /* Names a model: the base model of `encoding`; if that is NULL, fine-tuned model number `tuned`, made from `base`; number
  * LAB_TUNED is the one whose rotation is dropped. */
+typedef struct lab_model lab_model;
 typedef struct lab_model_spec {
     int64_t seed;
     const variant *encoding;
     int tuned;
-    const gyre_model *base;
+    lab_model *base;
 } lab_model_spec;
-/* Opens the model, or trains it, from a checkpoint if there is one.  name = its name in the journal. */
-gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[LAB_NAME], gyre_error *err);
+
+/* A model whose cells are wanted.  It is opened or trained when the first of them has to be measured: where the journal has
+ * them all, a work folder needs no models. */
+struct lab_model {
+    lab_model_spec spec;
+    char name[LAB_NAME];  /* in the journal */
+    gyre_config position; /* of the base model; where the rotation is dropped, without it */
+    gyre_model *opened;   /* NULL: not needed so far */
+};
+/* The base model, if any, outlives *out.  Errors: those of opening a bundled model. */
+gyre_status lab_model_begin(lab *l, const lab_model_spec *spec, lab_model *out, gyre_error *err);
+/* *out = the model, opened; m owns it.  Trains it, and its base before, where it is missing. */
+gyre_status lab_model_need(lab *l, lab_model *m, const gyre_model **out, gyre_error *err);
+void lab_model_end(lab_model *m);
+
+/* Opens the model, or trains it, from a checkpoint if there is one.  base: what a fine-tuned model is made from. */
+gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, const char *name, const gyre_model *base, gyre_model **out,
+                           gyre_error *err);
 /* Writes the name of a model: "rope" or "rope-tuned-yarn-16"; in a work folder followed by the seed. */
 void lab_model_name(const lab *l, const lab_model_spec *wanted, char name[LAB_NAME]);
 /* *out = the model `name` of the work folder.  If it is not finished, trains it with the options o from the weights of
@@ -216,11 +234,8 @@ gyre_status lab_entry_add(lab *l, const char *key, const lab_entry *e, gyre_erro
 
 /* A model under a method. */
 typedef struct lab_measurement {
-    const gyre_model *model;
-    const char *name;            /* of the weights */
-    const gyre_config *position; /* of the base model */
+    lab_model *model;
     const method *method;
-    int64_t seed;
 } lab_measurement;
 /* Fills in row->cells[seed][*] and row->spread. */
 gyre_status lab_measure_row(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err);

@@ -50,9 +50,9 @@ void lab_cell_key(const lab *l, const lab_measurement *s, const gyre_encoding *e
     const int64_t length = l->plan.contexts[c];
     char rotation[120];
     name_rotation(encoding, rotation, sizeof rotation);
-    snprintf(key, LAB_KEY, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->name,
+    snprintf(key, LAB_KEY, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->model->name,
              frequencies_hash(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
-             l->held_out.hash, lab_has_positions(s->seed, c), rotation);
+             l->held_out.hash, lab_has_positions(s->model->spec.seed, c), rotation);
 }
 
 /* -- measuring -- */
@@ -60,7 +60,7 @@ typedef gyre_status (*recall_call)(const gyre_model *, const gyre_encoding *, co
                                    const gyre_passkey_options *, gyre_passkey_result *, const gyre_exec *, gyre_error *);
 
 /* Asks for keys or copies. */
-static gyre_status measure_answers(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int64_t context,
+static gyre_status measure_answers(lab *l, const gyre_model *model, const gyre_encoding *encoding, int64_t context,
                                    recall_call ask, lab_answers *out, gyre_error *err) {
     gyre_passkey_options o = GYRE_INIT(gyre_passkey_options);
     gyre_passkey_result r;
@@ -72,7 +72,7 @@ static gyre_status measure_answers(lab *l, const lab_measurement *s, const gyre_
     o.progress_ctx = l;
     o.team = team_get();
     o.by_window = by_window;
-    const gyre_status status = ask(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
+    const gyre_status status = ask(model, encoding, &l->held_out, &o, &r, &l->exec, err);
     if (status) return status;
     *out = (lab_answers){.share = (double)r.right / (double)r.trials, .asked = r.trials, .windows = r.windows};
     for (int64_t w = 0; w < r.windows; w++)
@@ -80,7 +80,7 @@ static gyre_status measure_answers(lab *l, const lab_measurement *s, const gyre_
     return GYRE_OK;
 }
 
-static gyre_status measure_text(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int c, lab_entry *e,
+static gyre_status measure_text(lab *l, const gyre_model *model, const gyre_encoding *encoding, int c, lab_entry *e,
                                 gyre_error *err) {
     gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r;
@@ -97,7 +97,7 @@ static gyre_status measure_text(lab *l, const lab_measurement *s, const gyre_enc
         o.by_position = e->by_position;
         o.buckets = LAB_BUCKETS;
     }
-    const gyre_status status = gyre_evaluate(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
+    const gyre_status status = gyre_evaluate(model, encoding, &l->held_out, &o, &r, &l->exec, err);
     if (status) return status;
     const int64_t in_region = o.windows / l->plan.regions;
     for (int64_t w = 0; w < o.windows; w++)
@@ -107,13 +107,16 @@ static gyre_status measure_text(lab *l, const lab_measurement *s, const gyre_enc
     return GYRE_OK;
 }
 
-static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int c, lab_entry *e,
-                           gyre_error *err) {
+static gyre_status measure(lab *l, const lab_measurement *s, const char *row, const gyre_encoding *encoding, int c,
+                           lab_entry *e, gyre_error *err) {
     const int64_t context = l->plan.contexts[c];
+    const gyre_model *model = NULL;
+    gyre_status status = lab_model_need(l, s->model, &model, err);
+    cli_progress_label(&l->progress, "%s at %lld", row, (long long)context);
     l->token_cost = lab_cost_token(l, c);
-    gyre_status status = measure_text(l, s, encoding, c, e, err);
-    if (!status) status = measure_answers(l, s, encoding, context, gyre_passkey, &e->cell.keys, err);
-    if (!status) status = measure_answers(l, s, encoding, context, gyre_copying, &e->cell.copies, err);
+    if (!status) status = measure_text(l, model, encoding, c, e, err);
+    if (!status) status = measure_answers(l, model, encoding, context, gyre_passkey, &e->cell.keys, err);
+    if (!status) status = measure_answers(l, model, encoding, context, gyre_copying, &e->cell.copies, err);
     if (status == GYRE_ERANGE) { /* a learned table ends: a result, not a failure */
         *e = (lab_entry){.positions = 0};
         return GYRE_OK;
@@ -122,16 +125,17 @@ static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding
     return status;
 }
 
-static gyre_status find_or_measure(lab *l, const lab_measurement *s, int context, lab_entry *e, gyre_error *err) {
+static gyre_status find_or_measure(lab *l, const lab_measurement *s, const char *row, int context, lab_entry *e,
+                                   gyre_error *err) {
     gyre_encoding *encoding = NULL;
     const int64_t length = l->plan.contexts[context];
-    gyre_status status = method_encoding(s->method, s->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
+    gyre_status status = method_encoding(s->method, &s->model->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
     if (status) return status;
     char key[LAB_KEY];
     lab_cell_key(l, s, encoding, context, key);
     if (!lab_entry_find(l, key, e)) {
-        *e = (lab_entry){.positions = lab_has_positions(s->seed, context) ? length : 0};
-        status = measure(l, s, encoding, context, e, err);
+        *e = (lab_entry){.positions = lab_has_positions(s->model->spec.seed, context) ? length : 0};
+        status = measure(l, s, row, encoding, context, e, err);
         if (!status) status = lab_entry_add(l, key, e, err);
     }
     gyre_encoding_free(encoding);
@@ -141,14 +145,13 @@ static gyre_status find_or_measure(lab *l, const lab_measurement *s, int context
 gyre_status lab_measure_row(lab *l, const lab_measurement *s, lab_row *row, gyre_error *err) {
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         lab_entry e;
-        cli_progress_label(&l->progress, "%s at %lld", row->name, (long long)l->plan.contexts[c]);
         const gyre_status status =
-            cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab") : find_or_measure(l, s, c, &e, err);
+            cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab") : find_or_measure(l, s, row->name, c, &e, err);
         if (status) return status;
-        row->cells[s->seed][c] = e.cell;
-        row->cells[s->seed][c].measured = 1;
+        row->cells[s->model->spec.seed][c] = e.cell;
+        row->cells[s->model->spec.seed][c].measured = 1;
         lab_summarise(&l->plan, row, c);
-        if (e.positions && s->seed == 0) {
+        if (e.positions && s->model->spec.seed == 0) {
             row->positions = e.positions;
             memcpy(row->by_position, e.by_position, sizeof row->by_position);
         }

@@ -49,7 +49,7 @@ static int64_t row_cost(const lab *l, const lab_measurement *s, json_t *counted)
         gyre_encoding *encoding = NULL;
         char key[LAB_KEY];
         lab_entry known;
-        if (method_encoding(s->method, s->position, p->trained, p->contexts[c], &p->betas, &encoding, NULL)) continue;
+        if (method_encoding(s->method, &s->model->position, p->trained, p->contexts[c], &p->betas, &encoding, NULL)) continue;
         lab_cell_key(l, s, encoding, c, key);
         if (!ends_before(encoding, p->contexts[c]) && !lab_entry_find(l, key, &known) && !json_object_get(counted, key)) {
             json_object_set_new(counted, key, json_true());
@@ -60,65 +60,52 @@ static int64_t row_cost(const lab *l, const lab_measurement *s, json_t *counted)
     return cost;
 }
 
-static int64_t encodings_cost(lab *l, int64_t seed, gyre_config *rope, json_t *counted) {
+/* out = cost, and that of the training if anything is to be measured of the model.  Bundled models are not trained. */
+static int64_t with_training(const lab *l, const gyre_train_options *o, int64_t cost) {
+    return cost && l->work ? cost + o->steps * o->batch * o->context * lab_cost_trained(l, o) : cost;
+}
+
+static int64_t tuned_cost(lab *l, int t, lab_model *base, json_t *counted) {
+    const lab_plan *p = &l->plan;
+    lab_model model;
+    int64_t cost = 0;
+    if (lab_model_begin(l, &(lab_model_spec){.seed = base->spec.seed, .tuned = t, .base = base}, &model, NULL)) return 0;
+    for (int m = 0; m < LAB_TUNED_METHODS && t < LAB_TUNED; m++)
+        if (p->tuned_of[m] == t) cost += row_cost(l, &(lab_measurement){&model, &p->methods[m]}, counted);
+    for (int d = 0; d < LAB_DROPPED && t == LAB_TUNED; d++)
+        cost += row_cost(l, &(lab_measurement){&model, &p->dropped[d]}, counted);
+    return with_training(l, t == LAB_TUNED ? &p->recalibrate : &p->tune, cost);
+}
+
+static int64_t methods_cost(lab *l, lab_model *base, json_t *counted) {
+    const int models = l->plan.tuned_rows == LAB_TUNED_METHODS ? LAB_TUNED : LAB_TUNED + 1;
+    int64_t cost = 0;
+    for (int m = 0; m < l->plan.methods_count; m++)
+        cost += row_cost(l, &(lab_measurement){base, &l->plan.methods[m]}, counted);
+    for (int t = 0; t < models; t++)
+        cost += tuned_cost(l, t, base, counted);
+    return cost;
+}
+
+static int64_t seed_cost(lab *l, int64_t seed, json_t *counted) {
     int64_t cost = 0;
     for (int i = 0; i < l->plan.encodings_count; i++) {
-        const lab_model_spec wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
-        gyre_model_config model = l->plan.run.model;
-        char name[LAB_NAME];
-        lab_model_name(l, &wanted, name);
-        if (lab_position_config(l, wanted.encoding, &model, NULL)) continue;
-        const lab_measurement subject = {NULL, name, &model.position, &l->plan.methods[0], seed};
-        cost += row_cost(l, &subject, counted);
-        if (i == l->plan.rope) *rope = model.position;
+        lab_model model;
+        if (!lab_model_begin(l, &(lab_model_spec){.seed = seed, .encoding = &l->plan.encodings[i]}, &model, NULL)) {
+            int64_t of_model = row_cost(l, &(lab_measurement){&model, &l->plan.methods[0]}, counted);
+            if (i == l->plan.rope) of_model += methods_cost(l, &model, counted);
+            cost += with_training(l, &l->plan.run, of_model);
+        }
+        lab_model_end(&model);
     }
     return cost;
-}
-
-static int64_t dropped_cost(lab *l, int64_t seed, const gyre_config *rope, json_t *counted) {
-    const lab_model_spec wanted = {.seed = seed, .tuned = LAB_TUNED};
-    gyre_config config;
-    char name[LAB_NAME];
-    int64_t cost = 0;
-    lab_model_name(l, &wanted, name);
-    if (config_drop_rotation(rope, &config, NULL)) return 0;
-    for (int d = LAB_TUNED_METHODS; d < l->plan.tuned_rows; d++) {
-        const lab_measurement subject = {NULL, name, &config, &l->plan.dropped[d - LAB_TUNED_METHODS], seed};
-        cost += row_cost(l, &subject, counted);
-    }
-    return cost;
-}
-
-static int64_t methods_cost(lab *l, int64_t seed, const gyre_config *rope, json_t *counted) {
-    int64_t cost = 0;
-    for (int m = 0; m < l->plan.methods_count + LAB_TUNED_METHODS; m++) {
-        const int tuned = m >= l->plan.methods_count, which = tuned ? m - l->plan.methods_count : m;
-        const lab_model_spec wanted = {.seed = seed,
-                                       .encoding = tuned ? NULL : &l->plan.encodings[l->plan.rope],
-                                       .tuned = tuned ? l->plan.tuned_of[which] : 0};
-        char name[LAB_NAME];
-        lab_model_name(l, &wanted, name);
-        const lab_measurement subject = {NULL, name, rope, &l->plan.methods[which], seed};
-        cost += row_cost(l, &subject, counted);
-    }
-    return cost + dropped_cost(l, seed, rope, counted);
-}
-
-static int64_t run_cost(const lab *l, const gyre_train_options *o) {
-    return o->steps * o->batch * o->context * lab_cost_trained(l, o);
 }
 
 int64_t lab_cost_all(lab *l) {
-    const lab_plan *p = &l->plan;
-    const int64_t of_rope = p->rope >= 0 ? LAB_TUNED * run_cost(l, &p->tune) + run_cost(l, &p->recalibrate) : 0;
-    int64_t cost = l->work ? p->seeds * (p->encodings_count * run_cost(l, &p->run) + of_rope) : 0;
     json_t *counted = json_object();
-    for (int64_t seed = 0; counted && seed < p->seeds; seed++) {
-        gyre_config rope;
-        memset(&rope, 0, sizeof rope);
-        cost += encodings_cost(l, seed, &rope, counted);
-        if (p->rope >= 0) cost += methods_cost(l, seed, &rope, counted);
-    }
+    int64_t cost = 0;
+    for (int64_t seed = 0; counted && seed < l->plan.seeds; seed++)
+        cost += seed_cost(l, seed, counted);
     json_decref(counted);
     return cost;
 }

@@ -46,8 +46,29 @@ static void list_methods(lab_plan *p) {
             if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
 }
 
-/* quick takes less than ten minutes on two cores.  full takes as long as the models need.  smoke only checks, in seconds,
- * that all parts work.  questions is as small, with the rows of docs/questions.md. */
+/* quick takes less than ten minutes on two cores.  small is a quarter of that, for another size of model and for many seeds.
+ * full takes as long as the models need, with the suggested sizes.  smoke only checks, in seconds, that all parts work.
+ * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model, which
+ * rope-before needs. */
+typedef struct run_size {
+    int64_t model_dim, heads, layers, mlp_dim, batch, steps, context;
+} run_size;
+static const run_size SIZES[LAB_BUNDLED] = {[LAB_QUICK] = {64, 4, 4, 176, 16, 2000, 128},
+                                            [LAB_SMOKE] = {64, 4, 1, 176, 16, 40, 32},
+                                            [LAB_QUESTIONS] = {64, 1, 2, 128, 16, 1000, 64},
+                                            [LAB_SMALL] = {32, 2, 4, 88, 16, 2000, 64}};
+
+static void size_run(const run_size *size, gyre_train_options *r) {
+    r->model.model_dim = size->model_dim;
+    r->model.heads = r->model.kv_heads = size->heads;
+    r->model.head_dim = size->model_dim / size->heads;
+    r->model.layers = size->layers;
+    r->model.mlp_dim = size->mlp_dim;
+    r->batch = size->batch;
+    r->steps = size->steps;
+    r->context = size->context;
+}
+
 static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
@@ -55,30 +76,10 @@ static void size_runs(lab_plan *p, lab_preset preset) {
     p->regions = LAB_REGIONS;
     p->trials = 100;
     p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;
-    if (preset == LAB_QUICK || preset == LAB_SMOKE) {
-        r->model.model_dim = 64;
-        r->model.layers = 4;
-        r->model.mlp_dim = 176;
-        r->model.head_dim = 16;
-        r->batch = 16;
-        r->steps = 2000;
-        r->context = 128;
-    }
-    if (preset == LAB_QUESTIONS) { /* one head, as wide as the widest rotation, and as the model, which rope-before needs */
-        p->seeds = QUESTION_SEEDS;
-        r->model.model_dim = r->model.head_dim = 64;
-        r->model.heads = r->model.kv_heads = 1;
-        r->model.layers = 2;
-        r->model.mlp_dim = 128;
-        r->batch = 16;
-        r->steps = 1000;
-        r->context = 64;
-    }
+    if (preset < LAB_BUNDLED && SIZES[preset].model_dim) size_run(&SIZES[preset], r);
+    if (preset == LAB_QUESTIONS) p->seeds = QUESTION_SEEDS;
     if (preset == LAB_SMOKE) {
-        r->model.layers = 1;
-        r->steps = 40;
         r->warmup = 4;
-        r->context = 32;
         p->regions = 2;
         p->trials = 8;
     }
@@ -100,7 +101,7 @@ static void size_tuning(lab_plan *p) {
 }
 
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
-    static const char *const NAMES[] = {"quick", "full", "smoke", "questions", "bundled"};
+    static const char *const NAMES[] = {"quick", "full", "smoke", "questions", "small", "bundled"};
     memset(plan, 0, sizeof *plan);
     plan->preset = NAMES[preset];
     size_runs(plan, preset);

@@ -119,13 +119,13 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
 }
 
 /* *o = the training options of a model.  *made owns what o->model.position points to; the caller frees it after training. */
-static gyre_status options_of(const lab *l, const lab_model_spec *w, gyre_train_options *o, gyre_encoding **made,
-                              gyre_error *err) {
+static gyre_status options_of(const lab *l, const lab_model_spec *w, const gyre_model *from, gyre_train_options *o,
+                              gyre_encoding **made, gyre_error *err) {
     const int drops = w->tuned == LAB_TUNED;
     *o = w->encoding ? l->plan.run : drops ? l->plan.recalibrate : l->plan.tune;
     o->seed = (uint64_t)w->seed + 1;
     if (w->encoding) return lab_position_config(l, w->encoding, &o->model, err);
-    const gyre_model_config *base = gyre_model_get_config(w->base);
+    const gyre_model_config *base = gyre_model_get_config(from);
     if (drops) {
         o->model = *base;
         return config_drop_rotation(&base->position, &o->model.position, err);
@@ -195,13 +195,13 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
     return status ? status : gyre_model_open_to_train(out, path, err);
 }
 
-gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[LAB_NAME], gyre_error *err) {
-    lab_model_name(l, wanted, name);
+gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, const char *name, const gyre_model *base, gyre_model **out,
+                           gyre_error *err) {
     if (l->work) {
         gyre_train_options o;
         gyre_encoding *made = NULL;
-        gyre_status status = options_of(l, wanted, &o, &made, err);
-        if (!status) status = lab_train_model(l, name, &o, wanted->base, out, err);
+        gyre_status status = options_of(l, wanted, base, &o, &made, err);
+        if (!status) status = lab_train_model(l, name, &o, base, out, err);
         gyre_encoding_free(made);
         return status;
     }
