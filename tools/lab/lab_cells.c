@@ -129,7 +129,8 @@ static gyre_status find_or_measure(lab *l, const lab_measurement *s, const char 
                                    gyre_error *err) {
     gyre_encoding *encoding = NULL;
     const int64_t length = l->plan.contexts[context];
-    gyre_status status = method_encoding(s->method, &s->model->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
+    gyre_status status =
+        method_encoding(s->method, &s->model->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
     if (status) return status;
     char key[LAB_KEY];
     lab_cell_key(l, s, encoding, context, key);
@@ -145,8 +146,8 @@ static gyre_status find_or_measure(lab *l, const lab_measurement *s, const char 
 gyre_status lab_measure_row(lab *l, const lab_measurement *s, lab_row *row, gyre_error *err) {
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         lab_entry e;
-        const gyre_status status =
-            cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab") : find_or_measure(l, s, row->name, c, &e, err);
+        const gyre_status status = cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab")
+                                                     : find_or_measure(l, s, row->name, c, &e, err);
         if (status) return status;
         row->cells[s->model->spec.seed][c] = e.cell;
         row->cells[s->model->spec.seed][c].measured = 1;

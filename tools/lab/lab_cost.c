@@ -49,7 +49,8 @@ static int64_t row_cost(const lab *l, const lab_measurement *s, json_t *counted)
         gyre_encoding *encoding = NULL;
         char key[LAB_KEY];
         lab_entry known;
-        if (method_encoding(s->method, &s->model->position, p->trained, p->contexts[c], &p->betas, &encoding, NULL)) continue;
+        if (method_encoding(s->method, &s->model->position, p->trained, p->contexts[c], &p->betas, &encoding, NULL))
+            continue;
         lab_cell_key(l, s, encoding, c, key);
         if (!ends_before(encoding, p->contexts[c]) && !lab_entry_find(l, key, &known) && !json_object_get(counted, key)) {
             json_object_set_new(counted, key, json_true());

@@ -48,8 +48,8 @@ static void list_methods(lab_plan *p) {
 
 /* quick takes less than ten minutes on two cores.  small is a quarter of that, for another size of model and for many seeds.
  * full takes as long as the models need, with the suggested sizes.  smoke only checks, in seconds, that all parts work.
- * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model, which
- * rope-before needs. */
+ * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model,
+ * which rope-before needs. */
 typedef struct run_size {
     int64_t model_dim, heads, layers, mlp_dim, batch, steps, context;
 } run_size;
