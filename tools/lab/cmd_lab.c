@@ -47,7 +47,8 @@ static const struct argp_option OPTIONS[] = {
      1},
     {"preset", KEY_PRESET, "small|quick|full|smoke|questions", 0,
      "with --text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; small, "
-     "with --text, takes a quarter of that for smaller models; full trains three seeds for as long as needed; smoke checks "
+     "with --text, takes less than half of that for smaller models; full trains three seeds for as long as needed; smoke "
+     "checks "
      "in "
      "seconds that everything works; questions, with --text, trains the rows of docs/questions.md (default: quick)",
      1},

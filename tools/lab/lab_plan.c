@@ -46,8 +46,8 @@ static void list_methods(lab_plan *p) {
             if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
 }
 
-/* quick takes less than ten minutes on two cores.  small is a quarter of that, for another size of model and for many seeds.
- * full takes as long as the models need, with the suggested sizes.  smoke only checks, in seconds, that all parts work.
+/* quick takes less than ten minutes on two cores.  small takes less than half of that: half the width and context, and as
+ * many bytes.  full takes as long as the models need, with the suggested sizes.  smoke only checks that all parts work.
  * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model,
  * which rope-before needs. */
 typedef struct run_size {
@@ -56,7 +56,7 @@ typedef struct run_size {
 static const run_size SIZES[LAB_BUNDLED] = {[LAB_QUICK] = {64, 4, 4, 176, 16, 2000, 128},
                                             [LAB_SMOKE] = {64, 4, 1, 176, 16, 40, 32},
                                             [LAB_QUESTIONS] = {64, 1, 2, 128, 16, 1000, 64},
-                                            [LAB_SMALL] = {32, 2, 4, 88, 16, 2000, 64}};
+                                            [LAB_SMALL] = {32, 2, 4, 88, 16, 4000, 64}};
 
 static void size_run(const run_size *size, gyre_train_options *r) {
     r->model.model_dim = size->model_dim;
