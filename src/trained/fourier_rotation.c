@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { TOKENS = 8, TERMS = 16 };
+enum { TOKENS = 8, TERMS = 16, KEPT_TERMS = 64 /* whose angles serve all heads */ };
 
 /* -- the caller's rotation -- */
 
@@ -90,13 +90,38 @@ static int64_t at_most(int64_t n, int64_t most) {
     return n < most ? n : most;
 }
 
-static void add_terms(const gyre_fourier_rotation *r, const double *position, int64_t tokens, const gyre_pair_place *at,
-                      int64_t count, series *out) {
+/* The tokens of a task, with the cos and sin of the first KEPT_TERMS terms. */
+typedef struct token_block {
+    int64_t tokens;
+    double position[TOKENS], cosine[TOKENS][KEPT_TERMS], sine[TOKENS][KEPT_TERMS];
+} token_block;
+
+static void fill_block(const gyre_fourier_rotation *r, const gyre_positions *positions, const gyre_pair_place *at,
+                       int64_t tokens, token_block *out) {
+    const int64_t terms = at_most(r->frequencies.shape[3], KEPT_TERMS);
+    out->tokens = tokens;
+    for (int64_t t = 0; t < tokens; t++) {
+        out->position[t] = position_of(positions, at->batch, at->token + t);
+        for (int64_t first = 0; first < terms; first += TERMS)
+            cos_sin_of_terms(r, out->position[t], first, at_most(terms - first, TERMS), out->cosine[t] + first,
+                             out->sine[t] + first);
+    }
+}
+
+static void add_terms(const gyre_fourier_rotation *r, const token_block *block, const gyre_pair_place *at, int64_t count,
+                      series *out) {
+    const int64_t tokens = block->tokens;
     double cosine[TOKENS][TERMS], sine[TOKENS][TERMS], a[GYRE_TRAINED_CHUNK], b[GYRE_TRAINED_CHUNK];
     for (int64_t first = 0, n; first < r->frequencies.shape[3]; first += n) {
         n = at_most(r->frequencies.shape[3] - first, TERMS);
-        for (int64_t t = 0; t < tokens; t++)
-            cos_sin_of_terms(r, position[t], first, n, cosine[t], sine[t]);
+        for (int64_t t = 0; t < tokens; t++) {
+            if (first >= KEPT_TERMS) {
+                cos_sin_of_terms(r, block->position[t], first, n, cosine[t], sine[t]);
+                continue;
+            }
+            memcpy(cosine[t], block->cosine[t] + first, (size_t)n * sizeof(double));
+            memcpy(sine[t], block->sine[t] + first, (size_t)n * sizeof(double));
+        }
         for (int64_t j = 0; j < n; j++) {
             load_coefficients(&r->cosines, at->head, first + j, at->pair, count, a);
             load_coefficients(&r->sines, at->head, first + j, at->pair, count, b);
@@ -110,16 +135,16 @@ static void add_terms(const gyre_fourier_rotation *r, const double *position, in
 }
 
 /* Pairs at->pair .. at->pair + count - 1, all with a series or all without. */
-static void compute_series(const gyre_fourier_rotation *r, const double *position, int64_t tokens, const gyre_pair_place *at,
+static void compute_series(const gyre_fourier_rotation *r, const token_block *block, const gyre_pair_place *at,
                            int64_t count, series *out) {
     const int has_series = at->pair < r->cosines.shape[3];
     const double sine = r->rest == GYRE_FOURIER_REST_RELEASED ? 1 : 0;
-    for (int64_t t = 0; t < tokens; t++)
+    for (int64_t t = 0; t < block->tokens; t++)
         for (int64_t i = 0; i < count; i++) {
             out->c[t][i] = has_series ? 0 : 1;
             out->s[t][i] = has_series ? 0 : sine;
         }
-    if (has_series) add_terms(r, position, tokens, at, count, out);
+    if (has_series) add_terms(r, block, at, count, out);
 }
 
 /* x[i] + i y[i], multiplied by c + i s or its conjugate, or divided by it. */
@@ -138,15 +163,14 @@ static void multiply(gyre_direction direction, const double *c, const double *s,
     }
 }
 
-static void rotate_pairs(const rotate_call *c, const gyre_pair_place *first, int64_t tokens, int64_t count,
-                         const double *position) {
+static void rotate_pairs(const rotate_call *c, const gyre_pair_place *first, int64_t count, const token_block *block) {
     series numbers;
     double x[GYRE_TRAINED_CHUNK], y[GYRE_TRAINED_CHUNK];
     gyre_pair_place at = *first;
     const int shared = c->rotation.cosines.shape[1] == 1;
     for (at.head = 0; at.head < c->in->shape[2]; at.head++) {
-        if (at.head == 0 || !shared) compute_series(&c->rotation, position, tokens, &at, count, &numbers);
-        for (int64_t t = 0; t < tokens; t++) {
+        if (at.head == 0 || !shared) compute_series(&c->rotation, block, &at, count, &numbers);
+        for (int64_t t = 0; t < block->tokens; t++) {
             at.token = first->token + t;
             gyre_pairs_load(c->in, &c->layout, &at, count, x, y);
             multiply(c->direction, numbers.c[t], numbers.s[t], count, x, y);
@@ -167,13 +191,12 @@ static void rotate_block(void *arg, int64_t task) {
     const rotate_call *c = arg;
     gyre_pair_place at = {.batch = task / c->blocks, .token = task % c->blocks * TOKENS};
     const int64_t tokens = at_most(c->in->shape[1] - at.token, TOKENS), with = c->rotation.cosines.shape[3];
-    double position[TOKENS];
-    for (int64_t t = 0; t < tokens; t++)
-        position[t] = position_of(c->positions, at.batch, at.token + t);
+    token_block block;
+    fill_block(&c->rotation, c->positions, &at, tokens, &block);
     for (int64_t n; at.pair < c->layout.pairs; at.pair += n) {
         n = at_most((at.pair < with ? with : c->layout.pairs) - at.pair, GYRE_TRAINED_CHUNK);
         if (at.pair >= with && c->rotation.rest == GYRE_FOURIER_REST_STILL) break;
-        rotate_pairs(c, &at, tokens, n, position);
+        rotate_pairs(c, &at, n, &block);
     }
     /* What passes through, bit for bit: pairs that stand still, and other channels. */
     const int interleaved = c->layout.layout == GYRE_LAYOUT_INTERLEAVED;

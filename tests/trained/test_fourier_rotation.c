@@ -120,6 +120,43 @@ static void follows_the_definition(void **state) {
     gyre_pool_free(pool);
 }
 
+/* More terms than those whose angles are kept for all heads, and a last part of a block of tokens. */
+static void many_terms(void **state) {
+    (void)state;
+    enum { MANY = 83, M_TOKENS = 13, M_HEADS = 2, M_SERIES = 3, M_CHANNELS = 2 * M_SERIES };
+    static double f[MANY], a[M_HEADS][MANY][M_SERIES], b[M_HEADS][MANY][M_SERIES];
+    double x[M_TOKENS][M_HEADS][M_CHANNELS], y[M_TOKENS][M_HEADS][M_CHANNELS];
+    test_random random = {8};
+    for (int t = 0; t < MANY; t++)
+        f[t] = draw(&random);
+    for (int i = 0; i < M_HEADS * MANY * M_SERIES; i++) {
+        (&a[0][0][0])[i] = draw(&random);
+        (&b[0][0][0])[i] = draw(&random);
+    }
+    for (int i = 0; i < M_TOKENS * M_HEADS * M_CHANNELS; i++)
+        (&x[0][0][0])[i] = draw(&random);
+    gyre_fourier_rotation r = GYRE_INIT(gyre_fourier_rotation);
+    r.frequencies = gyre_cdense(f, GYRE_DTYPE_F64, 1, 1, 1, MANY);
+    r.cosines = gyre_cdense(a, GYRE_DTYPE_F64, 1, M_HEADS, MANY, M_SERIES);
+    r.sines = gyre_cdense(b, GYRE_DTYPE_F64, 1, M_HEADS, MANY, M_SERIES);
+    const gyre_positions from_five = {.base = 5};
+    const gyre_cview from = gyre_cdense(x, GYRE_DTYPE_F64, 1, M_TOKENS, M_HEADS, M_CHANNELS);
+    const gyre_view to = gyre_dense(y, GYRE_DTYPE_F64, 1, M_TOKENS, M_HEADS, M_CHANNELS);
+    assert_ok(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &from_five, &from, &to, NULL, NULL));
+    for (int m = 0; m < M_TOKENS; m++)
+        for (int h = 0; h < M_HEADS; h++)
+            for (int i = 0; i < M_SERIES; i++) {
+                const double *u = &x[m][h][i], *v = u + M_SERIES;
+                long double c = 0, s = 0;
+                for (int t = 0; t < MANY; t++) {
+                    c += (long double)a[h][t][i] * cosl((m + 5) * (long double)f[t]);
+                    s += (long double)b[h][t][i] * sinl((m + 5) * (long double)f[t]);
+                }
+                test_close(y[m][h][i], (double)(*u * c - *v * s), 3e-12, "first of a pair");
+                test_close(y[m][h][i + M_SERIES], (double)(*u * s + *v * c), 3e-12, "second of a pair");
+            }
+}
+
 /* f16 and bf16, heads outside of tokens, channels backwards; coefficients in float, terms apart. */
 static void types_and_strides(void **state) {
     (void)state;
@@ -377,9 +414,9 @@ static void wrong_arguments(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(follows_the_definition), cmocka_unit_test(types_and_strides),
-                                       cmocka_unit_test(far_positions),          cmocka_unit_test(gradients_are_slopes),
-                                       cmocka_unit_test(rope_is_a_case),         cmocka_unit_test(scores_of_attention),
-                                       cmocka_unit_test(wrong_arguments)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(follows_the_definition), cmocka_unit_test(many_terms),
+                                       cmocka_unit_test(types_and_strides),      cmocka_unit_test(far_positions),
+                                       cmocka_unit_test(gradients_are_slopes),   cmocka_unit_test(rope_is_a_case),
+                                       cmocka_unit_test(scores_of_attention),    cmocka_unit_test(wrong_arguments)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
