@@ -87,6 +87,9 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
 
 gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
     gyre_encoding *encoding = NULL;
+    if (scheme->extra == BENCH_FOURIER && !bench_series_fits(shape))
+        return gyre_fail(err, GYRE_EINVAL, "%s: needs heads of 4 channels, and 7 tokens for a turn (gyre bench)",
+                         scheme->name);
     const gyre_status status = make_encoding(&encoding, scheme, shape, err);
     gyre_encoding_free(encoding);
     return status;
@@ -178,9 +181,31 @@ static size_t scratch_of(const bench_call *call, int gradient, const gyre_exec *
     return gyre_contextual_scratch(&args, gradient, exec);
 }
 
+/* out = the arguments of the call, with the queries and keys that attention takes. */
+static gyre_attention_args turned_args(const bench_call *call) {
+    gyre_attention_args args = call->args;
+    gyre_view qk[2];
+    if (!call->series) return args;
+    bench_series_turned(call->series, &call->args, qk);
+    args.q = gyre_const(qk[0]);
+    args.k = gyre_const(qk[1]);
+    return args;
+}
+
 static gyre_status run_forward(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
     if (call->embeddings) return run_contextual(call, 0, scratch, bytes, exec);
-    return gyre_attention(&call->args, scratch, bytes, exec, NULL);
+    const gyre_status status = call->series ? bench_series_run(call->series, &call->args, exec) : GYRE_OK;
+    const gyre_attention_args args = turned_args(call);
+    return status ? status : gyre_attention(&args, scratch, bytes, exec, NULL);
+}
+
+/* The forward call has turned the queries and keys. */
+static gyre_status run_gradient(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
+    if (call->embeddings) return run_contextual(call, 1, scratch, bytes, exec);
+    const gyre_attention_args args = turned_args(call);
+    const gyre_status status =
+        gyre_attention_gradient(&args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec, NULL);
+    return status || !call->series ? status : bench_series_gradient(call->series, &call->args, call->dqkv, exec);
 }
 
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
@@ -193,6 +218,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (scheme) status = make_tables(out, s->gradient);
     if (!status && scheme && scheme->extra == BENCH_GATES) status = make_gates(out, s);
     if (!status && scheme && scheme->extra == BENCH_CONTEXTUAL) status = make_embeddings(out, s);
+    if (!status && scheme && scheme->extra == BENCH_FOURIER && !(out->series = bench_series_create(s))) status = GYRE_ENOMEM;
     out->out = alloc_random(s->tokens * s->heads * s->head_dim, 0, 0, 0);
     out->lse = alloc_random(s->tokens * s->heads, 0, 0, 0);
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
@@ -215,6 +241,7 @@ void bench_call_free(bench_call *call) {
     free(call->dgate_sums);
     free(call->embeddings);
     free(call->dembeddings);
+    bench_series_free(call->series);
     free(call->out);
     free(call->lse);
 }
@@ -247,8 +274,7 @@ gyre_status bench_call_run(const bench_call *call, void *scratch, size_t bytes, 
     const gyre_status status = run_input(call, exec);
     if (status) return status;
     if (!call->gradient) return run_forward(call, scratch, bytes, exec);
-    if (call->embeddings) return run_contextual(call, 1, scratch, bytes, exec);
-    return gyre_attention_gradient(&call->args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec, NULL);
+    return run_gradient(call, scratch, bytes, exec);
 }
 
 gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gyre_error *err) {

@@ -79,6 +79,7 @@ static void transformer_xl(gyre_config *config, int64_t tokens) {
 static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL, 0},
                                        {"gates", GYRE_KIND_NOPE, 1, 1.2, NULL, BENCH_GATES},
                                        {"contextual", GYRE_KIND_NOPE, 1, 0, NULL, BENCH_CONTEXTUAL},
+                                       {"fope", GYRE_KIND_NOPE, 1, 0, NULL, BENCH_FOURIER},
                                        {"learned", GYRE_KIND_LEARNED, 1, 0, learned, 0},
                                        {"sinusoidal", GYRE_KIND_SINUSOIDAL, 1, 0, NULL, 0},
                                        {"rope-no-table", GYRE_KIND_ROPE, 1, 1.1, NULL, 0},
