@@ -40,7 +40,19 @@ typedef enum gyre_layer_part {
     /* The frequencies of a ROPE, for each key head and the query heads that share it.  They begin as those of position,
      * which may have no scaling, axes, far distances, xPos or temperature.  Contexts take no other rotation, and no
      * window.  Not with rotates_input or POLAR */
-    GYRE_LAYER_PART_FREQUENCIES = 4
+    GYRE_LAYER_PART_FREQUENCIES = 4,
+    /* FoPE, arXiv 2412.17739: a Fourier series for each pair (gyre_fourier_rotate), for each key head and the query heads
+     * that share it, in place of the rotation of a ROPE.  Its frequencies of 2 pi / trained_length and above are the terms,
+     * and the first pairs, as many as there are terms and at most rope.dim / 4, have a series.  Coefficients begin as in the
+     * released code; the frequencies stay.  Conditions as for FREQUENCIES, and a trained_length of at least 7 */
+    GYRE_LAYER_PART_FOURIER = 8,
+    /* With FOURIER: pairs without a series pass through, as in the paper.  Otherwise they are those of the released code */
+    GYRE_LAYER_PART_FOURIER_STILL = 16,
+    /* CoPE, arXiv 2405.18719: queries count positions by gates (gyre_contextual_attention, its default scales), with
+     * position.score.max_positions embeddings, which all heads share, as in the released code; 0 = one more than
+     * trained_length, at most 64, the paper's.  position is NOPE without a temperature.  Contexts take no other encoding, no
+     * window, and no cache in Q8.  Without any other part */
+    GYRE_LAYER_PART_CONTEXTUAL = 32
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -80,13 +92,17 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.fgate_proj.weight, .bias  FORGET_GATES  w [heads, model_dim], b [heads]
  *     model.layers.N.self_attn.key_phases.weight         POLAR         [kv_heads, head_dim], radians
  *     model.layers.N.self_attn.frequencies.weight        FREQUENCIES   [kv_heads, rope.dim / 2], radians per position
+ *     model.layers.N.self_attn.fourier_cosines.weight    FOURIER       [kv_heads terms, pairs with a series]
+ *     model.layers.N.self_attn.fourier_sines.weight                    the same
+ *     model.layers.N.self_attn.contextual.weight         CONTEXTUAL    [score.max_positions, head_dim]
  *
  * If gyre_encoding_row_source is PROJECTED or SINUSOID, query, key and value are the matrices W, [heads head_dim,
  * model_dim], and model.rel_embeddings.weight, [rows, model_dim], is P if it is trained. */
 
 /* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); those that end a block are divided by
- * sqrt(2 layers).  Norms: 1.  Biases and phases: 0.  Tables: as gyre_encoding_table_entry, most normal(0, 0.05).  The
- * same seed gives the same bits on every machine.  Errors: EINVAL, ENOMEM. */
+ * sqrt(2 layers).  Norms: 1.  Biases, phases and contextual embeddings: 0.  Tables: as gyre_encoding_table_entry, most
+ * normal(0, 0.05).  Series: term i ceil(terms / series) of pair i is 1 and the others 0, plus normal(0, 0.3 sqrt(2 / ((terms
+ * + kv_heads) series))).  The same seed gives the same bits on every machine.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,

@@ -53,7 +53,7 @@ int64_t gyre_context_tokens(const gyre_context *context) {
 /* -- dropping tokens -- */
 /* Keeps the first `tokens` tokens. */
 static void truncate_caches(gyre_decoder *d, int64_t tokens) {
-    for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
+    for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++) {
         const int64_t excess = gyre_cache_tokens(d->cache[layer], 0) - tokens;
         if (excess <= 0) continue;
         /* Cannot fail: removing the last tokens leaves no hole. */
@@ -92,6 +92,8 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
             return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: are watched, by token (gyre_context_stream)");
         if (gyre_decoder_rotates_before(&context->decoder))
             return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are turned before they are cached (gyre_context_stream)");
+        if (gyre_decoder_counts(&context->decoder))
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: are counted over all keys (gyre_context_stream)");
         if (gyre_encoding_places(encoding) & GYRE_PLACE_INPUT)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
                              "%s: adds positions at the input, where they stay (gyre_context_stream)",
@@ -110,6 +112,10 @@ gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weig
     if (context->window)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "window: one of %lld tokens moves the keys (gyre_context_watch)",
                          (long long)context->window);
+    if (gyre_decoder_counts(d) && weights)
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "weights: of positions that queries count are not to be had "
+                         "(gyre_context_watch)");
     d->watched = weights;
     d->watched_layer = layer;
     d->watched_tokens = context->max_tokens;

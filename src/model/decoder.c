@@ -3,7 +3,6 @@
 #include "core/exec.h"
 #include "model/input_positions.h"
 #include "model/ops/activation.h"
-#include "model/trained_heads.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,7 +87,7 @@ static void normalize_heads(const gyre_decoder *d, const gyre_norm_weights *norm
     }
 }
 
-static gyre_view heads_view(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows) {
+gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows) {
     gyre_view view =
         gyre_dense(d->buffers.qkv + heads->offset, GYRE_DTYPE_F32, 1, rows, heads->count, d->net->arch.head_dim);
     view.stride[0] = rows * d->qkv_dim;
@@ -101,8 +100,8 @@ static gyre_view heads_view(const gyre_decoder *d, const gyre_head_layout *heads
 static void query_key_views(const gyre_decoder *d, int64_t rows, gyre_view views[2]) {
     const gyre_architecture *a = &d->net->arch;
     const int64_t dim = 2 * a->head_dim, row = (a->heads + a->kv_heads) * dim, heads[2] = {a->heads, a->kv_heads};
-    views[0] = heads_view(d, &d->net->q, rows);
-    views[1] = heads_view(d, &d->net->k, rows);
+    views[0] = gyre_decoder_heads(d, &d->net->q, rows);
+    views[1] = gyre_decoder_heads(d, &d->net->k, rows);
     for (int i = 0; i < 2 && (a->layer_parts & GYRE_LAYER_PART_POLAR); i++) {
         views[i] = gyre_dense(d->buffers.polar + (i ? a->heads * dim : 0), GYRE_DTYPE_F32, 1, rows, heads[i], dim);
         views[i].stride[0] = rows * row;
@@ -156,16 +155,16 @@ static gyre_view watched_view(const gyre_decoder *d, int64_t rows) {
     return view;
 }
 
-/* Trained frequencies turn queries and keys where they lie; polar coordinates take them to buffers.polar. */
+/* Trained frequencies and series turn queries and keys where they lie; polar coordinates take them to buffers.polar. */
 static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
-    const struct gyre_rope_config *rope = &gyre_encoding_get_config(d->net->group[0].encoding)->rope;
-    const gyre_trained_heads heads = {a->kv_heads, rope->dim / 2, rope->layout, d->net->layer[layer].trained};
-    const gyre_view qk[2] = {heads_view(d, &d->net->q, rows), heads_view(d, &d->net->k, rows)};
+    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
+    const gyre_view qk[2] = {gyre_decoder_heads(d, &d->net->q, rows), gyre_decoder_heads(d, &d->net->k, rows)};
     const gyre_positions positions = {.base = d->cached};
     gyre_view polar[2];
     query_key_views(d, rows, polar);
     if (a->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&heads, qk, polar, d->exec, err);
+    if (heads.fourier) return gyre_fourier_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, qk, d->exec, err);
     return gyre_turn_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, d->exec, err);
 }
 
@@ -174,7 +173,7 @@ static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyr
     gyre_view views[2];
     query_key_views(d, rows, views);
     args.k = gyre_const(views[1]);
-    args.v = gyre_const(heads_view(d, &d->net->v, rows));
+    args.v = gyre_const(gyre_decoder_heads(d, &d->net->v, rows));
     args.positions = (gyre_positions){.base = d->cached};
     if (!gyre_decoder_forgets(d))
         return gyre_cache_append(d->cache[layer], 0, &args.k, &args.v, &args.positions, d->exec, err);
@@ -195,6 +194,7 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
+    if (gyre_decoder_counts(d)) return gyre_decoder_contextual_attention(d, layer, rows, wanted, err);
     gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
     if (!status) status = append_keys(d, layer, rows, err);
     if (status || !wanted) return status;

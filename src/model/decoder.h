@@ -37,13 +37,21 @@ typedef struct gyre_decoder_gates {
     int64_t max_tokens;
 } gyre_decoder_gates;
 
+/* Keys and values in models whose queries count positions, which gyre_cache does not run. */
+typedef struct gyre_decoder_contextual {
+    char *keys, *values; /* [layers][max_tokens][kv_heads][head_dim] of dtype */
+    gyre_dtype dtype;    /* F32, F16 or BF16 */
+    int64_t max_tokens;
+} gyre_decoder_contextual;
+
 typedef struct gyre_decoder {
     const gyre_network *net;
     const gyre_kernels *kernels;
     const gyre_exec *exec;
     const gyre_encoding *encoding; /* of the main group and groups that share it; other groups use the network's */
     gyre_layer_tables tables;      /* of a model made here; otherwise empty */
-    gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length */
+    gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length;
+                                    * NULL in a model whose queries count positions */
     int64_t cached;                /* tokens in the cache = position of the next token */
     int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
     int64_t qkv_dim;               /* channels of a row of qkv */
@@ -51,6 +59,7 @@ typedef struct gyre_decoder {
     float *watched;                /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
     int64_t watched_layer, watched_tokens;
     gyre_decoder_gates gates;
+    gyre_decoder_contextual contextual;
     gyre_decoder_buffers buffers;
 } gyre_decoder;
 
@@ -69,7 +78,7 @@ static inline const gyre_encoding *gyre_decoder_encoding(const gyre_decoder *d, 
 
 /* 1: keys are turned before they are cached, so a cache cannot move them. */
 static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
-    return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PART_FREQUENCIES);
+    return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PARTS_TURNED);
 }
 
 /* buffers.x = embeddings of `rows` tokens, with positions added if the encoding adds them at the input. */
@@ -79,6 +88,8 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
 gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre_error *err);
 /* logits[wanted][vocab] of the last `wanted` of `rows` rows of buffers.x. */
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits);
+/* out = heads of buffers.qkv: queries, keys or values, [1, rows, heads, head_dim]. */
+gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */
 gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens);
 
@@ -97,5 +108,19 @@ void gyre_decoder_gates_truncate(gyre_decoder *d, int64_t tokens);
 gyre_view gyre_decoder_gate_sums(const gyre_decoder *d, int64_t rows);
 /* Computes the sums of the rows in buffers.norm. */
 gyre_status gyre_decoder_sum_gates(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err);
+
+/* -- positions that queries count (decoder_contextual.c) -- */
+/* 1: the queries of the model count positions. */
+static inline int gyre_decoder_counts(const gyre_decoder *d) {
+    return (d->net->arch.layer_parts & GYRE_LAYER_PART_CONTEXTUAL) != 0;
+}
+/* In other models the first three do nothing.  Errors: EUNSUPPORTED (another encoding, Q8), EDTYPE, ENOMEM. */
+gyre_status gyre_decoder_contextual_create(gyre_decoder *d, const gyre_context_options *options, gyre_error *err);
+void gyre_decoder_contextual_free(gyre_decoder *d);
+int64_t gyre_decoder_contextual_bytes(const gyre_decoder *d);
+/* out = bytes of scratch for up to `rows` queries over as many tokens as there is room for; 0 = invalid shapes. */
+size_t gyre_decoder_contextual_scratch(const gyre_decoder *d, int64_t rows);
+/* Stores the keys and values in buffers.qkv; buffers.attn_out = attention over all so far, if wanted. */
+gyre_status gyre_decoder_contextual_attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted, gyre_error *err);
 
 #endif

@@ -16,6 +16,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     config.max_tokens = options->max_tokens;
     config.key_dtype = config.value_dtype = options->cache_dtype;
     config.gate_heads = gyre_decoder_forgets(d) ? a->heads : 0;
+    if (gyre_decoder_counts(d)) return GYRE_OK;
     d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
     if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
@@ -29,6 +30,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
 /* out = bytes for up to `rows` queries.  Layers of a group need the same, so one of each is asked. */
 static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
     size_t max = 0;
+    if (gyre_decoder_counts(d)) return gyre_decoder_contextual_scratch(d, rows);
     for (int group = 0; group < d->net->groups; group++)
         for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
             if (d->net->layer[layer].group != group) continue;
@@ -114,18 +116,21 @@ static gyre_status check_tables(const gyre_decoder *d, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* Trained frequencies take the place of the encoding's, so another rotation would be ignored. */
-static gyre_status check_frequencies(const gyre_decoder *d, gyre_error *err) {
+/* Trained frequencies and series take the place of the encoding's, so another rotation would be ignored. */
+static gyre_status check_turned(const gyre_decoder *d, gyre_error *err) {
     const gyre_config *own = gyre_encoding_get_config(d->net->group[0].encoding),
                       *other = gyre_encoding_get_config(d->encoding);
     const struct gyre_rope_config *a = &own->rope, *b = &other->rope;
-    if (!(d->net->arch.layer_parts & GYRE_LAYER_PART_FREQUENCIES)) return GYRE_OK;
+    const int64_t parts = d->net->arch.layer_parts & GYRE_LAYER_PARTS_TURNED;
+    if (!parts) return GYRE_OK;
     if (other->kind == GYRE_KIND_ROPE && b->scaling == GYRE_SCALING_NONE && b->base == a->base && b->dim == a->dim &&
         b->layout == a->layout && !b->far && b->xpos_base == 0 && b->resonance == a->resonance &&
+        other->clip.mode == own->clip.mode && other->clip.pairs == own->clip.pairs &&
         other->query.temperature == GYRE_TEMPERATURE_NONE && gyre_axes_of(d->encoding) == 1)
         return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED,
-                     "encoding: the model trained its frequencies, and no others take their place (gyre_context_create)");
+                     "encoding: the model trained its %s, and no others take their place (gyre_context_create)",
+                     parts & GYRE_LAYER_PART_FOURIER ? "series" : "frequencies");
 }
 
 gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
@@ -139,8 +144,9 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                         .qkv_dim = (a->heads + 2 * a->kv_heads) * a->head_dim,
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
-    if (!status) status = check_frequencies(d, err);
+    if (!status) status = check_turned(d, err);
     if (!status) status = create_caches(d, options, err);
+    if (!status) status = gyre_decoder_contextual_create(d, options, err);
     if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
     if (status) return status;
     status = allocate_buffers(d, options->max_tokens);
@@ -156,14 +162,15 @@ void gyre_decoder_free(gyre_decoder *d) {
         gyre_cache_free(d->cache[layer]);
     free(d->cache);
     gyre_decoder_gates_free(d);
+    gyre_decoder_contextual_free(d);
     free(d->buffers.memory);
     free(d->buffers.attn_scratch);
 }
 
 int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
-    bytes += gyre_decoder_gates_bytes(d);
-    for (int64_t layer = 0; layer < d->net->arch.layers; layer++)
+    bytes += gyre_decoder_gates_bytes(d) + gyre_decoder_contextual_bytes(d);
+    for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++)
         bytes += (int64_t)gyre_cache_get_usage(d->cache[layer]).bytes;
     return bytes;
 }

@@ -28,9 +28,33 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
 
 enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precomputes: 8 MiB for 16 pairs */
 
+/* Queries count positions themselves. */
+static gyre_status check_contextual(const gyre_model_config *c, gyre_error *err) {
+    const gyre_config *p = &c->position;
+    const int fits = c->layer_parts == GYRE_LAYER_PART_CONTEXTUAL && p->kind == GYRE_KIND_NOPE &&
+                     p->query.temperature == GYRE_TEMPERATURE_NONE;
+    if (!(c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL) || fits) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "layer_parts: CONTEXTUAL needs a NOPE without a temperature, and no other part (model)");
+}
+
+/* Pairs of a plain rotation become series. */
+static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding *encoding, int plain, gyre_error *err) {
+    const int64_t series = c->layer_parts & GYRE_LAYER_PART_FOURIER;
+    if ((c->layer_parts & GYRE_LAYER_PART_FOURIER_STILL) && !series)
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: FOURIER_STILL needs FOURIER (model)");
+    if (!series) return GYRE_OK;
+    if (!plain || (c->layer_parts & (GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES)))
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: FOURIER needs a plain rotation (model)");
+    if (gyre_fourier_size_of(encoding).series > 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "layer_parts: FOURIER needs 4 channels that turn, and a whole turn within the trained length (model)");
+}
+
 /* What the parts of layers need of the rest of the config. */
 static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
-    const int64_t parts = GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES;
+    const int64_t parts = GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES |
+                          GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_CONTEXTUAL;
     const gyre_config *p = &c->position;
     if (c->layer_parts & ~parts)
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
@@ -44,7 +68,8 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
                       (p->rope.attention_factor == 0 || p->rope.attention_factor == 1);
     if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: FREQUENCIES needs a plain rotation (model)");
-    return GYRE_OK;
+    const gyre_status status = check_fourier(c, encoding, plain, err);
+    return status ? status : check_contextual(c, err);
 }
 
 /* What experiments need of the rest of the config. */
@@ -105,6 +130,10 @@ void gyre_model_config_complete(gyre_model_config *c) {
     if (!c->head_dim && c->heads > 0) c->head_dim = c->model_dim / c->heads;
     if (!c->mlp_dim) c->mlp_dim = (c->model_dim * 8 / 3 + 31) / 32 * 32;
     if (c->norm_epsilon == 0.0) c->norm_epsilon = 1e-5;
+    /* Position 0 needs one more than the trained length; the paper of CoPE has 64. */
+    if ((c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL) && !c->position.score.max_positions)
+        c->position.score.max_positions =
+            c->position.trained_length > 0 && c->position.trained_length < 63 ? c->position.trained_length + 1 : 64;
 }
 
 gyre_model_config gyre_model_config_default(void) {

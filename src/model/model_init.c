@@ -41,6 +41,17 @@ static gyre_status init_frequencies(const gyre_model *model, const gyre_tensor *
     return status;
 }
 
+/* Where a number of a series begins, as in the released code of FoPE (eye_xavier_norm): term i step of pair i is 1.  The
+ * gain is that of its smallest models.  Xavier's normal sees the first two of [heads][terms][series], and takes the last for
+ * a receptive field. */
+static double init_series(const gyre_model *model, const gyre_tensor *tensor, int64_t i, double normal) {
+    const gyre_fourier_size size = gyre_fourier_size_of(model->encoding);
+    const int64_t heads = tensor->shape[0] / size.terms, step = (size.terms + size.series - 1) / size.series;
+    const double deviation = 0.3 * sqrt(2 / (double)((size.terms + heads) * size.series));
+    const int64_t term = i / size.series % size.terms, pair = i % size.series;
+    return (term == pair * step ? 1 : 0) + deviation * normal;
+}
+
 /* Each tensor has a random stream of its own, seeded with the tensor's name.  Two models that differ only in their
  * encoding therefore start from the same weights, so that the encodings can be compared. */
 static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
@@ -50,10 +61,11 @@ static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint
     state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
     for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
         const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
-        out[i] = tensor->purpose != GYRE_TENSOR_PLAIN ? 0
-                 : tensor->rank == 1                  ? 1.0f
-                 : tensor->table >= 0                 ? (float)init_table_entry(model, tensor, i, normal)
-                                                      : (float)(std * normal);
+        out[i] = tensor->purpose == GYRE_TENSOR_SERIES  ? (float)init_series(model, tensor, i, normal)
+                 : tensor->purpose != GYRE_TENSOR_PLAIN ? 0
+                 : tensor->rank == 1                    ? 1.0f
+                 : tensor->table >= 0                   ? (float)init_table_entry(model, tensor, i, normal)
+                                                        : (float)(std * normal);
     }
 }
 

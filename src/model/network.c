@@ -47,3 +47,15 @@ int64_t gyre_network_set_head_layout(gyre_network *n) {
     }
     return (heads + 2 * keys) * dim;
 }
+
+gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t layer) {
+    const struct gyre_rope_config *rope = &gyre_encoding_get_config(n->group[0].encoding)->rope;
+    const gyre_fourier_terms *fourier = n->fourier.terms > 0 ? &n->fourier : NULL;
+    const int64_t numbers = fourier ? fourier->terms * fourier->series : rope->dim / 2;
+    return (gyre_trained_heads){n->arch.kv_heads, numbers, rope->layout, n->layer[layer].trained, fourier};
+}
+
+gyre_contextual_args gyre_network_contextual(const gyre_network *n, int64_t layer, const gyre_cview qkv[3]) {
+    return gyre_contextual_heads(qkv, n->layer[layer].contextual,
+                                 gyre_encoding_get_config(n->group[0].encoding)->score.max_positions);
+}

@@ -6,6 +6,7 @@
 #include "model/architecture/weight_layout.h"
 #include "model/ops/matrix.h"
 #include "model/ops/norm.h"
+#include "model/trained_heads.h"
 
 /* y = w x + bias. */
 typedef struct gyre_affine {
@@ -26,7 +27,8 @@ typedef struct gyre_network_layer {
     gyre_affine qkv[3];      /* q, k, v, side by side in a row of outputs; qkv[1].w.out = 0: qkv[0] is all three, fused */
     gyre_affine o, down;     /* outputs of attention and of the mlp */
     gyre_affine gate_up[2];  /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
-    const float *trained;    /* phases of keys or frequencies, of models made here; NULL = none */
+    const float *trained;    /* phases of keys, frequencies or series, of models made here; NULL = none */
+    const float *contextual; /* embeddings [score.max_positions of the encoding][head_dim], as above; NULL = none */
     gyre_affine forget_gate; /* to a number for each query head; w.out = 0: none */
     int group;               /* index into gyre_network.group */
 } gyre_network_layer;
@@ -58,7 +60,8 @@ typedef struct gyre_network {
     gyre_architecture arch;
     gyre_affine embedding, lm_head;
     gyre_norm_weights embed_norm, final_norm;
-    gyre_cview input; /* position table added to the embeddings; data NULL = none */
+    gyre_cview input;           /* position table added to the embeddings; data NULL = none */
+    gyre_fourier_terms fourier; /* of layers with series; terms 0 = none */
     gyre_head_layout q, k, v;
     gyre_network_layer *layer; /* [arch.layers] */
     gyre_network_group *group; /* [groups] */
@@ -79,6 +82,11 @@ gyre_status gyre_network_open(gyre_network **out, const char *path, const gyre_c
 gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_config *config, const gyre_weight_layout *layout,
                                       const float *weights, gyre_encoding *encoding, gyre_error *err);
 void gyre_network_free(gyre_network *network); /* NULL is fine */
+
+/* out = the phases, frequencies or series of a layer; data NULL = it has none. */
+gyre_trained_heads gyre_network_trained_heads(const gyre_network *network, int64_t layer);
+/* out = the attention of a layer whose queries count positions (gyre_contextual_heads). */
+gyre_contextual_args gyre_network_contextual(const gyre_network *network, int64_t layer, const gyre_cview qkv[3]);
 
 /* For the files that fill a network in: */
 /* out = 64-byte aligned memory that the network owns; NULL if there is none. */

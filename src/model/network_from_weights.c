@@ -24,6 +24,14 @@ static gyre_norm_weights norm_at(const weight_source *s, int64_t offset) {
     return (gyre_norm_weights){s->weights + offset, NULL, s->config->model_dim};
 }
 
+/* The tensor of a layer that turns queries and keys; of series the first of two; -1 = none. */
+static int trained_tensor(int64_t parts) {
+    return parts & GYRE_LAYER_PART_POLAR         ? GYRE_WEIGHT_KEY_PHASES
+           : parts & GYRE_LAYER_PART_FREQUENCIES ? GYRE_WEIGHT_FREQUENCIES
+           : parts & GYRE_LAYER_PART_FOURIER     ? GYRE_WEIGHT_FOURIER_COSINES
+                                                 : -1;
+}
+
 /* q, k and v are adjacent in the weights, and so are gate and up.  Each is one matrix. */
 static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer *out) {
     const gyre_model_config *c = s->config;
@@ -35,10 +43,10 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->o = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_O), c->model_dim, query);
     out->gate_up[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_GATE), 2 * c->mlp_dim, c->model_dim);
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
-    const int polar = (c->layer_parts & GYRE_LAYER_PART_POLAR) != 0;
-    if (polar || (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES))
-        out->trained =
-            s->weights + gyre_layer_tensor_offset(l, layer, polar ? GYRE_WEIGHT_KEY_PHASES : GYRE_WEIGHT_FREQUENCIES);
+    const int trained = trained_tensor(c->layer_parts);
+    if (trained >= 0) out->trained = s->weights + gyre_layer_tensor_offset(l, layer, trained);
+    if (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL)
+        out->contextual = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_CONTEXTUAL);
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     out->forget_gate = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE), c->heads, c->model_dim);
     out->forget_gate.bias = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE_BIAS);
@@ -81,6 +89,22 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
         fill_layer(s, layer, &n->layer[layer]);
 }
 
+static gyre_status set_fourier(gyre_network *n, const gyre_encoding *encoding) {
+    if (!(n->arch.layer_parts & GYRE_LAYER_PART_FOURIER)) return GYRE_OK;
+    const gyre_fourier_size size = gyre_fourier_size_of(encoding);
+    double *frequencies = gyre_network_alloc(n, (size_t)size.terms * sizeof *frequencies);
+    if (!frequencies) return GYRE_ENOMEM;
+    for (int64_t t = 0; t < size.terms; t++)
+        frequencies[t] = encoding->frequency[t].high;
+    n->fourier = (gyre_fourier_terms){
+        .terms = size.terms,
+        .series = size.series,
+        .pairs = encoding->config.rope.dim / 2,
+        .rest = n->arch.layer_parts & GYRE_LAYER_PART_FOURIER_STILL ? GYRE_FOURIER_REST_STILL : GYRE_FOURIER_REST_RELEASED,
+        .frequencies = frequencies};
+    return GYRE_OK;
+}
+
 gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_config *config, const gyre_weight_layout *layout,
                                       const float *weights, gyre_encoding *encoding, gyre_error *err) {
     const weight_source source = {config, layout, weights};
@@ -95,6 +119,10 @@ gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_confi
         return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)config->layers);
     }
     fill_network(n, &source, encoding);
+    if (set_fourier(n, encoding)) {
+        gyre_network_free(n);
+        return gyre_fail(err, GYRE_ENOMEM, "model: no memory for the terms of its series");
+    }
     *out = n;
     return GYRE_OK;
 }

@@ -1,7 +1,6 @@
 #include "model/trained_heads.h"
 
 #include "core/view.h"
-#include "gyre/gyre_trained.h"
 
 /* -- frequencies -- */
 
@@ -87,4 +86,77 @@ gyre_status gyre_polar_heads_gradient(const gyre_trained_heads *t, const gyre_vi
         status = gyre_polar_rotate_gradient(&rotation, &positions, &from, &to, &din[i], i ? &phases : NULL, NULL, err);
     }
     return status;
+}
+
+/* -- Fourier series -- */
+
+/* How many calls a view takes: heads that share numbers take one each. */
+static int64_t fourier_calls(const gyre_trained_heads *t, const gyre_view *view) {
+    return view->shape[2] == t->kv_heads ? 1 : t->kv_heads;
+}
+
+static gyre_view fourier_part(const gyre_trained_heads *t, const gyre_view *view, int64_t call) {
+    return fourier_calls(t, view) == 1 ? *view : heads_of(t, view, call);
+}
+
+/* out = where the numbers of a call lie in `data`, or in gradients to it; sines 1: those of the sines. */
+static int64_t fourier_offset(const gyre_trained_heads *t, int64_t call, int sines) {
+    return ((sines ? t->kv_heads : 0) + call) * t->numbers;
+}
+
+static gyre_fourier_rotation series_of(const gyre_trained_heads *t, int64_t calls, int64_t call) {
+    const gyre_fourier_terms *f = t->fourier;
+    const int64_t heads = calls == 1 ? t->kv_heads : 1;
+    gyre_fourier_rotation rotation = GYRE_INIT(gyre_fourier_rotation);
+    rotation.layout = t->layout;
+    rotation.pairs = f->pairs;
+    rotation.rest = f->rest;
+    rotation.frequencies = gyre_cdense(f->frequencies, GYRE_DTYPE_F64, 1, 1, 1, f->terms);
+    rotation.cosines = gyre_cdense(t->data + fourier_offset(t, call, 0), GYRE_DTYPE_F32, 1, heads, f->terms, f->series);
+    rotation.sines = gyre_cdense(t->data + fourier_offset(t, call, 1), GYRE_DTYPE_F32, 1, heads, f->terms, f->series);
+    return rotation;
+}
+
+gyre_status gyre_fourier_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                               const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2; i++) {
+        const int64_t calls = fourier_calls(t, &in[i]);
+        for (int64_t call = 0; call < calls && !status; call++) {
+            const gyre_fourier_rotation rotation = series_of(t, calls, call);
+            const gyre_cview from = gyre_const(fourier_part(t, &in[i], call));
+            const gyre_view to = fourier_part(t, &out[i], call);
+            status = gyre_fourier_rotate(&rotation, direction, positions, &from, &to, exec, err);
+        }
+    }
+    return status;
+}
+
+gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view in[2],
+                                        const gyre_view dout[2], float *gradient, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2; i++) {
+        const int64_t calls = fourier_calls(t, &in[i]);
+        for (int64_t call = 0; call < calls && !status; call++) {
+            const gyre_fourier_rotation rotation = series_of(t, calls, call);
+            const int64_t *shape = rotation.cosines.shape;
+            const gyre_cview x = gyre_const(fourier_part(t, &in[i], call)), dx = gyre_const(fourier_part(t, &dout[i], call));
+            gyre_fourier_gradients to = GYRE_INIT(gyre_fourier_gradients);
+            to.cosines = gyre_dense(gradient + fourier_offset(t, call, 0), GYRE_DTYPE_F32, 1, shape[1], shape[2], shape[3]);
+            to.sines = gyre_dense(gradient + fourier_offset(t, call, 1), GYRE_DTYPE_F32, 1, shape[1], shape[2], shape[3]);
+            status = gyre_fourier_rotate_gradient(&rotation, positions, &x, &dx, &to, NULL, err);
+        }
+    }
+    return status;
+}
+
+/* -- contextual positions -- */
+
+gyre_contextual_args gyre_contextual_heads(const gyre_cview qkv[3], const float *embeddings, int64_t positions) {
+    gyre_contextual_args args = GYRE_INIT(gyre_contextual_args);
+    args.q = qkv[0];
+    args.k = qkv[1];
+    args.v = qkv[2];
+    args.embeddings = gyre_cdense(embeddings, GYRE_DTYPE_F32, 1, positions, 1, qkv[0].shape[3]);
+    return args;
 }

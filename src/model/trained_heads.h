@@ -1,13 +1,24 @@
-/* trained_heads.h: queries and keys of a layer that trains its rotation: frequencies, or phases of polar coordinates. */
+/* trained_heads.h: queries and keys of a layer that trains where they stand: frequencies or series of its rotation, phases
+ * of polar coordinates, embeddings of positions that queries count. */
 #ifndef GYRE_MODEL_TRAINED_HEADS_H
 #define GYRE_MODEL_TRAINED_HEADS_H
+#include "gyre/gyre_contextual.h"
 #include "gyre/gyre_model.h"
+#include "gyre/gyre_trained.h"
+
+/* What the layers of a model with Fourier series share. */
+typedef struct gyre_fourier_terms {
+    int64_t terms, series, pairs; /* series: of the first pairs */
+    gyre_fourier_rest rest;       /* of the other pairs */
+    const double *frequencies;    /* [terms] */
+} gyre_fourier_terms;
 
 /* The numbers of a layer, one row for each key head and the query heads that share it. */
 typedef struct gyre_trained_heads {
     int64_t kv_heads, numbers;
-    gyre_layout layout; /* of pairs */
-    const float *data;  /* [kv_heads][numbers] */
+    gyre_layout layout;                /* of pairs */
+    const float *data;                 /* [kv_heads][numbers]; of series [2][kv_heads][terms][series], cosines and sines */
+    const gyre_fourier_terms *fourier; /* NULL = no series */
 } gyre_trained_heads;
 
 /* qk[0], qk[1] = queries and keys, turned in place by trained frequencies, or turned back (ADJOINT).  Views
@@ -28,5 +39,18 @@ gyre_status gyre_polar_heads(const gyre_trained_heads *t, const gyre_view in[2],
  * Errors: those of gyre_polar_rotate_gradient. */
 gyre_status gyre_polar_heads_gradient(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view dout[2],
                                       const gyre_view din[2], float *gradient, gyre_error *err);
+
+/* out[0], out[1] = queries and keys, their pairs multiplied by their series (FORWARD), or the gradient to `in` from that to
+ * out (ADJOINT).  out may be in.  Views [batch, token, heads, head_dim].  Errors: those of gyre_fourier_rotate. */
+gyre_status gyre_fourier_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                               const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err);
+/* gradient, laid out as t->data, += that of the coefficients, given `in` and the gradient to out.
+ * Errors: those of gyre_fourier_rotate_gradient. */
+gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view in[2],
+                                        const gyre_view dout[2], float *gradient, gyre_error *err);
+
+/* out = the attention of a layer whose queries count positions, its out and lse not set.  embeddings [positions][channels of
+ * q], which all heads share. */
+gyre_contextual_args gyre_contextual_heads(const gyre_cview qkv[3], const float *embeddings, int64_t positions);
 
 #endif

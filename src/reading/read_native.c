@@ -273,7 +273,8 @@ static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
 
 /* What layers train beside the encoding.  With polar coordinates each channel is a pair. */
 static void note_parts(const gyre_scope *root, gyre_layer_group *group) {
-    static const char *const parts[] = {"forget_gates", "polar", "trained_frequencies"};
+    static const char *const parts[] = {"forget_gates", "polar",         "trained_frequencies",
+                                        "fourier",      "fourier_still", "contextual"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (gyre_scope_bool(root, parts[i], 0)) note_field(root, parts[i], group);
 }

@@ -377,6 +377,17 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
     return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json says that (%s)", what, w->old_reading->path);
 }
 
+/* Models of Gyre's own whose layers trained what a scaling would change. */
+static gyre_status check_untrained(const config_rewrite *w) {
+    static const char *const parts[] = {"trained_frequencies", "fourier"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE; i++)
+        if (json_is_true(json_object_get(w->root, parts[i])))
+            return gyre_fail(w->err, GYRE_EUNSUPPORTED,
+                             "%s: what the model trained has taken the place of its rotation (%s)", parts[i],
+                             w->old_reading->path);
+    return GYRE_OK;
+}
+
 static void change_clip(config_rewrite *w) {
     const gyre_config *c = gyre_encoding_get_config(w->encoding);
     const int has = gyre_edit_has(&w->edit, "", "rope_clip");
@@ -486,6 +497,7 @@ static gyre_status change_config(const gyre_encoding *encoding, const char *path
     if (status == GYRE_OK && !group)
         status = gyre_fail(err, GYRE_EUNSUPPORTED, "positions: no layers rotate, so no scaling can be written (%s)", path);
     if (status == GYRE_OK) status = check_other_fields(&w, group);
+    if (status == GYRE_OK) status = check_untrained(&w);
     if (status == GYRE_OK) {
         gyre_edit_begin(&w.edit, document.text, document.bytes, err);
         status = w.edit.status == GYRE_OK ? write_config(&w, target) : w.edit.status;

@@ -1,5 +1,6 @@
 #include "train/backprop.h"
 
+#include "gyre/gyre_contextual.h"
 #include "model/input_positions.h"
 
 #include "model/ops/activation.h"
@@ -19,10 +20,10 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_view views[3];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
-    if (gyre_polar_dim(c)) gyre_block_polar_views(c, block->polar, b->rows, b->sequences, views);
-    const int before = c->rotates_input || (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES);
+    if (gyre_turned_dim(c)) gyre_block_turned_views(c, block->turned, b->rows, b->sequences, views);
+    const int before = c->rotates_input || (c->layer_parts & GYRE_LAYER_PARTS_TURNED);
     args.encoding = before ? NULL : b->model->encoding;
-    args.scale = gyre_polar_dim(c) ? 1 / sqrt((double)c->head_dim) : 0;
+    args.scale = c->layer_parts & GYRE_LAYER_PART_POLAR ? 1 / sqrt((double)c->head_dim) : 0;
     args.tables = &b->tables->layer[layer];
     args.q = gyre_const(views[0]);
     args.k = gyre_const(views[1]);
@@ -37,17 +38,38 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     return args;
 }
 
+/* 1: queries count positions. */
+static int counts(const gyre_backprop *b) {
+    return (b->model->config.layer_parts & GYRE_LAYER_PART_CONTEXTUAL) != 0;
+}
+
+static gyre_contextual_args contextual_args(const gyre_backprop *b, int64_t layer) {
+    const gyre_attention_args same = attention_args(b, layer);
+    const gyre_cview qkv[3] = {same.q, same.k, same.v};
+    gyre_contextual_args args = gyre_network_contextual(b->model->network, layer, qkv);
+    args.out = same.out;
+    args.lse = same.lse;
+    return args;
+}
+
+static size_t attention_scratch(const gyre_backprop *b, int gradient) {
+    const gyre_attention_args args = attention_args(b, 0);
+    if (!counts(b)) return gyre_attention_scratch(&args, gradient, NULL);
+    const gyre_contextual_args counted = contextual_args(b, 0);
+    return gyre_contextual_scratch(&counted, gradient, NULL);
+}
+
 static gyre_status assign_buffers(gyre_backprop *b) {
     const gyre_model_config *c = &b->model->config;
     const int64_t block = gyre_block_floats(c, b->rows);
     const int64_t gates = gyre_forgets(c) ? c->heads : 0;
     const int64_t per_row[BUFFERS] = {
-        c->model_dim,           c->model_dim,    1,     c->vocab,  c->model_dim, c->model_dim,     c->mlp_dim,
-        c->heads * c->head_dim, gyre_qkv_dim(c), gates, 2 * gates, 2 * gates,    gyre_polar_dim(c)};
+        c->model_dim,           c->model_dim,    1,     c->vocab,  c->model_dim, c->model_dim,      c->mlp_dim,
+        c->heads * c->head_dim, gyre_qkv_dim(c), gates, 2 * gates, 2 * gates,    gyre_turned_dim(c)};
     float *dgate_sums[2]; /* two floats take the place of a double */
     float **parts[BUFFERS] = {&b->layers_out, &b->final_norm, &b->final_rstd, &b->logits, &b->dx,
                               &b->dnorm,      &b->dmlp_act,   &b->dattn_out,  &b->dqkv,   &b->dgates,
-                              &dgate_sums[0], &dgate_sums[1], &b->dpolar};
+                              &dgate_sums[0], &dgate_sums[1], &b->dturned};
     int64_t sum = c->layers * (block + b->tables->projected_count), sizes[BUFFERS];
     for (int i = 0; i < BUFFERS; i++)
         sum += sizes[i] = gyre_round_up_floats(per_row[i] * b->rows);
@@ -84,8 +106,7 @@ gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tabl
         .model = tables->model, .tables = tables, .sequences = sequences, .length = length, .rows = sequences * length};
     gyre_status status = assign_buffers(b);
     if (status) return status;
-    const gyre_attention_args args = attention_args(b, 0);
-    const size_t forward = gyre_attention_scratch(&args, 0, NULL), gradient = gyre_attention_scratch(&args, 1, NULL);
+    const size_t forward = attention_scratch(b, 0), gradient = attention_scratch(b, 1);
     if (!forward || !gradient) return GYRE_EINVAL;
     b->scratch_bytes = forward > gradient ? forward : gradient;
     b->scratch = gyre_alloc_floats((int64_t)(b->scratch_bytes / sizeof(float)) + 1);
@@ -188,14 +209,20 @@ static void lm_head_gradient(gyre_backprop *b, float *gradient) {
 }
 
 /* -- layers -- */
+static gyre_status attend(gyre_backprop *b, int64_t layer) {
+    const gyre_attention_args args = attention_args(b, layer);
+    if (!counts(b)) return gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
+    const gyre_contextual_args counted = contextual_args(b, layer);
+    return gyre_contextual_attention(&counted, b->scratch, b->scratch_bytes, NULL, &b->error);
+}
+
 static gyre_status forward(gyre_backprop *b) {
     const int64_t layers = b->model->config.layers;
     gyre_status status = embed(b, b->blocks[0].x);
     for (int64_t l = 0; l < layers && !status; l++) {
         gyre_block *block = &b->blocks[l];
         status = gyre_block_forward_qkv(b->model, &b->work, l, block, b->sequences, &b->error);
-        const gyre_attention_args args = attention_args(b, l);
-        if (!status) status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
+        if (!status) status = attend(b, l);
         gyre_block_forward_output(b->model, &b->work, l, block, l + 1 < layers ? block[1].x : b->layers_out);
     }
     return status;
@@ -261,20 +288,50 @@ static gyre_status gates_gradient(gyre_backprop *b, const gyre_block *block, con
     return GYRE_OK;
 }
 
-/* On entry dqkv, and of polar coordinates dpolar, is the gradient to what attention took; on return dqkv is that to what the
- * projections gave. */
+/* On entry dqkv, or dturned in models that have it, is the gradient to what attention took; on return dqkv is that to what
+ * the projections gave. */
 static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, const gyre_block_weights *w,
                                     float *gradient) {
     const gyre_model_config *c = &b->model->config;
     const gyre_positions positions = {.base = 0};
     float *to = gradient_of(b, gradient, w->trained.data);
-    gyre_view qkv[3], dqkv[3], dpolar[2];
+    gyre_view qkv[3], dqkv[3], dturned[2];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, qkv);
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
-    gyre_block_polar_views(c, b->dpolar, b->rows, b->sequences, dpolar);
-    if (gyre_polar_dim(c)) return gyre_polar_heads_gradient(&w->trained, qkv, dpolar, dqkv, to, &b->error);
+    gyre_block_turned_views(c, b->dturned, b->rows, b->sequences, dturned);
+    if (c->layer_parts & GYRE_LAYER_PART_POLAR)
+        return gyre_polar_heads_gradient(&w->trained, qkv, dturned, dqkv, to, &b->error);
+    if (w->trained.fourier) {
+        const gyre_status status = gyre_fourier_heads_gradient(&w->trained, &positions, qkv, dturned, to, &b->error);
+        if (status) return status;
+        return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, dturned, dqkv, NULL, &b->error);
+    }
     const gyre_status status = gyre_turn_heads_gradient(&w->trained, &positions, qkv, dqkv, to, &b->error);
     return status ? status : gyre_turn_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, dqkv, NULL, &b->error);
+}
+
+/* The gradients to queries, keys and values as attention took them, from that to its output; adds to those of tables and
+ * embeddings. */
+static gyre_status attend_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
+    const gyre_model_config *c = &b->model->config;
+    const gyre_cview dout = gyre_cdense(b->dattn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
+    gyre_view dqkv[3];
+    gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
+    if (gyre_turned_dim(c)) gyre_block_turned_views(c, b->dturned, b->rows, b->sequences, dqkv);
+    if (!counts(b)) {
+        const gyre_attention_args args = attention_args(b, layer);
+        const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
+        return gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
+    }
+    const gyre_contextual_args args = contextual_args(b, layer);
+    const int64_t *shape = args.embeddings.shape;
+    gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
+    to.dq = dqkv[0];
+    to.dk = dqkv[1];
+    to.dv = dqkv[2];
+    to.dembeddings =
+        gyre_dense(gradient_of(b, gradient, args.embeddings.data), GYRE_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]);
+    return gyre_contextual_gradient(&args, &dout, &to, b->scratch, b->scratch_bytes, NULL, &b->error);
 }
 
 /* dx: on entry the gradient to attn_residual, on return the gradient to x. */
@@ -285,14 +342,7 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     const gyre_norm_args norm = gyre_model_norm_args(b->model, &w.attn_norm, b->rows);
     gyre_linear_weight_gradient(&w.o, &b->work, block->attn_out, b->dx, gradient_of(b, gradient, w.o.w));
     gyre_linear_input_gradient(&w.o, &b->work, b->dx, 0, b->dattn_out);
-    const gyre_attention_args args = attention_args(b, layer);
-    const gyre_cview dout = gyre_cdense(b->dattn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
-    gyre_view dqkv[3];
-    gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
-    if (gyre_polar_dim(c)) gyre_block_polar_views(c, b->dpolar, b->rows, b->sequences, dqkv);
-    const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
-    const gyre_status status =
-        gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
+    const gyre_status status = attend_gradient(b, layer, gradient);
     if (status) return status;
     const gyre_status turned = w.trained.data ? trained_gradient(b, block, &w, gradient) : GYRE_OK;
     if (turned) return turned;

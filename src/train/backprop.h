@@ -14,12 +14,12 @@ typedef struct gyre_backprop {
     float *logits;                               /* [rows][vocab], later their gradient */
     float *dx, *dnorm;                           /* [rows][model_dim] gradient to the residual stream, to a norm */
     float *dmlp_act, *dattn_out, *dqkv;          /* gradients to the buffers of a block */
-    float *dpolar;                               /* [rows][gyre_polar_dim] the same, in models with polar coordinates */
+    float *dturned;                              /* [rows][gyre_turned_dim] the same, in models that have those */
     float *dgates;                               /* [rows][heads] the same, in models with forget gates */
     double *dgate_sums[2];                       /* [rows][heads] to gate sums, as those of queries and of keys */
     float
         *dprojected; /* [layers][tables->projected_count] gradient to projected tables, summed since gyre_backprop_finish */
-    void *scratch;   /* of attention */
+    void *scratch;   /* of attention, of either kind */
     size_t scratch_bytes;
     gyre_linear_work work;
     float *memory;    /* holds the float buffers above */

@@ -28,7 +28,7 @@ static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[
                                             c->rotates_input ? c->model_dim : 0,
                                             gyre_forgets(c) ? c->heads : 0,
                                             gyre_forgets(c) ? 2 * c->heads : 0, /* doubles */
-                                            gyre_polar_dim(c)};
+                                            gyre_turned_dim(c)};
     for (int i = 0; i < BLOCK_BUFFERS; i++)
         sizes[i] = gyre_round_up_floats(per_row[i] * rows);
 }
@@ -48,7 +48,7 @@ void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *confi
     float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
                                     &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
                                     &block->mlp_rstd, &block->gate_up,   &block->mlp_act,       &block->rotated,
-                                    &block->gates,    &gate_sums,        &block->polar};
+                                    &block->gates,    &gate_sums,        &block->turned};
     block->rows = rows;
     for (int i = 0; i < BLOCK_BUFFERS; i++) {
         *parts[i] = memory;
@@ -57,13 +57,13 @@ void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *confi
     block->gate_sums = (double *)(void *)gate_sums;
 }
 
-void gyre_block_polar_views(const gyre_model_config *c, float *polar, int64_t rows, int64_t batch, gyre_view views[2]) {
-    const int64_t heads[2] = {c->heads, c->kv_heads}, row = gyre_polar_dim(c);
+void gyre_block_turned_views(const gyre_model_config *c, float *turned, int64_t rows, int64_t batch, gyre_view views[2]) {
+    const int64_t heads[2] = {c->heads, c->kv_heads}, dim = gyre_rotated_head_dim(c), row = gyre_turned_dim(c);
     for (int i = 0; i < 2; i++) {
-        views[i] = gyre_dense(polar, GYRE_DTYPE_F32, batch, rows / batch, heads[i], 2 * c->head_dim);
+        views[i] = gyre_dense(turned, GYRE_DTYPE_F32, batch, rows / batch, heads[i], dim);
         views[i].stride[0] = rows / batch * row;
         views[i].stride[1] = row;
-        polar += heads[i] * 2 * c->head_dim;
+        turned += heads[i] * dim;
     }
 }
 
@@ -83,14 +83,6 @@ void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t r
 }
 
 /* -- weights -- */
-static gyre_trained_heads trained_heads(const gyre_model_config *c, const float *const w[GYRE_WEIGHT_FIRST_TABLE]) {
-    const struct gyre_rope_config *rope = &c->position.rope;
-    const float *data = c->layer_parts & GYRE_LAYER_PART_POLAR         ? w[GYRE_WEIGHT_KEY_PHASES]
-                        : c->layer_parts & GYRE_LAYER_PART_FREQUENCIES ? w[GYRE_WEIGHT_FREQUENCIES]
-                                                                       : NULL;
-    return (gyre_trained_heads){c->kv_heads, rope->dim / 2, rope->layout, data};
-}
-
 gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer, int64_t rows) {
     const gyre_model_config *c = &model->config;
     const float *w[GYRE_WEIGHT_FIRST_TABLE];
@@ -105,7 +97,7 @@ gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer,
         .down = {w[GYRE_WEIGHT_DOWN], rows, c->mlp_dim, c->model_dim},
         .forget_gate = {w[GYRE_WEIGHT_FORGET_GATE], rows, c->model_dim, gyre_forgets(c) ? c->heads : 0},
         .forget_gate_bias = w[GYRE_WEIGHT_FORGET_GATE_BIAS],
-        .trained = trained_heads(c, w)};
+        .trained = gyre_network_trained_heads(model->network, layer)};
 }
 
 gyre_norm_args gyre_model_norm_args(const gyre_model *model, const gyre_norm_weights *weights, int64_t rows) {
@@ -146,11 +138,12 @@ static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_wo
 static gyre_status forward_trained(const gyre_model_config *c, const gyre_block_weights *w, const gyre_block *block,
                                    int64_t sequences, gyre_error *err) {
     const gyre_positions positions = {.base = 0};
-    gyre_view qkv[3], polar[2];
+    gyre_view qkv[3], turned[2];
     gyre_block_qkv_views(c, block->qkv, block->rows, sequences, qkv);
-    if (!gyre_polar_dim(c)) return gyre_turn_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, NULL, err);
-    gyre_block_polar_views(c, block->polar, block->rows, sequences, polar);
-    return gyre_polar_heads(&w->trained, qkv, polar, NULL, err);
+    if (!gyre_turned_dim(c)) return gyre_turn_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, NULL, err);
+    gyre_block_turned_views(c, block->turned, block->rows, sequences, turned);
+    if (c->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&w->trained, qkv, turned, NULL, err);
+    return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, turned, NULL, err);
 }
 
 static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_work *work, const gyre_block_weights *w,

@@ -2,9 +2,10 @@
  *
  *     qkv           = W_qkv rmsnorm(x)                        gyre_block_forward_qkv
  *                     rotates_input: q and k of E rmsnorm(x)
- *                     trained frequencies: q and k turned; polar coordinates: q and k in polar
+ *                     trained frequencies: q and k turned; polar coordinates, series: q and k in turned
  *     gate_sums     = running sums of log sigmoid(W_f rmsnorm(x) + b_f)
- *     attn_out      = attention(qkv, gate_sums)               gyre_attention, called by backprop.c
+ *     attn_out      = attention(qkv, gate_sums)               gyre_attention, called by backprop.c, or
+ *                                                             gyre_contextual_attention
  *     attn_residual = x + W_o attn_out                        gyre_block_forward_output
  *     out           = attn_residual + W_down swiglu(W_gate_up rmsnorm(attn_residual)) */
 #ifndef GYRE_TRAIN_BLOCK_H
@@ -20,7 +21,8 @@ typedef struct gyre_block {
     float *attn_norm, *attn_rstd; /* [rows][model_dim], [rows]: normalized x and 1 / rms */
     float *qkv;                   /* [rows][qkv_dim] */
     float *rotated;               /* [rows][model_dim] attn_norm, rotated; with rotates_input alone */
-    float *polar;                 /* [rows][gyre_polar_dim] q and k in polar coordinates; in models with them */
+    float *turned;                /* [rows][gyre_turned_dim] q and k as attention takes them; in models with polar
+                                   * coordinates or series */
     float *gates;                 /* [rows][heads] what forget gates are the sigmoid of; in models that have them */
     double *gate_sums;            /* [rows][heads] running sums of their logarithms, from 0 in each sequence */
     float *attn_out, *lse;        /* [rows][heads][head_dim], [rows][heads]: attention's output and log-sum-exp */
@@ -60,12 +62,14 @@ void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *
 
 /* out = channels of a row of qkv: those of all query, key and value heads. */
 int64_t gyre_qkv_dim(const gyre_model_config *config);
-/* out = floats of a row of queries and keys in polar coordinates, or 0. */
-static inline int64_t gyre_polar_dim(const gyre_model_config *config) {
-    return config->layer_parts & GYRE_LAYER_PART_POLAR ? (config->heads + config->kv_heads) * 2 * config->head_dim : 0;
+/* out = floats of a row of queries and keys in polar coordinates, or multiplied by series; 0 = neither. */
+static inline int64_t gyre_turned_dim(const gyre_model_config *config) {
+    const int apart = (config->layer_parts & (GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FOURIER)) != 0;
+    return apart ? (config->heads + config->kv_heads) * gyre_rotated_head_dim(config) : 0;
 }
-/* views = q and k inside polar, each [batch, rows / batch, heads, 2 head_dim]. */
-void gyre_block_polar_views(const gyre_model_config *config, float *polar, int64_t rows, int64_t batch, gyre_view views[2]);
+/* views = q and k inside turned, each [batch, rows / batch, heads, gyre_rotated_head_dim]. */
+void gyre_block_turned_views(const gyre_model_config *config, float *turned, int64_t rows, int64_t batch,
+                             gyre_view views[2]);
 /* 1: the layers have forget gates. */
 static inline int gyre_forgets(const gyre_model_config *config) {
     return (config->layer_parts & GYRE_LAYER_PART_FORGET_GATES) != 0;

@@ -99,31 +99,127 @@ static void experiments(void **state) {
     }
 }
 
-/* A rotation that the model did not train cannot take the place of its frequencies. */
-static void frequencies_are_the_models(void **state) {
-    (void)state;
-    gyre_model_config c = tiny(GYRE_KIND_ROPE);
+static void refuses_context(const gyre_model *m, const gyre_config *p, gyre_dtype cache, gyre_status status,
+                            const char *why) {
     gyre_context *x = NULL;
     gyre_error err = {0, ""};
-    c.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
-    gyre_model *m = naive_model(&c, 0.1);
-    gyre_config p = m->config.position;
-    gyre_encoding *same = test_encoding(&p);
-    check_encoding(m, same, 0, "an equal rotation");
-    p.rope.base = 500;
-    gyre_encoding *other = test_encoding(&p);
-    gyre_context_options options = GYRE_INIT(gyre_context_options);
-    options.max_tokens = TOKENS;
-    options.encoding = other;
-    assert_int_equal(gyre_context_create(&x, m, &options, &err), GYRE_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "the model trained its frequencies"));
-    options.encoding = NULL;
+    gyre_encoding *e = test_encoding(p);
+    const gyre_context_options options = {.size = sizeof options, .max_tokens = TOKENS, .encoding = e, .cache_dtype = cache};
+    assert_int_equal(gyre_context_create(&x, m, &options, &err), status);
+    if (!strstr(err.text, why)) fail_msg("\"%s\", not \"%s\"", err.text, why);
+    gyre_encoding_free(e);
+}
+
+static void refuses_stream(const gyre_model *m, const char *why) {
+    gyre_context *x = NULL;
+    gyre_error err = {0, ""};
+    const gyre_context_options options = {.size = sizeof options, .max_tokens = TOKENS};
     assert_ok(gyre_context_create(&x, m, &options, &err));
     assert_int_equal(gyre_context_stream(x, 1, 8, &err), GYRE_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "turned before they are cached"));
+    if (!strstr(err.text, why)) fail_msg("\"%s\", not \"%s\"", err.text, why);
     gyre_context_free(x);
-    gyre_encoding_free(same);
-    gyre_encoding_free(other);
+}
+
+/* A rotation that the model did not train cannot take the place of its frequencies or series. */
+static void turns_are_the_models(void **state) {
+    (void)state;
+    static const struct {
+        int64_t parts;
+        const char *why;
+    } cases[] = {{GYRE_LAYER_PART_FREQUENCIES, "the model trained its frequencies"},
+                 {GYRE_LAYER_PART_FOURIER, "the model trained its series"}};
+    for (int i = 0; i < 2; i++) {
+        gyre_model_config c = tiny(GYRE_KIND_ROPE);
+        c.layer_parts = cases[i].parts;
+        gyre_model *m = naive_model(&c, 0.1);
+        gyre_config p = m->config.position;
+        gyre_encoding *same = test_encoding(&p);
+        check_encoding(m, same, 0, "an equal rotation");
+        gyre_encoding_free(same);
+        p.rope.base = 500;
+        refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, cases[i].why);
+        p = m->config.position;
+        p.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
+        refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, cases[i].why);
+        refuses_stream(m, "turned before they are cached");
+        gyre_model_free(m);
+    }
+}
+
+/* However the tokens are cut, and on any number of threads, the same bits: in caches of every type. */
+static void check_bits(const gyre_model *m, gyre_dtype cache) {
+    static float whole[TOKENS * VOCAB], logits[TOKENS * VOCAB];
+    int32_t tokens[TOKENS];
+    naive_draw_tokens(tokens, TOKENS);
+    for (int64_t piece = TOKENS; piece > 0; piece = piece == 1 ? 0 : piece == TOKENS ? 33 : piece == 33 ? 7 : 1) {
+        gyre_pool *pool = NULL;
+        gyre_context *x = NULL;
+        gyre_error err = {0, ""};
+        assert_ok(gyre_pool_create(&pool, piece == 33 ? 3 : 1, &err));
+        const gyre_exec exec = gyre_pool_exec(pool);
+        const gyre_context_options options = {
+            .size = sizeof options, .max_tokens = TOKENS, .cache_dtype = cache, .exec = &exec, .order = GYRE_ORDER_FIXED};
+        assert_ok(gyre_context_create(&x, m, &options, &err));
+        for (int64_t from = 0; from < TOKENS; from += piece) {
+            const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
+            assert_ok(gyre_context_forward(x, tokens + from, n, n, logits + from * VOCAB, &err));
+        }
+        if (piece == TOKENS) memcpy(whole, logits, sizeof whole);
+        assert_memory_equal(logits, whole, sizeof whole);
+        gyre_context_free(x);
+        gyre_pool_free(pool);
+    }
+}
+
+static void parts_have_the_same_bits_however_cut(void **state) {
+    (void)state;
+    static const int64_t parts[] = {GYRE_LAYER_PART_FOURIER, GYRE_LAYER_PART_CONTEXTUAL};
+    for (int i = 0; i < 2; i++) {
+        gyre_model_config c = tiny(i ? GYRE_KIND_NOPE : GYRE_KIND_ROPE);
+        c.layer_parts = parts[i];
+        gyre_model *m = naive_model(&c, 0.1);
+        check_bits(m, GYRE_DTYPE_F32);
+        check_bits(m, GYRE_DTYPE_F16);
+        check_bits(m, GYRE_DTYPE_BF16);
+        gyre_model_free(m);
+    }
+}
+
+/* A model whose queries count positions: what a context of it does not do, and dropping tokens, which it does. */
+static void counted_positions(void **state) {
+    (void)state;
+    static float logits[TOKENS * VOCAB], whole[TOKENS * VOCAB], weights[TOKENS];
+    int32_t tokens[TOKENS];
+    gyre_model_config c = tiny(GYRE_KIND_NOPE);
+    gyre_context *x = NULL;
+    gyre_error err = {0, ""};
+    c.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
+    gyre_model *m = naive_model(&c, 0.1);
+    gyre_config p = m->config.position;
+    assert_int_equal(p.score.max_positions, TRAINED + 1);
+    refuses_context(m, &p, GYRE_DTYPE_Q8, GYRE_EUNSUPPORTED, "over keys in F32, F16 or BF16");
+    refuses_context(m, &p, GYRE_DTYPE_F64, GYRE_EDTYPE, "over keys in F32, F16 or BF16");
+    p.query.temperature = GYRE_TEMPERATURE_LOG;
+    refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, "count positions, and no others take their place");
+    p = m->config.position;
+    p.kind = GYRE_KIND_ROPE;
+    refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, "count positions, and no others take their place");
+    refuses_stream(m, "counted over all keys");
+    naive_draw_tokens(tokens, TOKENS);
+    read_in(m, NULL, tokens, TOKENS, whole);
+    const gyre_context_options options = {.size = sizeof options, .max_tokens = TOKENS};
+    assert_ok(gyre_context_create(&x, m, &options, &err));
+    assert_true(gyre_context_bytes(x) > 2 * 3 * TOKENS * 2 * 8 * 4);
+    assert_int_equal(gyre_context_watch(x, 0, weights, &err), GYRE_EUNSUPPORTED);
+    assert_ok(gyre_context_watch(x, 0, NULL, &err));
+    for (int64_t kept = 20; kept >= 0; kept -= 20) {
+        assert_ok(gyre_context_forward(x, tokens, 40, 0, NULL, &err));
+        assert_ok(gyre_context_truncate(x, kept));
+        assert_ok(gyre_context_forward(x, tokens + kept, TOKENS - kept, TOKENS - kept, logits + kept * VOCAB, &err));
+        assert_memory_equal(logits + kept * VOCAB, whole + kept * VOCAB, sizeof(float) * (size_t)((TOKENS - kept) * VOCAB));
+        gyre_context_reset(x);
+    }
+    gyre_context_free(x);
     gyre_model_free(m);
 }
 
@@ -164,18 +260,23 @@ static void experiments_refused(void **state) {
         gyre_kind kind;
         int64_t form, shared, rotates, parts;
         const char *why;
-    } wrong[] = {
-        {GYRE_KIND_SINUSOIDAL, 3, 0, 0, 0, "position_form: 3"},
-        {GYRE_KIND_ROPE, 1, 0, 0, 0, "position_form: needs a sinusoid"},
-        {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
-        {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
-        {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
-        {GYRE_KIND_NOPE, 0, 0, 0, 16, "layer_parts: 16 is not a set of gyre_layer_part"},
-        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
-        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
-        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
-        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
-        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_POLAR, "FREQUENCIES needs a plain"}};
+    } wrong[] = {{GYRE_KIND_SINUSOIDAL, 3, 0, 0, 0, "position_form: 3"},
+                 {GYRE_KIND_ROPE, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+                 {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+                 {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
+                 {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
+                 {GYRE_KIND_NOPE, 0, 0, 0, 64, "layer_parts: 64 is not a set of gyre_layer_part"},
+                 {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
+                 {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
+                 {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
+                 {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
+                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_POLAR, "FREQUENCIES needs a plain"},
+                 {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
+                 {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
+                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FREQUENCIES, "FOURIER needs a plain"},
+                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER_STILL, "layer_parts: FOURIER_STILL needs FOURIER"},
+                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL, "layer_parts: CONTEXTUAL needs a NOPE"},
+                 {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_FORGET_GATES, "and no other part"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gyre_model_config c = tiny(wrong[i].kind);
         gyre_model *m = NULL;
@@ -187,6 +288,17 @@ static void experiments_refused(void **state) {
         c.layer_parts = wrong[i].parts;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
         if (!strstr(err.text, wrong[i].why)) fail_msg("%s, not %s", err.text, wrong[i].why);
+    }
+    /* Lengths without a turn, and heads without a pair to spare. */
+    for (int i = 0; i < 3; i++) {
+        gyre_model_config c = tiny(GYRE_KIND_ROPE);
+        gyre_model *m = NULL;
+        gyre_error err = {0, ""};
+        c.layer_parts = GYRE_LAYER_PART_FOURIER;
+        c.position.trained_length = i == 0 ? 6 : i == 1 ? 0 : TRAINED;
+        c.position.rope.dim = i == 2 ? 2 : 0;
+        assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
+        assert_non_null(strstr(err.text, "FOURIER needs 4 channels that turn, and a whole turn"));
     }
 }
 
@@ -415,7 +527,9 @@ int main(void) {
                                        cmocka_unit_test(experiments),
                                        cmocka_unit_test(experiments_refused),
                                        cmocka_unit_test(forgets_after_a_cut),
-                                       cmocka_unit_test(frequencies_are_the_models),
+                                       cmocka_unit_test(turns_are_the_models),
+                                       cmocka_unit_test(parts_have_the_same_bits_however_cut),
+                                       cmocka_unit_test(counted_positions),
                                        cmocka_unit_test(every_method),
                                        cmocka_unit_test(far_rotations),
                                        cmocka_unit_test(last_rows),

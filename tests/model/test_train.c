@@ -192,6 +192,11 @@ static void any_threads(void **state) {
     check_threads(&o, &text);
     o.model.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
     check_threads(&o, &text);
+    o.model.layer_parts = GYRE_LAYER_PART_FOURIER;
+    check_threads(&o, &text);
+    o = small_run(GYRE_KIND_NOPE);
+    o.model.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
+    check_threads(&o, &text);
 }
 
 /* Each tensor changes, and the loss falls. */
@@ -227,6 +232,11 @@ static void every_kind_learns(void **state) {
     o.model.layer_parts = GYRE_LAYER_PART_POLAR;
     check_learns(&o, &text);
     o.model.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
+    check_learns(&o, &text);
+    o.model.layer_parts = GYRE_LAYER_PART_FOURIER;
+    check_learns(&o, &text);
+    o = small_run(GYRE_KIND_NOPE);
+    o.model.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
     check_learns(&o, &text);
 }
 
@@ -268,6 +278,47 @@ static void frequencies_begin_as_those_of_rope(void **state) {
         for (int64_t i = 0; i < c.kv_heads * 2; i++)
             test_close((double)m->weights[gyre_layer_tensor_offset(&m->layout, l, GYRE_WEIGHT_FREQUENCIES) + i],
                        pow(100, -(double)(i % 2) / 2), 1e-7, "frequency");
+    gyre_model_free(m);
+}
+
+/* Series begin as the released code's: term i step of pair i is 1, the others 0, and all have a normal number added, of
+ * Xavier's deviation for [heads][terms][pairs] times 0.3; those of cosines and sines differ.  Embeddings begin at 0. */
+static void series_begin_as_released(void **state) {
+    (void)state;
+    enum { HEADS = 8, DIM = 128, TERMS = 46, SERIES = 32, STEP = 2, NUMBERS = HEADS * TERMS * SERIES };
+    gyre_model_config c = tiny(GYRE_KIND_ROPE);
+    gyre_model *m = NULL;
+    c.heads = c.kv_heads = HEADS;
+    c.head_dim = DIM;
+    c.layer_parts = GYRE_LAYER_PART_FOURIER;
+    c.position.trained_length = 4096; /* 10000^(-2 t / 128) >= 2 pi / 4096 for t up to 45 */
+    assert_ok(gyre_model_create(&m, &c, 3, NULL));
+    const float *cosines = m->weights + gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_FOURIER_COSINES);
+    const float *sines = m->weights + gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_FOURIER_SINES);
+    assert_int_equal(sines - cosines, NUMBERS);
+    double sum[2] = {0, 0}, squares[2] = {0, 0}, products = 0;
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t t = 0; t < TERMS; t++)
+            for (int64_t i = 0; i < SERIES; i++) {
+                const int64_t at = (h * TERMS + t) * SERIES + i;
+                const double one = t == STEP * i, a = (double)cosines[at] - one, b = (double)sines[at] - one;
+                sum[0] += a, sum[1] += b;
+                squares[0] += a * a, squares[1] += b * b, products += a * b;
+            }
+    const double deviation = 0.3 * sqrt(2.0 / ((TERMS + HEADS) * SERIES));
+    for (int i = 0; i < 2; i++) {
+        test_close(sum[i] / NUMBERS, 0, 5 * deviation / sqrt(NUMBERS), "mean");
+        test_close(sqrt(squares[i] / NUMBERS), deviation, 0.03 * deviation, "deviation");
+    }
+    test_close(products / NUMBERS, 0, 5 * deviation * deviation / sqrt(NUMBERS), "cosines and sines apart");
+    gyre_model_free(m);
+    c = tiny(GYRE_KIND_NOPE);
+    c.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
+    c.position.trained_length = 4096;
+    assert_ok(gyre_model_create(&m, &c, 3, NULL));
+    assert_int_equal(m->config.position.score.max_positions, 64);
+    for (int64_t i = 0; i < 64 * c.head_dim; i++)
+        assert_true(m->weights[gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_CONTEXTUAL) + i] == 0);
     gyre_model_free(m);
 }
 
@@ -319,6 +370,8 @@ static void keep_their_size(const gyre_model_config *c) {
     assert_ok(gyre_model_create(&m, c, 3, NULL));
     assert_ok(gyre_optimizer_create(&o, m));
     float *zero = gyre_alloc_floats(m->weight_count), *before = malloc((size_t)m->weight_count * sizeof *before);
+    for (int64_t i = 0; i < c->head_dim && (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL); i++)
+        m->weights[gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_CONTEXTUAL) + i] = 1; /* zeros would keep theirs */
     memcpy(before, m->weights, (size_t)m->weight_count * sizeof *before);
     const gyre_adamw_args update = {m->weights, zero, 1, 1, 0.5, 0.5, 0};
     gyre_optimizer_step(&o, &update, NULL, &norm);
@@ -326,7 +379,7 @@ static void keep_their_size(const gyre_model_config *c) {
         const gyre_tensor t = gyre_tensor_at(&m->layout, k);
         const int keeps = strstr(t.name, "norm") || strstr(t.name, "position_bias") || strstr(t.name, "position_content") ||
                           strstr(t.name, "position_position") || strstr(t.name, ".bias") || strstr(t.name, ".key_phases") ||
-                          strstr(t.name, ".frequencies");
+                          strstr(t.name, ".frequencies") || strstr(t.name, ".fourier_");
         for (int64_t j = t.offset; j < t.offset + t.shape[0] * t.shape[1]; j++)
             test_close((double)m->weights[j], (keeps ? 1 : 0.75) * (double)before[j], 1e-6, t.name);
     }
@@ -336,7 +389,7 @@ static void keep_their_size(const gyre_model_config *c) {
     gyre_model_free(m);
 }
 
-/* Biases, u, v, factors, phases and frequencies have no weight decay; matrices, vectors and P have. */
+/* Biases, u, v, factors, phases, frequencies and series have no weight decay; matrices, vectors and P have. */
 static void weight_decay_on_matrices_only(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_NOPE);
@@ -347,6 +400,11 @@ static void weight_decay_on_matrices_only(void **state) {
     c.layer_parts = GYRE_LAYER_PART_POLAR;
     keep_their_size(&c);
     c.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
+    keep_their_size(&c);
+    c.layer_parts = GYRE_LAYER_PART_FOURIER;
+    keep_their_size(&c);
+    c = tiny(GYRE_KIND_NOPE);
+    c.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
     keep_their_size(&c);
 }
 
@@ -415,6 +473,8 @@ static void killed_and_resumed(void **state) {
     check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES);
     check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR);
     check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES);
+    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER);
+    check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL);
 }
 
 static void wrong_resume(void **state) {
@@ -576,6 +636,7 @@ int main(void) {
                                        cmocka_unit_test(any_threads),
                                        cmocka_unit_test(every_kind_learns),
                                        cmocka_unit_test(gates_begin_without_bias),
+                                       cmocka_unit_test(series_begin_as_released),
                                        cmocka_unit_test(phases_stay_within_bounds),
                                        cmocka_unit_test(frequencies_begin_as_those_of_rope),
                                        cmocka_unit_test(stays_within_bounds),

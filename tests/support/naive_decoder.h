@@ -74,6 +74,52 @@ static inline void naive_turn(const naive *d, int64_t layer, int64_t h, double p
     naive_rotate_head(head, pairs, c->position.rope.layout, w + of * pairs, position, 1);
 }
 
+/* Multiplies the pairs of head h of q (h < heads) or k by the Fourier series of its key head (Hua 2024).  The terms are
+ * base^(-2 t / dim) of 2 pi / L and above, and the pairs with a series at most dim / 4.  The others stay, or as in the
+ * released code become (x - y, x + y). */
+static inline void naive_series(const naive *d, int64_t layer, int64_t h, double position, double *head) {
+    const gyre_model_config *c = &d->m->config;
+    const struct gyre_rope_config *r = &c->position.rope;
+    const int64_t pairs = r->dim / 2, of = h < c->heads ? h / (c->heads / c->kv_heads) : h - c->heads;
+    const double slowest = 2 * acos(-1) / (double)c->position.trained_length;
+    const double *cosines = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FOURIER_COSINES);
+    const double *sines = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FOURIER_SINES);
+    int64_t terms = 0;
+    while (terms < pairs && pow(r->base, -2.0 * (double)terms / (double)r->dim) >= slowest)
+        terms++;
+    const int64_t series = terms < r->dim / 4 ? terms : r->dim / 4;
+    for (int64_t i = 0; i < pairs; i++) {
+        double re = i < series ? 0 : 1, im = i < series || naive_has(d, GYRE_LAYER_PART_FOURIER_STILL) ? 0 : 1;
+        for (int64_t t = 0; i < series && t < terms; t++) {
+            const double angle = position * pow(r->base, -2.0 * (double)t / (double)r->dim);
+            re += cosines[(of * terms + t) * series + i] * cos(angle);
+            im += sines[(of * terms + t) * series + i] * sin(angle);
+        }
+        const int interleaved = r->layout == GYRE_LAYOUT_INTERLEAVED;
+        double *x = head + (interleaved ? 2 * i : i), *y = interleaved ? x + 1 : x + pairs;
+        const double was = *x;
+        *x = re * *x - im * *y;
+        *y = im * was + re * *y;
+    }
+}
+
+/* out = what the position of key n that the query at m counts adds to their score (Golovneva 2024): the query times the
+ * embedding at the sum of all gates from the key to the query, on the line between its neighbours. */
+static inline double naive_counted(const naive *d, const naive_pair *at, const double *qkv, const double *q) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t dim = c->head_dim, row = (c->heads + 2 * c->kv_heads) * dim, last = c->position.score.max_positions - 1;
+    const double *e = d->w + gyre_layer_tensor_offset(&d->m->layout, at->layer, GYRE_WEIGHT_CONTEXTUAL);
+    double position = 0;
+    for (int64_t t = at->n; t <= at->m; t++) {
+        const double *k = qkv + t * row + (c->heads + at->head / (c->heads / c->kv_heads)) * dim;
+        position += 1 / (1 + exp(-naive_dot(q, k, dim) / sqrt((double)dim)));
+    }
+    position = fmin(position, (double)last);
+    const int64_t low = (int64_t)floor(position), high = low < last ? low + 1 : last;
+    const double part = position - (double)low;
+    return (1 - part) * naive_dot(q, e + low * dim, dim) + part * naive_dot(q, e + high * dim, dim);
+}
+
 /* out = q . k in polar coordinates (Gopalakrishnan 2025), with the frequencies of the encoding. */
 static inline double naive_polar(const naive *d, const naive_pair *at, const double *q, const double *k) {
     const gyre_model_config *c = &d->m->config;
@@ -130,6 +176,7 @@ static inline void naive_attend(const naive *d, int64_t layer, const double *qkv
                 dot += q[i] * k[i];
             if (naive_has(d, GYRE_LAYER_PART_POLAR)) dot = naive_polar(d, &pair, q, k);
             s[n] = dot * naive_scale(d) + naive_number(d, &pair) + naive_forgotten(d, gates, &pair);
+            if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &pair, qkv, q);
             row_max = fmax(row_max, s[n]);
         }
         for (int64_t n = 0; n <= m; n++)
@@ -162,11 +209,14 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
         naive_product(w[GYRE_WEIGHT_Q], row, model_dim, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
-        const int later = naive_has(d, GYRE_LAYER_PART_POLAR) || naive_has(d, GYRE_LAYER_PART_FREQUENCIES);
+        const int later = naive_has(d, GYRE_LAYER_PART_POLAR) || naive_has(d, GYRE_LAYER_PART_FREQUENCIES) ||
+                          naive_has(d, GYRE_LAYER_PART_FOURIER);
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input && !later; h++)
             naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_FREQUENCIES); h++)
             naive_turn(d, layer, h, (double)m, qkv + m * row + h * c->head_dim);
+        for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_FOURIER); h++)
+            naive_series(d, layer, h, (double)m, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < model_dim / c->head_dim && c->rotates_input; h++)
             naive_rotate(d, (double)m, y + h * c->head_dim);
         if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
@@ -259,11 +309,14 @@ static inline gyre_model *naive_model(const gyre_model_config *config, double no
 static inline int naive_experiment(int i, gyre_model_config *c) {
     static const gyre_kind kinds[] = {GYRE_KIND_SINUSOIDAL, GYRE_KIND_SINUSOIDAL, GYRE_KIND_T5,   GYRE_KIND_SHAW,
                                       GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_NOPE, GYRE_KIND_ROPE,
-                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_ROPE, GYRE_KIND_ROPE};
+                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_ROPE, GYRE_KIND_ROPE,
+                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_NOPE, GYRE_KIND_NOPE};
     static const int64_t parts[] = {
         GYRE_LAYER_PART_FORGET_GATES, GYRE_LAYER_PART_FORGET_GATES,
         GYRE_LAYER_PART_POLAR,        GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FORGET_GATES,
-        GYRE_LAYER_PART_FREQUENCIES,  GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FORGET_GATES};
+        GYRE_LAYER_PART_FREQUENCIES,  GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FORGET_GATES,
+        GYRE_LAYER_PART_FOURIER,      GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_FORGET_GATES,
+        GYRE_LAYER_PART_CONTEXTUAL,   GYRE_LAYER_PART_CONTEXTUAL};
     if (i >= (int)(sizeof kinds / sizeof *kinds)) return 0;
     c->position = (gyre_config){.kind = kinds[i], .trained_length = c->position.trained_length};
     c->position.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
@@ -277,7 +330,9 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
         c->position.rope.factor = 3;
         c->position.rope.base = 50;
     }
-    if (i == 9 || i == 11) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+    if (i == 12) c->position.rope.base = 3;           /* more terms than series */
+    if (i == 15) c->position.score.max_positions = 5; /* fewer than there are tokens */
+    if (i == 9 || i == 11 || i == 13) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
     if (i == 11) c->position.rope.dim = c->head_dim / 2;
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
         c->position.rope.attention_factor = 1.3;

@@ -370,9 +370,12 @@ static void rows_of_layer_parts(void **state) {
     static const char *const says[][2] = {{"nope", "\"nope\""},
                                           {"forgetting", "\"forget_gates\": true"},
                                           {"pope", "\"polar\": true"},
-                                          {"trained-frequencies", "\"trained_frequencies\": true"}};
+                                          {"trained-frequencies", "\"trained_frequencies\": true"},
+                                          {"fope", "\"fourier\": true"},
+                                          {"fope-paper", "\"fourier_still\": true"},
+                                          {"contextual", "\"contextual\": true"}};
     enum { ROWS = sizeof says / sizeof *says };
-    json_t *root = lab_json("--work @parts --encodings nope,forgetting,pope,trained-frequencies");
+    json_t *root = lab_json("--work @parts --encodings nope,forgetting,pope,trained-frequencies,fope,fope-paper,contextual");
     check_rows(json_object_get(root, "encodings"), ROWS);
     for (size_t i = 0; i < ROWS; i++) {
         char path[128], text[4096];

@@ -65,7 +65,10 @@ static const struct {
                       {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance, 0},
                       {{"forgetting", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_FORGET_GATES},
                       {{"pope", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_POLAR},
-                      {{"trained-frequencies", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FREQUENCIES}};
+                      {{"trained-frequencies", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FREQUENCIES},
+                      {{"fope", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FOURIER},
+                      {{"fope-paper", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL},
+                      {{"contextual", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_CONTEXTUAL}};
 enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
 
 /* Variants that answer questions of learners (docs/questions.md) rather than serve models.  "all" leaves them out. */

@@ -328,6 +328,14 @@ static gyre_status change_position(const train_options *o, gyre_config *position
     return status;
 }
 
+/* 1: the training context becomes the trained length.  A scaling has one of its own, and Fourier series have the terms that
+ * theirs says. */
+static int follows_context(const gyre_model_config *model) {
+    const gyre_config *p = &model->position;
+    if (model->layer_parts & GYRE_LAYER_PART_FOURIER) return 0;
+    return p->kind != GYRE_KIND_ROPE || (p->rope.scaling == GYRE_SCALING_NONE && p->rope.far == GYRE_FAR_AS_NEAR);
+}
+
 /* Takes the sizes from the model and the rotation from the method at the training context. */
 static gyre_status create_finetuning(const train_options *o, const gyre_text *text, const gyre_exec *exec,
                                      gyre_trainer **out, gyre_error *err) {
@@ -339,10 +347,7 @@ static gyre_status create_finetuning(const train_options *o, const gyre_text *te
     r.model = *gyre_model_get_config(base);
     status = change_position(o, &r.model.position, &encoding, err);
     if (!status) {
-        /* Without a scaling, the training context becomes the trained length. */
-        if (r.model.position.kind != GYRE_KIND_ROPE ||
-            (r.model.position.rope.scaling == GYRE_SCALING_NONE && r.model.position.rope.far == GYRE_FAR_AS_NEAR))
-            r.model.position.trained_length = r.context;
+        if (follows_context(&r.model)) r.model.position.trained_length = r.context;
         status = gyre_trainer_create(out, &r, base, text, exec, err);
     }
     gyre_encoding_free(encoding);

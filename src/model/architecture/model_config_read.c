@@ -106,6 +106,9 @@ static void read_experiments(const gyre_scope *s, gyre_model_config *c) {
     if (gyre_scope_bool(s, "forget_gates", 0)) c->layer_parts |= GYRE_LAYER_PART_FORGET_GATES;
     if (gyre_scope_bool(s, "polar", 0)) c->layer_parts |= GYRE_LAYER_PART_POLAR;
     if (gyre_scope_bool(s, "trained_frequencies", 0)) c->layer_parts |= GYRE_LAYER_PART_FREQUENCIES;
+    if (gyre_scope_bool(s, "fourier", 0)) c->layer_parts |= GYRE_LAYER_PART_FOURIER;
+    if (gyre_scope_bool(s, "fourier_still", 0)) c->layer_parts |= GYRE_LAYER_PART_FOURIER_STILL;
+    if (gyre_scope_bool(s, "contextual", 0)) c->layer_parts |= GYRE_LAYER_PART_CONTEXTUAL;
 }
 
 static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_arrays *arrays) {

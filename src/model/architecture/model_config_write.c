@@ -222,6 +222,9 @@ static void put_model(gyre_json_writer *w, const gyre_model_config *c, const cha
     if (c->layer_parts & GYRE_LAYER_PART_FORGET_GATES) gyre_json_put(w, "forget_gates", json_true());
     if (c->layer_parts & GYRE_LAYER_PART_POLAR) gyre_json_put(w, "polar", json_true());
     if (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) gyre_json_put(w, "trained_frequencies", json_true());
+    if (c->layer_parts & GYRE_LAYER_PART_FOURIER) gyre_json_put(w, "fourier", json_true());
+    if (c->layer_parts & GYRE_LAYER_PART_FOURIER_STILL) gyre_json_put(w, "fourier_still", json_true());
+    if (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL) gyre_json_put(w, "contextual", json_true());
     put_position(w, &c->position, llama);
 }
 

@@ -1,6 +1,7 @@
 #include "model/architecture/weight_layout.h"
 #include "util/error.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Sizes come from files.  With at most 2^31 - 1 each and 2^40 weights in all, no product of two overflows int64. */
@@ -61,6 +62,34 @@ static gyre_tensor_spec table_spec(const gyre_model_config *c, const gyre_encodi
     return (gyre_tensor_spec){names[which], {t->heads * t->rows, t->channels}, 0, 2, which, GYRE_TENSOR_PLAIN};
 }
 
+gyre_fourier_size gyre_fourier_size_of(const gyre_encoding *encoding) {
+    const gyre_config *c = &encoding->config;
+    const double slowest = c->trained_length > 0 ? 2 * acos(-1) / (double)c->trained_length : INFINITY;
+    const int64_t pairs = c->rope.dim / 2, most = c->rope.dim / 4;
+    gyre_fourier_size size = {0, 0};
+    for (int64_t i = 0; i < pairs && encoding->frequency[i].high >= slowest; i++)
+        size.terms++;
+    size.series = size.terms < most ? size.terms : most;
+    return size.series > 0 ? size : (gyre_fourier_size){0, 0};
+}
+
+/* Parts whose size the encoding says. */
+static void sized_part_specs(const gyre_model_config *c, const gyre_encoding *encoding, gyre_tensor_spec *layer) {
+    const gyre_config *p = &encoding->config;
+    if (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES)
+        layer[GYRE_WEIGHT_FREQUENCIES] =
+            (gyre_tensor_spec){"self_attn.frequencies", {c->kv_heads, p->rope.dim / 2}, 0, 2, -1, GYRE_TENSOR_FREQUENCIES};
+    if (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL)
+        layer[GYRE_WEIGHT_CONTEXTUAL] = (gyre_tensor_spec){
+            "self_attn.contextual", {p->score.max_positions, c->head_dim}, 0, 2, -1, GYRE_TENSOR_EMBEDDINGS};
+    if (!(c->layer_parts & GYRE_LAYER_PART_FOURIER) || p->kind != GYRE_KIND_ROPE) return;
+    const gyre_fourier_size size = gyre_fourier_size_of(encoding);
+    const gyre_tensor_spec series = {"self_attn.fourier_cosines", {c->kv_heads * size.terms, size.series}, 0, 2, -1,
+                                     GYRE_TENSOR_SERIES};
+    layer[GYRE_WEIGHT_FOURIER_COSINES] = layer[GYRE_WEIGHT_FOURIER_SINES] = series;
+    layer[GYRE_WEIGHT_FOURIER_SINES].name = "self_attn.fourier_sines";
+}
+
 /* out = rows of the trained embedding of positions, or 0. */
 static int64_t position_rows(const gyre_encoding *encoding) {
     int64_t rows = 0;
@@ -74,9 +103,7 @@ static void position_specs(const gyre_model_config *c, const gyre_encoding *enco
     const gyre_table_size *input = &encoding->table[GYRE_TABLE_INPUT];
     const int64_t rows = position_rows(encoding);
     l->row_source = gyre_encoding_row_source(encoding);
-    if (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES)
-        l->layer[GYRE_WEIGHT_FREQUENCIES] = (gyre_tensor_spec){
-            "self_attn.frequencies", {c->kv_heads, encoding->config.rope.dim / 2}, 0, 2, -1, GYRE_TENSOR_FREQUENCIES};
+    sized_part_specs(c, encoding, l->layer);
     if (input->rows > 0)
         l->input = (gyre_tensor_spec){"model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT,
                                       GYRE_TENSOR_PLAIN};
@@ -154,7 +181,7 @@ int64_t gyre_tensor_count(const gyre_weight_layout *l) {
 /* Weight decay skips numbers with an absolute meaning: those added to scores, u and v, and a factor. */
 static int has_decay(const gyre_tensor_spec *spec) {
     const int numbers = spec->table >= GYRE_TABLE_BIAS || (spec->table == GYRE_TABLE_INPUT && spec->shape[1] == 1);
-    return spec->rank > 1 && !numbers && spec->purpose == GYRE_TENSOR_PLAIN;
+    return spec->rank > 1 && !numbers && (spec->purpose == GYRE_TENSOR_PLAIN || spec->purpose == GYRE_TENSOR_EMBEDDINGS);
 }
 
 static const char *suffix(const gyre_tensor_spec *spec) {

@@ -27,16 +27,24 @@ enum {
     GYRE_WEIGHT_FORGET_GATE_BIAS,
     GYRE_WEIGHT_KEY_PHASES,
     GYRE_WEIGHT_FREQUENCIES,
+    GYRE_WEIGHT_FOURIER_COSINES, /* cosines and sines are adjacent and used as one block */
+    GYRE_WEIGHT_FOURIER_SINES,
+    GYRE_WEIGHT_CONTEXTUAL,
     GYRE_WEIGHT_FIRST_TABLE,
     GYRE_WEIGHTS_PER_LAYER = GYRE_WEIGHT_FIRST_TABLE + GYRE_TABLE_COUNT - GYRE_TABLE_QUERY
 };
 
 typedef enum gyre_tensor_purpose {
-    GYRE_TENSOR_PLAIN,      /* a matrix, a table, or the gain of a norm */
-    GYRE_TENSOR_BIAS,       /* 0 at first; its name ends in .bias */
-    GYRE_TENSOR_PHASES,     /* 0 at first, in -2 pi .. 0 */
-    GYRE_TENSOR_FREQUENCIES /* those of the encoding at first */
+    GYRE_TENSOR_PLAIN,       /* a matrix, a table, or the gain of a norm */
+    GYRE_TENSOR_BIAS,        /* 0 at first; its name ends in .bias */
+    GYRE_TENSOR_PHASES,      /* 0 at first, in -2 pi .. 0 */
+    GYRE_TENSOR_FREQUENCIES, /* those of the encoding at first */
+    GYRE_TENSOR_SERIES,      /* an identity and random numbers at first */
+    GYRE_TENSOR_EMBEDDINGS   /* 0 at first */
 } gyre_tensor_purpose;
+
+/* Parts that turn queries and keys themselves, before attention, which then has no encoding. */
+enum { GYRE_LAYER_PARTS_TURNED = GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER };
 
 typedef struct gyre_tensor_spec {
     const char *name; /* within the layer, or the full name; NULL = the model has no such tensor */
@@ -67,6 +75,13 @@ typedef struct gyre_tensor {
 static inline int64_t gyre_rotated_head_dim(const gyre_model_config *c) {
     return c->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * c->head_dim : c->head_dim;
 }
+
+/* The terms of a Fourier series, and the pairs that have one: as the released code of FoPE chooses them. */
+typedef struct gyre_fourier_size {
+    int64_t terms, series;
+} gyre_fourier_size;
+/* out = those of a rotation; zeros where no pair can have one. */
+gyre_fourier_size gyre_fourier_size_of(const gyre_encoding *encoding);
 
 /* out = the layout.  A table [1, heads, rows, channels] is stored as [heads rows, channels].  With
  * GYRE_ROW_SOURCE_PROJECTED and _SINUSOID it is the matrix W [heads channels, model_dim], and the relative embedding P
