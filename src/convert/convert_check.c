@@ -10,6 +10,24 @@
 
 static const double TOLERANCE = 1e-6; /* relative; a GGUF stores keys and divisors as floats */
 
+/* out = what else of a position the result does not say; NULL = nothing. */
+static const char *lost_field(const gyre_config *found, const gyre_config *wanted) {
+    const struct gyre_rope_config *a = &found->rope, *b = &wanted->rope;
+    if (found->longrope.start_tokens != wanted->longrope.start_tokens || found->longrope.starts != wanted->longrope.starts)
+        return "start tokens of LongRoPE";
+    if (a->far != b->far || a->far_window != b->far_window || a->far_factor != b->far_factor ||
+        found->chunk.size != wanted->chunk.size || found->chunk.local != wanted->chunk.local ||
+        found->chunk.original_length != wanted->chunk.original_length)
+        return "far positions";
+    if (a->xpos_base != b->xpos_base) return "xPos";
+    if (found->query.temperature != wanted->query.temperature || found->query.slope != wanted->query.slope ||
+        (wanted->query.temperature && found->query.reference_length != wanted->query.reference_length))
+        return "temperature of queries";
+    if (a->clockwise != b->clockwise || a->axes != b->axes) return "rotation";
+    if (a->length_policy != b->length_policy) return "length policy";
+    return NULL;
+}
+
 /* Returns 1 if the group rotates by the same angles as the conversion's encoding, with pairs as in the result.
  * scratch: [2 pairs]. */
 static int rotation_matches(const gyre_conversion *c, const gyre_reading *reading, const gyre_layer_reading *group,
@@ -30,6 +48,15 @@ static int rotation_matches(const gyre_conversion *c, const gyre_reading *readin
     return same;
 }
 
+/* out = what differs between a group, read back, and the conversion's encoding; NULL = nothing. */
+static const char *difference(const gyre_conversion *c, const gyre_reading *reading, const gyre_layer_reading *group,
+                              double *scratch) {
+    const gyre_config *wanted = gyre_encoding_get_config(c->encoding);
+    if (!rotation_matches(c, reading, group, scratch))
+        return wanted->clip.mode != GYRE_CLIP_NONE ? "clipped rotation" : "rotation";
+    return lost_field(gyre_encoding_get_config(gyre_reading_encoding(reading, group)), wanted);
+}
+
 gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *bytes, size_t count, gyre_error *err) {
     gyre_reading *reading = NULL;
     if (!c->encoding) return GYRE_OK;
@@ -38,11 +65,13 @@ gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *b
     if (status != GYRE_OK) return status;
     double *scratch = malloc(2 * (size_t)gyre_encoding_get_config(c->encoding)->rope.dim * sizeof *scratch);
     if (!scratch) status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
-    for (int64_t i = 0; i < reading->groups_count && status == GYRE_OK; i++)
-        if (!rotation_matches(c, reading, reading->groups[i], scratch))
-            status = gyre_fail(err, GYRE_EUNSUPPORTED,
-                               "rotation: %s has no words for it that its usual reader reads as such (%s)",
-                               c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "config.json", c->source.path);
+    for (int64_t i = 0; i < reading->groups_count && status == GYRE_OK; i++) {
+        const char *what = difference(c, reading, reading->groups[i], scratch);
+        if (what)
+            status =
+                gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s has no words for it that its usual reader reads as such (%s)",
+                          what, c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "config.json", c->source.path);
+    }
     free(scratch);
     gyre_reading_free(reading);
     return status;

@@ -66,8 +66,13 @@ static gyre_status put_rope_freqs(gyre_conversion *c, double attention, gyre_err
     double *numbers = malloc((size_t)pairs * sizeof *numbers);
     gyre_status status = numbers ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "rope_freqs.weight: no memory");
     if (status == GYRE_OK) status = gyre_encoding_frequencies(c->encoding, c->length, numbers, NULL);
-    for (int64_t i = 0; i < pairs && status == GYRE_OK; i++)
+    for (int64_t i = 0; i < pairs && status == GYRE_OK; i++) {
+        if (numbers[i] == 0)
+            status =
+                gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: pair %lld stands still, which no divisor of a GGUF says (%s)",
+                          (long long)i, c->source.path);
         numbers[i] = pow(rope->base, -2.0 * (double)i / (double)rope->dim) / numbers[i];
+    }
     if (status == GYRE_OK) status = add_freq_factors(c, 0, "rope_freqs.weight", numbers, err);
     if (status == GYRE_OK && attention != 1) put_real(c, "rope.scaling.attn_factor", attention);
     free(numbers);
@@ -197,6 +202,9 @@ gyre_status gyre_convert_make_gguf_keys(gyre_conversion *c, gyre_error *err) {
         copy_keys(c);
         return GYRE_OK;
     }
+    if (!c->encoding && c->source.reading->groups_count == 1)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s is not converted to a GGUF, a rotation is (%s)",
+                         gyre_kind_name(c->source.reading->groups[0]->config.kind), c->source.path);
     if (!c->encoding)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
                          c->source.path);

@@ -100,6 +100,21 @@ void gyre_convert_source_close(gyre_convert_source *s) {
 }
 
 /* -- architecture -- */
+/* What a llama lacks beside positions: the layers of one would compute something else. */
+static gyre_status check_experiments(const gyre_model_config *config, const char *path, gyre_error *err) {
+    const char *what = config->layer_parts & GYRE_LAYER_PART_FORGET_GATES  ? "forget_gates"
+                       : config->layer_parts & GYRE_LAYER_PART_POLAR       ? "polar"
+                       : config->layer_parts & GYRE_LAYER_PART_FREQUENCIES ? "trained_frequencies"
+                       : config->layer_parts & GYRE_LAYER_PART_FOURIER     ? "fourier"
+                       : config->layer_parts & GYRE_LAYER_PART_CONTEXTUAL  ? "contextual"
+                       : config->rotates_input                             ? "rotates_input"
+                       : config->position_form                             ? "position_form"
+                                                                           : NULL;
+    if (!what) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: layers of a llama have none, and no other format states it (%s)", what,
+                     path);
+}
+
 /* A model that Gyre wrote is a llama except for its positions. */
 static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) {
     gyre_model_config config = gyre_model_config_default();
@@ -107,6 +122,8 @@ static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) 
     const gyre_status status = gyre_model_config_read(&s->config, &config, &arrays, err);
     gyre_config_arrays_free(&arrays);
     if (status != GYRE_OK) return status;
+    const gyre_status plain = check_experiments(&config, s->path, err);
+    if (plain != GYRE_OK) return plain;
     describe_llama(&s->arch, &config, 1);
     snprintf(s->arch.family, sizeof s->arch.family, "gyre");
     return GYRE_OK;

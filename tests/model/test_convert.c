@@ -281,6 +281,108 @@ static void test_refused(void **state) {
     assert_int_equal(access(in_folder("x.gguf"), F_OK), -1);
 }
 
+/* Writes a model of Gyre's own. */
+static void make_native(const char *name, gyre_kind kind, int64_t parts, void (*change)(gyre_model_config *c)) {
+    gyre_model_config c = GYRE_INIT(gyre_model_config);
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    c.vocab = 256;
+    c.model_dim = WIDTH;
+    c.layers = LAYERS;
+    c.heads = c.kv_heads = HEADS;
+    c.head_dim = HEAD;
+    c.mlp_dim = HIDDEN;
+    c.layer_parts = parts;
+    c.position.kind = kind;
+    c.position.trained_length = CONTEXT;
+    if (change) change(&c);
+    must(gyre_model_create(&model, &c, 3, &err), &err);
+    must(gyre_model_save(model, in_folder(name), GYRE_DTYPE_F32, &err), &err);
+    gyre_model_free(model);
+}
+
+static void rotate_input(gyre_model_config *c) {
+    c->rotates_input = 1;
+}
+static void clip_soft(gyre_model_config *c) {
+    c->position.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
+}
+static void clip_scaled(gyre_model_config *c) {
+    c->position.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
+    c->position.rope.scaling = GYRE_SCALING_LLAMA3;
+    c->position.rope.factor = 4;
+}
+static void xpos(gyre_model_config *c) {
+    c->position.rope.xpos_base = 512;
+}
+static void rerope(gyre_model_config *c) {
+    c->position.rope.far = GYRE_FAR_CLAMPED;
+    c->position.rope.far_window = 16;
+}
+static void logn(gyre_model_config *c) {
+    c->position.query.temperature = GYRE_TEMPERATURE_LOG;
+}
+static void clockwise(gyre_model_config *c) {
+    c->position.rope.clockwise = 1;
+}
+static void longrope_start(gyre_model_config *c) {
+    static const double factors[HEAD / 2] = {1, 1.5, 2, 4};
+    c->position.rope.scaling = GYRE_SCALING_LONGROPE;
+    c->position.rope.short_factor = c->position.rope.long_factor = factors;
+    c->position.rope.factor = 2;
+    c->position.longrope.start_tokens = 4;
+}
+static void longrope_policy(gyre_model_config *c) {
+    longrope_start(c);
+    c->position.longrope.start_tokens = 0;
+    c->position.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+}
+
+/* What models of Gyre's own compute, and a llama does not: nothing is left out in silence.  As they are, they are copied. */
+static void test_native_refused(void **state) {
+    (void)state;
+    static const struct {
+        gyre_kind kind;
+        int64_t parts;
+        void (*change)(gyre_model_config *c);
+        const char *says;
+    } cases[] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES, NULL, "forget_gates: layers of a llama have none"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FORGET_GATES, NULL, "forget_gates: layers of a llama have none"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR, NULL, "polar: layers of a llama"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES, NULL, "trained_frequencies: layers of a llama"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER, NULL, "fourier: layers of a llama"},
+                 {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, NULL, "contextual: layers of a llama"},
+                 {GYRE_KIND_ROPE, 0, rotate_input, "rotates_input: layers of a llama"},
+                 {GYRE_KIND_ALIBI, 0, NULL, "positions: alibi is not converted to a GGUF"},
+                 {GYRE_KIND_ROPE, 0, clip_soft, "clipped rotation: a GGUF has no words for it"},
+                 {GYRE_KIND_ROPE, 0, clip_scaled, "stands still, which no divisor of a GGUF says"},
+                 {GYRE_KIND_ROPE, 0, longrope_start, "start tokens of LongRoPE: a GGUF has no words for it"},
+                 {GYRE_KIND_ROPE, 0, longrope_policy, "length policy: a GGUF has no words for it"},
+                 {GYRE_KIND_ROPE, 0, xpos, "xPos: a GGUF has no words for it"},
+                 {GYRE_KIND_ROPE, 0, rerope, "far positions: a GGUF has no words for it"},
+                 {GYRE_KIND_ROPE, 0, logn, "temperature of queries: a GGUF has no words for it"},
+                 {GYRE_KIND_ROPE, 0, clockwise, "rotation: a GGUF has no words for it"}};
+    const gyre_convert_options gguf = to_gguf(), half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_BF16);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[32], copy[32];
+        snprintf(name, sizeof name, "native%zu", i);
+        snprintf(copy, sizeof copy, "native%zu-half", i);
+        make_native(name, cases[i].kind, cases[i].parts, cases[i].change);
+        refused(in_folder(name), in_folder("native.gguf"), &gguf, GYRE_EUNSUPPORTED, cases[i].says);
+        assert_int_equal(access(in_folder("native.gguf"), F_OK), -1);
+        convert(in_folder(name), in_folder(copy), &half);
+        gyre_model *model = NULL;
+        gyre_error err = {0, ""};
+        must(gyre_model_open(&model, in_folder(copy), &err), &err);
+        assert_int_equal(gyre_model_get_config(model)->layer_parts, cases[i].parts);
+        gyre_model_free(model);
+    }
+    /* Another order of pairs moves rows, which numbers of a layer would have to follow. */
+    const gyre_convert_options interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
+    refused(in_folder("native2"), in_folder("native-moved"), &interleaved, GYRE_EUNSUPPORTED, "polar: layers of a llama");
+    refused(in_folder("native4"), in_folder("native-moved"), &interleaved, GYRE_EUNSUPPORTED, "fourier: layers of a llama");
+}
+
 /* A wrong target name never destroys other files. */
 static void test_targets(void **state) {
     (void)state;
@@ -384,6 +486,7 @@ int main(void) {
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_native_refused),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),

@@ -1,0 +1,146 @@
+/* test_layer_parts.c: models whose layers train a part beside their encoding, from outside: trained, killed and resumed,
+ * read by every subcommand that runs a model, and refused where something would be left out. */
+#include "run_command.h"
+
+#include <math.h>
+
+#define TINY "--width 32 --layers 2 --heads 2 --hidden 32 --context 32 --batch 4 --threads 2 --text @text "
+
+static const char *const parts[] = {"forgetting", "pope", "trained-frequencies", "fope", "fope-paper", "contextual"};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static int train_all(void **state) {
+    if (make_folder(state)) return -1;
+    for (int i = 0; i < PARTS; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "train " TINY "--encoding %s --tokens 3k -o @%s", parts[i], parts[i]);
+        if (run(line)->exit) return -1;
+    }
+    return 0;
+}
+
+static double perplexity_of(const char *line) {
+    json_t *root = run_json(line);
+    const json_t *result = json_array_get(json_object_get(root, "results"), 0);
+    const double perplexity = test_number(result, "perplexity");
+    json_decref(root);
+    return perplexity;
+}
+
+static void subcommands_read_them(void **state) {
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        char line[256];
+        double perplexity[2];
+        for (int threads = 1; threads <= 2; threads++) {
+            snprintf(line, sizeof line, "eval @%s --text @text --contexts 48 --windows 4 --threads %d --json", parts[i],
+                     threads);
+            perplexity[threads - 1] = perplexity_of(line);
+        }
+        assert_true(perplexity[0] > 1 && perplexity[0] < 256);
+        assert_memory_equal(&perplexity[0], &perplexity[1], sizeof *perplexity);
+        snprintf(line, sizeof line, "passkey @%s --lengths 320 --depths 1 --trials 1 --json", parts[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "generate @%s --prompt abc --tokens 5 --json", parts[i]);
+        json_decref(run_json(line));
+        snprintf(line, sizeof line, "audit @%s --json", parts[i]);
+        json_decref(run_json(line));
+    }
+}
+
+/* A model that is trained on is the model: a step at a rate of next to nothing leaves what it says. */
+static void they_are_trained_on(void **state) {
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        char line[256];
+        snprintf(
+            line, sizeof line,
+            "train --from @%s --context 64 --batch 2 --tokens 100 --learning-rate 1e-8 --warmup 0 --text @text -o @again-%s",
+            parts[i], parts[i]);
+        assert_int_equal(run(line)->exit, 0);
+        snprintf(line, sizeof line, "eval @%s --text @text --contexts 48 --windows 4 --json", parts[i]);
+        const double before = perplexity_of(line);
+        snprintf(line, sizeof line, "eval @again-%s --text @text --contexts 48 --windows 4 --json", parts[i]);
+        test_close(perplexity_of(line), before, 1e-4 * before, parts[i]);
+    }
+}
+
+static void configs_say_them(void **state) {
+    (void)state;
+    static const char *const says[PARTS] = {"forget_gates", "polar",         "trained_frequencies",
+                                            "fourier",      "fourier_still", "contextual"};
+    for (int i = 0; i < PARTS; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "explain @%s", parts[i]);
+        const outcome *o = run(line);
+        assert_int_equal(o->exit, 0);
+        if (!strstr(o->out, says[i])) fail_msg("%s: no %s in %s", parts[i], says[i], o->out);
+    }
+    assert_non_null(strstr(run("explain @contextual")->out, "max_positions"));
+}
+
+/* Methods, windows, pictures and files that would leave out what the layers trained. */
+static void what_would_be_lost_is_refused(void **state) {
+    (void)state;
+#define EVAL " --text @text --contexts 64 --windows 2 --methods "
+    assert_fails("eval @fope" EVAL "yarn:2", 1, "the model trained its series");
+    assert_fails("eval @fope-paper" EVAL "none+resonance", 1, "the model trained its series");
+    assert_fails("eval @fope" EVAL "clipped", 1, "the model trained its series");
+    assert_fails("eval @trained-frequencies" EVAL "clipped", 1, "the model trained its frequencies");
+    assert_fails("eval @contextual" EVAL "yarn:2", 1, "no rotation to scale (nope)");
+    assert_fails("eval @contextual" EVAL "none+logn", 1, "count positions");
+    assert_fails("eval @contextual --text @text --contexts 64 --cache q8", 1, "over keys in F32, F16 or BF16");
+    assert_fails("search @fope --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1,
+                 "the model trained its series");
+    assert_fails("search @contextual --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1, "nope");
+    assert_fails("generate @fope --prompt abc --stream 1,16", 1, "turned before they are cached");
+    assert_fails("generate @contextual --prompt abc --stream 1,16", 1, "counted over all keys");
+    assert_fails("plot attention @contextual --text @text --csv", 1, "weights: of positions that queries count");
+    assert_fails("train --from @fope --drop-rope --text @text -o @none", 1, "FOURIER needs a plain rotation");
+    assert_fails("train --from @fope --method yarn:2 --context 64 --text @text -o @none", 1,
+                 "FOURIER needs a plain rotation");
+    assert_fails("train --from @contextual --drop-rope --text @text -o @none", 1, "none to drop");
+    assert_fails("extend @fope --to 64 --method linear --write @none", 1, "fourier: what the model trained");
+    assert_fails("extend @trained-frequencies --to 64 --method linear --write @none", 1,
+                 "trained_frequencies: what the model");
+    assert_fails("convert @fope --to gguf -o @none.gguf", 1, "fourier: layers of a llama have none");
+    assert_fails("shard @contextual --context 4k --ranks 4", 1, "contextual: queries count positions over all keys");
+    assert_int_not_equal(access(in_folder("none"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("none.gguf"), F_OK), 0);
+}
+
+/* Half the steps, stopped, and the rest: the bytes of a run that was not. */
+static void killed_and_resumed(void **state) {
+    (void)state;
+    static char whole[1 << 18], resumed[1 << 18];
+    for (int i = 0; i < PARTS; i++) {
+        char line[256], path[64];
+        outcome o;
+        snprintf(line, sizeof line, "train " TINY "--encoding %s --tokens 64k -o @whole-%s", parts[i], parts[i]);
+        assert_int_equal(run(line)->exit, 0);
+        snprintf(line, sizeof line, "train " TINY "--encoding %s --tokens 64k --save-every 1 -o @half-%s", parts[i],
+                 parts[i]);
+        const pid_t child = start(line, in_folder("out"));
+        snprintf(path, sizeof path, "half-%s/optimizer.safetensors", parts[i]);
+        for (int n = 0; n < 20000 && access(in_folder(path), F_OK) != 0; n++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        kill(child, SIGKILL);
+        finish(child, &o);
+        if (o.signal == SIGKILL) {
+            snprintf(line, sizeof line, "train --resume --threads 1 --text @text -o @half-%s", parts[i]);
+            assert_int_equal(run(line)->exit, 0);
+        }
+        snprintf(path, sizeof path, "whole-%s/model.safetensors", parts[i]);
+        read_whole(in_folder(path), whole, sizeof whole);
+        snprintf(path, sizeof path, "half-%s/model.safetensors", parts[i]);
+        read_whole(in_folder(path), resumed, sizeof resumed);
+        assert_memory_equal(whole, resumed, sizeof whole);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(subcommands_read_them), cmocka_unit_test(they_are_trained_on),
+                                       cmocka_unit_test(configs_say_them), cmocka_unit_test(what_would_be_lost_is_refused),
+                                       cmocka_unit_test(killed_and_resumed)};
+    return cmocka_run_group_tests(tests, train_all, remove_folder);
+}
