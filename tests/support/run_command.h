@@ -34,13 +34,14 @@ static inline void write_text(const char *name, size_t bytes) {
     free(text);
 }
 
-static inline void write_model(const char *name, gyre_kind kind) {
+static inline void write_model_with(const char *name, gyre_kind kind, int64_t layer_parts) {
     gyre_model_config config = gyre_model_config_default();
     config.model_dim = 32;
     config.layers = 1;
     config.heads = config.kv_heads = 2;
     config.head_dim = 16;
     config.mlp_dim = 32;
+    config.layer_parts = layer_parts;
     config.position.kind = kind;
     config.position.trained_length = TRAINED;
     if (kind == GYRE_KIND_T5) config.position.score.buckets = 32, config.position.score.max_distance = 128;
@@ -50,6 +51,10 @@ static inline void write_model(const char *name, gyre_kind kind) {
     if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_DTYPE_F32, &err))
         fail_msg("%s", err.text);
     gyre_model_free(model);
+}
+
+static inline void write_model(const char *name, gyre_kind kind) {
+    write_model_with(name, kind, 0);
 }
 
 static inline int make_folder(void **state) {

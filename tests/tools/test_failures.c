@@ -24,10 +24,13 @@ static const job jobs[] = {
     {"convert @rope -o @result.gguf", {"result.gguf"}},
     {"train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --json",
      {"result/config.json", "result/model.safetensors", "result/training.json"}},
+    {"train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --encoding fope --json",
+     {"result/config.json", "result/model.safetensors", "result/training.json"}},
     {"eval @rope --text @text --contexts 16 --windows 2 --json --journal @result", {"result"}},
     {"eval @rope --text @text --contexts 16 --windows 2 -o @result", {"result"}},
     {"passkey @rope --lengths 320 --trials 1 --json", {NULL}},
     {"generate @rope --prompt abc --tokens 3 --temperature 0", {NULL}},
+    {"generate @contextual --prompt abc --tokens 3 --temperature 0", {NULL}},
     {"show shift", {NULL}},
     {"shard @rope --context 1024 --ranks 2 --json", {NULL}},
     {"plot wavelengths @llama.json -o @result.csv", {"result.csv"}},
@@ -182,6 +185,7 @@ static int make_files(void **state) {
     setenv("LC_ALL", "C", 1); /* a locale that cannot be loaded changes a dot of explain */
     if (make_folder(state)) return -1;
     write_file("llama.json", llama, sizeof llama - 1);
+    write_model_with("contextual", GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL);
     return 0;
 }
 
