@@ -72,7 +72,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_save(const gyre_trainer *train
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *trainer, const char *folder, gyre_dtype dtype,
                                                          gyre_error *err);
 /* Records the command that makes this model, for its training.json.  The first one given stays, also after a stop.
- * Copied. */
+ * Copied; bytes that are not UTF-8 become '?'. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err);
 /* out = steps done. */
 GYRE_API int64_t gyre_trainer_steps(const gyre_trainer *trainer);

@@ -5,6 +5,7 @@
 #include "core/sized.h"
 #include "model/ops/float_buffer.h"
 #include "util/error.h"
+#include "util/utf8.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,13 @@ void gyre_trainer_free(gyre_trainer *t) {
 gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err) {
     if (trainer->command || !command) return GYRE_OK;
     trainer->command = strdup(command);
-    return trainer->command ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "command: out of memory (training)");
+    if (!trainer->command) return gyre_fail(err, GYRE_ENOMEM, "command: out of memory (training)");
+    for (char *at = trainer->command; *at;) { /* JSON holds no other bytes */
+        const int length = gyre_utf8_decode(at, strlen(at), NULL);
+        if (length <= 0) *at = '?';
+        at += length > 0 ? length : 1;
+    }
+    return GYRE_OK;
 }
 
 void gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team) {

@@ -170,9 +170,85 @@ static void full_output(void **state) {
     assert_fails("generate @rope --prompt a --tokens 2 -o /dev/full", 1, "/dev/full: No space");
 }
 
+/* And names the file, whatever part of it could not be written: --output, --json, tables, figures, reports. */
+static void full_file(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "explain @rope -o @full",
+        "explain @rope --json -o @full",
+        "diff @rope @alibi -o @full",
+        "diff @rope @alibi --json -o @full",
+        "audit @rope -o @full",
+        "audit @rope --json -o @full",
+        "extend @rope --to 1k -o @full",
+        "extend @rope --to 1k --json -o @full",
+        "show shift -o @full",
+        "show shift --json -o @full",
+        "shard @rope --context 1024 --ranks 2 -o @full",
+        "shard @rope --context 1024 --ranks 2 --json -o @full",
+        "plot wavelengths @rope -o @full.csv",
+        "plot wavelengths @rope -o @full.json",
+        "explore @rope -o @full",
+        "generate @rope --prompt a --tokens 2 -o @full",
+        "generate @rope --prompt a --tokens 2 --json -o @full",
+        "eval @rope --text @text --contexts 32,64 --windows 2 -o @full",
+        "eval @rope --text @text --contexts 32,64 --windows 2 --json -o @full",
+        "passkey @rope --lengths 320,400 --trials 1 -o @full",
+        "passkey @rope --lengths 320,400 --trials 1 --json -o @full",
+        "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 -o @full",
+        "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --json -o @full"};
+    static const char page[] = "<body><!-- CONFIG --></body>\n";
+    static const char *const links[] = {"full", "full.csv", "full.json"};
+    if (access("/dev/full", W_OK)) skip();
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        assert_int_equal(symlink("/dev/full", in_folder(links[i])), 0);
+    write_file("page.html", page, sizeof page - 1);
+    setenv("GYRE_EXPLORER", in_folder("page.html"), 1);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_fails(lines[i], 1, "No space left on device");
+        assert_fails(lines[i], 1, in_folder(strrchr(lines[i], '@') + 1));
+    }
+}
+
+/* JSON is text: of a name that is none, each byte past ASCII is a question mark. */
+static void names_that_are_no_text(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "explain @r\xff --json",
+        "diff @r\xff @rope --json",
+        "audit @r\xff --json",
+        "extend @r\xff --to 1k --json",
+        "extend @a\xff --to 1k --json",
+        "extend @r\xff --to 1k --method yarn --write @w\xff --json",
+        "shard @r\xff --context 1024 --ranks 2 --json",
+        "generate @r\xff --prompt a\xff --tokens 2 --json",
+        "convert @r\xff -o @c\xff --json",
+        "train --text @t\xff -o @n\xff --tokens 1k --context 16 --batch 1 --layers 1 --width 16 --json",
+        "passkey @r\xff --lengths 320 --trials 1 --json",
+        "search @r\xff --text @t\xff --to 64 --budget 20 --windows 2 --held-out 2 --json",
+        "eval @r\xff --text @t\xff --contexts 32 --windows 2 --json",
+        "plot perplexity @e\xff.json --json"};
+    assert_int_equal(symlink("rope", in_folder("r\xff")) | symlink("alibi", in_folder("a\xff")), 0);
+    assert_int_equal(link(in_folder("text"), in_folder("t\xff")), 0);
+    assert_int_equal(run("eval @rope --text @text --contexts 32 --windows 2 --json -o @e\xff.json")->exit, 0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        json_decref(run_json(lines[i]));
+    char line[512];
+    snprintf(line, sizeof line, "plot wavelengths --compare %s,%s --json", in_folder("r\xff"), in_folder("rope"));
+    json_t *root = run_json(line), *first = json_array_get(json_object_get(root, "rows"), 0);
+    int named = 0;
+    for (size_t i = 0; i < json_array_size(first); i++) {
+        const char *text = json_string_value(json_array_get(first, i));
+        named |= text && strlen(text) > 2 && strcmp(text + strlen(text) - 2, "r?") == 0;
+    }
+    assert_true(named);
+    json_decref(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(characters), cmocka_unit_test(colors),
                                        cmocka_unit_test(long_texts), cmocka_unit_test(errors),
-                                       cmocka_unit_test(commands),   cmocka_unit_test(full_output)};
+                                       cmocka_unit_test(commands),   cmocka_unit_test(full_output),
+                                       cmocka_unit_test(full_file),  cmocka_unit_test(names_that_are_no_text)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -44,8 +44,8 @@ int cli_json_write(FILE *file, json_t *root) {
     if (root) bad = json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF;
     if (!root) return cli_fail("JSON: out of memory (result)");
     json_decref(root);
-    return bad ? cli_fail("%s: %s (writing the result)", file == cli_stdout() ? "standard output" : "JSON", strerror(errno))
-               : 0;
+    const char *name = cli_output_name(file);
+    return bad ? cli_fail("%s: %s (writing the result)", name ? name : "JSON", strerror(errno)) : 0;
 }
 
 int cli_json_line(json_t *root) {

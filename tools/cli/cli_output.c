@@ -12,6 +12,7 @@
 /* The open files, the one opened last on top.  Static, because the signal handler removes their temporaries. */
 enum { MAX_OUTPUTS = 2 };
 static gyre_atomic_file files[MAX_OUTPUTS];
+static const cli_output *outputs[MAX_OUTPUTS];
 static int files_open;
 
 void cli_output_remove_in_handler(void) {
@@ -42,6 +43,12 @@ int cli_stdout_close(int status) {
 }
 
 /* -- results -- */
+const char *cli_output_name(const FILE *stream) {
+    for (int i = 0; i < files_open; i++)
+        if (outputs[i]->file == stream) return outputs[i]->path;
+    return stream == stdout || (stream && stream == standard) ? "standard output" : NULL;
+}
+
 static int open_output(cli_output *output, const char *path, int raw) {
     *output = (cli_output){NULL, NULL, 0};
     if (cli_is_silent()) path = NULL; /* another process writes it */
@@ -56,7 +63,7 @@ static int open_output(cli_output *output, const char *path, int raw) {
     else
         output->file = file ? plain_stream_open(fd) : cli_stdout();
     if (output->file) {
-        files_open += file != NULL;
+        if (file) outputs[files_open++] = output;
         return 0;
     }
     code = errno;

@@ -19,6 +19,9 @@ int cli_output_open(cli_output *output, const char *path);
 int cli_output_open_raw(cli_output *output, const char *path);
 /* status: the exit status of the work; if not 0, the file is discarded.  out = status, or CLI_FAILED if writing failed. */
 int cli_output_close(cli_output *output, int status);
+/* out = what a stream of these functions writes to, for errors: "standard output" or the file's name, until it is closed;
+ * NULL for another stream. */
+const char *cli_output_name(const FILE *stream);
 /* out = standard output as plain text.  Ends the program with CLI_FAILED if memory runs out. */
 FILE *cli_stdout(void);
 /* Called once, after the command.  out = status, or CLI_FAILED with the error printed if standard output took not all. */

@@ -1,13 +1,12 @@
 /* result_table.c: memory of tables. */
 #include "tools/common/result_table.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_output.h"
 #include "tools/cli/cli_progress.h"
-#include "tools/cli/plain_stream.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows, int64_t texts, gyre_error *err) {
     *out = (result_table){.table = GYRE_REPORT_TABLE_INIT};
@@ -25,8 +24,9 @@ gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows
 
 gyre_status result_table_printed(gyre_status status, FILE *file, gyre_error *err) {
     const int code = errno;
-    if (status != GYRE_EIO || !code || plain_stream_descriptor(file) != STDOUT_FILENO) return status;
-    return gyre_fail(err, GYRE_EIO, "standard output: %s (writing the result)", strerror(code));
+    const char *name = cli_output_name(file);
+    if (status != GYRE_EIO || !code || !name) return status;
+    return gyre_fail(err, GYRE_EIO, "%.380s: %s (writing the result)", name, strerror(code));
 }
 
 gyre_status result_table_print(const gyre_report_table *table, FILE *file, gyre_error *err) {

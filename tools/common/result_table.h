@@ -13,8 +13,8 @@ typedef struct result_table {
 
 /* *out = a table with zeroed columns, cells and texts.  Errors: ENOMEM. */
 gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows, int64_t texts, gyre_error *err);
-/* out = status, which a gyre_report_table_print... to `file` has just returned.  The error of EIO then names standard output
- * if that is the file. */
+/* out = status, which a gyre_report_table_print... to `file` has just returned.  The error of EIO then names what
+ * the stream writes to (cli_output_name). */
 gyre_status result_table_printed(gyre_status status, FILE *file, gyre_error *err);
 /* Prints the table, in colour where the file takes it.  Errors: those of gyre_report_table_print, as above. */
 gyre_status result_table_print(const gyre_report_table *table, FILE *file, gyre_error *err);

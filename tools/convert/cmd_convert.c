@@ -137,9 +137,9 @@ static int print_summary(const convert_options *o, const gyre_reading *after) {
                 rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }
-    json_t *root =
-        json_pack("{s:s, s:s, s:s, s:I}", "path", o->output, "format", after->format[0] == 'G' ? "GGUF" : "safetensors",
-                  "model_type", after->model_type, "bytes", (json_int_t)bytes_of(o));
+    json_t *root = json_pack("{s:o, s:s, s:o, s:I}", "path", cli_json_text(o->output), "format",
+                             after->format[0] == 'G' ? "GGUF" : "safetensors", "model_type",
+                             cli_json_text(after->model_type), "bytes", (json_int_t)bytes_of(o));
     if (root && rotates) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
     return cli_json_write(cli_stdout(), root);
 }

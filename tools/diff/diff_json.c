@@ -39,8 +39,8 @@ static json_t *settings_json(const diff_layers *d) {
     for (int i = 0; i < d->settings_count; i++) {
         const diff_setting *s = &d->settings[i];
         json_t *object = json_object();
-        const int bad = cli_json_set(object, "name", json_string(s->name)) | cli_json_set(object, "a", json_string(s->a)) |
-                        cli_json_set(object, "b", json_string(s->b));
+        const int bad = cli_json_set(object, "name", cli_json_text(s->name)) |
+                        cli_json_set(object, "a", cli_json_text(s->a)) | cli_json_set(object, "b", cli_json_text(s->b));
         list = cli_json_append(list, cli_json_checked(object, bad));
     }
     return list;

@@ -46,9 +46,10 @@ static const char *scheme_note(gyre_kind kind) {
 int extend_print_other(const extension *e, int json, FILE *file) {
     const char *kind = gyre_kind_name(e->group->config.kind), *why = scheme_note(e->group->config.kind);
     if (json)
-        return cli_json_write(file, json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:[]}", "path", e->reading->path, "model_type",
-                                              e->reading->model_type, "layers", e->group->name, "kind", kind, "length",
-                                              (json_int_t)e->to, "note", why, "methods"));
+        return cli_json_write(file, json_pack("{s:o, s:o, s:o, s:s, s:I, s:s, s:[]}", "path",
+                                              cli_json_text(e->reading->path), "model_type",
+                                              cli_json_text(e->reading->model_type), "layers", cli_json_text(e->group->name),
+                                              "kind", kind, "length", (json_int_t)e->to, "note", why, "methods"));
     fprintf(file, "%s: %s: %s\n", e->reading->path, kind, why);
     return 0;
 }
@@ -260,9 +261,9 @@ static json_t *row_json(const extend_method *r, const extend_effect *f) {
 static json_t *model_json(const extension *e) {
     const gyre_config *c = &e->group->config;
     const char *scaling = current_scaling(e);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:I, s:o}", "path", e->reading->path, "model_type",
-                     e->reading->model_type, "profile", gyre_profile_name(e->reading->profile), "layers", e->group->name,
-                     "head_dim", (json_int_t)c->head_dim, "rotary_dim",
+    return json_pack("{s:o, s:o, s:s, s:o, s:I, s:I, s:f, s:I, s:o}", "path", cli_json_text(e->reading->path), "model_type",
+                     cli_json_text(e->reading->model_type), "profile", gyre_profile_name(e->reading->profile), "layers",
+                     cli_json_text(e->group->name), "head_dim", (json_int_t)c->head_dim, "rotary_dim",
                      (json_int_t)(c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel), "base", c->rope.base,
                      "trained_length", (json_int_t)e->trained, "scaling", scaling ? json_string(scaling) : json_null());
 }
@@ -301,11 +302,11 @@ int extend_print_written_json(const extension *e, const extend_method *r, const 
                               int count, FILE *file) {
     json_t *list = json_array(), *root = model_json(e);
     for (int i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "key", changes[i].key, "before", changes[i].before, "after",
-                                              changes[i].after));
+        json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "key", cli_json_text(changes[i].key), "before",
+                                              cli_json_text(changes[i].before), "after", cli_json_text(changes[i].after)));
     if (json_object_set_new(root, "length", json_integer(e->to)) ||
         json_object_set_new(root, "method", json_string(r->label)) ||
-        json_object_set_new(root, "written", json_string(path)) || json_object_set_new(root, "changes", list)) {
+        json_object_set_new(root, "written", cli_json_text(path)) || json_object_set_new(root, "changes", list)) {
         json_decref(root);
         root = NULL;
     }

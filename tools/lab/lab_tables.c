@@ -311,11 +311,11 @@ int lab_print_json(const lab *l, FILE *file) {
     char interval[128];
     lab_describe_interval(l, interval, sizeof interval);
     json_t *root = json_pack(
-        "{s:s, s:I, s:I, s:s, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o, s:o}", "preset", l->plan.preset, "trained_length",
+        "{s:s, s:I, s:I, s:s, s:{s:o, s:I, s:I}, s:f, s:o, s:o, s:o, s:o, s:o}", "preset", l->plan.preset, "trained_length",
         (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds, "interval", interval, "text", "hash",
         cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count, "held_out", (json_int_t)l->held_out.count, "seconds",
-        l->seconds, "report", l->run.report, "encodings", rows_json(l, l->encodings, l->plan.encodings_count), "methods",
-        rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, tuned), "ranks", ranks_json(l));
+        l->seconds, "report", cli_json_text(l->run.report), "encodings", rows_json(l, l->encodings, l->plan.encodings_count),
+        "methods", rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, tuned), "ranks", ranks_json(l));
     if (root && l->stopped)
         json_object_set_new(root, "stopped",
                             json_pack("{s:i, s:i}", "rows_complete", lab_rows_done(l), "rows", lab_rows_count(l)));

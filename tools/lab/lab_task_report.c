@@ -156,12 +156,12 @@ static json_t *rows_json(const task_lab *t, int methods) {
 
 int task_print_json(const task_lab *t, FILE *file) {
     const lab_plan *p = &t->lab->plan;
-    return cli_json_write(file,
-                          json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:o, s:o}", "task", t->lab->task,
-                                    "preset", p->preset, "trained_length", (json_int_t)p->trained, "longest",
-                                    (json_int_t)p->longest, "seeds", (json_int_t)p->seeds, "sequences",
-                                    (json_int_t)t->sequences, "steps", (json_int_t)p->run.steps, "seconds", t->lab->seconds,
-                                    "report", t->lab->run.report, "encodings", rows_json(t, 0), "methods", rows_json(t, 1)));
+    return cli_json_write(file, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o}", "task", t->lab->task,
+                                          "preset", p->preset, "trained_length", (json_int_t)p->trained, "longest",
+                                          (json_int_t)p->longest, "seeds", (json_int_t)p->seeds, "sequences",
+                                          (json_int_t)t->sequences, "steps", (json_int_t)p->run.steps, "seconds",
+                                          t->lab->seconds, "report", cli_json_text(t->lab->run.report), "encodings",
+                                          rows_json(t, 0), "methods", rows_json(t, 1)));
 }
 
 /* -- the report -- */

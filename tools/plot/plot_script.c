@@ -249,7 +249,10 @@ int plot_script_write(const plot_script *s, const char *title, gyre_report_forma
     script.height = s->height;
     script.format = format;
     if (gyre_report_script_draw(&script, &picture, &bytes, &err)) return cli_fail_error(&err);
+    errno = 0;
     const size_t written = fwrite(picture, 1, bytes, file);
+    const int code = errno;
+    const char *name = cli_output_name(file);
     gyre_report_free(picture);
-    return written == bytes ? 0 : cli_fail("figure: %s (plot)", strerror(errno));
+    return written == bytes ? 0 : cli_fail("%s: %s (writing the result)", name ? name : "figure", strerror(code));
 }

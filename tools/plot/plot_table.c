@@ -1,4 +1,5 @@
 /* plot_table.c: the numbers of a figure, and how they are printed. */
+#include "tools/common/utf8_text.h"
 #include "tools/plot/plot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +41,9 @@ double plot_table_label(plot_table *t, const char *text) {
         return 0;
     }
     t->labels = grown;
-    snprintf(grown[t->labels_count], PLOT_LABEL, "%s", text);
+    char *label = grown[t->labels_count];
+    snprintf(label, PLOT_LABEL, "%s", text);
+    label[utf8_complete_prefix(label, strlen(label))] = 0; /* cut after a whole character */
     return t->labels_count++;
 }
 
@@ -81,7 +84,7 @@ static json_t *row_json(const plot_table *t, int64_t row) {
     json_t *cells = json_array();
     for (int c = 0; cells && c < t->columns_count; c++)
         cells = cli_json_append(cells, t->columns[c].unit ? cli_json_number(plot_table_number(t, row, c))
-                                                          : json_string(plot_table_text(t, row, c)));
+                                                          : cli_json_text(plot_table_text(t, row, c)));
     return cells;
 }
 
@@ -93,8 +96,8 @@ int plot_table_json(const plot_table *t, const char *kind, FILE *file) {
                                t->columns[c].unit && *t->columns[c].unit ? json_string(t->columns[c].unit) : json_null()));
     for (int64_t r = 0; rows && r < t->rows; r++)
         rows = cli_json_append(rows, row_json(t, r));
-    return cli_json_write(
-        file, json_pack("{s:s, s:s, s:o, s:o}", "kind", kind, "title", t->title, "columns", columns, "rows", rows));
+    return cli_json_write(file, json_pack("{s:s, s:o, s:o, s:o}", "kind", kind, "title", cli_json_text(t->title), "columns",
+                                          columns, "rows", rows));
 }
 
 /* As in RFC 4180, quotes around what holds a comma, a quote or a line end; lines end as in any text here. */

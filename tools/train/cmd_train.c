@@ -439,11 +439,12 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
     const gyre_model_config *m = gyre_model_get_config(gyre_trainer_get_model(t));
     const long long tokens = (long long)(gyre_trainer_steps(t) * r->batch * r->context);
     if (o->common.json)
-        return cli_json_write(cli_stdout(), json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "model", o->common.output,
-                                                      "encoding", gyre_kind_name(m->position.kind), "parameters",
-                                                      (json_int_t)gyre_model_parameters(gyre_trainer_get_model(t)), "steps",
-                                                      (json_int_t)gyre_trainer_steps(t), "of", (json_int_t)r->steps,
-                                                      "tokens", (json_int_t)tokens, "loss", cli_json_number(loss)));
+        return cli_json_write(cli_stdout(),
+                              json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "model", cli_json_text(o->common.output),
+                                        "encoding", gyre_kind_name(m->position.kind), "parameters",
+                                        (json_int_t)gyre_model_parameters(gyre_trainer_get_model(t)), "steps",
+                                        (json_int_t)gyre_trainer_steps(t), "of", (json_int_t)r->steps, "tokens",
+                                        (json_int_t)tokens, "loss", cli_json_number(loss)));
     fprintf(cli_stdout(), "%s: %s, %lld weights, step %lld of %lld, %lld tokens, loss %.4f nats per token\n",
             o->common.output, gyre_kind_name(m->position.kind), (long long)gyre_model_parameters(gyre_trainer_get_model(t)),
             (long long)gyre_trainer_steps(t), (long long)r->steps, tokens, loss);
