@@ -14,8 +14,10 @@
 #include <sys/stat.h>
 
 enum {
-    HELD_OUT_MODULUS = 10,          /* one file in ten is held out */
-    MAX_TEXT_BYTES = INT32_MAX - 1, /* of one file, for ids and for what gyre_tokenize takes at once */
+    HELD_OUT_MODULUS = 10, /* one file in ten is held out */
+    MAX_TEXT_BYTES =
+        INT32_MAX - 1, /* of one file, for ids and for what gyre_tokenize takes at once; of any text in a pipe */
+    MAX_PIPED_IDS_BYTES = GYRE_DOCUMENT_MIB << 20, /* of ids in a pipe: a dozen million, as numbers of five digits */
 };
 
 /* -- files to ids -- */
@@ -77,7 +79,8 @@ static gyre_status append_bytes(collector *c, const char *path, const char *byte
 static gyre_status read_file(collector *c, const char *path, gyre_error *err) {
     char *bytes;
     size_t size;
-    gyre_status status = gyre_file_read(path, c->tokenizer ? MAX_TEXT_BYTES : GYRE_FILE_MAX, &bytes, &size, err);
+    gyre_status status =
+        gyre_file_read_stream(path, c->tokenizer ? MAX_TEXT_BYTES : GYRE_FILE_MAX, MAX_TEXT_BYTES, &bytes, &size, err);
     if (status != GYRE_OK) return status;
     c->files_seen++;
     if (is_in_split(c->split, bytes, size)) {
@@ -206,7 +209,7 @@ gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, 
     size_t size;
     if (!out || !path || vocab < 1 || vocab > (int64_t)INT32_MAX + 1)
         return gyre_fail(err, GYRE_EINVAL, "ids: a path and a vocabulary of 1 .. 2^31 are needed");
-    gyre_status status = gyre_file_read(path, MAX_TEXT_BYTES, &bytes, &size, err);
+    gyre_status status = gyre_file_read_stream(path, MAX_TEXT_BYTES, MAX_PIPED_IDS_BYTES, &bytes, &size, err);
     if (status != GYRE_OK) return status;
     collector c = {.text = {.hash = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, bytes, size), .files = 1},
                    .split = GYRE_TEXT_SPLIT_ALL};

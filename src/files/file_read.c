@@ -16,11 +16,12 @@
 
 enum { DOCUMENT_BYTES = GYRE_DOCUMENT_MIB << 20 };
 
-static gyre_status fail_longer(const char *path, size_t limit, gyre_error *err) {
+/* advice: what helps, or "". */
+static gyre_status fail_longer(const char *path, size_t limit, const char *advice, gyre_error *err) {
     const size_t mib = (size_t)1 << 20;
     const int whole = limit % mib == 0;
-    return gyre_fail(err, GYRE_EFORMAT, "%s: longer than %zu %s", path, whole ? limit / mib : limit,
-                     whole ? "MiB" : "bytes");
+    return gyre_fail(err, GYRE_EFORMAT, "%s: longer than %zu %s%s", path, whole ? limit / mib : limit,
+                     whole ? "MiB" : "bytes", advice);
 }
 
 /* The buffer grows as needed: a pipe has no size, and the size of a file may change.  One byte beyond the limit is read. */
@@ -41,7 +42,7 @@ static gyre_status read_stream(FILE *stream, const char *path, size_t expected, 
         const int why = errno;
         const int failed = ferror(stream);
         free(memory);
-        return failed ? gyre_fail_errno(err, path, why) : fail_longer(path, limit, err);
+        return failed ? gyre_fail_errno(err, path, why) : fail_longer(path, limit, "", err);
     }
     memory[size] = '\0';
     *out = memory;
@@ -50,6 +51,11 @@ static gyre_status read_stream(FILE *stream, const char *path, size_t expected, 
 }
 
 gyre_status gyre_file_read(const char *path, size_t limit, char **out, size_t *bytes, gyre_error *err) {
+    return gyre_file_read_stream(path, limit, limit, out, bytes, err);
+}
+
+gyre_status gyre_file_read_stream(const char *path, size_t limit, size_t pipe_limit, char **out, size_t *bytes,
+                                  gyre_error *err) {
     struct stat info;
     if (stat(path, &info) != 0) return gyre_fail_errno(err, path, errno);
     if (S_ISDIR(info.st_mode)) return gyre_fail_errno(err, path, EISDIR);
@@ -57,12 +63,15 @@ gyre_status gyre_file_read(const char *path, size_t limit, char **out, size_t *b
         return gyre_fail(err, GYRE_EIO, "%s: neither a regular file nor a pipe", path);
     if (info.st_size < 0 || (uint64_t)info.st_size > GYRE_FILE_MAX)
         return gyre_fail(err, GYRE_EIO, "%s: too large for this machine", path);
-    if ((size_t)info.st_size > limit) return fail_longer(path, limit, err);
+    if ((size_t)info.st_size > limit) return fail_longer(path, limit, "", err);
     FILE *stream = fopen(path, "rb");
     if (!stream) return gyre_fail_errno(err, path, errno);
-    const gyre_status status = read_stream(stream, path, (size_t)info.st_size, limit, out, bytes, err);
+    const int shorter = S_ISFIFO(info.st_mode) && pipe_limit < limit;
+    const gyre_status status =
+        read_stream(stream, path, (size_t)info.st_size, shorter ? pipe_limit : limit, out, bytes, err);
     fclose(stream);
-    return status;
+    return status == GYRE_EFORMAT && shorter ? fail_longer(path, pipe_limit, ", the bound of a pipe; save it to a file", err)
+                                             : status;
 }
 
 static gyre_status check_document(int descriptor, const char *path, size_t *bytes, gyre_error *err) {
@@ -70,7 +79,7 @@ static gyre_status check_document(int descriptor, const char *path, size_t *byte
     if (descriptor < 0 || fstat(descriptor, &info) != 0) return gyre_fail_errno(err, path, errno);
     if (S_ISDIR(info.st_mode)) return gyre_fail_errno(err, path, EISDIR);
     if (!S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: not a regular file", path);
-    if (info.st_size > (off_t)DOCUMENT_BYTES) return fail_longer(path, DOCUMENT_BYTES, err);
+    if (info.st_size > (off_t)DOCUMENT_BYTES) return fail_longer(path, DOCUMENT_BYTES, "", err);
     *bytes = (size_t)info.st_size;
     return GYRE_OK;
 }

@@ -9,6 +9,9 @@
  * NUL.  limit: 1 .. GYRE_FILE_MAX bytes; no more than limit + 1 are read.  EFORMAT: longer. */
 #define GYRE_FILE_MAX (SIZE_MAX / 4)
 gyre_status gyre_file_read(const char *path, size_t limit, char **out, size_t *bytes, gyre_error *err);
+/* The same with a lower limit for a pipe, which may have no end: of it no more than pipe_limit + 1 bytes are read. */
+gyre_status gyre_file_read_stream(const char *path, size_t limit, size_t pipe_limit, char **out, size_t *bytes,
+                                  gyre_error *err);
 
 /* The same for a file of a model's folder, whose size is the work of strangers: a regular file (a pipe would be waited for)
  * of at most GYRE_DOCUMENT_MIB MiB, several times the largest tokenizer.json that is known; parsed JSON takes some twenty
