@@ -181,6 +181,25 @@ static void pipes(void **state) {
     alarm(0);
 }
 
+/* A config that --write was not told of: that of another model, or an earlier result. */
+static void folder_with_a_config(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "extend @twin/my.json --to 1k --method yarn --write @twin", "extend @rope --to 1k --method yarn --write @twin/",
+        "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --write @twin"};
+    assert_int_equal(mkdir(in_folder("twin"), 0777), 0);
+    write_file("twin/config.json", "mine", 4);
+    write_file("twin/my.json", kept, read_bytes("rope/config.json", kept));
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_fails(lines[i], 1, "twin/config.json");
+        assert_int_equal(read_bytes("twin/config.json", now), 4);
+        assert_memory_equal(now, "mine", 4);
+    }
+    assert_int_equal(run("extend @twin/my.json --to 1k --method yarn --write @twin/config.json")->exit, 0);
+    assert_true(read_bytes("twin/config.json", now) > 4);
+    remove_tree(in_folder("twin"));
+}
+
 /* What may be replaced: an earlier result, a file beside the model's folder, a journal in it. */
 static void what_is_allowed(void **state) {
     (void)state;
@@ -248,6 +267,7 @@ int main(void) {
                                        cmocka_unit_test(other_models),
                                        cmocka_unit_test(neighbours),
                                        cmocka_unit_test(pipes),
+                                       cmocka_unit_test(folder_with_a_config),
                                        cmocka_unit_test(what_is_allowed),
                                        cmocka_unit_test(file_cut_while_read),
                                        cmocka_unit_test(killed_run)};
