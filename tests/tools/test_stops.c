@@ -182,6 +182,54 @@ static void signals(void **state) {
     remove_results();
 }
 
+/* -- input that does not come -- */
+static void first_signal_ends(const char *line, int is_read) {
+    static const int numbers[] = {SIGTERM, SIGINT};
+    for (int s = 0; s < 2; s++) {
+        outcome o;
+        int writer = -1;
+        const pid_t child = start(line, in_folder(".out"));
+        /* Opened without a wait only when the command has opened the other end; before that it waits in open. */
+        for (int i = 0; is_read && writer < 0 && i < 10000; i++) {
+            writer = open(in_folder("fifo"), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        }
+        if (is_read && writer < 0) fail_msg("gyre %s: does not open its input", line);
+        if (!is_read) nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+        assert_int_equal(kill(child, numbers[s]), 0);
+        siginfo_t ended = {0};
+        for (int i = 0; i < 10000 && !ended.si_pid; i++) {
+            (void)waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT);
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        }
+        if (!ended.si_pid) (void)kill(child, SIGKILL);
+        finish(child, &o);
+        if (writer >= 0) close(writer);
+        if (o.signal != numbers[s] && o.exit != 128 + numbers[s])
+            fail_msg("gyre %s: exit %d, signal %d: %s", line, o.exit, o.signal, o.err);
+    }
+}
+
+static void waiting_for_a_pipe(void **state) {
+    (void)state;
+    static const char *const lines[] = {"lab --text @fifo --preset smoke --work @result --report @result.html",
+                                        "train " TINY "--tokens 1k --text @fifo -o @result",
+                                        "eval @rope --text @fifo --contexts 32 --journal @result.log",
+                                        "eval @rope --ids @fifo --contexts 32",
+                                        "search @rope --text @fifo --to 64 --write @result.json",
+                                        "generate @rope --prompt-file @fifo --tokens 3",
+                                        "explain @fifo"};
+    assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
+    const int entries = count_entries(folder);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        for (int is_read = 0; is_read < 2; is_read++) {
+            first_signal_ends(lines[i], is_read);
+            remove_results();
+            if (count_entries(folder) > entries + 2) fail_msg("gyre %s: leaves files (%s)", lines[i], folder);
+        }
+    assert_int_equal(unlink(in_folder("fifo")), 0);
+}
+
 /* -- disks -- */
 /* Mounts a disk of `kib` at "disk" of the folder, in a name space of this process.  out = 0 where that is not allowed. */
 static int mount_disk(int kib, unsigned long flags) {
@@ -304,8 +352,8 @@ static int make_models(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(signals), cmocka_unit_test(full_disk),
-                                       cmocka_unit_test(read_only_disk), cmocka_unit_test(closed_stdout),
-                                       cmocka_unit_test(cut_weights)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(signals),       cmocka_unit_test(waiting_for_a_pipe),
+                                       cmocka_unit_test(full_disk),     cmocka_unit_test(read_only_disk),
+                                       cmocka_unit_test(closed_stdout), cmocka_unit_test(cut_weights)};
     return cmocka_run_group_tests(tests, make_models, remove_folder);
 }

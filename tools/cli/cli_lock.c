@@ -16,6 +16,7 @@ gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) 
     if (length + 6 > sizeof lock->path) return gyre_fail(err, GYRE_EINVAL, "path: too long a name (%.200s...)", path);
     snprintf(lock->path, sizeof lock->path, "%.*s.lock", (int)length, path);
     lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (lock->file < 0 && errno == ELOOP) return gyre_fail(err, GYRE_EIO, "lock: a link is in its place (%s)", lock->path);
     if (lock->file < 0) return gyre_fail(err, GYRE_EIO, "folder: cannot be written: %s (%s)", strerror(errno), path);
     /* Somebody's own file of this name is kept: a lock is empty. */
     struct stat info;
