@@ -1,4 +1,4 @@
-/* fail_calls.c: preloaded into a program, makes the n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
+/* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
  * file that gets the number of such calls at the end.  Kinds: memory, open, read, write, sync, rename, map, thread. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
@@ -29,6 +29,7 @@ static void read_environment(void) {
     for (int i = 0; i < KINDS && colon; i++)
         if (strlen(kinds[i]) == (size_t)(colon - text) && strncmp(kinds[i], text, (size_t)(colon - text)) == 0) wanted = i;
     fail_at = colon ? strtol(colon + 1, NULL, 10) : 0;
+    (void)unsetenv("LD_PRELOAD"); /* of this program, not of those that it runs */
 }
 
 static int fails(int kind, int code) {

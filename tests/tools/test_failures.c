@@ -8,34 +8,62 @@ enum { KINDS = sizeof kinds / sizeof *kinds, RESULTS = 3, MAX_BYTES = 1 << 20 };
 /* Runs of one command and kind; GYRE_FAIL_RUNS=1000000 takes every call. */
 enum { RUNS = 25 };
 
+/* What is left of a run that failed. */
+typedef enum leaves {
+    LEAVES_NOTHING, /* of its results: none, or all of one */
+    LEAVES_LINES,   /* a journal: whole lines of that of the whole run */
+    LEAVES_MODEL,   /* a checkpoint, or none: train --resume goes on from it */
+    LEAVES_WORK     /* a folder of work: the same command goes on from it */
+} leaves;
+
 typedef struct job {
     const char *line;
     const char *results[RESULTS]; /* files that it writes */
+    leaves leaves;
+    long runs;       /* 0 = RUNS */
+    int is_measured; /* 1: numbers differ from run to run, and are not compared */
 } job;
 
 static const job jobs[] = {
-    {"explain @llama.json --json", {NULL}},
-    {"explain @rope", {NULL}},
-    {"diff @llama.json --with vllm --json", {NULL}},
-    {"audit @learned --json", {NULL}},
-    {"extend @llama.json --to 16k --methods linear,yarn", {NULL}},
-    {"extend @llama.json --to 16k --method yarn --write @result", {"result"}},
-    {"convert @rope -o @result --json", {"result/config.json", "result/model.safetensors"}},
-    {"convert @rope -o @result.gguf", {"result.gguf"}},
-    {"train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --json",
-     {"result/config.json", "result/model.safetensors", "result/training.json"}},
-    {"train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --encoding fope --json",
-     {"result/config.json", "result/model.safetensors", "result/training.json"}},
-    {"eval @rope --text @text --contexts 16 --windows 2 --json --journal @result", {"result"}},
-    {"eval @rope --text @text --contexts 16 --windows 2 -o @result", {"result"}},
-    {"passkey @rope --lengths 320 --trials 1 --json", {NULL}},
-    {"generate @rope --prompt abc --tokens 3 --temperature 0", {NULL}},
-    {"generate @contextual --prompt abc --tokens 3 --temperature 0", {NULL}},
-    {"show shift", {NULL}},
-    {"shard @rope --context 1024 --ranks 2 --json", {NULL}},
-    {"plot wavelengths @llama.json -o @result.csv", {"result.csv"}},
-    {"search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --json --journal @result", {"result"}},
-    {"search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --pairs --json", {NULL}},
+    {.line = "explain @llama.json --json"},
+    {.line = "explain @rope"},
+    {.line = "diff @llama.json --with vllm --json"},
+    {.line = "audit @learned --json"},
+    {.line = "extend @llama.json --to 16k --methods linear,yarn"},
+    {.line = "extend @llama.json --to 16k --method yarn --write @result", .results = {"result"}},
+    {.line = "convert @rope -o @result --json", .results = {"result/config.json", "result/model.safetensors"}},
+    {.line = "convert @rope -o @result.gguf", .results = {"result.gguf"}},
+    {.line = "train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --json",
+     .results = {"result/config.json", "result/model.safetensors", "result/training.json"},
+     .leaves = LEAVES_MODEL},
+    {.line = "train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --encoding fope --json",
+     .results = {"result/config.json", "result/model.safetensors", "result/training.json"},
+     .leaves = LEAVES_MODEL},
+    {.line = "eval @rope --text @text --contexts 16 --windows 2 --json --journal @result",
+     .results = {"result"},
+     .leaves = LEAVES_LINES},
+    {.line = "eval @rope --text @text --contexts 16 --windows 2 -o @result", .results = {"result"}},
+    {.line = "passkey @rope --lengths 320 --trials 1 --json"},
+    {.line = "generate @rope --prompt abc --tokens 3 --temperature 0"},
+    {.line = "generate @contextual --prompt abc --tokens 3 --temperature 0"},
+    {.line = "show shift"},
+    {.line = "shard @rope --context 1024 --ranks 2 --json"},
+    {.line = "plot wavelengths @llama.json -o @result.csv", .results = {"result.csv"}},
+    {.line = "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --json --journal @result",
+     .results = {"result"},
+     .leaves = LEAVES_LINES},
+    {.line = "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --pairs --json"},
+    {.line = "lab --text @text --preset smoke --encodings alibi --work @result --report @result.html --json",
+     .leaves = LEAVES_WORK,
+     .runs = 8},
+    {.line = "lab --task copy --preset smoke --encodings alibi --work @result --report @result.html --json",
+     .leaves = LEAVES_WORK,
+     .runs = 4},
+    {.line = "explore @llama.json -o @result.html", .results = {"result.html"}},
+    {.line = "explore"},
+    {.line = "bench encodings --tokens 64 --heads 1 --head-dim 16 --schemes alibi-causal,deberta --rounds 1 --json",
+     .is_measured = 1},
+    {.line = "bench train --context 16 --batch 1 --rounds 1 --json", .runs = 8, .is_measured = 1},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
@@ -64,29 +92,49 @@ static void free_ended(ended *e) {
         free(e->files[i]);
 }
 
-/* Speeds and dates differ from run to run: digits after "seconds" and "per_second" are not compared. */
-static void blank_times(char *text) {
+/* Speeds and dates differ from run to run: digits after "seconds" and "per_second" are not compared.
+ * out = the bytes that stay. */
+static size_t drop_times(char *text, size_t bytes) {
     static const char *const keys[] = {"seconds\"", "per_second\"", "\"date\""};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        for (char *at = text; (at = strstr(at, keys[k]));)
-            for (at += strlen(keys[k]); *at && *at != ',' && *at != '\n' && *at != '}'; at++)
-                *at = ' ';
+        for (char *at = text; (at = strstr(at, keys[k]));) {
+            at += strlen(keys[k]);
+            const size_t value = strcspn(at, ",\n}"), rest = bytes - (size_t)(at - text) - value;
+            memmove(at, at + value, rest + 1);
+            bytes -= value;
+        }
+    return bytes;
+}
+
+/* Numbers outside of strings; one that is not known is null. */
+static void blank_numbers(char *text) {
+    char *to = text;
+    for (const char *at = text; *at;) {
+        const size_t number = strspn(at, "0123456789.+-eE"), null = strncmp(at, "null", 4) == 0 ? 4 : 0;
+        const size_t quoted = *at == '"' ? 1 + strcspn(at + 1, "\"") : 0;
+        if (number || null) *to++ = '#';
+        if (quoted) memmove(to, at, quoted + 1), to += quoted + 1;
+        if (!number && !null && !quoted) *to++ = *at;
+        at += number ? number : null ? null : quoted ? quoted + 1 : 1;
+    }
+    *to = 0;
 }
 
 static void collect(const job *j, ended *e) {
     size_t bytes;
     e->out = read_all(".out", &bytes);
-    blank_times(e->out);
+    (void)drop_times(e->out, bytes);
+    if (j->is_measured) blank_numbers(e->out);
     for (int i = 0; i < RESULTS && j->results[i]; i++) {
         e->files[i] = read_all(j->results[i], &e->bytes[i]);
-        if (e->files[i]) blank_times(e->files[i]);
+        if (e->files[i]) e->bytes[i] = drop_times(e->files[i], e->bytes[i]);
     }
 }
 
 static ended run_job(const job *j, const char *fail) {
     ended e = {0};
     outcome o;
-    static const char *const left[] = {"result", "result.gguf", "result.csv", "result.lock"};
+    static const char *const left[] = {"result", "result.gguf", "result.csv", "result.html", "result.lock"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         remove_tree(in_folder(left[i]));
     setenv("LD_PRELOAD", GYRE_FAIL_CALLS, 1);
@@ -118,22 +166,27 @@ static int is_beginning(const ended *a, const ended *b) {
     return a->files[0] && b->files[0] && a->bytes[0] <= b->bytes[0] && memcmp(a->files[0], b->files[0], a->bytes[0]) == 0;
 }
 
-/* What a failed training left is a checkpoint from which the same end is reached. */
+/* What a failed training left is a checkpoint from which the same end is reached, and so is a folder of work. */
 static int resumes(const job *j, const ended *whole) {
-    if (strncmp(j->line, "train", 5) != 0 || access(in_folder("result/training.json"), F_OK) != 0) return 0;
-    if (run("train --resume --text @text -o @result --json")->exit) return 0;
+    if (j->leaves == LEAVES_MODEL && access(in_folder("result/training.json"), F_OK) != 0) return 0;
+    if (run(j->leaves == LEAVES_MODEL ? "train --resume --text @text -o @result --json" : j->line)->exit) return 0;
     ended e = {0};
     collect(j, &e);
-    const int same = same_files(&e, whole, 0);
+    const int same = same_files(&e, whole, 0) && (j->leaves == LEAVES_MODEL || strcmp(e.out, whole->out) == 0);
     free_ended(&e);
     return same;
 }
 
+static int leaves_what_it_may(const job *j, const ended *e, const ended *whole) {
+    if (j->leaves == LEAVES_WORK) return resumes(j, whole);
+    return same_files(e, whole, 1) || (j->leaves == LEAVES_LINES && is_beginning(e, whole)) ||
+           (j->leaves == LEAVES_MODEL && resumes(j, whole));
+}
+
 static void check(const job *j, const char *fail, const ended *e, const ended *whole) {
-    const int journal = strstr(j->line, "--journal") != NULL;
     const int good = e->exit == whole->exit && strcmp(e->out, whole->out) == 0 && same_files(e, whole, 0);
     const int told = e->exit == 1 && strstr(e->err, "gyre: ");
-    if (good || (told && (same_files(e, whole, 1) || (journal && is_beginning(e, whole)) || resumes(j, whole)))) return;
+    if (good || (told && leaves_what_it_may(j, e, whole))) return;
     failures++;
     print_error("%s: gyre %s: exit %d, signal %d, files %s: %s\n", fail, j->line, e->exit, e->signal,
                 same_files(e, whole, 1) ? "whole" : "other", e->err);
@@ -153,7 +206,7 @@ static long count_calls(const job *j, const char *kind) {
 
 static void check_kind(const job *j, const char *kind, const ended *whole) {
     const char *runs_text = getenv("GYRE_FAIL_RUNS");
-    const long runs = runs_text ? strtol(runs_text, NULL, 10) : RUNS, calls = count_calls(j, kind);
+    const long runs = runs_text ? strtol(runs_text, NULL, 10) : j->runs ? j->runs : RUNS, calls = count_calls(j, kind);
     const long step = calls > runs ? calls / runs : 1;
     char fail[40];
     for (long n = 1; n <= calls; n += step) {
@@ -181,11 +234,16 @@ static int make_files(void **state) {
         "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 4, "
         "\"max_position_embeddings\": 8192, \"rope_theta\": 500000.0, \"rope_scaling\": {\"rope_type\": \"llama3\", "
         "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}}";
+    static const char page[] = "<body>before<!-- CONFIG -->after</body>\n";
     setenv("GYRE_THREADS", "2", 1);
     setenv("LC_ALL", "C", 1); /* a locale that cannot be loaded changes a dot of explain */
     if (make_folder(state)) return -1;
     write_file("llama.json", llama, sizeof llama - 1);
     write_model_with("contextual", GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL);
+    write_file("page.html", page, sizeof page - 1);
+    setenv("GYRE_EXPLORER", in_folder("page.html"), 1);
+    unsetenv("DISPLAY");
+    unsetenv("WAYLAND_DISPLAY");
     return 0;
 }
 
