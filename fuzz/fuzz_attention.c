@@ -1,7 +1,9 @@
 /* fuzz_attention.c: legal calls of gyre_attention and gyre_attention_gradient, chosen by the bytes, against their
- * definitions in double.  Two threads and one have the same bits, and a refused call changes nothing. */
+ * definitions in double: every scheme that acts inside attention, with the gradients of its tables and of sink logits.  Two
+ * threads and one have the same bits, and a refused call changes nothing. */
 #include "fuzz_positions.h"
 #include "fuzz_support.h"
+#include "naive_philox.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,10 +19,13 @@ typedef struct call {
     int64_t batch, queries, keys, heads, key_heads, dim, channels;
     fuzz_positions positions;
     fuzz_view part[PARTS];
-    int64_t *at[2]; /* positions [batch][token] of queries and keys */
+    int64_t *at[2]; /* positions [batch][token][axis] of queries and keys */
     gyre_attention_args args;
     float sink[FUZZ_MOST_HEADS];
-    double scale, largest;  /* largest: of the scores, in magnitude */
+    double scale, largest; /* largest: of the scores, in magnitude */
+    double dsink[FUZZ_MOST_HEADS], found_dsink[FUZZ_MOST_HEADS], dsink_error;
+    double *row[OUT];       /* Q to DOUT: [batch][token][head][channel], queries and keys rotated */
+    double *most[OUT];      /* [batch][token][head]: the largest of a row, in magnitude */
     double *weight, *score; /* [batch][query][head][key]: the definition's softmax, and the scores under it */
     double *out, *lse;      /* [batch][query][head](channels) */
 } call;
@@ -30,39 +35,62 @@ static void choose_shape(call *c, fuzz_bytes *in) {
     static const int64_t most_keys[] = {9, 9, 40, 140, MOST_KEYS};
     c->batch = 1 + fuzz_choice(in, 2);
     c->keys = fuzz_between(in, 0, most_keys[fuzz_choice(in, 5)]);
-    c->queries = fuzz_choice(in, 3) ? fuzz_between(in, 0, 10) : fuzz_between(in, 0, 90);
+    c->queries = fuzz_choice(in, 3) == 1 ? fuzz_between(in, 0, 90) : fuzz_between(in, 0, 10);
     c->key_heads = 1 + fuzz_choice(in, 2);
     c->heads = c->key_heads * (1 + fuzz_choice(in, 3));
     c->dim = 1 + fuzz_between(in, 0, FUZZ_MOST_DIM - 1);
-    c->channels = fuzz_choice(in, 3) ? c->dim : 1 + fuzz_between(in, 0, MOST_CHANNELS - 1);
+    c->channels = fuzz_choice(in, 3) == 1 ? 1 + fuzz_between(in, 0, MOST_CHANNELS - 1) : c->dim;
+}
+
+/* out = 0 if the config was refused. */
+static int choose_encoding(call *c, fuzz_bytes *in, test_random *random) {
+    const fuzz_limits limits = {c->dim, c->heads, FUZZ_SCHEMES_ALL, c->keys + 10};
+    fuzz_positions_make(&c->positions, in, &limits, random);
+    if (!c->positions.encoding) return 0;
+    if (gyre_encoding_places(c->positions.encoding) & GYRE_PLACE_VALUE) c->channels = c->dim; /* of its rows */
+    c->args.encoding = c->positions.encoding;
+    c->args.tables = &c->positions.tables.views;
+    c->scale = fuzz_positions_scale(&c->positions);
+    return 1;
+}
+
+static int64_t *place(const call *c, int side, int64_t b, int64_t t) {
+    return c->at[side] + (b * (side ? c->keys : c->queries) + t) * c->positions.axes;
 }
 
 static void choose_positions(call *c, fuzz_bytes *in, test_random *random) {
-    const int64_t start = fuzz_choice(in, 4) ? 0 : fuzz_between(in, -70000, 1 << 20), count[2] = {c->queries, c->keys};
-    const int random_places = fuzz_choice(in, 4) == 1, bare = !random_places && fuzz_choice(in, 2);
+    const int64_t axes = c->positions.axes, count[2] = {c->queries, c->keys};
+    const int is_bert = c->positions.config.kind == GYRE_KIND_BERT; /* its positions begin at 0 */
+    const int64_t start = fuzz_choice(in, 4) == 1 && !is_bert ? fuzz_between(in, -70000, 1 << 20) : 0;
+    const int random_places = fuzz_choice(in, 4) == 1;
+    const int bare = !random_places && fuzz_choice(in, 2) && !(is_bert && c->queries > c->keys);
     gyre_positions *out[2] = {&c->args.q_pos, &c->args.k_pos};
     for (int side = 0; side < 2; side++) {
-        c->at[side] = fuzz_room((size_t)(c->batch * count[side]), sizeof(int64_t));
-        for (int64_t i = 0; i < c->batch * count[side]; i++) {
-            const int64_t t = i % (count[side] ? count[side] : 1);
-            c->at[side][i] = start + (side == 0 ? c->keys - c->queries : 0) + t;
-            if (random_places) c->at[side][i] = start + (int64_t)(test_next(random) % (uint64_t)(c->keys + 9));
+        const int64_t first = start + (side == 0 ? c->keys - c->queries : 0), n = c->batch * count[side] * axes;
+        c->at[side] = fuzz_room((size_t)n, sizeof(int64_t));
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t t = i / axes % (count[side] ? count[side] : 1);
+            c->at[side][i] = random_places ? start + (int64_t)(test_next(random) % (uint64_t)(c->keys + 9)) : first + t;
+            if (is_bert && c->at[side][i] < 0) c->at[side][i] = 0;
         }
-        *out[side] = bare ? (gyre_positions){.base = start + (side == 0 ? c->keys - c->queries : 0)}
-                          : (gyre_positions){c->at[side], GYRE_DTYPE_I64, 0, 0, count[side], 1, 0};
+        *out[side] = bare ? (gyre_positions){.base = first}
+                          : (gyre_positions){c->at[side], GYRE_DTYPE_I64, 0, 0, count[side] * axes, axes, 1};
     }
 }
 
 static void choose_options(call *c, fuzz_bytes *in, test_random *random) {
     gyre_attention_args *a = &c->args;
+    /* Past the end of the input every choice is 0, which has to be the usual one. */
     a->causal = (gyre_causal)fuzz_choice(in, 3);
-    a->window = fuzz_choice(in, 3) ? 0 : 1 + fuzz_between(in, 0, 150);
-    a->window_after = fuzz_choice(in, 4) ? 0 : 1 + fuzz_between(in, 0, 20);
-    a->sinks = fuzz_choice(in, 4) ? 0 : fuzz_between(in, 0, 9);
-    a->softcap = fuzz_choice(in, 4) ? 0 : 1 + fuzz_choice(in, 30);
-    a->scale = fuzz_choice(in, 4) ? 0 : fuzz_choice(in, 8) / 4.0;
+    a->window = fuzz_choice(in, 3) == 1 ? 1 + fuzz_between(in, 0, 150) : 0;
+    a->window_after = fuzz_choice(in, 4) == 1 ? 1 + fuzz_between(in, 0, 20) : 0;
+    a->sinks = fuzz_choice(in, 4) == 1 ? fuzz_between(in, 0, 9) : 0;
+    a->softcap = fuzz_choice(in, 4) == 1 ? 1 + fuzz_choice(in, 30) : 0;
+    a->scale = fuzz_choice(in, 4) == 1 ? fuzz_choice(in, 8) / 4.0 : 0;
     a->order = fuzz_choice(in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
-    c->scale = a->scale != 0 ? a->scale : 1 / sqrt((double)c->dim);
+    if (a->scale != 0) c->scale = a->scale;
+    a->dropout = fuzz_choice(in, 5) == 1 ? fuzz_choice(in, 10) / 10.0 : 0;
+    a->seed = a->dropout > 0 ? test_next(random) : 0;
     if (fuzz_choice(in, 4) == 1) {
         test_fill(random, c->sink, FUZZ_MOST_HEADS);
         a->sink_logits = gyre_cdense(c->sink, GYRE_DTYPE_F32, 1, 1, c->heads, 1);
@@ -78,7 +106,7 @@ static void choose_options(call *c, fuzz_bytes *in, test_random *random) {
 
 static void make_views(call *c, fuzz_bytes *in, test_random *random) {
     const int64_t b = c->batch, q = c->queries, k = c->keys, h = c->heads, g = c->key_heads, d = c->dim, e = c->channels;
-    const double amplitude = fuzz_choice(in, 4) ? 1 : fuzz_choice(in, 6);
+    const double amplitude = fuzz_choice(in, 4) == 1 ? fuzz_choice(in, 6) : 1;
     c->part[Q] = fuzz_view_make(in, fuzz_dtype(in), b, q, h, d);
     c->part[K] = fuzz_view_make(in, fuzz_dtype(in), b, k, g, d);
     c->part[V] = fuzz_view_make(in, fuzz_dtype(in), b, k, g, e);
@@ -104,9 +132,7 @@ static int make_call(call *c, const uint8_t *data, size_t size) {
     memset(c, 0, sizeof *c);
     c->args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
     choose_shape(c, &in);
-    fuzz_positions_make(&c->positions, &in, c->dim, c->heads, &random);
-    c->args.encoding = c->positions.encoding;
-    c->args.tables = &c->positions.tables;
+    if (!choose_encoding(c, &in, &random)) return 0;
     choose_positions(c, &in, &random);
     choose_options(c, &in, &random);
     make_views(c, &in, &random);
@@ -115,13 +141,17 @@ static int make_call(call *c, const uint8_t *data, size_t size) {
     c->score = fuzz_room(rows * (size_t)c->keys, sizeof *c->score);
     c->out = fuzz_room(rows * (size_t)c->channels, sizeof *c->out);
     c->lse = fuzz_room(rows, sizeof *c->lse);
-    return c->positions.encoding != NULL;
+    return 1;
 }
 
 static void free_call(call *c) {
     void *all[] = {c->weight, c->score, c->out, c->lse, c->at[0], c->at[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
+    for (int i = 0; i < OUT; i++) {
+        free(c->row[i]);
+        free(c->most[i]);
+    }
     for (int i = 0; i < PARTS; i++)
         fuzz_view_free(&c->part[i]);
     fuzz_positions_free(&c->positions);
@@ -131,30 +161,57 @@ static void free_call(call *c) {
 static int visible(const call *c, int64_t b, int64_t i, int64_t j) {
     const gyre_attention_args *a = &c->args;
     const int by_order = a->causal == GYRE_CAUSAL_BY_ORDER;
-    const int64_t m = by_order ? i + c->keys - c->queries : c->at[0][b * c->queries + i];
-    const int64_t n = by_order ? j : c->at[1][b * c->keys + j];
+    const int64_t m = by_order ? i + c->keys - c->queries : *place(c, 0, b, i);
+    const int64_t n = by_order ? j : *place(c, 1, b, j);
     if (a->causal && n > m) return 0;
     const int64_t after = a->window_after ? a->window_after : a->window;
     if ((a->window == 0 || m - n < a->window) && (after == 0 || n - m < after)) return 1;
     return a->sinks > 0 && n < a->sinks;
 }
 
-static void read_head(const call *c, part which, int64_t b, int64_t t, int64_t h, int rotated, double *x) {
-    const int64_t channels = c->part[which].view.shape[3];
-    for (int64_t i = 0; i < channels; i++)
-        x[i] = fuzz_view_at(&c->part[which], b, t, h, i);
-    if (rotated) fuzz_positions_rotate(&c->positions, c->at[which == K][b * (which == K ? c->keys : c->queries) + t], 1, x);
+/* Once, because each is part of many pairs. */
+static void read_rows(call *c) {
+    for (part which = Q; which < OUT; which++) {
+        const int64_t *s = c->part[which].view.shape;
+        c->row[which] = fuzz_room((size_t)(s[0] * s[1] * s[2] * s[3]), sizeof(double));
+        c->most[which] = fuzz_room((size_t)(s[0] * s[1] * s[2]), sizeof(double));
+        for (int64_t i = 0; i < s[0] * s[1] * s[2]; i++) {
+            const int64_t b = i / s[2] / s[1], t = i / s[2] % s[1];
+            double *x = c->row[which] + i * s[3];
+            for (int64_t n = 0; n < s[3]; n++)
+                x[n] = fuzz_view_at(&c->part[which], b, t, i % s[2], n);
+            if (which == Q || which == K) fuzz_positions_rotate(&c->positions, place(c, which == K, b, t), 1, x);
+            for (int64_t n = 0; n < s[3]; n++)
+                c->most[which][i] = fmax(c->most[which][i], fabs(x[n]));
+        }
+    }
+}
+
+static const double *row_at(const call *c, part which, int64_t b, int64_t t, int64_t h) {
+    const int64_t *s = c->part[which].view.shape;
+    return c->row[which] + ((b * s[1] + t) * s[2] + h) * s[3];
+}
+
+static fuzz_pair pair_of(const call *c, int64_t b, int64_t i, int64_t h, int64_t j, const double *q, const double *k) {
+    return (fuzz_pair){.head = h, .m = *place(c, 0, b, i), .n = *place(c, 1, b, j), .q = q, .k = k};
+}
+
+/* out = what dropout makes of a weight of 1. */
+static double kept(const call *c, int64_t b, int64_t i, int64_t h, int64_t j) {
+    if (c->args.dropout == 0) return 1;
+    return naive_is_kept(c->args.dropout, c->args.seed, b, h, i, j) ? 1 / (1 - c->args.dropout) : 0;
 }
 
 /* *raw = the score before the softcap. */
 static double score_of(call *c, int64_t b, int64_t i, int64_t h, int64_t j, const double *q) {
-    double k[MOST_CHANNELS], sum = 0;
+    double sum = 0;
     if (!visible(c, b, i, j)) return -INFINITY;
-    read_head(c, K, b, j, h / (c->heads / c->key_heads), 1, k);
+    const double *k = row_at(c, K, b, j, h / (c->heads / c->key_heads));
     for (int64_t n = 0; n < c->dim; n++)
         sum += q[n] * k[n];
-    double s =
-        c->scale * sum + fuzz_positions_bias(&c->positions, h, c->at[0][b * c->queries + i], c->at[1][b * c->keys + j]);
+    const fuzz_pair pair = pair_of(c, b, i, h, j, q, k);
+    sum += fuzz_tables_product(&c->positions.tables, &pair);
+    double s = c->scale * sum + fuzz_positions_bias(&c->positions, h, pair.m, pair.n);
     if (c->args.softcap > 0) s = c->args.softcap * tanh(s / c->args.softcap);
     if (c->part[MASK].view.data) s += fuzz_view_at(&c->part[MASK], b, i, h, j);
     if (s > -INFINITY) c->largest = fmax(c->largest, fmax(fabs(s), fabs(c->scale * sum)));
@@ -164,9 +221,8 @@ static double score_of(call *c, int64_t b, int64_t i, int64_t h, int64_t j, cons
 static void define_row(call *c, int64_t b, int64_t i, int64_t h) {
     const int64_t row = (b * c->queries + i) * c->heads + h;
     double *weight = c->weight + row * c->keys, *score = c->score + row * c->keys, *out = c->out + row * c->channels;
-    double q[MOST_CHANNELS], v[MOST_CHANNELS], most = c->args.sink_logits.data ? (double)c->sink[h] : -INFINITY;
-    const double sink = most;
-    read_head(c, Q, b, i, h, 1, q);
+    double v[MOST_CHANNELS], most = c->args.sink_logits.data ? (double)c->sink[h] : -INFINITY;
+    const double sink = most, *q = row_at(c, Q, b, i, h);
     for (int64_t j = 0; j < c->keys; j++)
         most = fmax(most, score[j] = score_of(c, b, i, h, j, q));
     double sum = most > -INFINITY ? exp(sink - most) : 0;
@@ -175,9 +231,13 @@ static void define_row(call *c, int64_t b, int64_t i, int64_t h) {
     c->lse[row] = sum > 0 ? most + log(sum) : -INFINITY;
     for (int64_t j = 0; j < c->keys && sum > 0; j++) {
         weight[j] /= sum;
-        read_head(c, V, b, j, h / (c->heads / c->key_heads), 0, v);
+        const fuzz_pair pair = pair_of(c, b, i, h, j, NULL, NULL);
+        const double part = weight[j] * kept(c, b, i, h, j);
+        if (part == 0) continue;
+        memcpy(v, row_at(c, V, b, j, h / (c->heads / c->key_heads)), (size_t)c->channels * sizeof *v);
+        fuzz_tables_add_value(&c->positions.tables, &pair, v);
         for (int64_t n = 0; n < c->channels; n++)
-            out[n] += weight[j] * v[n];
+            out[n] += part * v[n];
     }
 }
 
@@ -191,14 +251,14 @@ static void for_each_row(call *c, void (*fn)(call *, int64_t, int64_t, int64_t))
 /* -- forward -- */
 static void check_row(call *c, int64_t b, int64_t i, int64_t h) {
     const int64_t row = (b * c->queries + i) * c->heads + h;
-    const double lse = fuzz_view_at(&c->part[LSE], b, i, h, 0), error = 1e-5 * (1 + c->largest);
+    const double lse = fuzz_view_at(&c->part[LSE], b, i, h, 0), error = 3e-6 * (1 + c->largest);
     if (c->lse[row] == -INFINITY)
         fuzz_require(lse == -INFINITY, "a row without keys has lse -infinity");
     else
         fuzz_require(fabs(lse - c->lse[row]) <= error, "lse is that of the definition");
     for (int64_t n = 0; n < c->channels; n++) {
         const double want = c->out[row * c->channels + n], got = fuzz_view_at(&c->part[OUT], b, i, h, n);
-        fuzz_require(fabs(got - want) <= error + fuzz_rounding(c->part[OUT].view.dtype, want),
+        fuzz_require(fabs(got - want) <= error / (1 - c->args.dropout) + fuzz_rounding(c->part[OUT].view.dtype, want),
                      "out is that of the definition");
     }
 }
@@ -242,62 +302,81 @@ static void check_threads(call *c, const gyre_exec *exec) {
 
 /* -- gradient -- */
 typedef struct gradients {
-    double *q, *k, *v; /* dense, as the views are shaped */
+    double *q, *k, *v;          /* dense, as the views are shaped */
+    double *of_q, *of_k, *of_v; /* what an element of a row may be off */
 } gradients;
 
 static gradients *found; /* for_each_row hands nothing else through */
 
+/* What dout . (a value) may be off, given that the library has out as it was rounded. */
+static double error_of_products(const call *c, const double *dout, const double *out) {
+    double sum = 0;
+    for (int64_t n = 0; n < c->channels; n++)
+        sum += fabs(dout[n]) * (fuzz_rounding(c->part[OUT].view.dtype, out[n]) + 3e-6 * (1 + c->largest));
+    return sum / (1 - c->args.dropout);
+}
+
+/* out = ds of a pair under the softcap over ds of the capped score. */
+static double slope_of_cap(const call *c, int64_t b, int64_t i, int64_t h, int64_t j, double score) {
+    if (!(c->args.softcap > 0)) return 1;
+    const double t = (score - (c->part[MASK].view.data ? fuzz_view_at(&c->part[MASK], b, i, h, j) : 0)) / c->args.softcap;
+    return 1 - t * t;
+}
+
 static void define_gradient_row(call *c, int64_t b, int64_t i, int64_t h) {
     const int64_t row = (b * c->queries + i) * c->heads + h, group = h / (c->heads / c->key_heads);
-    double q[MOST_CHANNELS], k[MOST_CHANNELS], v[MOST_CHANNELS], dout[MOST_CHANNELS], dq[MOST_CHANNELS] = {0}, total = 0;
-    read_head(c, Q, b, i, h, 1, q);
-    read_head(c, DOUT, b, i, h, 0, dout);
+    const double *out = c->out + row * c->channels;
+    const double *q = row_at(c, Q, b, i, h), *dout = row_at(c, DOUT, b, i, h);
+    double v[MOST_CHANNELS], total = 0, *dq = found->q + row * c->dim;
+    fuzz_tables *tables = &c->positions.tables;
     for (int64_t n = 0; n < c->channels; n++)
-        total += dout[n] * c->out[row * c->channels + n];
+        total += dout[n] * out[n];
+    const double off = error_of_products(c, dout, out);
     for (int64_t j = 0; j < c->keys; j++) {
-        const double weight = c->weight[row * c->keys + j];
-        double back[MOST_CHANNELS], dot = 0;
+        const double weight = c->weight[row * c->keys + j], share = kept(c, b, i, h, j);
+        const double *k = row_at(c, K, b, j, group);
         const int64_t key = (b * c->keys + j) * c->key_heads + group;
+        double *dk = found->k + key * c->dim, dot = 0;
         if (weight == 0) continue;
-        read_head(c, K, b, j, group, 1, k);
-        read_head(c, V, b, j, group, 0, v);
+        memcpy(v, row_at(c, V, b, j, group), (size_t)c->channels * sizeof *v);
+        const fuzz_pair pair = pair_of(c, b, i, h, j, q, k);
+        fuzz_tables_add_value(tables, &pair, v);
         for (int64_t n = 0; n < c->channels; n++) {
-            dot += dout[n] * v[n];
-            found->v[key * c->channels + n] += weight * dout[n];
+            dot += share * dout[n] * v[n];
+            found->v[key * c->channels + n] += share * weight * dout[n];
         }
-        double ds = weight * (dot - total) * c->scale;
-        if (c->args.softcap > 0) {
-            const double mask = c->part[MASK].view.data ? fuzz_view_at(&c->part[MASK], b, i, h, j) : 0;
-            const double t = (c->score[row * c->keys + j] - mask) / c->args.softcap;
-            ds *= 1 - t * t;
-        }
+        const double ds = weight * (dot - total) * slope_of_cap(c, b, i, h, j, c->score[row * c->keys + j]);
+        const double error = weight * (2 * off + 1e-5 * (1 + c->largest) * (fabs(dot) + fabs(total)));
+        const double of_value = 1e-5 * (1 + c->largest) * share * weight;
+        const double of_product = fabs(c->scale) * (error + 1e-5 * fabs(ds));
+        found->of_q[row] += of_product * (1 + c->most[K][key]); /* numbers of tables are within 1 */
+        found->of_k[key] += of_product * (1 + c->most[Q][row]);
+        found->of_v[key] += of_value * c->most[DOUT][row];
+        fuzz_tables_value_gradient(tables, &pair, (fuzz_slope){share * weight, of_value}, dout);
+        fuzz_tables_bias_gradient(tables, &pair, (fuzz_slope){ds, error});
+        fuzz_tables_product_gradient(tables, &pair, (fuzz_slope){c->scale * ds, fabs(c->scale) * error}, dq, dk);
         for (int64_t n = 0; n < c->dim; n++) {
-            dq[n] += ds * k[n];
-            back[n] = ds * q[n];
+            dq[n] += c->scale * ds * k[n];
+            dk[n] += c->scale * ds * q[n];
         }
-        fuzz_positions_rotate(&c->positions, c->at[1][b * c->keys + j], -1, back);
-        for (int64_t n = 0; n < c->dim; n++)
-            found->k[key * c->dim + n] += back[n];
     }
-    fuzz_positions_rotate(&c->positions, c->at[0][b * c->queries + i], -1, dq);
-    memcpy(found->q + row * c->dim, dq, (size_t)c->dim * sizeof *dq);
+    fuzz_positions_rotate(&c->positions, place(c, 0, b, i), -1, dq);
+    if (!c->args.sink_logits.data || c->lse[row] == -INFINITY) return;
+    const double weight = exp((double)c->sink[h] - c->lse[row]);
+    c->dsink[h] -= weight * total;
+    c->dsink_error += weight * (2 * off + 1e-5 * (1 + c->largest) * fabs(total));
 }
 
-static double largest_of(const double *x, size_t n) {
-    double most = 0;
-    for (size_t i = 0; i < n; i++)
-        most = fmax(most, fabs(x[i]));
-    return most;
-}
-
-/* out and lse were rounded before the gradient reads them, so an error of out is one of every weight's gradient. */
-static void check_part(const call *c, part which, const double *want, double error) {
-    const int64_t *s = c->part[which].view.shape;
-    for (int64_t i = 0; i < s[0] * s[1] * s[2] * s[3]; i++)
-        fuzz_require(
-            fabs(fuzz_view_at(&c->part[which], i / s[3] / s[2] / s[1], i / s[3] / s[2] % s[1], i / s[3] % s[2], i % s[3]) -
-                 want[i]) <= error,
-            "a gradient is that of the definition");
+/* off: of each row.  turns: the part was rotated back, which adds two numbers and has the attention factor. */
+static void check_part(const call *c, part which, const double *want, const double *off, int turns) {
+    const fuzz_view *v = &c->part[which];
+    const int64_t *s = v->view.shape;
+    for (int64_t i = 0; i < s[0] * s[1] * s[2] * s[3]; i++) {
+        const double got = fuzz_view_at(v, i / s[3] / s[2] / s[1], i / s[3] / s[2] % s[1], i / s[3] % s[2], i % s[3]);
+        const double rotated = turns ? 2 * fmax(1, c->positions.factor) : 1;
+        fuzz_require(fabs(got - want[i]) <= rotated * off[i / s[3]] + 1e-5 * fabs(want[i]) + 1e-6,
+                     "a gradient is that of the definition");
+    }
 }
 
 static void check_gradient(call *c, const gyre_exec *exec) {
@@ -306,24 +385,31 @@ static void check_gradient(call *c, const gyre_exec *exec) {
     const gyre_view dqkv[3] = {c->part[DQ].view, c->part[DK].view, c->part[DV].view};
     const size_t q = (size_t)(c->batch * c->queries * c->heads), k = (size_t)(c->batch * c->keys * c->key_heads);
     const size_t d = (size_t)c->dim, e = (size_t)c->channels;
-    gradients g = {fuzz_room(q * d, sizeof(double)), fuzz_room(k * d, sizeof(double)), fuzz_room(k * e, sizeof(double))};
+    gyre_table_gradients *tables = &c->positions.tables.gradients;
+    if (c->args.sink_logits.data) tables->sink_logits = gyre_dense(c->found_dsink, GYRE_DTYPE_F64, 1, 1, c->heads, 1);
+    const size_t sizes[6] = {q * d, k * d, k * e, q, k, k};
+    gradients g;
+    double **const all[6] = {&g.q, &g.k, &g.v, &g.of_q, &g.of_k, &g.of_v};
+    for (int i = 0; i < 6; i++)
+        *all[i] = fuzz_room(sizes[i], sizeof(double));
     const scratch s = scratch_make(&c->args, 1, exec);
-    const gyre_status status = gyre_attention_gradient(&c->args, &dout, dqkv, NULL, s.memory, s.bytes, exec, &err);
+    const gyre_status status = gyre_attention_gradient(&c->args, &dout, dqkv, tables, s.memory, s.bytes, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, "what is computed has a gradient");
     found = &g;
     for_each_row(c, define_gradient_row);
-    const double rounded = fuzz_rounding(c->part[OUT].view.dtype, 1), factor = c->positions.factor * c->positions.factor;
-    const double most = fmax(largest_of(g.q, q * d), fmax(largest_of(g.k, k * d), largest_of(g.v, k * e)));
-    const double sums = (double)(c->queries * c->heads + c->keys + 1), reach = fmax(1, c->scale) * fmax(1, factor) * 6;
-    const double error = 1e-5 * (1 + c->largest) * (1 + most) * reach + rounded * reach * (double)e * sums;
-    check_part(c, DQ, g.q, error);
-    check_part(c, DK, g.k, error);
-    check_part(c, DV, g.v, error);
-    free(g.q);
-    free(g.k);
-    free(g.v);
+    for (int64_t i = 0; i < c->batch * c->keys * c->key_heads; i++) /* dk was summed as keys are rotated */
+        fuzz_positions_rotate(&c->positions, place(c, 1, i / c->key_heads / c->keys, i / c->key_heads % c->keys), -1,
+                              g.k + i * c->dim);
+    check_part(c, DQ, g.q, g.of_q, 1);
+    check_part(c, DK, g.k, g.of_k, 1);
+    check_part(c, DV, g.v, g.of_v, 0);
+    fuzz_tables_check(&c->positions.tables);
+    for (int64_t h = 0; h < c->heads; h++)
+        fuzz_require(fabs(c->found_dsink[h] - c->dsink[h]) <= c->dsink_error + 1e-6, "the gradient of a sink logit");
+    for (int i = 0; i < 6; i++)
+        free(*all[i]);
 }
 
 /* The size of scratch is that of the largest call of its kind, so a little less may do. */
@@ -350,6 +436,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_refusal(&c);
         const gyre_status status = forward(&c.args, NULL, &err);
         fuzz_require(status == GYRE_OK, "a legal call is done");
+        read_rows(&c);
         for_each_row(&c, define_row);
         for_each_row(&c, check_row);
         check_threads(&c, &exec);

@@ -53,7 +53,8 @@ static void make_cache(run *r) {
     c->heads = 1 + fuzz_choice(in, MOST_KEY_HEADS);
     c->head_dim = 1 + fuzz_choice(in, 40);
     c->value_dim = fuzz_choice(in, 2) ? 0 : 1 + fuzz_choice(in, 40);
-    fuzz_positions_make(&r->positions, in, c->head_dim, c->heads * GROUP, &r->random);
+    const fuzz_limits limits = {.head_dim = c->head_dim, .heads = c->heads * GROUP};
+    fuzz_positions_make(&r->positions, in, &limits, &r->random);
     if (!r->positions.encoding) return;
     c->encoding = r->positions.encoding;
     c->keys = fuzz_choice(in, 2) ? GYRE_CACHE_KEYS_ROTATED : GYRE_CACHE_KEYS_RAW;
@@ -163,7 +164,7 @@ static void slide(run *r, int64_t of) {
 static double score_of(const run *r, const token *k, int64_t head, int64_t m, const double *q, double scale) {
     double key[FUZZ_MOST_DIM], sum = 0;
     memcpy(key, k->k[head / GROUP], sizeof key);
-    fuzz_positions_rotate(&r->positions, k->at, 1, key);
+    fuzz_positions_rotate(&r->positions, &k->at, 1, key);
     for (int64_t i = 0; i < r->config.head_dim; i++)
         sum += q[i] * key[i];
     return scale * sum + fuzz_positions_bias(&r->positions, head, m, k->at);
@@ -175,7 +176,7 @@ static void check_row(const run *r, const sequence *s, const fuzz_view *queries,
     const double scale = 1 / sqrt((double)r->config.head_dim);
     for (int64_t i = 0; i < r->config.head_dim; i++)
         q[i] = fuzz_view_at(queries, 0, t, head, i);
-    fuzz_positions_rotate(&r->positions, m, 1, q);
+    fuzz_positions_rotate(&r->positions, &m, 1, q);
     for (int64_t j = 0; j < s->count; j++) {
         score[j] = s->token[j].at <= m ? score_of(r, &s->token[j], head, m, q, scale) : -INFINITY;
         most = fmax(most, score[j]);
@@ -200,7 +201,7 @@ static void attend(run *r, int64_t of) {
     fuzz_view q = fuzz_view_make(&r->in, GYRE_DTYPE_F32, 1, count, heads, c->head_dim),
               out = fuzz_view_make(&r->in, GYRE_DTYPE_F32, 1, count, heads, c->value_dim);
     fuzz_view_fill(&q, &r->random, 1);
-    args.tables = &r->positions.tables;
+    args.tables = &r->positions.tables.views;
     args.q = gyre_const(q.view);
     args.out = out.view;
     args.q_pos.base = first;

@@ -25,62 +25,95 @@ static void choose_rope(gyre_config *c, fuzz_bytes *in) {
     c->rope.table_positions = fuzz_choice(in, 3) == 1 ? GYRE_NO_TABLE : fuzz_choice(in, 2) ? 300 : 0;
 }
 
-static void choose(gyre_config *c, fuzz_bytes *in) {
-    static const gyre_kind kinds[] = {GYRE_KIND_ROPE, GYRE_KIND_ROPE, GYRE_KIND_ALIBI, GYRE_KIND_T5, GYRE_KIND_NOPE};
-    c->kind = kinds[fuzz_choice(in, 5)];
-    c->trained_length = 1 + fuzz_between(in, 0, 4095);
-    if (c->kind == GYRE_KIND_ROPE) choose_rope(c, in);
-    if (c->kind == GYRE_KIND_ALIBI) c->score.max_bias = fuzz_choice(in, 3) * 4;
-    if (c->kind == GYRE_KIND_T5) {
-        c->score.bidirectional = fuzz_choice(in, 2);
-        c->score.buckets = 2 * (2 + fuzz_choice(in, 15)); /* half of them for each direction */
-        c->score.max_distance = c->score.buckets + fuzz_between(in, 0, 255);
+/* Deals the pairs out to several axes; now and then an axis has none. */
+static void choose_axes(gyre_config *c, fuzz_bytes *in) {
+    const int64_t pairs = c->rope.dim / 2;
+    int64_t left = pairs;
+    c->rope.axes_layout = (gyre_axes)fuzz_choice(in, 3);
+    c->rope.axes = c->rope.axes_layout == GYRE_AXES_INTERLEAVED ? 3 : 2 + fuzz_choice(in, GYRE_MAX_AXES - 1);
+    for (int64_t a = c->rope.axes - 1; a > 0; a--) {
+        const int64_t most = c->rope.axes_layout == GYRE_AXES_INTERLEAVED ? (pairs - a + 2) / 3 : left;
+        c->rope.axis_pairs[a] = fuzz_between(in, 0, most < left ? most : left);
+        left -= c->rope.axis_pairs[a];
     }
+    c->rope.axis_pairs[0] = left;
 }
 
-void fuzz_positions_make(fuzz_positions *p, fuzz_bytes *in, int64_t head_dim, int64_t heads, test_random *random) {
+static void choose(gyre_config *c, fuzz_bytes *in, const fuzz_limits *limits) {
+    static const gyre_kind few[] = {GYRE_KIND_ROPE, GYRE_KIND_ROPE, GYRE_KIND_ALIBI, GYRE_KIND_T5, GYRE_KIND_NOPE};
+    static const gyre_kind all[] = {GYRE_KIND_ROPE,    GYRE_KIND_ROPE,    GYRE_KIND_ALIBI,          GYRE_KIND_T5,
+                                    GYRE_KIND_NOPE,    GYRE_KIND_ROPE,    GYRE_KIND_KERPLE,         GYRE_KIND_SHAW,
+                                    GYRE_KIND_NEZHA,   GYRE_KIND_BERT,    GYRE_KIND_TRANSFORMER_XL, GYRE_KIND_FIRE,
+                                    GYRE_KIND_DEBERTA, GYRE_KIND_SANDWICH};
+    const int every = limits->schemes == FUZZ_SCHEMES_ALL;
+    c->kind = every ? all[fuzz_choice(in, sizeof all / sizeof *all)] : few[fuzz_choice(in, 5)];
+    c->trained_length = 1 + fuzz_between(in, 0, 4095);
+    if (c->kind == GYRE_KIND_ROPE) choose_rope(c, in);
+    if (c->kind == GYRE_KIND_ROPE && every && c->rope.dim > 0 && fuzz_choice(in, 2)) choose_axes(c, in);
+    fuzz_tables_choose(c, in, limits->positions);
+}
+
+static int64_t axis_of(const gyre_config *c, int64_t pair) {
+    int64_t axis = 0;
+    if (c->rope.axes_layout == GYRE_AXES_INTERLEAVED) return pair < 3 * c->rope.axis_pairs[pair % 3] ? pair % 3 : 0;
+    for (int64_t end = c->rope.axis_pairs[0]; pair >= end; end += c->rope.axis_pairs[axis])
+        axis++;
+    return axis;
+}
+
+void fuzz_positions_make(fuzz_positions *p, fuzz_bytes *in, const fuzz_limits *limits, test_random *random) {
     gyre_error err = {0, ""};
     memset(p, 0, sizeof *p);
     p->config = (gyre_config)GYRE_INIT(gyre_config);
-    p->config.head_dim = head_dim;
-    p->config.heads = heads;
+    p->config.head_dim = limits->head_dim;
+    p->config.heads = limits->heads;
     p->factor = 1;
-    choose(&p->config, in);
+    choose(&p->config, in, limits);
+    p->axes = p->config.rope.axes ? p->config.rope.axes : 1;
     const gyre_status status = gyre_encoding_create(&p->encoding, &p->config, NULL, &err);
     fuzz_require_error(status, &err);
     fuzz_require((status == GYRE_OK) == (p->encoding != NULL), "a refused config leaves no encoding");
     if (status) return;
     if (p->config.kind == GYRE_KIND_ROPE)
         fuzz_require(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor) == GYRE_OK, "frequencies");
+    for (int64_t i = 0; p->axes > 1 && i < p->config.rope.dim / 2; i++)
+        p->axis[i] = axis_of(&p->config, i);
     if (p->config.kind == GYRE_KIND_ALIBI) fuzz_require(gyre_encoding_slopes(p->encoding, p->slopes) == GYRE_OK, "slopes");
-    if (p->config.kind != GYRE_KIND_T5) return;
-    test_fill(random, p->bias, sizeof p->bias / sizeof *p->bias);
-    p->tables.bias = gyre_cdense(p->bias, GYRE_DTYPE_F32, 1, 1, p->config.score.buckets, heads);
+    fuzz_tables_make(&p->tables, in, p->encoding, random);
 }
 
 void fuzz_positions_free(fuzz_positions *p) {
     gyre_encoding_free(p->encoding);
+    fuzz_tables_free(&p->tables);
 }
 
-void fuzz_positions_rotate(const fuzz_positions *p, int64_t m, int sign, double *x) {
+void fuzz_positions_rotate(const fuzz_positions *p, const int64_t *m, int sign, double *x) {
     if (p->config.kind != GYRE_KIND_ROPE) return;
     const int64_t pairs = p->config.rope.dim / 2;
     const int half = p->config.rope.layout == GYRE_LAYOUT_HALF;
     double *head = x + p->config.rope.first_channel;
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
-        const double angle = (p->config.rope.clockwise ? -sign : sign) * (double)m * p->inv_freq[i];
+        const double angle = (p->config.rope.clockwise ? -sign : sign) * (double)m[p->axis[i]] * p->inv_freq[i];
         const double c = p->factor * cos(angle), s = p->factor * sin(angle), low = head[a], high = head[b];
         head[a] = low * c - high * s;
         head[b] = low * s + high * c;
     }
 }
 
+int fuzz_positions_adds(const fuzz_positions *p) {
+    const gyre_kind kind = p->config.kind;
+    return kind == GYRE_KIND_ALIBI || kind == GYRE_KIND_SANDWICH || p->tables.table[FUZZ_BIAS].view.data != NULL;
+}
+
 double fuzz_positions_bias(const fuzz_positions *p, int64_t head, int64_t m, int64_t n) {
-    int64_t row = 0;
     if (p->config.kind == GYRE_KIND_ALIBI) return -p->slopes[head] * fabs((double)(m - n));
-    if (p->config.kind != GYRE_KIND_T5) return 0;
-    fuzz_require(gyre_encoding_row(p->encoding, m, n, &row) == GYRE_OK, "T5 has a row for every distance");
-    fuzz_require(row >= 0 && row < p->config.score.buckets, "a row of the table");
-    return (double)p->bias[row * p->config.heads + head];
+    return fuzz_tables_bias(&p->tables, head, m, n);
+}
+
+double fuzz_positions_scale(const fuzz_positions *p) {
+    const unsigned terms = p->tables.config->score.terms;
+    const int parts =
+        p->config.kind != GYRE_KIND_DEBERTA ? 1 : 1 + (terms & GYRE_TERM_QUERY ? 1 : 0) + (terms & GYRE_TERM_KEY ? 1 : 0);
+    return 1 / sqrt((double)(p->config.head_dim * parts));
 }

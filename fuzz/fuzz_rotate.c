@@ -12,12 +12,24 @@ typedef struct call {
     test_random random;
     fuzz_positions positions;
     int64_t batch, tokens, heads, dim, first;
+    int64_t *at; /* [token][axis] */
+    gyre_positions where;
 } call;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static gyre_dtype any_dtype(fuzz_bytes *in) {
     return fuzz_choice(in, 4) == 3 ? GYRE_DTYPE_F64 : fuzz_dtype(in);
+}
+
+/* Several axes: of positions that differ, now and then; one axis: first + t. */
+static void choose_positions(call *c) {
+    const int64_t axes = c->positions.axes;
+    const int differ = axes > 1 && fuzz_choice(&c->in, 4) != 0;
+    c->at = fuzz_room((size_t)(c->tokens * axes), sizeof *c->at);
+    for (int64_t i = 0; i < c->tokens * axes; i++)
+        c->at[i] = c->first + (differ ? (int64_t)(test_next(&c->random) % 900) - 200 : i / axes);
+    c->where = differ ? (gyre_positions){c->at, GYRE_DTYPE_I64, 0, 0, 0, axes, 1} : (gyre_positions){.base = c->first};
 }
 
 /* -- rotation -- */
@@ -28,7 +40,7 @@ static void check_rotated(const call *c, const fuzz_view *x, const fuzz_view *y,
         const int64_t h = i % c->heads, t = i / c->heads % c->tokens, b = i / c->heads / c->tokens;
         for (int64_t n = 0; n < c->dim; n++)
             head[n] = fuzz_view_at(x, b, t, h, n);
-        fuzz_positions_rotate(&c->positions, c->first + t, sign, head);
+        fuzz_positions_rotate(&c->positions, c->at + t * c->positions.axes, sign, head);
         for (int64_t n = 0; n < c->dim; n++) {
             const int turns = n >= c->positions.config.rope.first_channel &&
                               n < c->positions.config.rope.first_channel + c->positions.config.rope.dim;
@@ -43,7 +55,7 @@ static void rotate(call *c) {
     const gyre_dtype dtype = any_dtype(&c->in);
     const gyre_direction direction = (gyre_direction)fuzz_choice(&c->in, 3);
     const gyre_role role = fuzz_choice(&c->in, 2) ? GYRE_ROLE_KEY : GYRE_ROLE_QUERY;
-    const gyre_positions at = {.base = c->first};
+    const gyre_positions at = c->where;
     gyre_error err = {0, ""};
     fuzz_view x = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, c->dim),
               y = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, c->dim);
@@ -51,7 +63,7 @@ static void rotate(call *c) {
     const gyre_cview in = gyre_const(x.view);
     const gyre_status status = gyre_rotate(c->positions.encoding, direction, role, &at, &in, &y.view, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK, "a legal rotation is done");
+    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal rotation is done");
     const double factor = c->positions.factor;
     check_rotated(c, &x, &y, direction == GYRE_DIRECTION_FORWARD ? 1 : -1,
                   direction == GYRE_DIRECTION_INVERSE ? 1 / (factor * factor) : 1);
@@ -63,14 +75,15 @@ static void rotate(call *c) {
 
 static void cos_sin(call *c) {
     const gyre_dtype dtype = fuzz_choice(&c->in, 2) ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
-    const gyre_positions at = {.base = c->first};
+    const gyre_positions at = c->where;
     const int64_t pairs = c->positions.config.kind == GYRE_KIND_ROPE ? c->positions.config.rope.dim / 2 : 1;
     fuzz_view cosine = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, 1, pairs),
               sine = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, 1, pairs);
     const gyre_status status = gyre_cos_sin(c->positions.encoding, &at, &cosine.view, &sine.view, NULL, NULL);
     fuzz_require((status == GYRE_OK) == (c->positions.config.kind == GYRE_KIND_ROPE), "what rotates has angles");
     for (int64_t i = 0; !status && i < c->tokens * pairs; i++) {
-        const double angle = (double)(c->first + i / pairs) * c->positions.inv_freq[i % pairs];
+        const int64_t m = c->at[i / pairs * c->positions.axes + c->positions.axis[i % pairs]];
+        const double angle = (double)m * c->positions.inv_freq[i % pairs];
         const double error = dtype == GYRE_DTYPE_F64 ? 1e-6 : 1e-6 * (1 + c->positions.factor);
         const double s = c->positions.config.rope.clockwise ? -1 : 1;
         fuzz_require(fabs(fuzz_view_at(&cosine, 0, i / pairs, 0, i % pairs) - c->positions.factor * cos(angle)) <= error,
@@ -110,10 +123,9 @@ static void add_bias(call *c) {
     gyre_error err = {0, ""};
     fuzz_view s = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, keys),
               before = fuzz_view_make(&(fuzz_bytes){NULL, 0}, dtype, c->batch, c->tokens, c->heads, keys);
-    const int places = gyre_encoding_places(c->positions.encoding) & GYRE_PLACE_SCORE;
-    const gyre_status status = gyre_add_bias(c->positions.encoding, &c->positions.tables, &q, &k, &s.view, NULL, &err);
+    const gyre_status status = gyre_add_bias(c->positions.encoding, &c->positions.tables.views, &q, &k, &s.view, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require((status == GYRE_OK) == (places != 0), "what acts on scores has a bias");
+    fuzz_require((status == GYRE_OK) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a bias");
     for (int64_t i = 0; !status && i < c->tokens * c->heads * keys; i++) {
         const int64_t n = i % keys, h = i / keys % c->heads, t = i / keys / c->heads;
         const double want = fuzz_positions_bias(&c->positions, h, c->first + t, c->first - 3 + n);
@@ -134,12 +146,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     c.heads = 1 + fuzz_choice(&c.in, FUZZ_MOST_HEADS);
     c.dim = 1 + fuzz_choice(&c.in, FUZZ_MOST_DIM);
     c.first = fuzz_choice(&c.in, 3) ? fuzz_between(&c.in, 0, 600) - 100 : fuzz_between(&c.in, -(1 << 20), 1 << 20);
-    fuzz_positions_make(&c.positions, &c.in, c.dim, c.heads, &c.random);
+    const fuzz_limits limits = {.head_dim = c.dim, .heads = c.heads, .schemes = FUZZ_SCHEMES_ALL, .positions = c.tokens + 1};
+    fuzz_positions_make(&c.positions, &c.in, &limits, &c.random);
     if (c.positions.encoding) {
+        if (c.positions.config.kind == GYRE_KIND_BERT) c.first = 0; /* it has no others */
+        choose_positions(&c);
         rotate(&c);
         cos_sin(&c);
         permute(&c);
         add_bias(&c);
+        free(c.at);
     }
     fuzz_positions_free(&c.positions);
     return 0;
