@@ -291,7 +291,8 @@ typedef enum gyre_kind {
     GYRE_KIND_DEBERTA,        /* score: content to position and back, He 2020, arXiv 2006.03654; v3: 2111.09543 */
     GYRE_KIND_TRANSFORMER_XL, /* score: (q + u) . k + (q + v) . r, Dai 2019, arXiv 1901.02860; the caller projects r */
     GYRE_KIND_FIRE,           /* score: a small network of distance over position, Li 2023, arXiv 2310.04418 */
-    GYRE_KIND_SANDWICH        /* score: the product of two sinusoids, not trained, Chi 2022, arXiv 2212.10356 */
+    GYRE_KIND_SANDWICH,       /* score: the product of two sinusoids, not trained, Chi 2022, arXiv 2212.10356 */
+    GYRE_KIND_TAPA            /* score: a product times the cosine of another, Wang 2025, arXiv 2509.12635 */
 } gyre_kind;
 /* A set of places where an encoding acts. */
 typedef enum gyre_places {
@@ -520,6 +521,10 @@ typedef struct gyre_config {
                                      * without a scaling.  A cache keeps raw keys then.  0 = none */
         gyre_longrope_start starts; /* whether their cos and sin have the attention factor */
     } longrope;
+    struct gyre_tapa_config { /* TAPA, whose head_dim is needed */
+        int64_t amplitudes;   /* channels of q_A and k_A, the first of a head; q_P and k_P are the others.  0 = head_dim / 2 */
+        double exponent;      /* alpha of |m - n|^alpha, up to 2; 0 = 0.1 */
+    } tapa;
 } gyre_config;
 
 /* out = "nope", "learned", ...: the name in the command and in config.json; NULL past the last.  Kinds count from 0. */
@@ -596,7 +601,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encodin
 typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GYRE_DIRECTION_ADJOINT } gyre_direction;
 /* out[b][t][h][:] = E(position of t) in[b][t][h][:].  Pair i rotates by position x inv_freq[i], counter-clockwise unless
  * rope.clockwise, and is scaled by the attention factor and xPos's magnitude (keys: its inverse).  The temperature scales
- * all channels of queries, also in schemes that do not rotate; those copy otherwise.
+ * all channels of queries (TAPA: the amplitudes), also in schemes that do not rotate; those copy otherwise.
  * INVERSE undoes it.  ADJOINT is the transpose, hence the gradient; it differs from the inverse where E scales (YaRN,
  * LongRoPE, xPos, temperature).  With INTERLEAVED_TO_HALF both read halves and write interleaved pairs.
  * rope.far acts in attention only.

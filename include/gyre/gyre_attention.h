@@ -33,7 +33,8 @@ typedef struct gyre_attention_args {
     gyre_positions q_pos, k_pos;   /* q_pos.context_length is that of the call; 0 = by rope.length_policy.  That of k_pos is
                                     * ignored */
     double scale;                  /* of q.k, q.A and k.B; finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
-                                    * 1 / sqrt(head_dim (1 + terms)) */
+                                    * 1 / sqrt(head_dim (1 + terms)), TAPA, whose phase it leaves alone:
+                                    * 1 / sqrt(tapa.amplitudes) */
     double softcap;                /* c > 0: a score s, biases included, becomes c tanh(s / c) before the mask: Gemma 2 */
     gyre_causal causal;
     int64_t window; /* a query at m sees keys with |m - n| < window; 0 = all.  window_after sets the side of later keys */
@@ -124,6 +125,7 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
 /* out[b][m][h][:] = sum over visible n of a[m][n] (v[b][n][h / group][:] + V[r]),
  * a[m] = softmax over n of scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n) + c[m] - c[n], r = r(m, n),
  * group = query heads / key heads.
+ * TAPA has (q_A . k_A) cos(2 pi |m - n|^exponent (q_P . k_P) / sqrt(channels of P)) in place of E(m)q . E(n)k.
  * Transformer-XL adds scale (u . k + v . A[r]).  The temperature scales q in both products with it, not u, v and k . B.
  * ReRoPE, leaky ReRoPE and Self-Extend use the far rotation where m - n >= rope.far_window; Dual Chunk Attention rotates by
  * the chunks of m and n (gyre_far).
@@ -132,6 +134,7 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
  * Accuracy: sums are of floats; f16 and bf16 are widened when read, and out is rounded once.  Biases that fall without bound
  * (ALiBi, KERPLE, gates) are formed relative to the row's nearest visible key before they are rounded, so far keys keep
  * their differences.  Under softcap the whole score is needed and they do not.  lse has the whole bias, rounded to float.
+ * TAPA's phases are products of floats: off by 2 pi |m - n|^exponent times the error of (q_P . k_P) / sqrt(channels of P).
  * out, lse and weights may not overlap q, k, v, the mask, the sink logits or each other (EINVAL).  Elements count, not the
  * memory between them: out may lie between the rows of q.  scratch: 64-byte aligned, `bytes` long, apart from all of them.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).

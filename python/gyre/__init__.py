@@ -33,6 +33,7 @@ from gyre._kinds import (
     shaw,
     sinusoidal,
     t5,
+    tapa,
     transformer_xl,
     xpos,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "shaw",
     "sinusoidal",
     "t5",
+    "tapa",
     "trained_gradient",
     "trained_rotate",
     "transformer_xl",

@@ -395,6 +395,19 @@ def sandwich(heads: int, *, dim: int = 128) -> Encoding:
     return _make("sandwich", heads=heads, score__sinusoid_dim=dim)
 
 
+def tapa(head_dim: int, *, amplitudes: int | None = None, exponent: float | None = None) -> Encoding:
+    """TAPA, token-aware phase attention (Wang 2025, arXiv 2509.12635): (q_A . k_A) times the cosine of a phase.
+
+    The phase is 2 pi |m - n|^exponent (q_P . k_P) / sqrt(phase channels).  amplitudes: channels of q_A and k_A, the first
+    of a head; the others are q_P and k_P (None = half of them).  exponent: up to 2 (None = 0.1).  Nothing is trained.
+    scale of attention multiplies the whole score; its default is 1 / sqrt(amplitudes).
+    """
+    for name, value in (("amplitudes", amplitudes), ("exponent", exponent)):
+        if value == 0:
+            raise Error("EINVAL", f"{name}: is 0; None is the default", name)
+    return _make("tapa", head_dim=head_dim, tapa__amplitudes=amplitudes, tapa__exponent=exponent)
+
+
 def shaw(
     head_dim: int, *, max_distance: int, heads: int | None = None, terms: Iterable[str] = ("query", "value")
 ) -> Encoding:

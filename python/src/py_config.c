@@ -16,7 +16,8 @@ typedef enum field_type {
 } field_type;
 
 static const char *const kinds[] = {"nope", "learned", "sinusoidal", "rope",    "alibi",          "t5",   "kerple",
-                                    "shaw", "nezha",   "bert",       "deberta", "transformer-xl", "fire", "sandwich"};
+                                    "shaw", "nezha",   "bert",       "deberta", "transformer-xl", "fire", "sandwich",
+                                    "tapa"};
 static const char *const sinusoids[] = {"interleaved", "sin-cos", "sin-cos-t2t", "cos-sin", "cos-sin-t2t"};
 static const char *const layouts[] = {"half", "interleaved", "interleaved-to-half"};
 static const char *const scalings[] = {"none",           "linear",       "ntk",    "dynamic",     "by-parts",
@@ -129,6 +130,8 @@ static const field fields[] = {
     PLAIN(clip.pairs, FIELD_WHOLE),
     PLAIN(longrope.start_tokens, FIELD_WHOLE),
     WORD(longrope.starts, starts),
+    PLAIN(tapa.amplitudes, FIELD_WHOLE),
+    PLAIN(tapa.exponent, FIELD_NUMBER),
 };
 enum { FIELDS = sizeof fields / sizeof *fields, LISTS = 4 };
 

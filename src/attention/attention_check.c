@@ -164,8 +164,8 @@ static gyre_status check_head_dim(const request *call, gyre_error *err, const ch
 
 static gyre_status check_rotation(const request *call, gyre_error *err) {
     const gyre_encoding *encoding = call->args->encoding;
-    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    const gyre_status status = rotates ? check_head_dim(call, err, "q", call->args->q.shape[3]) : GYRE_OK;
+    const int needs_channels = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) || encoding->amplitude_channels > 0;
+    const gyre_status status = needs_channels ? check_head_dim(call, err, "q", call->args->q.shape[3]) : GYRE_OK;
     if (status || call->args->causal == GYRE_CAUSAL_BY_POSITION) return status;
     /* Both depend on the sign of the distance, which the order of tokens does not tell. */
     if (encoding->xpos_log2_decay)

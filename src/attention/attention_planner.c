@@ -5,6 +5,7 @@
 #include "attention/forward/partials.h"
 #include "attention/gradient/gradient_tiles.h"
 #include "attention/terms/attention_rotation.h"
+#include "attention/terms/phases.h"
 #include "attention/terms/table_buffers.h"
 #include "attention/tiles/scratch.h"
 #include "core/exec.h"
@@ -36,7 +37,7 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->key_heads = k[2];
     plan->group = q[2] / k[2];
     plan->head_dim = q[3];
-    plan->head_pad = gyre_round_up_i64(q[3], 16);
+    gyre_phases_measure(plan);
     plan->value_dim = args->v.shape[3];
     plan->value_pad = gyre_round_up_i64(plan->value_dim, 16);
     plan->tile_rows = gyre_query_tile_rows(args);
@@ -44,7 +45,7 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->key_tiles = (plan->keys + KEY_TILE - 1) / KEY_TILE;
     plan->items = q[0] * k[2];
     const double terms = args->encoding ? args->encoding->score_terms : 1;
-    plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim * terms));
+    plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->part[0].count * terms));
     plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
     plan->fixed_order = args->order == GYRE_ORDER_FIXED && !plan->gradient;
     plan->continues = plan->fixed_order && args->state.data;

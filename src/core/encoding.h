@@ -42,9 +42,12 @@ struct gyre_encoding {
     gyre_table_size table[GYRE_TABLE_COUNT]; /* trained tables, which the caller owns */
     gyre_distance_map distance_map;
     double *fixed_table;             /* NeZha: [2 clip_distance + 1][head_dim] rows of the sides in fixed_terms; Sandwich:
-                                      * sums of cosines by distance */
+                                      * sums of cosines by distance; TAPA: powers (tapa.c) */
     unsigned fixed_terms;            /* GYRE_TERM_*: sides whose vectors are in fixed_table, not trained */
-    double score_terms;              /* the default scale is 1 / sqrt(head_dim score_terms) */
+    int64_t amplitude_channels; /* the first of queries and keys, whose product is multiplied by the cosine of that of the
+                                 * others (gyre_scheme.phase_row); 0 = scores are one product */
+    double score_terms;              /* the default scale is 1 / sqrt(channels score_terms), channels those of the product
+                                      * that is scaled: amplitude_channels or head_dim */
     struct gyre_angle_table *angles; /* cos and sin of positions 0 .. rope.table_positions - 1, or NULL */
 };
 

@@ -41,7 +41,8 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
         {"score.sinusoid_dim", config->score.sinusoid_dim, 0},
         {"rope.length_block", config->rope.length_block, 0},
         {"clip.pairs", config->clip.pairs, 0},
-        {"longrope.start_tokens", config->longrope.start_tokens, 0}};
+        {"longrope.start_tokens", config->longrope.start_tokens, 0},
+        {"tapa.amplitudes", config->tapa.amplitudes, 0}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (counts[i].value < 0)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is negative (gyre_config)", counts[i].name, counts[i].value);

@@ -84,6 +84,8 @@ const gyre_config_field gyre_input_score_fields[] = {
     {"score_sinusoid_dim", AT(score.sinusoid_dim), GYRE_CONFIG_SIZE, NULL},
     {"score_terms", AT(score.terms), GYRE_CONFIG_BITMASK, score_terms},
     {"score_decay", AT(score.decay), GYRE_CONFIG_ENUM, decays},
+    {"tapa_amplitudes", AT(tapa.amplitudes), GYRE_CONFIG_SIZE, NULL},
+    {"tapa_exponent", AT(tapa.exponent), GYRE_CONFIG_NUMBER, NULL},
     {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 
 const gyre_config_older_field gyre_older_fields[] = {

@@ -110,7 +110,9 @@ static const struct {
                      CHOICE(clip.mode),
                      COUNT(clip.pairs),
                      COUNT(longrope.start_tokens),
-                     CHOICE(longrope.starts)};
+                     CHOICE(longrope.starts),
+                     COUNT(tapa.amplitudes),
+                     REAL(tapa.exponent)};
 
 static uint64_t list_fingerprint(const double *list, int64_t n) {
     return list ? gyre_ring_fingerprint(1, list, (size_t)n * sizeof *list) : 0;

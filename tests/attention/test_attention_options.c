@@ -15,6 +15,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_BERT, .max_positions = 4096),
     WITH(GYRE_KIND_FIRE, .hidden_units = 8),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
+    PHASED(.amplitudes = 5),
     /* causal by position only, from here on */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
     ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),

@@ -1,6 +1,6 @@
 /* test_attention_schemes.c: attention and every gradient against the definition, for schemes with vectors of their own on
  * one side of the score (Transformer-XL) or with scores that depend on more than the distance (FIRE; ALiBi with slopes for
- * either direction). */
+ * either direction), or that are a product times the cosine of another (TAPA). */
 #include "naive_attention_tables.h"
 
 #include "run_each_tier.h"
@@ -16,6 +16,9 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
     WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after, .before_scale = 1),
     WITH(GYRE_KIND_ALIBI, .max_bias = 16),
+    PHASED(0),
+    PHASED(.amplitudes = 3, .exponent = 0.5),
+    PHASED(.amplitudes = 1, .exponent = 0.25),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 

@@ -144,8 +144,9 @@ static void fill_queries(decode_problem *p, test_random *random) {
         const int64_t at = p->q_at[r / p->heads];
         const double temperature = c->kind == GYRE_KIND_ROPE && at >= 64 ? log((double)at + 1) / log(64.0) : 1;
         rotate_row(p, row, (double)at, p->factor * temperature / sqrt((double)c->dim));
-        for (int64_t i = 0; c->kind != GYRE_KIND_ROPE && i < c->dim; i++)
-            row[i] /= sqrt((double)c->dim);
+        const int64_t scaled = c->kind == GYRE_KIND_TAPA ? c->dim / 2 : c->dim;
+        for (int64_t i = 0; c->kind != GYRE_KIND_ROPE && i < scaled; i++)
+            row[i] /= sqrt((double)scaled);
     }
 }
 
@@ -201,6 +202,15 @@ static int is_visible(const decode_problem *p, int64_t query, int64_t key) {
     return !(c->causal && k > q) && !(c->window && llabs(q - k) >= c->window);
 }
 
+static double product(const decode_problem *p, const double *q, const double *k, int64_t distance) {
+    const int64_t dim = p->c.dim, first = p->c.kind == GYRE_KIND_TAPA ? dim / 2 : dim;
+    double sum = 0, phase = 0;
+    for (int64_t i = 0; i < dim; i++)
+        *(i < first ? &sum : &phase) += q[i] * k[i];
+    if (first == dim) return sum;
+    return sum * cos(2 * 3.14159265358979323846 * pow((double)distance, 0.1) * phase / sqrt((double)(dim - first)));
+}
+
 static void define_row(const decode_problem *p, int64_t query, int64_t head) {
     const decode_case *c = &p->c;
     const double *q = p->q64 + (query * p->heads + head) * c->dim;
@@ -208,9 +218,8 @@ static void define_row(const decode_problem *p, int64_t query, int64_t head) {
     double *score = room(c->keys, sizeof *score);
     for (int64_t j = 0; j < c->keys; j++) {
         const double *k = p->k64 + (head / c->group * c->keys + j) * c->dim;
-        for (int64_t i = 0; i < c->dim; i++)
-            score[j] += q[i] * k[i];
-        score[j] = is_visible(p, query, j) ? score[j] + number(p, head, p->k_at[j] - p->q_at[query]) : -INFINITY;
+        const int64_t ahead = p->k_at[j] - p->q_at[query];
+        score[j] = is_visible(p, query, j) ? product(p, q, k, llabs(ahead)) + number(p, head, ahead) : -INFINITY;
         top = fmax(top, score[j]);
     }
     for (int64_t j = 0; j < c->keys; j++)
@@ -365,6 +374,10 @@ static const decode_case cases[] = {
     {GYRE_KIND_T5, F32, F16, Q8, 6, 333, 2, 2, 64, 72, 20, 1, 0, 0, 1, 0},
     {GYRE_KIND_KERPLE, F32, B16, B16, 2, 1400, 3, 2, 64, 64, 0, 1, 0, 0, 1, 0},
     {GYRE_KIND_KERPLE, F32, F32, F32, 1, 90, 1, 2, 128, 128, 9, 1, 0, 0, 0, 15},
+    {GYRE_KIND_TAPA, F32, F32, F32, 1, 1300, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
+    {GYRE_KIND_TAPA, F32, F16, F16, 8, 500, 3, 2, 40, 24, 33, 1, 0, 0, 0, 0},
+    {GYRE_KIND_TAPA, B16, B16, F32, 2, 300, 1, 3, 22, 16, 0, 2, 0, 0, 1, 90},
+    {GYRE_KIND_TAPA, F32, Q8, Q8, 1, 600, 4, 1, 64, 64, 16, 1, 0, 0, 1, 0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -16,6 +16,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NEZHA, .max_distance = 6),
     WITH(GYRE_KIND_BERT, .max_positions = 1024),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
+    PHASED(.amplitudes = 5),
     /* causal by position only, from here on */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
     ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),

@@ -38,7 +38,7 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
                 naive_rotate(d, (double)n, k);
             }
             const naive_pair read = {layer, h, cache->token[m], cache->token[n]}; /* gates of removed tokens count */
-            const double dot = polar ? naive_polar(d, &pair, q, k) : naive_dot(q, k, dim);
+            const double dot = polar ? naive_polar(d, &pair, q, k) : naive_product(d, &pair, q, k);
             s[n] = exp((dot + naive_vectors(d, &pair, q, k)) * naive_scale(d) + naive_number(d, &pair) +
                        naive_forgotten(d, cache->gates + layer * TOKENS * c->heads, &read));
             sum += s[n];
@@ -153,7 +153,8 @@ static void check_model(const gyre_model *m, int64_t length, const char *what) {
 static void matches_the_definition(void **state) {
     (void)state;
     static const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ROPE,   GYRE_KIND_ALIBI,
-                                      GYRE_KIND_T5,   GYRE_KIND_KERPLE, GYRE_KIND_FIRE};
+                                      GYRE_KIND_T5,   GYRE_KIND_KERPLE, GYRE_KIND_FIRE,
+                                      GYRE_KIND_TAPA};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         gyre_config p = GYRE_INIT(gyre_config);
         p.kind = kinds[i];

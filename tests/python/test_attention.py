@@ -247,6 +247,28 @@ def test_gradient_against_torch() -> None:
         torch.testing.assert_close(got, x.grad.float(), atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("amplitudes, exponent, scale", [(None, None, None), (5, 0.4, 0.5)])
+def test_tapa(amplitudes, exponent, scale) -> None:
+    q, k, v = operands(heads=2, kv_heads=2, queries=9)
+    tapa = gyre.tapa(16, amplitudes=amplitudes, exponent=exponent)
+    first, at = amplitudes or 8, np.arange(9)
+    a, p = (np.einsum("bhqc,bhkc->bhqk", *(x[..., part].astype("f8") for x in (q, k)))
+            for part in (np.s_[:first], np.s_[first:]))
+    phase = 2 * np.pi * np.abs(at[:, None] - at, dtype="f8") ** (exponent or 0.1) * p / np.sqrt(16 - first)
+    scores = np.where(causal(9, 9), a * np.cos(phase) * (scale or first**-0.5), -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = weights / weights.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(gyre.attention(q, k, v, encoding=tapa, causal=True, scale=scale), want, atol=3e-6)
+    cache = gyre.Cache(tapa, heads=2, max_tokens=64, page_tokens=4)
+    cache.append(k[:1], v[:1])
+    cache.shift(0, 9, 5)
+    got = cache.attention(q[:1], positions=at + 5, causal=True, scale=scale)
+    np.testing.assert_allclose(got, want[:1], atol=3e-6)
+    for wrong in (lambda: tapa.bias(3, 3), lambda: tapa.frequencies(), lambda: tapa.cos_sin(at)):
+        with pytest.raises(gyre.Error, match="tapa"):
+            wrong()
+
+
 def by_chunks(position: int, relation: int, size: int, local: int, paper: bool) -> int:
     """The position of a query whose key is `relation` chunks before its own; that of a key with relation 0."""
     chunk = size - local

@@ -23,6 +23,7 @@ EVERY_KIND = {
     "transformer-xl": lambda: gyre.transformer_xl(16, 4, max_distance=32),
     "fire": lambda: gyre.fire(4),
     "sandwich": lambda: gyre.sandwich(4),
+    "tapa": lambda: gyre.tapa(16),
 }
 
 

@@ -82,6 +82,17 @@ def test_opcheck_rotate(dtype: torch.dtype, transposed: bool) -> None:
     torch.library.opcheck(torch.ops.gyre.rotate_pair.default, (x, k, None, 3, YARN._spec, "bhsd", "forward", 0))
 
 
+def phased(q: torch.Tensor, k: torch.Tensor, amplitudes: int, exponent: float) -> torch.Tensor:
+    """TAPA's scores, eq. 12 of arXiv 2509.12635."""
+    at = torch.arange(k.shape[2], dtype=q.dtype)
+    distance = (at[-q.shape[2] :, None] - at).abs() ** exponent
+    a, p = (
+        q[..., part] @ k[..., part].transpose(-1, -2) / math.sqrt(q[..., part].shape[-1])
+        for part in (slice(None, amplitudes), slice(amplitudes, None))
+    )
+    return a * torch.cos(2 * math.pi * distance * p)
+
+
 def reference(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -89,6 +100,7 @@ def reference(
     bias: torch.Tensor | None = None,
     sinks: torch.Tensor | None = None,
     inv_freq: torch.Tensor | None = None,
+    tapa: tuple[int, float] | None = None,
 ) -> torch.Tensor:
     """Causal attention with the formulas of the papers, in the type of q."""
     if inv_freq is not None:
@@ -96,7 +108,7 @@ def reference(
         q, k = formula(q, at, inv_freq, 1.0), formula(k, at, inv_freq, 1.0)
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) if tapa is None else phased(q, k, *tapa)
     scores = scores if bias is None else scores + bias
     scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
     if sinks is not None:
@@ -136,6 +148,15 @@ def test_attention_gradients_of_sink_logits() -> None:
     doubles = [x.detach().double().requires_grad_() for x in qkv]
     out = gt.attention(*qkv[:3], causal=True, sink_logits=qkv[3])
     compare(out, reference(*doubles[:3], sinks=doubles[3]), qkv, doubles)
+
+
+@pytest.mark.parametrize("amplitudes, exponent", [(None, None), (5, 0.3), (31, 0.05)])
+def test_attention_gradients_of_tapa(amplitudes: int | None, exponent: float | None) -> None:
+    encoding = gyre.tapa(32, amplitudes=amplitudes, exponent=exponent)
+    qkv = inputs()
+    doubles = [x.detach().double().requires_grad_() for x in qkv]
+    out = gt.attention(*qkv, encoding=encoding, causal=True)
+    compare(out, reference(*doubles, tapa=(amplitudes or 16, exponent or 0.1)), qkv, doubles)
 
 
 @pytest.mark.parametrize("as_dict", [False, True])

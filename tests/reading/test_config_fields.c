@@ -68,6 +68,8 @@ FIELD(set_units, c->score.hidden_units = 16)
 FIELD(set_sinusoid, c->score.sinusoid_dim = 64)
 FIELD(set_terms, c->score.terms = GYRE_TERM_QUERY | GYRE_TERM_VALUE)
 FIELD(set_decay, c->score.decay = GYRE_DECAY_POWER)
+FIELD(set_amplitudes, c->tapa.amplitudes = 5)
+FIELD(set_exponent, c->tapa.exponent = 0.3)
 FIELD(set_first, c->rope.first_channel = 8)
 FIELD(set_layout, c->rope.layout = GYRE_LAYOUT_INTERLEAVED_TO_HALF)
 FIELD(set_clockwise, c->rope.clockwise = 1)
@@ -153,6 +155,8 @@ static void test_writes_every_field(void **state) {
                   {nothing, "score_sinusoid_dim", set_sinusoid},
                   {nothing, "score_terms", set_terms},
                   {nothing, "score_decay", set_decay},
+                  {nothing, "tapa_amplitudes", set_amplitudes},
+                  {nothing, "tapa_exponent", set_exponent},
                   {rope, "query_temperature", set_temperature},
                   {rope, "rope_first", set_first},
                   {rope, "rope_layout", set_layout},

@@ -10,7 +10,7 @@ static inline void assert_same_numbers(const double *a, const double *b, int64_t
     if (a) assert_memory_equal(a, b, (size_t)n * sizeof *a);
 }
 
-enum { COUNTS = 54, NUMBERS = 19 };
+enum { COUNTS = 55, NUMBERS = 20 };
 
 static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], double numbers[NUMBERS]) {
     const struct gyre_input_config *i = &c->input;
@@ -66,6 +66,7 @@ static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], dou
                                  s->terms,
                                  s->decay,
                                  c->slope.scaling,
+                                 c->tapa.amplitudes,
                                  s->slopes != NULL,
                                  s->slopes_after != NULL,
                                  r->short_factor != NULL,
@@ -74,7 +75,7 @@ static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], dou
         i->base,        i->scale,          i->hierarchy, r->base,       r->factor,      r->attention_factor,
         r->mscale,      r->mscale_all_dim, r->beta_fast, r->beta_slow,  r->low_freq,    r->high_freq,
         r->proportion,  r->mixed_exponent, r->xpos_base, r->far_factor, c->query.slope, s->max_bias,
-        c->slope.factor};
+        c->slope.factor, c->tapa.exponent};
     memcpy(counts, all, sizeof all);
     memcpy(numbers, reals, sizeof reals);
 }

@@ -16,6 +16,12 @@
         .size = sizeof(gyre_config), .kind = scheme, .score = { __VA_ARGS__ }                                               \
     }
 
+/* A config of TAPA. */
+#define PHASED(...)                                                                                                         \
+    {                                                                                                                       \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_TAPA, .tapa = { __VA_ARGS__ }                                        \
+    }
+
 typedef enum part { Q, K, V, TABLE_A, TABLE_B, TABLE_V, BIAS, CONTENT, POSITION, DOUT, PARTS, LAST = POSITION } part;
 static const char *const part_names[PARTS] = {
     "q", "k", "v", "query table", "key table", "value table", "bias table", "content bias", "position bias", "dout"};
@@ -280,9 +286,18 @@ static inline const double *head_vector(const problem *p, part which, int64_t h)
     return p->size[which] > 0 ? p->x64[which] + h * p->s.dim : NULL;
 }
 
+/* Wang 2025, eq. 12, without the scale. */
+static inline double naive_tapa(const problem *p, int64_t m, int64_t n, const double *q, const double *k) {
+    const int64_t first = p->config.tapa.amplitudes ? p->config.tapa.amplitudes : p->s.dim / 2, phases = p->s.dim - first;
+    const double alpha = p->config.tapa.exponent > 0 ? p->config.tapa.exponent : 0.1;
+    const double turns = pow(fabs((double)(m - n)), alpha) * dot(q + first, k + first, phases) / sqrt((double)phases);
+    return dot(q, k, first) * cos(2 * 3.14159265358979323846 * turns);
+}
+
 static inline double naive_score(const problem *p, int64_t h, int64_t m, int64_t n, const double *q, const double *k) {
     double left[64], right[64], room[64];
     int64_t row;
+    if (p->config.kind == GYRE_KIND_TAPA) return p->scale * naive_tapa(p, m, n, q, k);
     double s = dot(prepare(p, m, q, head_vector(p, CONTENT, h), left), prepare(p, n, k, NULL, right), p->s.dim);
     if (gyre_encoding_row(p->encoding, m, n, &row) == GYRE_OK) {
         const double *a = table_row(p, TABLE_A, h, row, room), *b = table_row(p, TABLE_B, h, row, room);

@@ -171,10 +171,9 @@ static inline void naive_attend(const naive *d, int64_t layer, const double *qkv
             memcpy(q, qkv + m * row + h * dim, (size_t)dim * sizeof *q);
             if (!d->lengths && naive_far(d, m, n) != 0) naive_rotate(d, naive_far(d, m, n), q);
             if (d->lengths) naive_rotate_pair(d, &pair, q, k);
-            double dot = naive_vectors(d, &pair, q, k);
-            for (int64_t i = 0; i < dim && !naive_has(d, GYRE_LAYER_PART_POLAR); i++)
-                dot += q[i] * k[i];
-            if (naive_has(d, GYRE_LAYER_PART_POLAR)) dot = naive_polar(d, &pair, q, k);
+            const double dot = naive_has(d, GYRE_LAYER_PART_POLAR)
+                                   ? naive_polar(d, &pair, q, k)
+                                   : naive_vectors(d, &pair, q, k) + naive_product(d, &pair, q, k);
             s[n] = dot * naive_scale(d) + naive_number(d, &pair) + naive_forgotten(d, gates, &pair);
             if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &pair, qkv, q);
             row_max = fmax(row_max, s[n]);

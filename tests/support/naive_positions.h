@@ -170,6 +170,21 @@ static inline double naive_nezha(int64_t dim, int64_t row, int64_t i) {
     return i % 2 ? cos(angle) : sin(angle);
 }
 
+/* Wang 2025, eq. 12, with `first` amplitudes: (q_A . k_A) cos(2 pi |m - n|^alpha (q_P . k_P) / sqrt(channels of P)). */
+static inline double naive_phased(const double *q, const double *k, int64_t dim, int64_t first, double alpha,
+                                  double distance) {
+    const double turns = pow(fabs(distance), alpha) * naive_dot(q + first, k + first, dim - first) / sqrt((double)(dim - first));
+    return naive_dot(q, k, first) * cos(2 * 3.14159265358979323846 * turns);
+}
+
+/* q . k, or what a scheme has in its place. */
+static inline double naive_product(const naive *d, const naive_pair *at, const double *q, const double *k) {
+    const gyre_config *p = naive_config(d);
+    const int64_t dim = d->m->config.head_dim;
+    if (p->kind != GYRE_KIND_TAPA) return naive_dot(q, k, dim);
+    return naive_phased(q, k, dim, p->tapa.amplitudes, p->tapa.exponent, (double)(at->m - at->n));
+}
+
 /* The term added to q . k before the scale. */
 static inline double naive_vectors(const naive *d, const naive_pair *at, const double *q, const double *k) {
     const gyre_config *p = naive_config(d);
@@ -201,6 +216,7 @@ static inline double naive_vectors(const naive *d, const naive_pair *at, const d
 
 static inline double naive_scale(const naive *d) {
     const gyre_config *p = naive_config(d);
+    if (p->kind == GYRE_KIND_TAPA) return 1 / sqrt((double)p->tapa.amplitudes);
     const int terms =
         p->kind != GYRE_KIND_DEBERTA ? 1 : 1 + !!(p->score.terms & GYRE_TERM_QUERY) + !!(p->score.terms & GYRE_TERM_KEY);
     return 1 / sqrt((double)(d->m->config.head_dim * terms));

@@ -34,10 +34,11 @@ typedef struct split_case {
         .kind = scheme, .score = { __VA_ARGS__ }                                                                            \
     }
 
-/* Schemes that add numbers to scores, and those whose rows meet queries, keys or values. */
+/* Schemes that add numbers to scores or multiply them, and those whose rows meet queries, keys or values. */
 #define SCALAR_CASES                                                                                                        \
     {.name = "kerple, dropout", .config = SCORING(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER), .dropout = 0.2},            \
-        {.name = "fire", .config = SCORING(GYRE_KIND_FIRE, .hidden_units = 4)}, {                                           \
+        {.name = "fire", .config = SCORING(GYRE_KIND_FIRE, .hidden_units = 4)},                                             \
+        {.name = "tapa, both ways, dropout", .config = {.kind = GYRE_KIND_TAPA}, .both_ways = 1, .dropout = 0.1}, {         \
         .name = "sandwich", .config = {.kind = GYRE_KIND_SANDWICH }                                                         \
     }
 #define VECTOR_CASES                                                                                                        \

@@ -33,7 +33,7 @@ static const char *const DECAYS[] = {"log", "power"};
 #define RELATIVE_DISTANCES (KIND(SHAW) | KIND(NEZHA) | KIND(DEBERTA) | KIND(T5) | KIND(TRANSFORMER_XL))
 
 static const setting SETTINGS[] = {
-    {"head_dim", KIND(ROPE) | RELATIVE_VECTORS, SETTING_INTEGER, OFFSET(head_dim), NULL},
+    {"head_dim", KIND(ROPE) | KIND(TAPA) | RELATIVE_VECTORS, SETTING_INTEGER, OFFSET(head_dim), NULL},
     {"rotary_dim", KIND(ROPE), SETTING_INTEGER, OFFSET(rope.dim), NULL},
     {"first_channel", KIND(ROPE), SETTING_INTEGER, OFFSET(rope.first_channel), NULL},
     {"layout", KIND(ROPE), SETTING_ENUM, OFFSET(rope.layout), LAYOUTS},
@@ -72,7 +72,9 @@ static const setting SETTINGS[] = {
     {"terms", RELATIVE_VECTORS, SETTING_BOOL, OFFSET(score.terms), NULL},
     {"hidden_units", KIND(FIRE), SETTING_INTEGER, OFFSET(score.hidden_units), NULL},
     {"sinusoid_dim", KIND(SANDWICH), SETTING_INTEGER, OFFSET(score.sinusoid_dim), NULL},
-    {"decay", KIND(KERPLE), SETTING_ENUM, OFFSET(score.decay), DECAYS}};
+    {"decay", KIND(KERPLE), SETTING_ENUM, OFFSET(score.decay), DECAYS},
+    {"amplitudes", KIND(TAPA), SETTING_INTEGER, OFFSET(tapa.amplitudes), NULL},
+    {"exponent", KIND(TAPA), SETTING_REAL, OFFSET(tapa.exponent), NULL}};
 enum { SETTINGS_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
 
 static double value_of(const setting *s, const gyre_config *config) {

@@ -115,6 +115,10 @@ void explain_describe_scheme(const explain_stats *stats, char *out, size_t size)
     case GYRE_KIND_T5:
         describe_buckets(stats, out, size);
         break;
+    case GYRE_KIND_TAPA:
+        put(out, size, "%" PRId64 " channels of amplitudes; the others turn by %g of the distance, at any length",
+            stats->config->tapa.amplitudes, stats->config->tapa.exponent);
+        break;
     case GYRE_KIND_SHAW:
     case GYRE_KIND_NEZHA:
     case GYRE_KIND_BERT:

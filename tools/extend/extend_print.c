@@ -36,6 +36,8 @@ static const char *scheme_note(gyre_kind kind) {
         return "distances past its last one are clipped to it at any length: there is nothing to stretch";
     case GYRE_KIND_SINUSOIDAL:
         return "the sinusoid goes on at any length, but the model was not trained there, and no config stretches it";
+    case GYRE_KIND_TAPA:
+        return "its phase is computed at any length, and its paper stretches nothing but trains a little at the new one";
     case GYRE_KIND_NOPE:
         return "it has no positions: there is nothing to stretch";
     default:

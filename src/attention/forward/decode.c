@@ -6,6 +6,7 @@
 #include "attention/forward/decode.h"
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/biases.h"
+#include "attention/terms/phases.h"
 #include "attention/terms/visibility.h"
 #include "attention/tiles/rows.h"
 #include "attention/tiles/scores.h"
@@ -35,6 +36,7 @@ typedef struct decode_state {
     float *q_rows;                     /* [rows][head_pad], rotated and scaled */
     float *shifted_q_rows;             /* q_rows rotated back by `shift`; only if has_shift */
     float *scores;                     /* [rows][KEY_TILE]; the softmax turns them into weights */
+    float *phases;                     /* with phases, as scores: products of the second part */
     float *staging;               /* [STAGING_ROWS][max(head_pad, value_pad)], or [KEY_TILE][value_pad] integers of Q8 */
     float *columns;               /* fixed order: [head_pad][STAGING_ROWS], keys of `staging`, transposed */
     float *sums;                  /* fixed order: as to->out, over one tile; otherwise NULL */
@@ -65,6 +67,7 @@ static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decod
     d->q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
     d->shifted_q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
     d->scores = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
+    if (plan->parts > 1) d->phases = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
     d->staging = gyre_arena_alloc(&a, STAGING_ROWS * pad, sizeof(float));
     if (plan->fixed_order) {
         d->columns = gyre_arena_alloc(&a, STAGING_ROWS * plan->head_pad, sizeof(float));
@@ -151,14 +154,16 @@ static void stage_keys(const decode_state *d, const gyre_key_run *run, int64_t f
     if (!plan->source->rotated) gyre_attention_rotate(plan, &rows, &how, d->staging);
 }
 
-/* Scores of keys that must be rotated, or whose channels are not adjacent.  first: index of the run in the segment. */
-static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t first, const gyre_key_scores *all) {
+/* Scores of keys that must be rotated, or whose channels are not adjacent.  first: index of the run in the segment; channel:
+ * the first that is multiplied. */
+static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t first, int64_t channel,
+                         const gyre_key_scores *all) {
     for (int64_t done = 0; done < run->count; done += STAGING_ROWS) {
         const int64_t left = run->count - done, n = left < STAGING_ROWS ? left : STAGING_ROWS;
         gyre_key_scores job = *all;
         stage_keys(d, run, done, n, first + done);
         job.keys = n;
-        job.k = d->staging;
+        job.k = d->staging + channel;
         job.k_row_stride = d->plan->head_pad;
         job.k_scale = all->k_scale ? all->k_scale + done : NULL;
         job.scores = all->scores + done;
@@ -177,15 +182,37 @@ static void prefetch_keys(const decode_state *d, int64_t first) {
         prefetch_row((uintptr_t)run.k + (uintptr_t)(j * run.k_row_stride * size), plan->head_dim * run.k_step * size);
 }
 
-/* Q8: multiplies the scores of n keys of the tile pair from `done` on by the scales of the keys. */
-static void scale_piece_scores(const decode_state *d, int64_t done, int64_t n) {
+/* out = where products of a part go. */
+static float *products_of(const decode_state *d, int part) {
+    return part > 0 ? d->phases : d->scores;
+}
+
+/* Q8: multiplies products of n keys of the tile pair from `done` on by the scales of the keys. */
+static void scale_piece_scores(const decode_state *d, int64_t done, int64_t n, float *products) {
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, end = done + n;
     gyre_key_run run;
     for (; d->plan->key_scales_apart && done < end; done += run.count) {
         gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
         for (int64_t r = 0; r < d->rows; r++)
-            gyre_row_multiply(d->scores + r * KEY_TILE + done, run.k_scale, run.count);
+            gyre_row_multiply(products + r * KEY_TILE + done, run.k_scale, run.count);
     }
+}
+
+/* Products of a part of the channels of n keys in `columns`. */
+static void multiply_columns(const decode_state *d, int64_t done, int64_t n, int part) {
+    const gyre_channel_part *of = &d->plan->part[part];
+    const gyre_matmul product = {.m = d->rows,
+                                 .n = (n + 15) / 16 * 16,
+                                 .k = of->pad,
+                                 .a = d->q_rows + of->at,
+                                 .a_row_stride = d->plan->head_pad,
+                                 .a_col_stride = 1,
+                                 .b = d->columns + of->at * STAGING_ROWS,
+                                 .b_row_stride = STAGING_ROWS,
+                                 .c = products_of(d, part) + done,
+                                 .c_row_stride = KEY_TILE};
+    d->plan->kernels->matmul_f32(&product);
+    scale_piece_scores(d, done, n, products_of(d, part));
 }
 
 /* Scores of keys from .. end - 1 of the tile pair in the fixed order: each as gyre_tile_pair_score adds it, one
@@ -194,17 +221,7 @@ static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int6
     const gyre_attention_plan *plan = d->plan;
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first, pad = plan->head_pad;
     for (int64_t done = from; done < end; done += STAGING_ROWS) {
-        const int64_t n = end - done < STAGING_ROWS ? end - done : STAGING_ROWS, complete = (n + 15) / 16 * 16;
-        const gyre_matmul product = {.m = d->rows,
-                                     .n = complete,
-                                     .k = pad,
-                                     .a = d->q_rows,
-                                     .a_row_stride = pad,
-                                     .a_col_stride = 1,
-                                     .b = d->columns,
-                                     .b_row_stride = STAGING_ROWS,
-                                     .c = d->scores + done,
-                                     .c_row_stride = KEY_TILE};
+        const int64_t n = end - done < STAGING_ROWS ? end - done : STAGING_ROWS;
         for (int64_t j = 0; j < n; j += TRANSPOSED_ROWS) {
             const int64_t left = n - j, some = left < TRANSPOSED_ROWS ? left : TRANSPOSED_ROWS;
             const gyre_row_range keys = {d->batch, d->head, first + done + j, some};
@@ -213,43 +230,51 @@ static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int6
             gyre_key_rows_read(plan, &keys, 0, d->staging);
             plan->kernels->transpose_f32(&transpose);
         }
-        plan->kernels->matmul_f32(&product);
-        scale_piece_scores(d, done, n);
+        for (int part = 0; part < plan->parts; part++)
+            multiply_columns(d, done, n, part);
     }
+}
+
+/* Products over the channels of a part with a run that begins at key `done` of the tile pair. */
+static void score_run(decode_state *d, const gyre_key_run *run, int64_t done, int part, int prefetched) {
+    const gyre_attention_plan *plan = d->plan;
+    const gyre_channel_part *of = &plan->part[part];
+    const int rotates = plan->rotation.pairs > 0 && !plan->source->rotated;
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first + done;
+    gyre_key_scores job = {.rows = d->rows,
+                           .keys = run->count,
+                           .channels = of->count,
+                           .q = queries_for(d, run) + of->at,
+                           .q_row_stride = plan->head_pad,
+                           .k = (const char *)run->k + of->first * (int64_t)gyre_dtype_size(plan->source->k_dtype),
+                           .k_row_stride = run->k_row_stride,
+                           .k_scale = run->k_scale,
+                           .scores = products_of(d, part) + done,
+                           .score_row_stride = KEY_TILE,
+                           .prefetched = prefetched};
+    if (run->k_step != 1 || (rotates && !rotates_in_kernel(plan))) {
+        score_staged(d, run, first, of->first, &job);
+        return;
+    }
+    const gyre_row_range rows = {d->batch, d->head, first, run->count};
+    const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
+    if (rotates) job.angles = gyre_attention_angle_rows(plan, &rows, &how), job.pairs = plan->rotation.pairs;
+    score_rows(plan->kernels, plan->source->k_dtype, &job);
 }
 
 /* scores = queries . keys, for `piece` keys of the tile pair from `from` on, run by run. */
 static void score_piece(decode_state *d, int64_t from, int64_t piece) {
-    const gyre_attention_plan *plan = d->plan;
-    const int rotates = plan->rotation.pairs > 0 && !plan->source->rotated;
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
     const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
-    if (plan->fixed_order) {
+    if (d->plan->fixed_order) {
         score_piece_in_fixed_order(d, from, end, piece < KEY_TILE);
         return;
     }
     for (int64_t done = from; done < end; done += run.count) {
-        gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
-        gyre_key_scores job = {.rows = d->rows,
-                               .keys = run.count,
-                               .channels = plan->head_dim,
-                               .q = queries_for(d, &run),
-                               .q_row_stride = plan->head_pad,
-                               .k = run.k,
-                               .k_row_stride = run.k_row_stride,
-                               .k_scale = run.k_scale,
-                               .scores = d->scores + done,
-                               .score_row_stride = KEY_TILE,
-                               .prefetched = piece < KEY_TILE};
-        if (run.k_step != 1 || (rotates && !rotates_in_kernel(plan))) {
-            score_staged(d, &run, first + done, &job);
-            continue;
-        }
-        const gyre_row_range rows = {d->batch, d->head, first + done, run.count};
-        const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
-        if (rotates) job.angles = gyre_attention_angle_rows(plan, &rows, &how), job.pairs = plan->rotation.pairs;
-        score_rows(plan->kernels, plan->source->k_dtype, &job);
+        gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
+        for (int part = 0; part < d->plan->parts; part++)
+            score_run(d, &run, done, part, piece < KEY_TILE);
     }
 }
 
@@ -348,6 +373,7 @@ static void begin_split(decode_state *d) {
         memset(q, 0, sizeof *q);
         q->q_rows[0] = q->table_rows = d->q_rows + g * plan->queries * plan->head_pad;
         q->scores = d->scores + g * plan->queries * KEY_TILE;
+        if (plan->parts > 1) q->phases = d->phases + g * plan->queries * KEY_TILE;
         gyre_query_buffers_fill(plan, d->keys, &rows, q);
         memcpy(to->bias + g * plan->queries, q->bias, (size_t)plan->queries * sizeof *q->bias);
     }
@@ -365,7 +391,10 @@ static int visible_to_any(const decode_state *d, int64_t tile, gyre_tile_pair *t
 
 static void softmax_tile(decode_state *d) {
     const gyre_tile_pair *tile_pair = &d->tile_pair;
+    gyre_phase_turns turns; /* heads share their positions */
+    if (d->plan->parts > 1) gyre_phases_list(d->plan, d->keys, d->query_buffers, tile_pair, &turns);
     for (int64_t g = 0; g < d->plan->group; g++) {
+        if (d->plan->parts > 1) gyre_phases_apply(d->plan, d->keys, &d->query_buffers[g], tile_pair, &turns);
         add_score_biases(d, &d->query_buffers[g]);
         gyre_tile_pair_mask(d->plan, d->keys, &d->query_buffers[g], tile_pair);
     }

@@ -11,6 +11,7 @@
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/biases.h"
 #include "attention/terms/dropout.h"
+#include "attention/terms/phases.h"
 #include "attention/terms/softmax.h"
 #include "attention/terms/table_buffers.h"
 #include "attention/terms/tables.h"
@@ -153,9 +154,10 @@ static void softmax_backward(const gyre_attention_plan *plan, const gyre_key_buf
         softmax_backward_row(plan, q, tile_pair, i);
 }
 
+/* Channels at .. at + channels - 1 of rows of `pad`. */
 typedef struct query_rows {
     const float *rows;
-    int64_t pad;
+    int64_t pad, at, channels;
     int finite;
 } query_rows;
 
@@ -163,14 +165,14 @@ typedef struct query_rows {
 static void add_to_keys(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_tile_pair *tile_pair,
                         const float *weight, query_rows from, float *to) {
     const gyre_matmul product = {.m = tile_pair->count,
-                                 .n = from.pad,
+                                 .n = from.channels,
                                  .k = q->count,
                                  .a = weight,
                                  .a_row_stride = 1,
                                  .a_col_stride = KEY_TILE,
-                                 .b = from.rows,
+                                 .b = from.rows + from.at,
                                  .b_row_stride = from.pad,
-                                 .c = to + (tile_pair->tile * KEY_TILE + tile_pair->first) * from.pad,
+                                 .c = to + (tile_pair->tile * KEY_TILE + tile_pair->first) * from.pad + from.at,
                                  .c_row_stride = from.pad,
                                  .accumulate = 1};
     gyre_weighted_sum(plan, &product, from.finite);
@@ -178,18 +180,18 @@ static void add_to_keys(const gyre_attention_plan *plan, const gyre_query_buffer
 
 /* dq += sum over keys of dscores[query][key] k[key]; with xPos, keys times the decay between the two tiles. */
 static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *q,
-                           const gyre_tile_pair *tile_pair, int turn, const float *dscores) {
+                           const gyre_tile_pair *tile_pair, int turn, const gyre_channel_part *part, const float *dscores) {
     const int xpos = plan->rotation.xpos;
-    const float *k_rows = keys->k_rows[gyre_key_turn(plan, turn)];
+    const float *k_rows = keys->k_rows[gyre_key_turn(plan, turn)] + part->at;
     const gyre_matmul product = {.m = q->count,
-                                 .n = plan->head_pad,
+                                 .n = part->pad,
                                  .k = tile_pair->count,
                                  .a = dscores,
                                  .a_row_stride = KEY_TILE,
                                  .a_col_stride = 1,
                                  .b = k_rows + (tile_pair->tile * KEY_TILE + tile_pair->first) * plan->head_pad,
                                  .b_row_stride = plan->head_pad,
-                                 .c = xpos ? q->xpos_rows : q->dq_rows[turn],
+                                 .c = (xpos ? q->xpos_rows : q->dq_rows[turn]) + part->at,
                                  .c_row_stride = plan->head_pad,
                                  .accumulate = !xpos};
     gyre_weighted_sum(plan, &product, tile_pair->keys->k_finite);
@@ -203,24 +205,29 @@ static void add_dq_dk(const gyre_attention_plan *plan, gyre_key_buffers *keys, g
                       const gyre_tile_pair *tile_pair) {
     const int64_t *positions = keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first;
     for (int turn = tile_pair->last_turn; turn >= tile_pair->first_turn; turn--) {
-        const query_rows rows = {turn ? q->q_rows[turn] : q->near_q_rows, plan->head_pad, q->q_finite};
         const int some = turn > tile_pair->first_turn;
         if (some) gyre_attention_split_turn(plan, positions, turn, q, tile_pair);
-        const float *dscores = some ? q->turn_scores : q->dscores;
-        add_to_keys(plan, q, tile_pair, dscores, rows, keys->dk_rows[gyre_key_turn(plan, turn)]);
-        add_to_queries(plan, keys, q, tile_pair, turn, dscores);
+        for (int p = 0; p < plan->parts; p++) {
+            const gyre_channel_part *part = &plan->part[p];
+            const query_rows rows = {turn ? q->q_rows[turn] : q->near_q_rows, plan->head_pad, part->at, part->pad,
+                                     q->q_finite};
+            const float *dscores = p > 0 ? q->phases : some ? q->turn_scores : q->dscores;
+            add_to_keys(plan, q, tile_pair, dscores, rows, keys->dk_rows[gyre_key_turn(plan, turn)]);
+            add_to_queries(plan, keys, q, tile_pair, turn, part, dscores);
+        }
     }
 }
 
 static void tile_pair_backward(const gyre_attention_plan *plan, gyre_key_buffers *keys, gyre_query_buffers *q,
                                const gyre_tile_pair *tile_pair) {
-    const query_rows to_values = {q->dout_rows, plan->value_pad, q->dout_finite};
+    const query_rows to_values = {q->dout_rows, plan->value_pad, 0, plan->value_pad, q->dout_finite};
     if (plan->uses_tables) gyre_tables_bind_tile(plan, q);
     gyre_tile_pair_score(plan, keys, q, tile_pair);
     softmax_backward(plan, keys, q, tile_pair);
     add_to_keys(plan, q, tile_pair, q->scores, to_values, keys->dv_rows);
     if (plan->gated) gyre_gates_backward(plan, keys, q, tile_pair);
     if (plan->uses_tables) gyre_tables_backward(plan, keys, q, tile_pair);
+    if (plan->parts > 1) gyre_phases_backward(plan, q, tile_pair);
     add_dq_dk(plan, keys, q, tile_pair);
 }
 
@@ -246,9 +253,10 @@ static void finish_queries(const gyre_attention_call *call, const gyre_row_range
     /* q_rows, and so dk, had the scale from the start */
     for (int64_t i = 0; i < q->count; i++)
         for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++)
-            plan->kernels->scale_row_f32(q->dq_rows[turn] + i * plan->head_pad, plan->head_pad, q->scale[i]);
+            plan->kernels->scale_row_f32(q->dq_rows[turn] + i * plan->head_pad, plan->part[0].pad, q->scale[i]);
     if (plan->gated) gyre_gates_end_queries(plan, q);
     rotate_back(plan, GYRE_ROLE_QUERY, rows, q->dq_rows);
+    gyre_rows_gather(plan, q->dq_rows[0], rows->count);
     write_rows(plan, &call->dqkv[0], rows, q->dq_rows[0], plan->head_pad, plan->args->accumulate ? q->key_rows : NULL);
 }
 
@@ -336,6 +344,7 @@ static void finish_keys(const gyre_attention_call *call, int64_t item, int64_t t
     for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_KEY]; turn++)
         dk[turn] = keys->dk_rows[turn] + at * head;
     rotate_back(plan, GYRE_ROLE_KEY, &rows, dk);
+    gyre_rows_gather(plan, dk[0], rows.count);
     if (!plan->segment->accumulate_dkv) work = NULL;
     write_rows(plan, &call->dqkv[1], &rows, dk[0], head, work);
     write_rows(plan, &call->dqkv[2], &rows, keys->dv_rows + at * value, value, work);

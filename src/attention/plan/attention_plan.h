@@ -41,6 +41,13 @@ typedef struct gyre_rotation_plan {
     void *angle_step_memory;
 } gyre_rotation_plan;
 
+/* Channels first .. first + count - 1 of a head.  In rows of floats they begin at channel `at`, a multiple of 16, and are
+ * padded with zeros to `pad`, so that products of a part go by whole vectors. */
+typedef struct gyre_channel_part {
+    int64_t first, count, at, pad;
+} gyre_channel_part;
+enum { MAX_PARTS = 2 };
+
 typedef struct gyre_table_plan {
     int query, key, value, has_score_bias;  /* terms of the encoding; has_score_bias: b depends on distance alone */
     int content, position;                  /* biases of the query: before the keys, before the query table */
@@ -64,7 +71,9 @@ typedef struct gyre_attention_plan {
     const gyre_encoding *encoding;   /* NULL = none */
     const gyre_kernels *kernels;
     int64_t queries, keys, query_heads, key_heads, group; /* group: query heads for each key head */
-    int64_t head_dim, head_pad, value_dim, value_pad;     /* pad: rounded up to a multiple of 16 */
+    int64_t head_dim, head_pad, value_dim, value_pad;     /* pad: rounded up to a multiple of 16, head_pad each part */
+    gyre_channel_part part[MAX_PARTS]; /* of queries and keys: one, or amplitudes and phases (terms/phases.h) */
+    int parts;
     int64_t tile_rows, query_tiles, key_tiles, items;     /* tile_rows: at most QUERY_TILE */
     int64_t window, window_after;                         /* distances before and after a query below which it sees keys; 0 =
                                                            * unlimited.  window_after: 0 in causal calls */

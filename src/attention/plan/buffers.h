@@ -94,6 +94,9 @@ typedef struct gyre_query_buffers {
     float *dscores;                 /* gradient: as scores */
     float *table_rows;              /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
     float *cap_slope;               /* gradient: derivative of the softcap, as scores */
+    float *phases;                  /* with phases, as scores: products of the second part; gradient: then the derivative of
+                                     * the score by them, then dscores times that */
+    float *cosines;                 /* gradient, with phases: as scores */
     gyre_table_buffers *tables;     /* of the job; unused without tables */
 } gyre_query_buffers;
 

@@ -41,6 +41,21 @@ void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, con
     }
 }
 
+void gyre_rows_spread(const gyre_attention_plan *plan, float *x, int64_t count) {
+    for (int64_t i = 0; plan->parts > 1 && i < count; i++, x += plan->head_pad)
+        for (int p = plan->parts - 1; p >= 0; p--) {
+            const gyre_channel_part *part = &plan->part[p];
+            memmove(x + part->at, x + part->first, (size_t)part->count * sizeof *x);
+            gyre_row_clear_padding(x + part->at, part->count, part->pad);
+        }
+}
+
+void gyre_rows_gather(const gyre_attention_plan *plan, float *x, int64_t count) {
+    for (int64_t i = 0; plan->parts > 1 && i < count; i++, x += plan->head_pad)
+        for (int p = 0; p < plan->parts; p++)
+            memmove(x + plan->part[p].first, x + plan->part[p].at, (size_t)plan->part[p].count * sizeof *x);
+}
+
 void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows, const float *from,
                      int64_t pad) {
     for (int64_t i = 0; i < rows->count; i++, from += pad) {

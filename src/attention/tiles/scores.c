@@ -3,22 +3,23 @@
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/biases.h"
 #include "attention/terms/mask.h"
+#include "attention/terms/phases.h"
 #include "attention/terms/softmax.h"
 #include "attention/terms/tables.h"
 #include "attention/terms/visibility.h"
 #include "attention/tiles/rows.h"
 #include <math.h>
 
-/* scores = queries . keys, where a block of rows sees any of them. */
+/* scores = queries . keys over the channels of a part, where a block of rows sees any of them. */
 static void qk_scores(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *q,
-                      const gyre_tile_pair *tile_pair, int turn, float *scores) {
-    const float *queries = turn ? q->q_rows[turn] : q->near_q_rows;
-    const float *columns =
-        keys->k_columns[gyre_key_turn(plan, turn)] + tile_pair->buffer_tile * KEY_TILE * plan->head_pad + tile_pair->first;
+                      const gyre_tile_pair *tile_pair, int turn, const gyre_channel_part *part, float *scores) {
+    const float *queries = (turn ? q->q_rows[turn] : q->near_q_rows) + part->at;
+    const float *columns = keys->k_columns[gyre_key_turn(plan, turn)] +
+                           (tile_pair->buffer_tile * plan->head_pad + part->at) * KEY_TILE + tile_pair->first;
     for (gyre_row_block block = {0}; gyre_next_row_block(plan, keys, q, tile_pair, &block);) {
         const gyre_matmul product = {.m = block.rows,
                                      .n = (block.keys + 15) / 16 * 16,
-                                     .k = plan->head_pad,
+                                     .k = part->pad,
                                      .a = queries + block.first * plan->head_pad,
                                      .a_row_stride = plan->head_pad,
                                      .a_col_stride = 1,
@@ -42,8 +43,11 @@ static void score_turns(const gyre_attention_plan *plan, const gyre_key_buffers 
     if (tile_pair->first_turn == 0) gyre_attention_near_queries(plan, q, tile_pair);
     for (int turn = tile_pair->first_turn; turn <= tile_pair->last_turn; turn++) {
         float *scores = turn == tile_pair->first_turn ? q->scores : q->turn_scores;
-        qk_scores(plan, keys, q, tile_pair, turn, scores);
-        scale_tile_scores(plan, keys, tile_pair, q->count, scores);
+        for (int p = 0; p < plan->parts; p++) {
+            float *products = p > 0 ? q->phases : scores;
+            qk_scores(plan, keys, q, tile_pair, turn, &plan->part[p], products);
+            scale_tile_scores(plan, keys, tile_pair, q->count, products);
+        }
         if (turn > tile_pair->first_turn) gyre_attention_select_turn(plan, positions, turn, q, tile_pair);
     }
 }
@@ -66,6 +70,11 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
     const int64_t at = tile_pair->tile * KEY_TILE + tile_pair->first;
     const int64_t *positions = keys->positions + at;
     score_turns(plan, keys, queries, tile_pair, positions);
+    if (plan->parts > 1) {
+        gyre_phase_turns turns;
+        gyre_phases_list(plan, keys, queries, tile_pair, &turns);
+        gyre_phases_apply(plan, keys, queries, tile_pair, &turns);
+    }
     gyre_biases_add(plan, keys, queries, tile_pair);
     if (plan->uses_tables) gyre_tables_score(plan, keys, queries, tile_pair);
     gyre_tile_pair_mask(plan, keys, queries, tile_pair);

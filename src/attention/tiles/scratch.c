@@ -54,6 +54,8 @@ void gyre_query_scratch_layout(const gyre_attention_plan *plan, gyre_arena *a, g
         buffers->xpos_decay = gyre_arena_floats(a, 1, plan->head_pad);
     }
     buffers->scores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->parts > 1) buffers->phases = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->parts > 1 && plan->gradient) buffers->cosines = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     buffers->key_rows = gyre_arena_floats(a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
     if (plan->gradient) {
         buffers->dscores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);

@@ -99,6 +99,7 @@ static void read_scales(const gyre_attention_plan *plan, const gyre_row_range *r
 void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int turn, float *to) {
     const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .turn = turn};
     read_tile(plan, rows, KEYS, to, plan->head_pad);
+    gyre_rows_spread(plan, to, rows->count);
     if (!plan->source->rotated) gyre_attention_rotate(plan, rows, &how, to);
 }
 
@@ -166,13 +167,14 @@ void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buf
     for (int turn = 0; turn < turns; turn++) {
         const gyre_attention_rotation how = {.role = GYRE_ROLE_QUERY, .turn = turn};
         gyre_rows_read(plan, &plan->args->q, rows, buffers->q_rows[turn], plan->head_pad);
+        gyre_rows_spread(plan, buffers->q_rows[turn], rows->count);
         gyre_attention_rotate(plan, rows, &how, buffers->q_rows[turn]);
     }
     for (int64_t i = 0; i < rows->count; i++) {
         buffers->scale[i] = plan->scale;
         if (plan->encoding) buffers->scale[i] *= (float)gyre_temperature_at(plan->encoding, buffers->positions[i]);
         for (int turn = 0; turn < turns; turn++)
-            plan->kernels->scale_row_f32(buffers->q_rows[turn] + i * plan->head_pad, plan->head_pad, buffers->scale[i]);
+            plan->kernels->scale_row_f32(buffers->q_rows[turn] + i * plan->head_pad, plan->part[0].pad, buffers->scale[i]);
     }
     if (plan->uses_tables) gyre_tables_bias_queries(plan, buffers);
 }

@@ -57,7 +57,7 @@ typedef struct chunk {
 typedef struct token {
     int64_t b, t;
     const double *position;
-    double scale;         /* multiplies all channels: the temperature, or its inverse */
+    double scale;         /* multiplies channels: the temperature, or its inverse */
     double xpos_distance; /* xPos: positions from the centre; negated where the magnitude divides */
     gyre_angles angles;   /* their factor includes scale */
     int unchanged;        /* 1: no channel changes its value */
@@ -188,13 +188,14 @@ static void rotate_token_f64(const rotate_call *r, const chunk *c, const token *
 
 /* -- unrotated channels -- */
 
-/* Multiplies by the token's scale in double, rounded once. */
+/* Multiplies by the token's scale in double, rounded once.  Phases keep theirs. */
 static void scale_channels(const rotate_call *r, const token *k, int64_t h, int64_t first, int64_t count) {
+    const int64_t amplitudes = r->angles.encoding->amplitude_channels, end = amplitudes > 0 ? amplitudes : first + count;
     double x[CHANNEL_CHUNK];
     for (int64_t done = 0, n; done < count; done += n) {
         n = count - done < CHANNEL_CHUNK ? count - done : CHANNEL_CHUNK;
         gyre_load_row_f64(gyre_cview_at(r->in, k->b, k->t, h, first + done), r->in->dtype, r->in->stride[3], n, x);
-        for (int64_t c = 0; c < n; c++)
+        for (int64_t c = 0; c < n && first + done + c < end; c++)
             x[c] *= k->scale;
         gyre_store_row_f64(x, n, gyre_view_at(r->out, k->b, k->t, h, first + done), r->out->dtype, r->out->stride[3]);
     }
