@@ -522,7 +522,7 @@ typedef struct gyre_config {
         gyre_longrope_start starts; /* whether their cos and sin have the attention factor */
     } longrope;
     struct gyre_tapa_config { /* TAPA, whose head_dim is needed */
-        int64_t amplitudes;   /* channels of q_A and k_A, the first of a head; q_P and k_P are the others.  0 = head_dim / 2 */
+        int64_t amplitudes;   /* channels of q_A and k_A, the first of a head; the others: q_P and k_P.  0 = head_dim / 2 */
         double exponent;      /* alpha of |m - n|^alpha, up to 2; 0 = 0.1 */
     } tapa;
 } gyre_config;

@@ -15,9 +15,9 @@ typedef enum field_type {
     FIELD_AXES     /* int64_t[4] */
 } field_type;
 
-static const char *const kinds[] = {"nope", "learned", "sinusoidal", "rope",    "alibi",          "t5",   "kerple",
-                                    "shaw", "nezha",   "bert",       "deberta", "transformer-xl", "fire", "sandwich",
-                                    "tapa"};
+static const char *const kinds[] = {"nope",    "learned",        "sinusoidal", "rope",     "alibi",
+                                    "t5",      "kerple",         "shaw",       "nezha",    "bert",
+                                    "deberta", "transformer-xl", "fire",       "sandwich", "tapa"};
 static const char *const sinusoids[] = {"interleaved", "sin-cos", "sin-cos-t2t", "cos-sin", "cos-sin-t2t"};
 static const char *const layouts[] = {"half", "interleaved", "interleaved-to-half"};
 static const char *const scalings[] = {"none",           "linear",       "ntk",    "dynamic",     "by-parts",

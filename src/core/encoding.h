@@ -41,12 +41,12 @@ struct gyre_encoding {
     double *xpos_log2_decay; /* [rope.dim / 2], xPos: log2 of the decay of a pair per position; NULL = no xPos */
     gyre_table_size table[GYRE_TABLE_COUNT]; /* trained tables, which the caller owns */
     gyre_distance_map distance_map;
-    double *fixed_table;             /* NeZha: [2 clip_distance + 1][head_dim] rows of the sides in fixed_terms; Sandwich:
+    double *fixed_table;        /* NeZha: [2 clip_distance + 1][head_dim] rows of the sides in fixed_terms; Sandwich:
                                       * sums of cosines by distance; TAPA: powers (tapa.c) */
-    unsigned fixed_terms;            /* GYRE_TERM_*: sides whose vectors are in fixed_table, not trained */
+    unsigned fixed_terms;       /* GYRE_TERM_*: sides whose vectors are in fixed_table, not trained */
     int64_t amplitude_channels; /* the first of queries and keys, whose product is multiplied by the cosine of that of the
                                  * others (gyre_scheme.phase_row); 0 = scores are one product */
-    double score_terms;              /* the default scale is 1 / sqrt(channels score_terms), channels those of the product
+    double score_terms;         /* the default scale is 1 / sqrt(channels score_terms), channels those of the product
                                       * that is scaled: amplitude_channels or head_dim */
     struct gyre_angle_table *angles; /* cos and sin of positions 0 .. rope.table_positions - 1, or NULL */
 };

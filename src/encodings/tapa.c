@@ -21,10 +21,13 @@ enum { LEAD_BITS = 13, NEAR = 1 << LEAD_BITS, SHIFTS = 64 - LEAD_BITS };
 
 static gyre_status check_channels(const gyre_config *config, gyre_error *err) {
     if (config->head_dim < 2)
-        return gyre_fail(err, GYRE_EINVAL, "head_dim: %" PRId64 "; TAPA needs at least 2 channels, for amplitude and phase "
-                         "(gyre_config)", config->head_dim);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "head_dim: %" PRId64 "; TAPA needs at least 2 channels, for amplitude and phase "
+                         "(gyre_config)",
+                         config->head_dim);
     if (config->tapa.amplitudes < config->head_dim) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "tapa.amplitudes: %" PRId64 " channels of %" PRId64 " leave none for the phase (gyre_config)",
+    return gyre_fail(err, GYRE_EINVAL,
+                     "tapa.amplitudes: %" PRId64 " channels of %" PRId64 " leave none for the phase (gyre_config)",
                      config->tapa.amplitudes, config->head_dim);
 }
 

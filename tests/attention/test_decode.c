@@ -390,7 +390,8 @@ static void agrees_with_definition(void **state) {
         run(p, NULL);
         const double error = error_of(p);
         print_message("case %zu, keys %s, values %s: %.1e relative rms\n", i, names[p->c.k], names[p->c.v], error);
-        assert_true(error <= (rounds_to_16_bits(&cases[i]) ? 1e-4 : 2e-6));
+        /* A phase multiplies what rounding a query leaves. */
+        assert_true(error <= (!rounds_to_16_bits(&cases[i]) ? 2e-6 : cases[i].kind == GYRE_KIND_TAPA ? 5e-4 : 1e-4));
         free_problem(p);
     }
 }

@@ -145,13 +145,11 @@ static void temperature_multiplies_scores(void **state) {
         const gyre_view q = gyre_dense(p.x[Q], GYRE_DTYPE_F32, 1, small.queries, small.heads, small.dim);
         const gyre_cview q_in = gyre_const(q);
         const gyre_positions at = {p.q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-        if (rotated)
-            assert_ok(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &at, &q_in, &q, NULL, NULL));
+        if (rotated) assert_ok(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &at, &q_in, &q, NULL, NULL));
         for (int64_t i = 0; i < small.queries; i++)
             for (int64_t h = 0; h < small.heads; h++)
                 for (int64_t c = 0; c < 3; c++)
-                    p.x64[Q][(i * small.heads + h) * small.dim + c] *=
-                        1 + 0.1 * log1p(floor((double)(p.q_at[i] + 1) / 2));
+                    p.x64[Q][(i * small.heads + h) * small.dim + c] *= 1 + 0.1 * log1p(floor((double)(p.q_at[i] + 1) / 2));
         run_problem(&p, NULL);
         naive(&p);
         for (size_t e = 0; e < p.out_size; e++)

@@ -16,7 +16,9 @@
 static void fill_turns(test_random *random, float *phase, float *turns, int n) {
     for (int i = 0; i < n; i++) {
         const double size = ldexp(1, (int)(test_next(random) % 50) - 20);
-        phase[i] = (float)(i % 3 == 0 ? rint(4 * size) / 4 : i % 3 == 1 ? size * test_uniform(random) : test_uniform(random));
+        phase[i] = (float)(i % 3 == 0   ? rint(4 * size) / 4
+                           : i % 3 == 1 ? size * test_uniform(random)
+                                        : test_uniform(random));
         turns[i] = i % 4 ? 1 : (float)(1 + test_uniform(random));
         if (i % 5 == 0) phase[i] = -phase[i];
     }

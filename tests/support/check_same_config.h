@@ -72,9 +72,9 @@ static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], dou
                                  r->short_factor != NULL,
                                  r->long_factor != NULL};
     const double reals[NUMBERS] = {
-        i->base,        i->scale,          i->hierarchy, r->base,       r->factor,      r->attention_factor,
-        r->mscale,      r->mscale_all_dim, r->beta_fast, r->beta_slow,  r->low_freq,    r->high_freq,
-        r->proportion,  r->mixed_exponent, r->xpos_base, r->far_factor, c->query.slope, s->max_bias,
+        i->base,         i->scale,          i->hierarchy, r->base,       r->factor,      r->attention_factor,
+        r->mscale,       r->mscale_all_dim, r->beta_fast, r->beta_slow,  r->low_freq,    r->high_freq,
+        r->proportion,   r->mixed_exponent, r->xpos_base, r->far_factor, c->query.slope, s->max_bias,
         c->slope.factor, c->tapa.exponent};
     memcpy(counts, all, sizeof all);
     memcpy(numbers, reals, sizeof reals);

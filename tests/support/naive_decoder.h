@@ -173,7 +173,7 @@ static inline void naive_attend(const naive *d, int64_t layer, const double *qkv
             if (d->lengths) naive_rotate_pair(d, &pair, q, k);
             const double dot = naive_has(d, GYRE_LAYER_PART_POLAR)
                                    ? naive_polar(d, &pair, q, k)
-                                   : naive_vectors(d, &pair, q, k) + naive_product(d, &pair, q, k);
+                                   : naive_vectors(d, &pair, q, k) + naive_query_key(d, &pair, q, k);
             s[n] = dot * naive_scale(d) + naive_number(d, &pair) + naive_forgotten(d, gates, &pair);
             if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &pair, qkv, q);
             row_max = fmax(row_max, s[n]);

@@ -173,12 +173,20 @@ static inline double naive_nezha(int64_t dim, int64_t row, int64_t i) {
 /* Wang 2025, eq. 12, with `first` amplitudes: (q_A . k_A) cos(2 pi |m - n|^alpha (q_P . k_P) / sqrt(channels of P)). */
 static inline double naive_phased(const double *q, const double *k, int64_t dim, int64_t first, double alpha,
                                   double distance) {
-    const double turns = pow(fabs(distance), alpha) * naive_dot(q + first, k + first, dim - first) / sqrt((double)(dim - first));
+    const double turns =
+        pow(fabs(distance), alpha) * naive_dot(q + first, k + first, dim - first) / sqrt((double)(dim - first));
     return naive_dot(q, k, first) * cos(2 * 3.14159265358979323846 * turns);
 }
 
+/* How far floats may be from the definition, relative to the largest logit.  A phase of several turns multiplies the error
+ * of its product: numbers that are off by 2^-23 in each product, here in the definition, move logits of the tests' models by
+ * 2e-5. */
+static inline double naive_error(const gyre_encoding *encoding) {
+    return gyre_encoding_get_config(encoding)->kind == GYRE_KIND_TAPA ? 1e-4 : 1e-5;
+}
+
 /* q . k, or what a scheme has in its place. */
-static inline double naive_product(const naive *d, const naive_pair *at, const double *q, const double *k) {
+static inline double naive_query_key(const naive *d, const naive_pair *at, const double *q, const double *k) {
     const gyre_config *p = naive_config(d);
     const int64_t dim = d->m->config.head_dim;
     if (p->kind != GYRE_KIND_TAPA) return naive_dot(q, k, dim);

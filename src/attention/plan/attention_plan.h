@@ -74,8 +74,8 @@ typedef struct gyre_attention_plan {
     int64_t head_dim, head_pad, value_dim, value_pad;     /* pad: rounded up to a multiple of 16, head_pad each part */
     gyre_channel_part part[MAX_PARTS]; /* of queries and keys: one, or amplitudes and phases (terms/phases.h) */
     int parts;
-    int64_t tile_rows, query_tiles, key_tiles, items;     /* tile_rows: at most QUERY_TILE */
-    int64_t window, window_after;                         /* distances before and after a query below which it sees keys; 0 =
+    int64_t tile_rows, query_tiles, key_tiles, items; /* tile_rows: at most QUERY_TILE */
+    int64_t window, window_after;                     /* distances before and after a query below which it sees keys; 0 =
                                                            * unlimited.  window_after: 0 in causal calls */
     int64_t sinks;
     float scale, softcap; /* softcap: 0 = none */

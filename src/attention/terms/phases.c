@@ -56,6 +56,6 @@ void gyre_phases_apply(const gyre_attention_plan *plan, const gyre_key_buffers *
 
 void gyre_phases_backward(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; i < q->count; i++)
-        plan->kernels->phase_gradient_row_f32(q->dscores + i * KEY_TILE, q->phases + i * KEY_TILE,
-                                              q->cosines + i * KEY_TILE, tile_pair->columns);
+        plan->kernels->phase_gradient_row_f32(q->dscores + i * KEY_TILE, q->phases + i * KEY_TILE, q->cosines + i * KEY_TILE,
+                                              tile_pair->columns);
 }
