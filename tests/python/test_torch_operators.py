@@ -150,7 +150,7 @@ def test_attention_gradients_of_sink_logits() -> None:
     compare(out, reference(*doubles[:3], sinks=doubles[3]), qkv, doubles)
 
 
-@pytest.mark.parametrize("amplitudes, exponent", [(None, None), (5, 0.3), (31, 0.05)])
+@pytest.mark.parametrize("amplitudes, exponent", [(None, None), (5, 0.05), (31, 0.3)])
 def test_attention_gradients_of_tapa(amplitudes: int | None, exponent: float | None) -> None:
     encoding = gyre.tapa(32, amplitudes=amplitudes, exponent=exponent)
     qkv = inputs()
