@@ -210,6 +210,33 @@ static void test_keys(void **state) {
     json_decref(root);
 }
 
+/* A model of Gyre's own: its scale is that of the amplitudes. */
+static void test_tapa(void **state) {
+    static const char config[] =
+        "{\"model_type\": \"gyre\", \"position_embedding_type\": \"tapa\", \"tapa_amplitudes\": 9,\n"
+        "\"tapa_exponent\": 0.25, \"vocab_size\": 256, \"hidden_size\": 96, \"intermediate_size\": 48,\n"
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"rms_norm_eps\": 1e-5}";
+    (void)state;
+    write_config("tapa.json", config);
+    const outcome *o = run("explain @tapa.json");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "9 of 24 channels are amplitudes, the others turn them by distance^0.25, at any length"));
+    assert_non_null(strstr(o->out, "scores scaled by 0.333333"));
+    json_t *root = run_json("explain @tapa.json --json");
+    assert_string_equal(test_string(root, "kind"), "tapa");
+    test_close(test_number(root, "scale"), 1.0L / 3, 1e-16L, "scale");
+    json_decref(root);
+    o = run("extend @tapa.json --to 4k");
+    assert_non_null(strstr(o->out, "its phase is computed at any length"));
+    write_config("paper.json", "{\"model_type\": \"gyre\", \"position_embedding_type\": \"tapa\", \"vocab_size\": 256,\n"
+                               "\"hidden_size\": 96, \"intermediate_size\": 48, \"num_hidden_layers\": 2,\n"
+                               "\"num_attention_heads\": 4, \"rms_norm_eps\": 1e-5}");
+    o = run("diff @tapa.json @paper.json");
+    assert_int_equal(o->exit, 3);
+    assert_non_null(strstr(o->out, "amplitudes"));
+    assert_non_null(strstr(o->out, "exponent"));
+}
+
 static const json_t *field_of(const json_t *group, const char *name) {
     size_t i;
     json_t *field;
@@ -485,6 +512,7 @@ int main(void) {
                                        cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_length_policies),
                                        cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_tapa),
                                        cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_layer_types),
                                        cmocka_unit_test(test_view),

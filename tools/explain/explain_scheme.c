@@ -116,8 +116,9 @@ void explain_describe_scheme(const explain_stats *stats, char *out, size_t size)
         describe_buckets(stats, out, size);
         break;
     case GYRE_KIND_TAPA:
-        put(out, size, "%" PRId64 " channels of amplitudes; the others turn by %g of the distance, at any length",
-            stats->config->tapa.amplitudes, stats->config->tapa.exponent);
+        put(out, size,
+            "%" PRId64 " of %" PRId64 " channels are amplitudes, the others turn them by distance^%g, at any length",
+            stats->config->tapa.amplitudes, stats->config->head_dim, stats->config->tapa.exponent);
         break;
     case GYRE_KIND_SHAW:
     case GYRE_KIND_NEZHA:

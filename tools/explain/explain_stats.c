@@ -156,7 +156,8 @@ gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *readin
                                                    : out->trained;
     out->max_length = out->length;
     out->scale = group->scale;
-    if (out->scale == 0 && config->head_dim > 0) out->scale = group->softmax_multiplier / sqrt((double)config->head_dim);
+    const int64_t channels = config->kind == GYRE_KIND_TAPA ? config->tapa.amplitudes : config->head_dim;
+    if (out->scale == 0 && channels > 0) out->scale = group->softmax_multiplier / sqrt((double)channels);
     if (config->kind == GYRE_KIND_ROPE) status = rotation_stats(out, reading, err);
     if (config->kind == GYRE_KIND_ALIBI) status = slopes_stats(out, err);
     if (status) explain_stats_free(out);
