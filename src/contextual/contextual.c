@@ -48,7 +48,8 @@ gyre_status gyre_contextual_gradient(const gyre_contextual_args *given, const gy
     if (!status) status = gyre_sized_read(&gradients, sizeof gradients, given_gradients, "gyre_contextual_gradients", err);
     if (!status) status = gyre_contextual_check(&args, 1, gradient_name, err);
     if (!status) status = gyre_contextual_check_gradient(&args, dout, &gradients, gradient_name, err);
-    if (status || gyre_contextual_sequences(&args) == 0) return status;
+    const gyre_call_batch batch = gyre_contextual_batch(&args);
+    if (status || gyre_call_sequences(&batch) == 0) return status;
     status = plan_call(&plan, &args, 1, scratch, bytes, exec, err);
     if (status) return status;
     plan.dout = dout;

@@ -43,8 +43,8 @@ static void begin_rows(gyre_contextual_buffers *b, int64_t item, int64_t first_r
         if (b->lse[r] == -INFINITY) b->lse[r] = 0; /* no key: any shift keeps the weights at 0 */
         b->carry[r] = 0;
     }
-    b->q_finite = gyre_contextual_finite(plan, b->q_rows, b->rows * plan->head_pad);
-    b->dout_finite = gyre_contextual_finite(plan, b->dout_rows, b->rows * pad);
+    b->q_finite = gyre_tile_finite(plan->kernels, b->q_rows, b->rows * plan->head_pad);
+    b->dout_finite = gyre_tile_finite(plan->kernels, b->dout_rows, b->rows * pad);
     memset(b->dq_rows, 0, (size_t)(b->rows * plan->head_pad) * sizeof(float));
     memset(b->dz, 0, (size_t)(b->rows * plan->z_pad) * sizeof(float));
 }
@@ -65,18 +65,6 @@ static void find_starts(gyre_contextual_buffers *b) {
 }
 
 /* -- a row in a tile -- */
-
-/* scores -> weights, dscores: dweights -> ds. */
-static void softmax_backward(gyre_contextual_buffers *b, int64_t r) {
-    const gyre_kernels *kernels = b->plan->kernels;
-    float *p = b->keys->scores + r * KEY_TILE, *dp = b->keys->dscores + r * KEY_TILE, sum;
-    if (isnan(b->lse[r]))
-        for (int64_t j = 0; j < KEY_TILE; j++)
-            p[j] = p[j] == -INFINITY ? 0 : NAN;
-    else
-        kernels->weights_row_f32(p, KEY_TILE, b->lse[r], &sum);
-    kernels->softmax_gradient_row_f32(p, dp, KEY_TILE, b->delta[r]);
-}
 
 /* ds -> dz, and gradients to both products: dscores to q . k, dgates to q . gate_key, which are one where gates are of k. */
 static void positions_backward(gyre_contextual_buffers *b, int64_t r, int64_t seen, const gyre_contextual_row *row) {
@@ -141,7 +129,7 @@ static void add_to_queries(const gyre_contextual_buffers *b, tile_weights w, con
                                  .c = b->dq_rows + w.first * pad,
                                  .c_row_stride = pad,
                                  .accumulate = 1};
-    gyre_weighted_product(b->plan->kernels, &product, gyre_contextual_finite(b->plan, keys, KEY_TILE * pad));
+    gyre_weighted_product(b->plan->kernels, &product, gyre_tile_finite(b->plan->kernels, keys, KEY_TILE * pad));
 }
 
 /* dscores = dout . v. */
@@ -149,7 +137,7 @@ static void weights_backward(gyre_contextual_buffers *b, int64_t tile, int64_t f
     const gyre_contextual_plan *plan = b->plan;
     const int64_t pad = plan->value_pad;
     gyre_contextual_values(b, tile);
-    gyre_contextual_transpose(plan, b->keys->v_rows, pad, b->keys->v_columns);
+    gyre_tile_transpose(plan->kernels, b->keys->v_rows, pad, b->keys->v_columns);
     const gyre_matmul product = {.m = b->rows - first,
                                  .n = KEY_TILE,
                                  .k = plan->args->v.shape[3],
@@ -175,7 +163,7 @@ static void tile_backward(gyre_contextual_buffers *b, int64_t tile) {
         const int64_t seen = gyre_contextual_seen(b, r, tile), at = r * KEY_TILE;
         gyre_contextual_count(plan, b->keys->gate_logits + at, seen, b->starts[tile * QUERY_TILE + r], &row);
         gyre_contextual_score(plan, &row, b->z + r * plan->z_pad, seen, b->keys->scores + at);
-        softmax_backward(b, r);
+        gyre_tile_softmax_backward(plan->kernels, b->keys->scores + at, b->keys->dscores + at, b->lse[r], b->delta[r]);
         positions_backward(b, r, seen, &row);
     }
     add_to_keys(b, weights, b->dout_rows, plan->value_pad, b->dout_finite, b->dv + key * plan->value_pad);
@@ -261,7 +249,7 @@ static void write_queries(const gyre_contextual_buffers *b) {
 }
 
 static void write_keys(const gyre_contextual_plan *plan, int64_t item, const float *from, int64_t pad, const gyre_view *to) {
-    const gyre_contextual_sequence s = gyre_contextual_sequence_at(plan->args, item / plan->key_heads);
+    const gyre_call_sequence s = gyre_contextual_sequence_of(plan, item);
     for (int64_t j = 0; to->data && j < s.keys; j++)
         gyre_store_row(from + j * pad, to->shape[3], gyre_view_at(to, s.batch, s.key + j, item % plan->key_heads, 0),
                        to->dtype, to->stride[3]);
@@ -274,7 +262,7 @@ static void run_item(void *arg, int64_t job) {
     gyre_contextual_keys key_tile;
     gyre_contextual_buffers b;
     if (item >= plan->items) return;
-    const gyre_contextual_sequence s = gyre_contextual_sequence_at(plan->args, item / plan->key_heads);
+    const gyre_call_sequence s = gyre_contextual_sequence_of(plan, item);
     gyre_contextual_job(plan, call->scratch, job, &key_tile, &b);
     memset(b.dk, 0, (size_t)(keys * plan->head_pad) * sizeof(float));
     memset(b.dv, 0, (size_t)(keys * plan->value_pad) * sizeof(float));
@@ -293,24 +281,14 @@ static void run_item(void *arg, int64_t job) {
     write_keys(plan, item, b.dgate_keys, plan->head_pad, &plan->gradients->dgate_keys);
 }
 
-/* Zeros for keys that are padding. */
-static void clear(const gyre_view *view) {
-    const float zero[1] = {0};
-    for (int64_t b = 0; view->data && b < view->shape[0]; b++)
-        for (int64_t t = 0; t < view->shape[1]; t++)
-            for (int64_t h = 0; h < view->shape[2]; h++)
-                for (int64_t c = 0; c < view->shape[3]; c++)
-                    gyre_store_row(zero, 1, gyre_view_at(view, b, t, h, c), view->dtype, 1);
-}
-
 void gyre_contextual_gradient_run(const gyre_contextual_plan *plan, char *scratch, const gyre_exec *exec) {
     const gyre_contextual_gradients *to = plan->gradients;
     const int64_t positions = to->dembeddings.shape[1] < plan->z_pad ? to->dembeddings.shape[1] : plan->z_pad;
     gradient_call call = {.plan = plan, .scratch = scratch};
     if (plan->args->k_first || plan->args->k_end) {
-        clear(&to->dk);
-        clear(&to->dv);
-        clear(&to->dgate_keys);
+        gyre_tile_clear_view(&to->dk); /* of keys that are padding */
+        gyre_tile_clear_view(&to->dv);
+        gyre_tile_clear_view(&to->dgate_keys);
     }
     gyre_contextual_embeddings_fill(plan, scratch, exec);
     for (; call.first_item < plan->items; call.first_item += plan->jobs) {

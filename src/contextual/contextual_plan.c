@@ -1,29 +1,7 @@
 /* contextual_plan.c: sizes and scratch of a call. */
 #include "contextual/contextual_plan.h"
 #include "core/exec.h"
-
-static int64_t pad16(int64_t n) {
-    return (n + 15) / 16 * 16;
-}
-
-static int64_t tiles_of(int64_t n, int64_t tile) {
-    return (n + tile - 1) / tile;
-}
-
-int64_t gyre_contextual_sequences(const gyre_contextual_args *args) {
-    return args->q_starts ? args->sequences : args->q.shape[0];
-}
-
-gyre_contextual_sequence gyre_contextual_sequence_at(const gyre_contextual_args *args, int64_t s) {
-    gyre_contextual_sequence out = {s, 0, args->q.shape[1], 0, args->k.shape[1]};
-    if (args->q_starts)
-        out = (gyre_contextual_sequence){0, args->q_starts[s], args->q_starts[s + 1] - args->q_starts[s], args->k_starts[s],
-                                         args->k_starts[s + 1] - args->k_starts[s]};
-    const int64_t first = args->k_first ? args->k_first[s] : 0, end = args->k_end ? args->k_end[s] : out.keys;
-    out.key += first;
-    out.keys = end - first;
-    return out;
-}
+#include "tiling/tile_rows.h"
 
 /* -- scratch -- */
 
@@ -107,22 +85,23 @@ gyre_status gyre_contextual_plan_make(gyre_contextual_plan *plan, const gyre_con
                                       const gyre_exec *exec) {
     /* Sizes follow the shapes, not the sequences: so they only grow with the tokens, however these are cut. */
     const int64_t *q = args->q.shape, *k = args->k.shape, positions = args->embeddings.shape[1];
+    const gyre_call_batch batch = gyre_contextual_batch(args);
     *plan = (gyre_contextual_plan){.args = args, .kernels = gyre_kernels_select()};
     plan->gates_apart = args->gate_keys.data != NULL;
-    plan->sequences = gyre_contextual_sequences(args);
+    plan->sequences = gyre_call_sequences(&batch);
     plan->key_heads = k[2];
     plan->group = q[2] / k[2];
     plan->items = plan->sequences * plan->key_heads;
-    plan->head_pad = pad16(q[3]);
-    plan->value_pad = pad16(args->v.shape[3]);
-    plan->most_rows = tiles_of(q[1] * plan->group, QUERY_TILE);
-    plan->most_keys = tiles_of(k[1], KEY_TILE);
+    plan->head_pad = gyre_pad16(q[3]);
+    plan->value_pad = gyre_pad16(args->v.shape[3]);
+    plan->most_rows = gyre_tiles_of(q[1] * plan->group, QUERY_TILE);
+    plan->most_keys = gyre_tiles_of(k[1], KEY_TILE);
     plan->embedding_heads = args->embeddings.shape[2];
-    plan->z_pad = pad16((positions < k[1] + 1 ? positions : k[1] + 1) + 1);
+    plan->z_pad = gyre_pad16((positions < k[1] + 1 ? positions : k[1] + 1) + 1);
     plan->rows_at_once = gradient || plan->most_rows < 1  ? 1
                          : plan->most_rows < ROWS_AT_ONCE ? plan->most_rows
                                                           : ROWS_AT_ONCE;
-    plan->chunks = tiles_of(plan->most_rows, plan->rows_at_once);
+    plan->chunks = gyre_tiles_of(plan->most_rows, plan->rows_at_once);
     const int64_t tasks = gradient ? plan->items : plan->items * plan->chunks, most = gyre_exec_concurrency(exec);
     plan->jobs = most < tasks ? most : tasks > 0 ? tasks : 1;
     if (!countable(plan)) return GYRE_ENOMEM;

@@ -5,11 +5,7 @@
 #include "attention/plan/buffers.h"
 #include "gyre/gyre_contextual.h"
 #include "kernels/kernels.h"
-
-/* Queries and keys that belong together, as places in the views.  The last query stands beside the last key. */
-typedef struct gyre_contextual_sequence {
-    int64_t batch, query, queries, key, keys;
-} gyre_contextual_sequence;
+#include "tiling/call_sequences.h"
 
 enum { ROWS_AT_ONCE = 4 };
 
@@ -55,7 +51,7 @@ typedef struct gyre_contextual_buffers {
     gyre_contextual_keys *keys;
     int64_t item;
     /* the rows of a tile */
-    gyre_contextual_sequence sequence;
+    gyre_call_sequence sequence;
     int64_t key_head, first_row, rows, z_columns; /* z_columns: those that these rows reach */
     int64_t visible[QUERY_TILE];                  /* each row sees keys 0 .. visible - 1.  Not falling */
     double position[QUERY_TILE];                  /* where each row has counted to, from its last key on */
@@ -82,8 +78,15 @@ void gyre_contextual_shared(const gyre_contextual_plan *plan, char *scratch, gyr
 void gyre_contextual_job(const gyre_contextual_plan *plan, char *scratch, int64_t job, gyre_contextual_keys *keys,
                          gyre_contextual_buffers *buffers);
 
-gyre_contextual_sequence gyre_contextual_sequence_at(const gyre_contextual_args *args, int64_t sequence);
-/* out = sequences of a call: batch rows, or those of a packed batch. */
-int64_t gyre_contextual_sequences(const gyre_contextual_args *args);
+/* out = what args say of its sequences; valid as long as they. */
+static inline gyre_call_batch gyre_contextual_batch(const gyre_contextual_args *args) {
+    return (gyre_call_batch){&args->q,        &args->k,      args->q_starts, args->k_starts,
+                             args->sequences, args->k_first, args->k_end};
+}
+/* out = the sequence of an item. */
+static inline gyre_call_sequence gyre_contextual_sequence_of(const gyre_contextual_plan *plan, int64_t item) {
+    const gyre_call_batch batch = gyre_contextual_batch(plan->args);
+    return gyre_call_sequence_at(&batch, item / plan->key_heads);
+}
 
 #endif

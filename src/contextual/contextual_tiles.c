@@ -1,30 +1,13 @@
 /* contextual_tiles.c: rows of queries and tiles of keys as floats, gates, positions and scores.
  *
- * Tiles of keys are counted from the first key of a sequence, always have KEY_TILE columns (zeros past the last key), and
- * are gone through from the last to the first.  A key that a row does not see has gate 0 and weight 0, and adding those
- * changes nothing.  So the bits of a row do not depend on the other rows of a call, nor on later keys. */
+ * Tiles of keys (tiling/tile_rows.h) are gone through from the last to the first.  A key that a row does not see has gate 0
+ * too. */
 #include "contextual/contextual_tiles.h"
 #include "attention/tiles/rows.h"
-#include "core/convert.h"
 #include "core/exec.h"
 #include "core/view.h"
 
 #include <math.h>
-
-static void read_row(const gyre_contextual_plan *plan, const void *from, const gyre_cview *view, float *to, int64_t pad) {
-    const int64_t n = view->shape[3];
-    if (view->dtype == GYRE_DTYPE_F64)
-        gyre_load_row(from, view->dtype, view->stride[3], n, to);
-    else
-        gyre_row_read(plan->kernels, from, view->dtype, view->stride[3], n, to);
-    gyre_row_clear_padding(to, n, pad);
-}
-
-int gyre_contextual_finite(const gyre_contextual_plan *plan, const float *x, int64_t n) {
-    int finite;
-    plan->kernels->finite_row_f32(x, n, &finite);
-    return finite;
-}
 
 /* -- embeddings -- */
 
@@ -46,7 +29,7 @@ static void fill_embeddings(void *arg, int64_t task) {
             gyre_row_clear_padding(row, 0, pad);
             continue;
         }
-        read_row(plan, gyre_cview_at(view, 0, first + i, head, 0), view, row, pad);
+        gyre_tile_read_row(plan->kernels, gyre_cview_at(view, 0, first + i, head, 0), view, row, pad);
         plan->kernels->scale_row_f32(row, pad, (float)plan->args->position_scale);
     }
     const gyre_transpose job = {.rows = 16,
@@ -71,7 +54,7 @@ void gyre_contextual_read_rows(const gyre_contextual_buffers *b, const gyre_cvie
     for (int64_t r = 0; r < b->rows; r++) {
         const int64_t query = b->sequence.query + (b->first_row + r) / plan->group;
         const int64_t head = b->key_head * plan->group + (b->first_row + r) % plan->group;
-        read_row(plan, gyre_cview_at(view, b->sequence.batch, query, head, 0), view, to + r * pad, pad);
+        gyre_tile_read_row(plan->kernels, gyre_cview_at(view, b->sequence.batch, query, head, 0), view, to + r * pad, pad);
     }
 }
 
@@ -100,7 +83,7 @@ static void multiply_embeddings(gyre_contextual_buffers *b) {
 
 void gyre_contextual_rows_begin(gyre_contextual_buffers *b, int64_t item, int64_t first_row) {
     const gyre_contextual_plan *plan = b->plan;
-    b->sequence = gyre_contextual_sequence_at(plan->args, item / plan->key_heads);
+    b->sequence = gyre_contextual_sequence_of(plan, item);
     b->item = item;
     b->key_head = item % plan->key_heads;
     b->first_row = first_row;
@@ -134,19 +117,7 @@ int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int6
 /* -- keys -- */
 
 static void read_keys(const gyre_contextual_buffers *b, const gyre_cview *view, int64_t tile, float *to, int64_t pad) {
-    const gyre_contextual_sequence *s = &b->sequence;
-    for (int64_t j = 0, key = tile * KEY_TILE; j < KEY_TILE; j++, key++) {
-        if (key < s->keys)
-            read_row(b->plan, gyre_cview_at(view, s->batch, s->key + key, b->key_head, 0), view, to + j * pad, pad);
-        else
-            gyre_row_clear_padding(to + j * pad, 0, pad);
-    }
-}
-
-void gyre_contextual_transpose(const gyre_contextual_plan *plan, const float *rows, int64_t pad, float *columns) {
-    const gyre_transpose job = {
-        .rows = KEY_TILE, .columns = pad, .in = rows, .in_row_stride = pad, .out = columns, .out_row_stride = KEY_TILE};
-    plan->kernels->transpose_f32(&job);
+    gyre_tile_read_keys(b->plan->kernels, view, &b->sequence, b->key_head, tile, to, pad);
 }
 
 /* to[r][j] = q_rows[r] . column j, for rows from first_row on. */
@@ -189,14 +160,14 @@ void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, in
     gyre_contextual_keys *keys = turn_to(b, tile);
     if (!keys->has_k) {
         read_keys(b, &plan->args->k, tile, keys->k_rows, plan->head_pad);
-        gyre_contextual_transpose(plan, keys->k_rows, plan->head_pad, keys->k_columns);
+        gyre_tile_transpose(plan->kernels, keys->k_rows, plan->head_pad, keys->k_columns);
         keys->has_k = 1;
     }
     multiply_keys(b, first_row, keys->k_columns, keys->scores);
     if (!plan->gates_apart || (!plan->dout && !gyre_contextual_counts(b, first_row))) return;
     if (!keys->has_gates) {
         read_keys(b, &plan->args->gate_keys, tile, keys->gate_rows, plan->head_pad);
-        gyre_contextual_transpose(plan, keys->gate_rows, plan->head_pad, keys->gate_columns);
+        gyre_tile_transpose(plan->kernels, keys->gate_rows, plan->head_pad, keys->gate_columns);
         keys->has_gates = 1;
     }
     multiply_keys(b, first_row, keys->gate_columns, keys->gate_logits);

@@ -2,6 +2,7 @@
 #ifndef GYRE_CONTEXTUAL_TILES_H
 #define GYRE_CONTEXTUAL_TILES_H
 #include "contextual/contextual_plan.h"
+#include "tiling/tile_rows.h"
 
 /* Fills the embeddings of a call, in parallel. */
 void gyre_contextual_embeddings_fill(const gyre_contextual_plan *plan, char *scratch, const gyre_exec *exec);
@@ -9,7 +10,7 @@ void gyre_contextual_embeddings_fill(const gyre_contextual_plan *plan, char *scr
 /* Reads up to QUERY_TILE rows of an item from first_row on, and q . e of the positions that they reach. */
 void gyre_contextual_rows_begin(gyre_contextual_buffers *b, int64_t item, int64_t first_row);
 /* out = rows of a sequence's item. */
-static inline int64_t gyre_contextual_row_count(const gyre_contextual_plan *plan, const gyre_contextual_sequence *s) {
+static inline int64_t gyre_contextual_row_count(const gyre_contextual_plan *plan, const gyre_call_sequence *s) {
     return s->queries * plan->group;
 }
 /* out = the key tiles that some row sees. */
@@ -21,10 +22,6 @@ int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int6
 
 /* to[r * pad + c] = rows of a view of queries. */
 void gyre_contextual_read_rows(const gyre_contextual_buffers *b, const gyre_cview *view, float *to, int64_t pad);
-/* columns[c][j] = rows[j][c] of a tile of keys. */
-void gyre_contextual_transpose(const gyre_contextual_plan *plan, const float *rows, int64_t pad, float *columns);
-/* out = 1 if all of x[n] are finite. */
-int gyre_contextual_finite(const gyre_contextual_plan *plan, const float *x, int64_t n);
 
 /* out = 1 if some row from first_row on has not counted to the last position yet. */
 int gyre_contextual_counts(const gyre_contextual_buffers *b, int64_t first_row);

@@ -3,11 +3,10 @@
 #include "contextual_call.h"
 #include "naive_contextual.h"
 #include "random_cuts.h"
+#include "random_views.h"
 #include "run_each_tier.h"
 
 #include <stdlib.h>
-
-enum { MAX_SEQUENCES = 5 };
 
 /* A call, its memory, and the doubles that its views hold. */
 typedef enum part { Q, K, V, GATE_KEYS, EMBEDDINGS, OUT, LSE, DOUT, DQ, DK, DV, DGATE_KEYS, DEMBEDDINGS, PARTS } part;
@@ -15,64 +14,14 @@ static const char *const part_names[PARTS] = {"q",    "k",  "v",  "gate keys", "
                                               "dout", "dq", "dk", "dv",        "dgate keys", "dembeddings"};
 typedef struct problem {
     gyre_contextual_args args;
-    int64_t sequences, q_starts[MAX_SEQUENCES + 1], k_starts[MAX_SEQUENCES + 1];
-    int64_t k_first[MAX_SEQUENCES], k_end[MAX_SEQUENCES];
+    random_batch batch;
     int gates_apart;
-    gyre_view views[PARTS];
-    void *memory[PARTS];
-    double *values[PARTS]; /* dense [batch][token][head][channel] */
+    random_view parts[PARTS];
 } problem;
 
-static int64_t draw(test_random *random, int64_t least, int64_t most) {
-    return least + (int64_t)(test_next(random) % (uint64_t)(most - least + 1));
-}
-
-static size_t count_of(const gyre_view *view) {
-    return (size_t)(view->shape[0] * view->shape[1] * view->shape[2] * view->shape[3]);
-}
-
-static void *at(const gyre_view *view, size_t i) {
-    const int64_t *s = view->shape, c = (int64_t)i % s[3], h = (int64_t)i / s[3] % s[2], t = (int64_t)i / s[3] / s[2] % s[1],
-                  b = (int64_t)i / s[3] / s[2] / s[1];
-    const int64_t offset = b * view->stride[0] + t * view->stride[1] + h * view->stride[2] + c * view->stride[3];
-    return (char *)view->data + offset * (int64_t)gyre_dtype_size(view->dtype);
-}
-
-/* A view of new memory in a random order of axes, with room between rows, channels now and then backwards. */
-static void make_view(problem *p, part which, gyre_dtype dtype, const int64_t shape[4], test_random *random) {
-    gyre_view *view = &p->views[which];
-    *view = gyre_dense(NULL, dtype, shape[0], shape[1], shape[2], shape[3]);
-    const int order = (int)draw(random, 0, 2), room = (int)draw(random, 0, 3), back = draw(random, 0, 3) == 0;
-    const int64_t row = shape[3] + room;
-    view->stride[3] = back ? -1 : 1;
-    view->stride[2] = order ? row * shape[1] : row;
-    view->stride[1] = order ? row : row * shape[2];
-    view->stride[0] = row * shape[1] * shape[2];
-    const size_t elements = (size_t)(view->stride[0] * shape[0]) + 1;
-    p->memory[which] = calloc(elements, gyre_dtype_size(dtype));
-    p->values[which] = calloc(count_of(view) + 1, sizeof(double));
-    view->data = (char *)p->memory[which] + (back && shape[3] > 0 ? (size_t)(shape[3] - 1) * gyre_dtype_size(dtype) : 0);
-}
-
-static void put_values(problem *p, part which) {
-    const gyre_view *view = &p->views[which];
-    for (size_t i = 0; i < count_of(view); i++) {
-        test_put(at(view, i), view->dtype, 0, p->values[which][i]);
-        p->values[which][i] = test_get(at(view, i), view->dtype, 0);
-    }
-}
-
-static void fill(problem *p, part which, double size, test_random *random) {
-    for (size_t i = 0; i < count_of(&p->views[which]); i++)
-        p->values[which][i] = size * test_uniform(random);
-    put_values(p, which);
-}
-
 static void free_problem(problem *p) {
-    for (int i = 0; i < PARTS; i++) {
-        free(p->memory[i]);
-        free(p->values[i]);
-    }
+    for (int i = 0; i < PARTS; i++)
+        free_view(&p->parts[i]);
 }
 
 /* -- problems -- */
@@ -82,52 +31,13 @@ typedef struct limits {
     int short_types; /* 1: f16 and bf16 too */
 } limits;
 
-static void cut_sequences(problem *p, const limits *l, test_random *random) {
-    p->sequences = draw(random, 1, 3);
-    for (int64_t s = 0; s < p->sequences; s++) {
-        const int64_t keys = draw(random, 0, l->keys), queries = draw(random, 0, 4) == 0 ? draw(random, 0, l->queries)
-                                                                 : keys < l->queries     ? keys
-                                                                                         : draw(random, 1, l->queries);
-        p->q_starts[s + 1] = p->q_starts[s] + queries;
-        p->k_starts[s + 1] = p->k_starts[s] + keys;
-    }
-}
-
-static void draw_padding(problem *p, int64_t all, test_random *random) {
-    for (int64_t s = 0; s < p->sequences; s++) {
-        const int64_t keys = p->args.k_starts ? p->k_starts[s + 1] - p->k_starts[s] : all;
-        p->k_first[s] = draw(random, 0, keys);
-        p->k_end[s] = draw(random, p->k_first[s], keys);
-    }
-    if (draw(random, 0, 1)) p->args.k_first = p->k_first;
-    if (draw(random, 0, 1)) p->args.k_end = p->k_end;
-    for (int64_t s = 0; s < p->sequences && !p->args.k_first; s++)
-        p->k_first[s] = 0;
-}
-
-static gyre_dtype draw_type(const limits *l, test_random *random) {
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F64, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
-    return types[draw(random, 0, l->short_types ? 3 : 1)];
-}
-
 static void make_problem(problem *p, const limits *l, test_random *random) {
     *p = (problem){.args = GYRE_INIT(gyre_contextual_args)};
     const int64_t key_heads = draw(random, 1, 3), heads = key_heads * draw(random, 1, 3), d = draw(random, 1, l->channels);
     const int64_t dv = draw(random, 1, l->channels), positions = draw(random, 1, l->positions);
-    int64_t batch = 1, queries = 0, keys = 0;
-    cut_sequences(p, l, random);
-    if (draw(random, 0, 1)) {
-        p->args.q_starts = p->q_starts;
-        p->args.k_starts = p->k_starts;
-        p->args.sequences = p->sequences;
-        queries = p->q_starts[p->sequences];
-        keys = p->k_starts[p->sequences];
-    } else {
-        batch = p->sequences;
-        queries = p->q_starts[1];
-        keys = p->k_starts[1];
-    }
-    if (draw(random, 0, 2) == 0) draw_padding(p, keys, random);
+    draw_batch(&p->batch, l->queries, l->keys, random);
+    SET_BATCH(&p->args, &p->batch);
+    const int64_t batch = p->batch.rows, queries = p->batch.queries, keys = p->batch.keys;
     p->gates_apart = draw(random, 0, 2) == 0;
     if (draw(random, 0, 1)) p->args.scale = 0.3;
     if (draw(random, 0, 1)) p->args.gate_scale = draw(random, 0, 1) ? 1 : -0.4;
@@ -140,28 +50,28 @@ static void make_problem(problem *p, const limits *l, test_random *random) {
     for (int i = 0; i < PARTS; i++) {
         const int input = i <= EMBEDDINGS || i == DOUT;
         const gyre_dtype wide = draw(random, 0, 1) ? GYRE_DTYPE_F32 : GYRE_DTYPE_F64;
-        make_view(p, (part)i, input ? draw_type(l, random) : wide, shapes[i], random);
-        if (input) fill(p, (part)i, i == EMBEDDINGS || i == Q ? 1.5 : 1, random);
+        make_view(&p->parts[i], input ? draw_type(l->short_types, random) : wide, shapes[i], random);
+        if (input) fill_view(&p->parts[i], i == EMBEDDINGS || i == Q ? 1.5 : 1, random);
     }
-    p->args.q = gyre_const(p->views[Q]);
-    p->args.k = gyre_const(p->views[K]);
-    p->args.v = gyre_const(p->views[V]);
-    p->args.embeddings = gyre_const(p->views[EMBEDDINGS]);
-    if (p->gates_apart) p->args.gate_keys = gyre_const(p->views[GATE_KEYS]);
-    p->args.out = p->views[OUT];
-    p->args.lse = p->views[LSE];
+    p->args.q = gyre_const(p->parts[Q].view);
+    p->args.k = gyre_const(p->parts[K].view);
+    p->args.v = gyre_const(p->parts[V].view);
+    p->args.embeddings = gyre_const(p->parts[EMBEDDINGS].view);
+    if (p->gates_apart) p->args.gate_keys = gyre_const(p->parts[GATE_KEYS].view);
+    p->args.out = p->parts[OUT].view;
+    p->args.lse = p->parts[LSE].view;
 }
 
 /* -- calls -- */
 
 static void run_gradient(const problem *p, const gyre_exec *exec) {
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
-    const gyre_cview dout = gyre_const(p->views[DOUT]);
-    to.dq = p->views[DQ];
-    to.dk = p->views[DK];
-    to.dv = p->views[DV];
-    if (p->gates_apart) to.dgate_keys = p->views[DGATE_KEYS];
-    to.dembeddings = p->views[DEMBEDDINGS];
+    const gyre_cview dout = gyre_const(p->parts[DOUT].view);
+    to.dq = p->parts[DQ].view;
+    to.dk = p->parts[DK].view;
+    to.dv = p->parts[DV].view;
+    if (p->gates_apart) to.dgate_keys = p->parts[DGATE_KEYS].view;
+    to.dembeddings = p->parts[DEMBEDDINGS].view;
     run_backward(&p->args, &dout, &to, exec);
 }
 
@@ -176,11 +86,11 @@ typedef struct head_rows {
 
 /* Rows `from` .. + count - 1 of a head; back 1: added to the part, else taken from it. */
 static void move_rows(problem *p, part which, const int64_t place[4], double *rows, int back) {
-    const int64_t *s = p->views[which].shape;
+    const int64_t *s = p->parts[which].view.shape;
     const int64_t batch = place[0], from = place[1], count = place[2], head = place[3];
     for (int64_t t = 0; t < count; t++)
         for (int64_t c = 0; c < s[3]; c++) {
-            double *whole = &p->values[which][((batch * s[1] + from + t) * s[2] + head) * s[3] + c];
+            double *whole = &p->parts[which].values[((batch * s[1] + from + t) * s[2] + head) * s[3] + c];
             if (back)
                 *whole += rows[t * s[3] + c];
             else
@@ -199,14 +109,11 @@ static void place_of(const problem *p, const head_rows *h, int which, int64_t pl
 }
 
 static void open_head(problem *p, int64_t s, int64_t head, head_rows *h) {
-    const int64_t all = p->args.k_starts ? p->k_starts[s + 1] - p->k_starts[s] : p->args.k.shape[1];
-    const int64_t first = p->args.k_first ? p->k_first[s] : 0, end = p->args.k_end ? p->k_end[s] : all;
+    const batch_place rows = place_in_batch(&p->batch, s);
     const double usual = 1 / sqrt((double)p->args.q.shape[3]);
-    *h = (head_rows){.batch = p->args.q_starts ? 0 : s, .head = head};
-    h->query = p->args.q_starts ? p->q_starts[s] : 0;
-    h->key = (p->args.q_starts ? p->k_starts[s] : 0) + first;
-    h->n = (naive_contextual){.queries = p->args.q_starts ? p->q_starts[s + 1] - p->q_starts[s] : p->args.q.shape[1],
-                              .keys = end - first,
+    *h = (head_rows){.batch = rows.row, .head = head, .query = rows.query, .key = rows.key};
+    h->n = (naive_contextual){.queries = rows.queries,
+                              .keys = rows.keys,
                               .channels = p->args.q.shape[3],
                               .values = p->args.v.shape[3],
                               .positions = p->args.embeddings.shape[1],
@@ -216,7 +123,7 @@ static void open_head(problem *p, int64_t s, int64_t head, head_rows *h) {
     for (int i = 0; i < PARTS; i++) {
         int64_t place[4];
         place_of(p, h, i, place);
-        h->rows[i] = calloc((size_t)(place[2] * p->views[i].shape[3]) + 1, sizeof(double));
+        h->rows[i] = calloc((size_t)(place[2] * p->parts[i].view.shape[3]) + 1, sizeof(double));
         if (i <= EMBEDDINGS || i == DOUT) move_rows(p, (part)i, place, h->rows[i], 0);
     }
     h->n.q = h->rows[Q];
@@ -229,10 +136,10 @@ static void open_head(problem *p, int64_t s, int64_t head, head_rows *h) {
 /* Parts of the problem = those of the definition. */
 static void define(problem *p) {
     for (int i = 0; i < PARTS; i++)
-        if (i > EMBEDDINGS && i != DOUT) memset(p->values[i], 0, count_of(&p->views[i]) * sizeof(double));
-    for (size_t i = 0; i < count_of(&p->views[LSE]); i++)
-        p->values[LSE][i] = 0;
-    for (int64_t s = 0; s < p->sequences; s++)
+        if (i > EMBEDDINGS && i != DOUT) memset(p->parts[i].values, 0, count_of(&p->parts[i]) * sizeof(double));
+    for (size_t i = 0; i < count_of(&p->parts[LSE]); i++)
+        p->parts[LSE].values[i] = 0;
+    for (int64_t s = 0; s < p->batch.sequences; s++)
         for (int64_t head = 0; head < p->args.q.shape[2]; head++) {
             head_rows h;
             open_head(p, s, head, &h);
@@ -249,19 +156,6 @@ static void define(problem *p) {
         }
 }
 
-/* out = norm of what a part is off, relative to its norm (at least 1). */
-static double error_of(problem *p, part which) {
-    const gyre_view *view = &p->views[which];
-    double off = 0, norm = 0;
-    for (size_t i = 0; i < count_of(view); i++) {
-        const double want = p->values[which][i], got = test_get(at(view, i), view->dtype, 0);
-        if (want == got) continue; /* infinities */
-        off += (got - want) * (got - want);
-        norm += want * want;
-    }
-    return sqrt(off) / fmax(sqrt(norm), 1);
-}
-
 /* Keys in turn so close to a whole position that float and double may round to either side change a gradient by a little:
  * so the norm counts, not an element. */
 static void compare_problem(const limits *l, uint64_t seed, double worst[PARTS]) {
@@ -270,16 +164,16 @@ static void compare_problem(const limits *l, uint64_t seed, double worst[PARTS])
     problem p;
     make_problem(&p, l, &random);
     run_forward(&p.args, NULL);
-    for (size_t i = 0; i < count_of(&p.views[DEMBEDDINGS]); i++)
-        test_put(at(&p.views[DEMBEDDINGS], i), p.views[DEMBEDDINGS].dtype, 0, 0.25); /* added to */
+    for (size_t i = 0; i < count_of(&p.parts[DEMBEDDINGS]); i++)
+        put_element(&p.parts[DEMBEDDINGS], i, 0.25); /* added to */
     run_gradient(&p, NULL);
     define(&p);
-    for (size_t i = 0; i < count_of(&p.views[DEMBEDDINGS]); i++)
-        p.values[DEMBEDDINGS][i] += 0.25;
+    for (size_t i = 0; i < count_of(&p.parts[DEMBEDDINGS]); i++)
+        p.parts[DEMBEDDINGS].values[i] += 0.25;
     for (int i = OUT; i < PARTS; i++) {
         const int is_forward = i == (int)forward[0] || i == (int)forward[1];
         if (i == DOUT || (i == DGATE_KEYS && !p.gates_apart)) continue;
-        const double off = error_of(&p, (part)i);
+        const double off = view_error(&p.parts[i]);
         if (!(off <= (is_forward ? 2e-6 : 2e-5))) fail_msg("seed %d: %s is off by %g", (int)seed, part_names[i], off);
         worst[i] = fmax(worst[i], off);
     }
@@ -393,18 +287,18 @@ static void threads_have_the_same_bits(void **state) {
             gyre_pool *pool = NULL;
             assert_ok(gyre_pool_create(&pool, threads, NULL));
             const gyre_exec exec = gyre_pool_exec(pool);
-            for (size_t c = 0; c < count_of(&p.views[DEMBEDDINGS]); c++)
-                test_put(at(&p.views[DEMBEDDINGS], c), p.views[DEMBEDDINGS].dtype, 0, 0);
+            for (size_t c = 0; c < count_of(&p.parts[DEMBEDDINGS]); c++)
+                put_element(&p.parts[DEMBEDDINGS], c, 0);
             run_forward(&p.args, &exec);
             run_gradient(&p, &exec);
             gyre_pool_free(pool);
             for (int w = OUT; w < PARTS; w++)
-                for (size_t c = 0; c < count_of(&p.views[w]) && w != DOUT; c++) {
-                    const double now = test_get(at(&p.views[w], c), p.views[w].dtype, 0);
+                for (size_t c = 0; c < count_of(&p.parts[w]) && w != DOUT; c++) {
+                    const double now = get_element(&p.parts[w], c);
                     if (threads == 1)
-                        p.values[w][c] = now;
+                        p.parts[w].values[c] = now;
                     else
-                        assert_memory_equal(&now, &p.values[w][c], sizeof now);
+                        assert_memory_equal(&now, &p.parts[w].values[c], sizeof now);
                 }
         }
         free_problem(&p);

@@ -1,0 +1,62 @@
+/* call_sequences.c: which queries and keys of a call belong together. */
+#include "tiling/call_sequences.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+
+int64_t gyre_call_sequences(const gyre_call_batch *batch) {
+    return batch->q_starts ? batch->sequences : batch->q->shape[0];
+}
+
+gyre_call_sequence gyre_call_sequence_at(const gyre_call_batch *batch, int64_t s) {
+    gyre_call_sequence out = {s, 0, batch->q->shape[1], 0, batch->k->shape[1]};
+    if (batch->q_starts)
+        out = (gyre_call_sequence){0, batch->q_starts[s], batch->q_starts[s + 1] - batch->q_starts[s], batch->k_starts[s],
+                                   batch->k_starts[s + 1] - batch->k_starts[s]};
+    const int64_t first = batch->k_first ? batch->k_first[s] : 0, end = batch->k_end ? batch->k_end[s] : out.keys;
+    out.key += first;
+    out.keys = end - first;
+    return out;
+}
+
+static gyre_status check_starts(const int64_t *starts, int64_t sequences, int64_t tokens, const char *name,
+                                const char *where, gyre_error *err) {
+    if (starts[0] != 0) return gyre_fail(err, GYRE_EINVAL, "%s[0]: %" PRId64 " is not 0 (%s)", name, starts[0], where);
+    for (int64_t s = 0; s < sequences; s++)
+        if (starts[s] > starts[s + 1])
+            return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is below %" PRId64 " before it (%s)", name,
+                             s + 1, starts[s + 1], starts[s], where);
+    if (starts[sequences] != tokens)
+        return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is not the number of tokens, %" PRId64 " (%s)",
+                         name, sequences, starts[sequences], tokens, where);
+    return GYRE_OK;
+}
+
+gyre_status gyre_call_check_packing(const gyre_call_batch *batch, const char *where, gyre_error *err) {
+    if (!batch->q_starts != !batch->k_starts)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but %s is not (%s)", batch->q_starts ? "k_starts" : "q_starts",
+                         batch->q_starts ? "q_starts" : "k_starts", where);
+    if (!batch->q_starts) return GYRE_OK;
+    if (batch->q->shape[0] != 1)
+        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows, but a packed batch has 1 (%s)", batch->q->shape[0],
+                         where);
+    if (batch->sequences < 1)
+        return gyre_fail(err, GYRE_EINVAL, "sequences: %" PRId64 " is below 1, but q_starts is set (%s)", batch->sequences,
+                         where);
+    const gyre_status status = check_starts(batch->q_starts, batch->sequences, batch->q->shape[1], "q_starts", where, err);
+    return status ? status : check_starts(batch->k_starts, batch->sequences, batch->k->shape[1], "k_starts", where, err);
+}
+
+gyre_status gyre_call_check_padding(const gyre_call_batch *batch, const char *where, gyre_error *err) {
+    const int64_t sequences = batch->k_first || batch->k_end ? gyre_call_sequences(batch) : 0;
+    for (int64_t s = 0; s < sequences; s++) {
+        const int64_t keys = batch->k_starts ? batch->k_starts[s + 1] - batch->k_starts[s] : batch->k->shape[1];
+        const int64_t first = batch->k_first ? batch->k_first[s] : 0, end = batch->k_end ? batch->k_end[s] : keys;
+        if (first < 0 || first > end || end > keys)
+            return gyre_fail(err, GYRE_EINVAL,
+                             "k_first, k_end: keys %" PRId64 " .. %" PRId64 " of sequence %" PRId64 ", which has %" PRId64
+                             " keys (%s)",
+                             first, end, s, keys, where);
+    }
+    return GYRE_OK;
+}
