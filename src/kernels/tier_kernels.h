@@ -269,6 +269,23 @@ static void softmax_gradient_row_f32(const float *p, float *dp, int64_t n, float
     }
 }
 
+/* !(0 < x) holds for a NaN too, whose product with the slope is one. */
+static void leaky_relu_row_f32(float *x, float *y, int64_t n, float bias, float slope) {
+    const vec by = vec_set1(slope), shift = vec_set1(bias), zero = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec unit = vec_add(vec_load(x + i), shift);
+        if (x != y) vec_store(x + i, unit);
+        vec_store(y + i, vec_select(vec_not_less(zero, unit), vec_mul(by, unit), unit));
+    }
+}
+static void leaky_relu_gradient_row_f32(const float *x, float *dy, int64_t n, float slope) {
+    const vec by = vec_set1(slope), zero = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec gradient = vec_load(dy + i);
+        vec_store(dy + i, vec_select(vec_not_less(zero, vec_load(x + i)), vec_mul(by, gradient), gradient));
+    }
+}
+
 static void finite_row_f32(const float *x, int64_t n, int *finite) {
     vec sum = vec_set1(0); /* 0 x is 0 for a finite x, NaN otherwise */
     for (int64_t i = 0; i < n; i += LANES)

@@ -515,6 +515,37 @@ static void scales_rows(void **state) {
         }
 }
 
+/* Sum and product are rounded once each, in place or not; a hidden unit at 0 has the slope. */
+static void runs_leaky_relus(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {38};
+    float x[81], y[81], units[81], dy[81];
+    for (int64_t n = 0; n <= 80; n += 16) {
+        test_fill(&random, x, 81);
+        test_fill(&random, dy, 81);
+        x[3] = -0.25F; /* 0 with the bias */
+        x[4] = NAN;
+        x[5] = -INFINITY;
+        memcpy(units, x, sizeof x);
+        memset(y, 0, sizeof y);
+        kernels->leaky_relu_row_f32(units + 1, y + 1, n, 0.25F, -0.3F);
+        for (int64_t i = 0; i < 81; i++) {
+            const int inside = i >= 1 && i <= n;
+            const float unit = inside ? x[i] + 0.25F : x[i], want = unit > 0 ? unit : -0.3F * unit;
+            assert_true(isnan(unit) ? isnan(units[i]) : units[i] == unit);
+            assert_true(!inside ? y[i] == 0 : isnan(want) ? isnan(y[i]) : y[i] == want);
+        }
+        memcpy(units, x, sizeof x);
+        kernels->leaky_relu_row_f32(units + 1, units + 1, n, 0.25F, -0.3F);
+        assert_memory_equal(units + 1, n ? y + 1 : x + 1, (size_t)(n ? n : 80) * sizeof *y);
+        x[3] = 0;
+        memcpy(y, dy, sizeof y);
+        kernels->leaky_relu_gradient_row_f32(x + 1, y + 1, n, -0.3F);
+        for (int64_t i = 0; i < 81; i++)
+            assert_true(y[i] == (i < 1 || i > n || x[i] > 0 ? dy[i] : -0.3F * dy[i]));
+    }
+}
+
 /* The distance is exact; the product and the difference are rounded once each. So all tiers give the same bits. */
 static void subtracts_alibi_bias(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -648,6 +679,7 @@ int main(void) {
         FOR_TIERS(rotates_tokens),
         FOR_TIERS(rotation_reads_inside_its_operands),
         FOR_TIERS(scales_rows),
+        FOR_TIERS(runs_leaky_relus),
         FOR_TIERS(subtracts_alibi_bias),
         FOR_TIERS(adds_differences),
         FOR_TIERS(splits_doubles),

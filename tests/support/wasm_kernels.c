@@ -90,7 +90,7 @@ static void exponentials(void) {
 static void rows(void) {
     enum { MOST = 160 };
     static float a[MOST], b[MOST], c[MOST];
-    int sums = 1, maxima = 1, finite = 1, scaled = 1, gradients = 1;
+    int sums = 1, maxima = 1, finite = 1, scaled = 1, gradients = 1, leaks = 1;
     for (int64_t n = 0; n <= MOST; n += 16)
         for (int64_t odd = 0; odd < n || odd == 0; odd++) {
             float got, want;
@@ -120,6 +120,16 @@ static void rows(void) {
             scalar->max_row_f32(a, n, &want);
             maxima &= got == want;
             memcpy(c, b, sizeof c);
+            wasm->leaky_relu_row_f32(c, c, n, 0.25f, -0.3f);
+            for (int64_t i = 0; i < n; i++) {
+                const float unit = b[i] + 0.25f;
+                leaks &= same_number((double)c[i], (double)(unit > 0 ? unit : -0.3f * unit));
+            }
+            memcpy(c, b, sizeof c);
+            wasm->leaky_relu_gradient_row_f32(a, c, n, -0.3f);
+            for (int64_t i = 0; i < n; i++)
+                leaks &= same_number((double)c[i], (double)(a[i] > 0 ? b[i] : -0.3f * b[i]));
+            memcpy(c, b, sizeof c);
             wasm->softmax_gradient_row_f32(a, c, n, 0.25f);
             for (int64_t i = 0; i < n; i++)
                 gradients &= same_number((double)c[i] + 0.0, a[i] == 0 ? 0 : (double)(a[i] * (b[i] - 0.25f)) + 0.0);
@@ -129,6 +139,7 @@ static void rows(void) {
     check(finite, "finite_row_f32 finds what is not");
     check(scaled, "scale_row_f32 rounds once");
     check(gradients, "softmax_gradient_row_f32 by its definition");
+    check(leaks, "leaky_relu_row_f32 and its gradient by their definition");
 }
 
 static void picks(void) {

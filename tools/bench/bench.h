@@ -72,10 +72,10 @@ const char *bench_number(double x, int digits, char out[16]);
 int bench_json_line(json_t *line, const char *const names[], const double numbers[], int count, json_t *goal);
 
 /* -- the schemes compared -- */
-/* What stands beside a scheme: forget gates, positions that queries count, with BENCH_POSITIONS embeddings, or a Fourier
- * series for each pair and head. */
-typedef enum bench_extra { BENCH_NO_EXTRA, BENCH_GATES, BENCH_CONTEXTUAL, BENCH_FOURIER } bench_extra;
-enum { BENCH_POSITIONS = 64 };
+/* What stands beside a scheme: forget gates; positions that queries count, with BENCH_POSITIONS embeddings; a Fourier series
+ * for each pair and head; or a network that adapts its bias, of BENCH_NETWORK_WIDTH hidden units. */
+typedef enum bench_extra { BENCH_NO_EXTRA, BENCH_GATES, BENCH_CONTEXTUAL, BENCH_FOURIER, BENCH_ADAPTIVE } bench_extra;
+enum { BENCH_POSITIONS = 64, BENCH_NETWORK_WIDTH = 32 };
 typedef struct bench_scheme {
     const char *name;
     gyre_kind kind;
@@ -106,7 +106,7 @@ typedef struct bench_data {
 gyre_status bench_data_create(bench_data *out, const bench_shape *shape, gyre_error *err);
 void bench_data_free(bench_data *data);
 
-enum { BENCH_TABLES = GYRE_TABLE_POSITION_BIAS + 1 };
+enum { BENCH_TABLES = GYRE_TABLE_POSITION_BIAS + 1, BENCH_NETWORK_PARTS = 4 };
 typedef struct bench_series bench_series; /* bench_series.c */
 typedef struct bench_call {
     const char *name;
@@ -122,6 +122,8 @@ typedef struct bench_call {
     double *gate_sums, *dgate_sums;  /* [heads][tokens]; [2][heads][tokens]; NULL without gates */
     float *embeddings, *dembeddings; /* [BENCH_POSITIONS][head_dim]; NULL without contextual positions */
     bench_series *series;            /* NULL without Fourier series */
+    /* Weights and biases of both layers of the network, and gradients to them; NULL without one. */
+    float *network[BENCH_NETWORK_PARTS], *dnetwork[BENCH_NETWORK_PARTS];
 } bench_call;
 /* 1: a pair of such heads makes a turn within the tokens, and one has a series. */
 int bench_series_fits(const bench_shape *shape);

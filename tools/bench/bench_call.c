@@ -1,4 +1,5 @@
 /* bench_call.c: the memory and the arguments of one call of gyre bench encodings. */
+#include "gyre/gyre_adaptive.h"
 #include "gyre/gyre_contextual.h"
 #include "tools/bench/bench.h"
 #include <stdlib.h>
@@ -175,7 +176,72 @@ static gyre_status run_contextual(const bench_call *call, int gradient, void *sc
     return gyre_contextual_gradient(&args, &call->dout, &to, scratch, bytes, exec, NULL);
 }
 
+/* -- a network that adapts the bias -- */
+
+/* shape = that of hidden weights, hidden bias, output weights, output bias. */
+static void network_shape(int part, int64_t heads, int64_t shape[4]) {
+    shape[0] = shape[1] = 1;
+    shape[2] = part == 0 ? BENCH_NETWORK_WIDTH : part == 2 ? heads : 1;
+    shape[3] = part == 0 ? 2 * heads : part == 3 ? heads : BENCH_NETWORK_WIDTH;
+}
+
+static gyre_status make_network(bench_call *call, const bench_shape *s) {
+    for (int i = 0; i < BENCH_NETWORK_PARTS; i++) {
+        int64_t shape[4];
+        network_shape(i, s->heads, shape);
+        call->network[i] = alloc_random(shape[2] * shape[3], 11 + (uint64_t)i, -0.2f, 0.2f);
+        call->dnetwork[i] = alloc_random(shape[2] * shape[3], 0, 0, 0);
+        if (!call->network[i] || !call->dnetwork[i]) return GYRE_ENOMEM;
+    }
+    return GYRE_OK;
+}
+
+/* The same call with the bias of its encoding adapted. */
+static gyre_adaptive_args adaptive_args(const bench_call *call) {
+    const gyre_attention_args *args = &call->args;
+    gyre_adaptive_args out = GYRE_INIT(gyre_adaptive_args);
+    gyre_cview *const parts[BENCH_NETWORK_PARTS] = {&out.network.hidden_weights, &out.network.hidden_bias,
+                                                    &out.network.output_weights, &out.network.output_bias};
+    out.q = args->q;
+    out.k = args->k;
+    out.v = args->v;
+    out.encoding = args->encoding;
+    out.tables = args->tables;
+    out.out = args->out;
+    out.lse = args->lse;
+    for (int i = 0; i < BENCH_NETWORK_PARTS; i++) {
+        int64_t shape[4];
+        network_shape(i, args->q.shape[2], shape);
+        *parts[i] = gyre_cdense(call->network[i], GYRE_DTYPE_F32, 1, 1, shape[2], shape[3]);
+    }
+    return out;
+}
+
+static gyre_status run_adaptive(const bench_call *call, int gradient, void *scratch, size_t bytes, const gyre_exec *exec) {
+    const gyre_adaptive_args args = adaptive_args(call);
+    if (!gradient) return gyre_adaptive_attention(&args, scratch, bytes, exec, NULL);
+    gyre_adaptive_gradients to = GYRE_INIT(gyre_adaptive_gradients);
+    gyre_view *const parts[BENCH_NETWORK_PARTS] = {&to.dhidden_weights, &to.dhidden_bias, &to.doutput_weights,
+                                                   &to.doutput_bias};
+    to.dq = call->dqkv[0];
+    to.dk = call->dqkv[1];
+    to.dv = call->dqkv[2];
+    to.dtable = call->gradients.bias;
+    for (int i = 0; i < BENCH_NETWORK_PARTS; i++) {
+        int64_t shape[4];
+        network_shape(i, args.q.shape[2], shape);
+        *parts[i] = gyre_dense(call->dnetwork[i], GYRE_DTYPE_F32, 1, 1, shape[2], shape[3]);
+    }
+    return gyre_adaptive_gradient(&args, &call->dout, &to, scratch, bytes, exec, NULL);
+}
+
+/* -- which of them a call is -- */
+
 static size_t scratch_of(const bench_call *call, int gradient, const gyre_exec *exec) {
+    if (call->network[0]) {
+        const gyre_adaptive_args adaptive = adaptive_args(call);
+        return gyre_adaptive_scratch(&adaptive, gradient, exec);
+    }
     if (!call->embeddings) return gyre_attention_scratch(&call->args, gradient, exec);
     const gyre_contextual_args args = contextual_args(call);
     return gyre_contextual_scratch(&args, gradient, exec);
@@ -193,6 +259,7 @@ static gyre_attention_args turned_args(const bench_call *call) {
 }
 
 static gyre_status run_forward(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
+    if (call->network[0]) return run_adaptive(call, 0, scratch, bytes, exec);
     if (call->embeddings) return run_contextual(call, 0, scratch, bytes, exec);
     const gyre_status status = call->series ? bench_series_run(call->series, &call->args, exec) : GYRE_OK;
     const gyre_attention_args args = turned_args(call);
@@ -201,6 +268,7 @@ static gyre_status run_forward(const bench_call *call, void *scratch, size_t byt
 
 /* The forward call has turned the queries and keys. */
 static gyre_status run_gradient(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
+    if (call->network[0]) return run_adaptive(call, 1, scratch, bytes, exec);
     if (call->embeddings) return run_contextual(call, 1, scratch, bytes, exec);
     const gyre_attention_args args = turned_args(call);
     const gyre_status status =
@@ -219,6 +287,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (!status && scheme && scheme->extra == BENCH_GATES) status = make_gates(out, s);
     if (!status && scheme && scheme->extra == BENCH_CONTEXTUAL) status = make_embeddings(out, s);
     if (!status && scheme && scheme->extra == BENCH_FOURIER && !(out->series = bench_series_create(s))) status = GYRE_ENOMEM;
+    if (!status && scheme && scheme->extra == BENCH_ADAPTIVE) status = make_network(out, s);
     out->out = alloc_random(s->tokens * s->heads * s->head_dim, 0, 0, 0);
     out->lse = alloc_random(s->tokens * s->heads, 0, 0, 0);
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
@@ -239,6 +308,10 @@ void bench_call_free(bench_call *call) {
     }
     free(call->gate_sums);
     free(call->dgate_sums);
+    for (int i = 0; i < BENCH_NETWORK_PARTS; i++) {
+        free(call->network[i]);
+        free(call->dnetwork[i]);
+    }
     free(call->embeddings);
     free(call->dembeddings);
     bench_series_free(call->series);
