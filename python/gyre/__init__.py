@@ -14,6 +14,7 @@ from __future__ import annotations
 import os as _os
 
 from gyre import _gyre
+from gyre._adaptive import adaptive_attention, adaptive_gradient
 from gyre._attention import Cache, attention, attention_gradient
 from gyre._command import Interrupted, diff, explain, extend
 from gyre._contextual import contextual_attention, contextual_gradient
@@ -68,6 +69,8 @@ __all__ = [
     "Shard",
     "Shards",
     "Tokenizer",
+    "adaptive_attention",
+    "adaptive_gradient",
     "alibi",
     "attention",
     "attention_gradient",

@@ -1,4 +1,5 @@
-/* py_attention.h: arguments of an attention call, from Python's to gyre_attention_args. */
+/* py_attention.h: arguments of an attention call, from Python's to gyre_attention_args, and what calls of other attention
+ * share. */
 #ifndef GYRE_PY_ATTENTION_H
 #define GYRE_PY_ATTENTION_H
 #include "py_encoding.h"
@@ -73,10 +74,63 @@ void gyre_py_attention_results_drop(gyre_py_attention_results *results);
 /* Takes scratch memory; 0 bytes means that the shapes make no sense, which the call itself then says. */
 int gyre_py_attention_scratch(gyre_py_attention_call *call, size_t bytes);
 
+/* Opens numbers that are added to scores: the last axes of [batch, heads, queries, keys], 1 in place of those before keys
+ * where all share it.  q: the shape of the view of queries.  keys -1: not known here. */
+typedef struct gyre_py_score_request {
+    const char *name, *types;
+    unsigned dtypes;
+    const int64_t *q;
+    int64_t keys;
+} gyre_py_score_request;
+int gyre_py_scores_open(gyre_py_array *array, PyObject *object, const gyre_py_score_request *request, gyre_cview *view);
+
 /* Memory described by the letters of a layout without channels: log-sum-exp, gate sums. */
 int gyre_py_rows_view(const gyre_py_layout *layout, const gyre_py_array *array, gyre_view *out);
 /* Opens such numbers, float32 or float64. */
 int gyre_py_gate_sums_open(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
                            gyre_view *out);
+
+/* -- calls with arguments of their own: contextual and adaptive positions -- */
+
+enum { GYRE_PY_TILED_LISTS = 4, GYRE_PY_TILED_RESULTS = 10 };
+extern const char gyre_py_reals[]; /* the types that they take */
+
+/* Arrays of a call.  Begin with {0}. */
+typedef struct gyre_py_tiled {
+    gyre_py_layout layout;
+    gyre_py_array q, k, v, dout, out, lse;
+    int64_t *lists[GYRE_PY_TILED_LISTS]; /* query_starts, key_starts, key_first, key_end */
+    int64_t sequences;                   /* 0: no packed batch */
+    gyre_py_result results[GYRE_PY_TILED_RESULTS];
+    gyre_view dout_view;
+    char *memory; /* of scratch, which begins at the next multiple of 64 */
+} gyre_py_tiled;
+void gyre_py_tiled_close(gyre_py_tiled *t);
+
+/* Each returns 0, or -1 with an exception. */
+
+/* An array in the layout of the call. */
+int gyre_py_tiled_rows(const gyre_py_tiled *t, gyre_py_array *array, PyObject *object, const char *name, gyre_view *view);
+/* qkv[3] and their layout; views[3]. */
+int gyre_py_tiled_open(gyre_py_tiled *t, PyObject *const *qkv, PyObject *layout, gyre_cview *const views[3]);
+/* o: the four lists, in their order.  batch: rows of q. */
+int gyre_py_tiled_read_lists(gyre_py_tiled *t, PyObject *const *o, int64_t batch);
+/* A factor that may be left out but is not 0. */
+int gyre_py_tiled_factor(PyObject *object, const char *name, double *to);
+
+/* results[0] and [1]: memory for out, with so many channels, and lse. */
+int gyre_py_tiled_make_out(gyre_py_tiled *t, int64_t channels, gyre_view *out, gyre_view *lse);
+/* dout, and what the forward call wrote. */
+int gyre_py_tiled_open_written(gyre_py_tiled *t, PyObject *const written[3], int64_t channels, gyre_view *out,
+                               gyre_view *lse);
+/* results[i]: memory for the gradient to rows, of their type and shape. */
+int gyre_py_tiled_make_rows(gyre_py_tiled *t, int i, const gyre_py_array *of, gyre_view *view);
+/* results[i]: zeros for the gradient to a table, F64 where the table is, else F32. */
+int gyre_py_tiled_make_table(gyre_py_tiled *t, int i, const gyre_py_array *of);
+/* out = a tuple of results[0 .. count - 1]; None where there is none. */
+PyObject *gyre_py_tiled_finish(gyre_py_tiled *t, int count);
+
+/* out = scratch; NULL with an exception.  0 bytes mean that the shapes make no sense, which the call itself then says. */
+void *gyre_py_tiled_scratch(gyre_py_tiled *t, size_t bytes);
 
 #endif

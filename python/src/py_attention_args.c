@@ -155,11 +155,9 @@ static int read_positions(gyre_py_attention_call *c, const gyre_py_attention_inp
     return -1;
 }
 
-/* The last axes of [batch, heads, queries, keys], 1 in place of those before keys where all share it.  keys -1: the cache
- * knows. */
-static int check_mask(const gyre_py_attention_call *c, int64_t keys) {
-    const gyre_py_array *m = &c->mask;
-    const int64_t *q = c->args.q.shape, all[4] = {q[0], q[2], q[1], keys};
+/* keys -1: the cache knows. */
+static int check_scores(const gyre_py_array *m, const gyre_py_score_request *request) {
+    const int64_t *q = request->q, keys = request->keys, all[4] = {q[0], q[2], q[1], keys};
     char shape[180];
     int good = 1;
     for (int i = 0; i < m->ndim; i++) {
@@ -170,30 +168,26 @@ static int check_mask(const gyre_py_attention_call *c, int64_t keys) {
     gyre_py_shape_text(m, shape, sizeof shape);
     char last[32] = "keys";
     if (keys >= 0) snprintf(last, sizeof last, "%lld", (long long)keys);
-    gyre_py_fail(GYRE_ESHAPE, "mask",
-                 "mask: has shape %s, not [%lld, %lld, %lld, %s] (batch, heads, queries, keys): the first two may be "
+    gyre_py_fail(GYRE_ESHAPE, request->name,
+                 "%s: has shape %s, not [%lld, %lld, %lld, %s] (batch, heads, queries, keys): the first two may be "
                  "left out, and each but keys may be 1",
-                 shape, (long long)all[0], (long long)all[1], (long long)all[2], last);
+                 request->name, shape, (long long)all[0], (long long)all[1], (long long)all[2], last);
     return -1;
 }
 
-/* [batch, heads, queries, keys], the first two axes 1 or absent where the mask is the same for all. */
-static int read_mask(gyre_py_attention_call *c, PyObject *object, int64_t keys) {
-    if (!object) return 0;
-    if (gyre_py_array_open(&c->mask, object, "mask") < 0 || gyre_py_array_is(&c->mask, GYRE_PY_SHORT_REAL, short_real) < 0)
+int gyre_py_scores_open(gyre_py_array *m, PyObject *object, const gyre_py_score_request *request, gyre_cview *view) {
+    if (gyre_py_array_open(m, object, request->name) < 0 || gyre_py_array_is(m, request->dtypes, request->types) < 0)
         return -1;
-    const gyre_py_array *m = &c->mask;
     if (m->ndim < 2 || m->ndim > 4) {
-        gyre_py_fail(GYRE_ESHAPE, "mask", "mask: has %d axes, not [batch, heads, queries, keys], or fewer from the left",
-                     m->ndim);
+        gyre_py_fail(GYRE_ESHAPE, request->name,
+                     "%s: has %d axes, not [batch, heads, queries, keys], or fewer from the left", request->name, m->ndim);
         return -1;
     }
-    if (check_mask(c, keys) < 0) return -1;
-    gyre_cview *view = &c->args.mask;
+    if (check_scores(m, request) < 0) return -1;
     view->data = m->data;
     view->dtype = (gyre_dtype)m->dtype;
     const int from[4] = {m->ndim - 4, m->ndim - 2, m->ndim - 3, m->ndim - 1}; /* batch, query, head, key */
-    const int64_t all[4] = {c->args.q.shape[0], c->args.q.shape[1], c->args.q.shape[2], -1};
+    const int64_t all[4] = {request->q[0], request->q[1], request->q[2], -1};
     for (int i = 0; i < 4; i++) {
         const int64_t extent = from[i] < 0 ? 1 : m->shape[from[i]];
         const int broadcast = extent == 1 && all[i] > 0;
@@ -201,6 +195,11 @@ static int read_mask(gyre_py_attention_call *c, PyObject *object, int64_t keys) 
         view->stride[i] = broadcast ? 0 : m->stride[from[i]];
     }
     return 0;
+}
+
+static int read_mask(gyre_py_attention_call *c, PyObject *object, int64_t keys) {
+    const gyre_py_score_request request = {"mask", short_real, GYRE_PY_SHORT_REAL, c->args.q.shape, keys};
+    return object ? gyre_py_scores_open(&c->mask, object, &request, &c->args.mask) : 0;
 }
 
 static int read_sink_logits(gyre_py_attention_call *c, PyObject *object) {

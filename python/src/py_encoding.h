@@ -53,6 +53,8 @@ GYRE_PY_METHOD(gyre_py_polar_rotate);
 GYRE_PY_METHOD(gyre_py_polar_gradient);
 GYRE_PY_METHOD(gyre_py_contextual_attention);
 GYRE_PY_METHOD(gyre_py_contextual_gradient);
+GYRE_PY_METHOD(gyre_py_adaptive_attention);
+GYRE_PY_METHOD(gyre_py_adaptive_gradient);
 GYRE_PY_METHOD(gyre_py_fourier_rotate);
 GYRE_PY_METHOD(gyre_py_fourier_gradient);
 PyObject *gyre_py_jax_handler(PyObject *module, PyObject *unused);

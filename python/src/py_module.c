@@ -66,6 +66,8 @@ static PyMethodDef functions[] = {
 #endif
     FAST("contextual_attention", gyre_py_contextual_attention, "attention with positions that queries count"),
     FAST("contextual_gradient", gyre_py_contextual_gradient, "its gradient"),
+    FAST("adaptive_attention", gyre_py_adaptive_attention, "attention with biases that a network adapts"),
+    FAST("adaptive_gradient", gyre_py_adaptive_gradient, "its gradient"),
     FAST("trained_rotate", gyre_py_trained_rotate, "a rotation by trained frequencies"),
     FAST("trained_gradient", gyre_py_trained_gradient, "the gradient to them"),
     FAST("polar_rotate", gyre_py_polar_rotate, "PoPE"),

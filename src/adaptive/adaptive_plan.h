@@ -18,13 +18,13 @@
 #include "tiling/tile_rows.h"
 
 enum {
-    ADAPTIVE_ROWS = 32,
+    ADAPTIVE_ROWS = 64,
     NETWORK_ROWS = 4,
     NETWORK_PAIRS = NETWORK_ROWS * KEY_TILE,
     PLANE_GAP = 16,
     UNIT_STRIDE = NETWORK_PAIRS + PLANE_GAP,
     MAX_DISTANCES = 256,              /* of a tile, for schemes whose bias depends on the distance alone */
-    GRADIENT_ROWS = 8 * ADAPTIVE_ROWS /* queries of a task of the gradient, whose sums are added in order */
+    GRADIENT_ROWS = 4 * ADAPTIVE_ROWS /* queries of a task of the gradient, whose sums are added in order */
 };
 
 typedef struct gyre_adaptive_plan {

@@ -555,6 +555,62 @@ def test_trained_frequencies_have_gradients() -> None:
     torch.library.opcheck(torch.ops.gyre.trained_rotate.default, arguments)
 
 
+def released(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kerple: torch.Tensor, mlp: torch.nn.Sequential
+) -> torch.Tensor:
+    """DAPE-Kerple as the released code computes it: the network on [scores, biases], then the mask."""
+    n = q.shape[-2]
+    seen = torch.ones(n, n, dtype=torch.bool).tril()
+    distance = (torch.arange(n)[:, None] - torch.arange(n)).clamp(min=0)
+    products = q @ k.mT / q.shape[-1] ** 0.5
+    bias = (-kerple[0, :, None, None] * torch.log1p(kerple[1, :, None, None] * distance)).expand_as(products)
+    adapted = mlp(torch.cat([products, bias], 1).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    return (products + bias + adapted).masked_fill(~seen, -torch.inf).softmax(-1) @ v
+
+
+def test_adaptive_biases_have_gradients() -> None:
+    torch.manual_seed(7)
+    heads, tokens = 3, 20
+    mlp = torch.nn.Sequential(torch.nn.Linear(2 * heads, 8), torch.nn.LeakyReLU(), torch.nn.Linear(8, heads)).double()
+    given = [torch.randn(2, heads, tokens, 8, requires_grad=True) for _ in range(3)]
+    table = torch.rand(2, heads, requires_grad=True)
+    (w1, b1), (w2, b2) = ([p.detach().float().requires_grad_() for p in layer.parameters()] for layer in (mlp[0], mlp[2]))
+    options = {"encoding": gyre.kerple(heads=heads), "tables": table}
+    found = gt.adaptive_attention(*given, w1, w2, hidden_bias=b1, output_bias=b2, **options)
+    wanted = released(*[x.double() for x in given], table.double(), mlp)
+    torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-5)
+    dout = torch.randn_like(found)
+    ours = torch.autograd.grad(found, [*given, table, w1, b1, w2, b2], dout)
+    theirs = torch.autograd.grad(wanted, [*given, table, *mlp.parameters()], dout.double())
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other.float(), rtol=1e-4, atol=1e-4)
+    assert gt.adaptive_attention(*[x.detach().bfloat16() for x in given], w1, w2, **options).dtype == torch.bfloat16
+    assert torch.equal(gt.adaptive_attention(*given, w1, w2, encoding=options["encoding"], tables={"bias": table}),
+                       gt.adaptive_attention(*given, w1, w2, **options))  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["concat-residual", "concat", "add-residual"])
+def test_adaptive_operator(form: str) -> None:
+    torch.manual_seed(8)
+    heads, tokens = 2, 9
+    given = [torch.randn(1, heads, tokens, 4, requires_grad=True) for _ in range(3)]
+    inputs = heads if form == "add-residual" else 2 * heads
+    weights = [torch.randn(*shape, requires_grad=True) for shape in ((5, inputs), (heads, 5), (5,), (heads,))]
+    bias = torch.randn(tokens, tokens, requires_grad=True)  # heads share it
+    starts = torch.tensor([0, 4, 9])
+    lists = (None, None, starts, starts, None, None)
+    arguments = (*given, *weights, None, bias[:, :5], *lists, 0.2, None, None, None, 0, True, form, "", "bhsd")
+    torch.library.opcheck(torch.ops.gyre.adaptive_attention.default, arguments, rtol=1e-4, atol=1e-4)
+    encoding = gyre.alibi(heads=heads)
+
+    def compiled(q: torch.Tensor, start: int) -> torch.Tensor:
+        out: torch.Tensor = gt.adaptive_attention(q, *given[1:], *weights[:2], form=form, encoding=encoding, positions=start)
+        return out
+
+    whole = torch.compile(compiled, backend="eager", fullgraph=True)
+    assert torch.equal(whole(given[0], 0), compiled(given[0], 0))
+
+
 def listing(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
     """Contextual positions as in the listing of CoPE's paper, from torch's own operations."""
     n = q.shape[-2]

@@ -10,6 +10,7 @@ Tensors lie in memory of the processor.  Needs torch 2.4; audit and patch need t
 
 from __future__ import annotations
 
+from gyre.torch._adaptive import adaptive_attention
 from gyre.torch._attention import attention, bias
 from gyre.torch._audit import Audit, Finding, audit
 from gyre.torch._contextual import contextual_attention
@@ -23,6 +24,7 @@ __all__ = [
     "Finding",
     "Patch",
     "RotaryEmbedding",
+    "adaptive_attention",
     "attention",
     "audit",
     "bias",

@@ -1,0 +1,274 @@
+/* py_adaptive.c: attention with biases that a network adapts (DAPE), and its gradient. */
+#include "py_attention.h"
+
+#include "gyre/gyre_adaptive.h"
+
+/* Numbers of the network, in the order of weights[]; the first and the third are needed. */
+enum { HIDDEN_WEIGHTS, HIDDEN_BIAS, OUTPUT_WEIGHTS, OUTPUT_BIAS, WEIGHTS };
+static const char *const weight_names[WEIGHTS] = {"hidden_weights", "hidden_bias", "output_weights", "output_bias"};
+/* Results of the gradient: q, k, v, those of the network, those to the bias of the caller. */
+enum { WEIGHT_RESULTS = 3, BIAS_RESULT = WEIGHT_RESULTS + WEIGHTS };
+
+typedef struct adaptive_call {
+    gyre_adaptive_args args;
+    gyre_py_tiled tiled;
+    gyre_py_array weights[WEIGHTS], bias, q_positions, k_positions;
+    gyre_positions q_pos, k_pos;
+    gyre_py_tables tables;
+    gyre_adaptive_gradients to;
+    gyre_py_table_gradients table_gradients;
+} adaptive_call;
+
+/* Names of the options that both calls have, and their order. */
+#define OPTION_NAMES                                                                                                        \
+    "hidden_bias", "output_bias", "form", "slope", "scale", "causal", "encoding", "tables", "positions", "key_positions",   \
+        "length", "bias", "layout", "query_starts", "key_starts", "key_first", "key_end"
+enum {
+    OPTION_HIDDEN_BIAS,
+    OPTION_OUTPUT_BIAS,
+    FORM,
+    SLOPE,
+    SCALE,
+    CAUSAL,
+    ENCODING,
+    TABLES,
+    POSITIONS,
+    KEY_POSITIONS,
+    LENGTH,
+    BIAS,
+    LAYOUT,
+    STARTS,
+    OPTION_COUNT = STARTS + GYRE_PY_TILED_LISTS
+};
+
+static void close_call(adaptive_call *c) {
+    for (int i = 0; i < WEIGHTS; i++)
+        gyre_py_array_close(&c->weights[i]);
+    gyre_py_array_close(&c->bias);
+    gyre_py_array_close(&c->q_positions);
+    gyre_py_array_close(&c->k_positions);
+    gyre_py_tables_close(&c->tables);
+    gyre_py_table_gradients_drop(&c->table_gradients);
+    gyre_py_tiled_close(&c->tiled);
+}
+
+/* -- arguments -- */
+
+/* A matrix [rows, columns], or a bias [columns]. */
+static int view_weights(const gyre_py_array *array, int i, gyre_view *view) {
+    const gyre_py_layout matrix = {.axis = {-1, -1, 0, 1}, .ndim = 2, .text = "hd"},
+                         row = {.axis = {-1, -1, -1, 0}, .ndim = 1, .text = "d"};
+    const int axes = i == HIDDEN_BIAS || i == OUTPUT_BIAS ? 1 : 2;
+    if (array->ndim == axes) return gyre_py_array_view(array, axes == 1 ? &row : &matrix, view);
+    gyre_py_fail(GYRE_ESHAPE, array->name, "%s: has %d axes, not %s", array->name, array->ndim,
+                 i == HIDDEN_WEIGHTS   ? "[hidden units, inputs]"
+                 : i == OUTPUT_WEIGHTS ? "[heads, hidden units]"
+                 : i == HIDDEN_BIAS    ? "[hidden units]"
+                                       : "[heads]");
+    return -1;
+}
+
+static int open_network(adaptive_call *c, PyObject *const objects[WEIGHTS]) {
+    gyre_adaptive_network *n = &c->args.network;
+    gyre_cview *const views[WEIGHTS] = {&n->hidden_weights, &n->hidden_bias, &n->output_weights, &n->output_bias};
+    for (int i = 0; i < WEIGHTS; i++) {
+        gyre_view view;
+        if (!objects[i]) continue;
+        if (gyre_py_array_open(&c->weights[i], objects[i], weight_names[i]) < 0 ||
+            gyre_py_array_is(&c->weights[i], GYRE_PY_REAL, gyre_py_reals) < 0 || view_weights(&c->weights[i], i, &view) < 0)
+            return -1;
+        *views[i] = gyre_py_const(&view);
+    }
+    return 0;
+}
+
+/* Without positions: those that the call itself has as its default. */
+static int open_positions(adaptive_call *c, PyObject *const *o) {
+    gyre_adaptive_args *args = &c->args;
+    const gyre_py_positions_request q = {"positions", 1, args->q.shape[0], args->q.shape[1]},
+                                    k = {"key_positions", 1, args->k.shape[0], args->k.shape[1]};
+    int64_t length = 0;
+    if (gyre_py_integer(o[LENGTH], "length", &length) < 0) return -1;
+    if (!o[POSITIONS] && !o[KEY_POSITIONS] && length == 0) return 0;
+    if (!o[POSITIONS] && !args->q_starts) c->q_pos.base = args->k.shape[1] - args->q.shape[1];
+    if (o[KEY_POSITIONS] && !o[POSITIONS]) {
+        gyre_py_fail(GYRE_EINVAL, "positions", "positions: needed beside key_positions");
+        return -1;
+    }
+    if (gyre_py_positions(o[POSITIONS], &q, &c->q_pos, &c->q_positions) < 0) return -1;
+    if (!o[KEY_POSITIONS] && c->q_positions.object && args->q.shape[1] == args->k.shape[1]) {
+        if (gyre_py_positions_match(&k, &c->k_pos, &c->q_positions) < 0) return -1;
+    } else if (!o[KEY_POSITIONS] && c->q_positions.object) {
+        gyre_py_fail(GYRE_EINVAL, "key_positions", "key_positions: needed, as there are %lld queries and %lld keys",
+                     (long long)args->q.shape[1], (long long)args->k.shape[1]);
+        return -1;
+    } else if (gyre_py_positions(o[KEY_POSITIONS], &k, &c->k_pos, &c->k_positions) < 0) {
+        return -1;
+    }
+    c->q_pos.context_length = length;
+    args->q_pos = &c->q_pos;
+    args->k_pos = &c->k_pos;
+    return 0;
+}
+
+static int open_biases(adaptive_call *c, PyObject *const *o) {
+    gyre_adaptive_args *args = &c->args;
+    const gyre_py_encoding *encoding = NULL;
+    const gyre_py_score_request request = {"bias", gyre_py_reals, GYRE_PY_REAL, args->q.shape,
+                                           args->q_starts ? -1 : args->k.shape[1]};
+    if (gyre_py_encoding_of(o[ENCODING], "encoding", &encoding) < 0) return -1;
+    args->encoding = encoding ? encoding->encoding : NULL;
+    if (gyre_py_tables_open(&c->tables, o[TABLES], args->encoding) < 0 || open_positions(c, o) < 0) return -1;
+    args->tables = o[TABLES] ? &c->tables.tables : NULL;
+    return o[BIAS] ? gyre_py_scores_open(&c->bias, o[BIAS], &request, &args->bias) : 0;
+}
+
+static int read_words(gyre_adaptive_args *args, PyObject *const *o) {
+    static const char *const forms[] = {"concat-residual", "concat", "add-residual"};
+    int form = 0, causal = 1;
+    if (gyre_py_word(o[FORM], "form", forms, 3, &form) < 0 || gyre_py_truth(o[CAUSAL], "causal", &causal) < 0) return -1;
+    args->form = (gyre_adaptive_form)form;
+    args->two_sided = !causal;
+    return 0;
+}
+
+/* inputs: q, k, v, hidden_weights, output_weights. */
+static int open_call(adaptive_call *c, PyObject *const *inputs, PyObject *const *o) {
+    gyre_adaptive_args *args = &c->args;
+    gyre_py_tiled *t = &c->tiled;
+    gyre_cview *const views[3] = {&args->q, &args->k, &args->v};
+    PyObject *const network[WEIGHTS] = {inputs[3], o[OPTION_HIDDEN_BIAS], inputs[4], o[OPTION_OUTPUT_BIAS]};
+    *args = (gyre_adaptive_args)GYRE_INIT(gyre_adaptive_args);
+    if (gyre_py_tiled_open(t, inputs, o[LAYOUT], views) < 0 || open_network(c, network) < 0 || read_words(args, o) < 0 ||
+        gyre_py_tiled_factor(o[SLOPE], "slope", &args->slope) < 0 ||
+        gyre_py_tiled_factor(o[SCALE], "scale", &args->scale) < 0 ||
+        gyre_py_tiled_read_lists(t, o + STARTS, args->q.shape[0]) < 0)
+        return -1;
+    args->q_starts = t->lists[0];
+    args->k_starts = t->lists[1];
+    args->sequences = t->sequences;
+    args->k_first = t->lists[2];
+    args->k_end = t->lists[3];
+    return open_biases(c, o);
+}
+
+/* -- forward -- */
+
+PyObject *gyre_py_adaptive_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"q", "k", "v", "hidden_weights", "output_weights", OPTION_NAMES, "lse", NULL};
+    static const gyre_py_signature signature = {"adaptive_attention", 5, 5, names};
+    adaptive_call c = {0};
+    PyObject *a[5 + OPTION_COUNT + 2], *finished = NULL;
+    int wants_lse = 0;
+    void *scratch;
+    size_t bytes = 0;
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[5 + OPTION_COUNT], "lse", &wants_lse) < 0)
+        return NULL;
+    gyre_py_threads threads = gyre_py_threads_begin(0);
+    if (open_call(&c, a, a + 5) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0 &&
+        (bytes = gyre_adaptive_scratch(&c.args, 0, gyre_py_exec(&threads)),
+         scratch = gyre_py_tiled_scratch(&c.tiled, bytes)) != NULL) {
+        gyre_error err = {0};
+        gyre_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_adaptive_attention(&c.args, scratch, bytes, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        finished = status != GYRE_OK ? gyre_py_raise(status, &err)
+                   : wants_lse       ? gyre_py_tiled_finish(&c.tiled, 2)
+                                     : gyre_py_result_finish(&c.tiled.results[0]);
+    }
+    gyre_py_threads_end(&threads);
+    close_call(&c);
+    return finished;
+}
+
+/* -- the gradient -- */
+
+/* [batch, heads, queries, keys], whatever the caller's broadcasts. */
+static int make_bias_gradient(adaptive_call *c) {
+    const gyre_py_layout layout = {.axis = {0, 2, 1, 3}, .ndim = 4, .text = "bhsd"};
+    const int64_t *s = c->args.bias.shape, shape[GYRE_PY_MAX_DIMS] = {s[0], s[2], s[1], s[3]};
+    gyre_py_result *result = &c->tiled.results[BIAS_RESULT];
+    if (!c->bias.object) return 0;
+    if (gyre_py_result_new(result, &c->bias, (gyre_dtype)c->bias.dtype, 4, shape) < 0) return -1;
+    return gyre_py_array_view(&result->array, &layout, &c->to.dbias);
+}
+
+static int make_gradients(adaptive_call *c) {
+    gyre_py_tiled *t = &c->tiled;
+    gyre_adaptive_gradients *to = &c->to;
+    gyre_view *const views[WEIGHTS] = {&to->dhidden_weights, &to->dhidden_bias, &to->doutput_weights, &to->doutput_bias};
+    *to = (gyre_adaptive_gradients)GYRE_INIT(gyre_adaptive_gradients);
+    if (gyre_py_tiled_make_rows(t, 0, &t->q, &to->dq) < 0 || gyre_py_tiled_make_rows(t, 1, &t->k, &to->dk) < 0 ||
+        gyre_py_tiled_make_rows(t, 2, &t->v, &to->dv) < 0)
+        return -1;
+    for (int i = 0; i < WEIGHTS; i++)
+        if (c->weights[i].object && (gyre_py_tiled_make_table(t, WEIGHT_RESULTS + i, &c->weights[i]) < 0 ||
+                                     view_weights(&t->results[WEIGHT_RESULTS + i].array, i, views[i]) < 0))
+            return -1;
+    if (gyre_py_table_gradients_make(&c->table_gradients, &c->tables) < 0) return -1;
+    to->dtable = c->table_gradients.views.bias;
+    return make_bias_gradient(c);
+}
+
+/* dict[name] = a result, if there is one. */
+static int put_result(PyObject *dict, const char *name, gyre_py_result *result) {
+    if (!result->memory) return 0;
+    PyObject *value = gyre_py_result_finish(result);
+    const int status = value ? PyDict_SetItemString(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+static PyObject *finish_others(adaptive_call *c) {
+    PyObject *dict = PyDict_New(), *tables = dict ? gyre_py_table_gradients_finish(&c->table_gradients) : NULL;
+    int status = tables ? PyDict_SetItemString(dict, "tables", tables) : -1;
+    for (int i = 0; i < WEIGHTS && !status; i++)
+        status = put_result(dict, weight_names[i], &c->tiled.results[WEIGHT_RESULTS + i]);
+    if (!status) status = put_result(dict, "bias", &c->tiled.results[BIAS_RESULT]);
+    Py_XDECREF(tables);
+    if (status) Py_CLEAR(dict);
+    return dict;
+}
+
+/* (dq, dk, dv, {name: gradient}) */
+static PyObject *finish_gradients(adaptive_call *c) {
+    PyObject *all = PyTuple_New(WEIGHT_RESULTS + 1);
+    for (int i = 0; all && i <= WEIGHT_RESULTS; i++) {
+        PyObject *one = i < WEIGHT_RESULTS ? gyre_py_result_finish(&c->tiled.results[i]) : finish_others(c);
+        if (!one || PyTuple_SetItem(all, i, one) < 0) Py_CLEAR(all);
+    }
+    return all;
+}
+
+PyObject *gyre_py_adaptive_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"dout",           "q",   "k",   "v",          "hidden_weights",
+                                        "output_weights", "out", "lse", OPTION_NAMES, NULL};
+    static const gyre_py_signature signature = {"adaptive_gradient", 8, 8, names};
+    adaptive_call c = {0};
+    PyObject *a[8 + OPTION_COUNT + 1], *finished = NULL;
+    void *scratch;
+    size_t bytes = 0;
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    PyObject *const written[3] = {a[0], a[6], a[7]};
+    gyre_py_threads threads = gyre_py_threads_begin(0);
+    if (open_call(&c, a + 1, a + 8) == 0 &&
+        gyre_py_tiled_open_written(&c.tiled, written, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0 &&
+        make_gradients(&c) == 0 &&
+        (bytes = gyre_adaptive_scratch(&c.args, 1, gyre_py_exec(&threads)),
+         scratch = gyre_py_tiled_scratch(&c.tiled, bytes)) != NULL) {
+        const gyre_cview dout = gyre_py_const(&c.tiled.dout_view);
+        gyre_error err = {0};
+        gyre_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_adaptive_gradient(&c.args, &dout, &c.to, scratch, bytes, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        finished = status == GYRE_OK ? finish_gradients(&c) : gyre_py_raise(status, &err);
+    }
+    gyre_py_threads_end(&threads);
+    close_call(&c);
+    return finished;
+}
