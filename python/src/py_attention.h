@@ -82,7 +82,7 @@ typedef struct gyre_py_score_request {
     const int64_t *q;
     int64_t keys;
 } gyre_py_score_request;
-int gyre_py_scores_open(gyre_py_array *array, PyObject *object, const gyre_py_score_request *request, gyre_cview *view);
+int gyre_py_scores_open(gyre_py_array *m, PyObject *object, const gyre_py_score_request *request, gyre_cview *view);
 
 /* Memory described by the letters of a layout without channels: log-sum-exp, gate sums. */
 int gyre_py_rows_view(const gyre_py_layout *layout, const gyre_py_array *array, gyre_view *out);

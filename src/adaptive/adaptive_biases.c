@@ -94,29 +94,42 @@ static void add_tile(const gyre_adaptive_buffers *b, int64_t head, int64_t keys,
     args->encoding->scheme->bias_tile(args->encoding, args->tables, head, &tile);
 }
 
-static void add_rows(const gyre_adaptive_buffers *b, int64_t head, int64_t keys, const distances *d, float *to) {
+static void add_distances(const gyre_adaptive_buffers *b, int64_t head, int64_t keys, const distances *d, float *to) {
     const gyre_adaptive_args *args = b->plan->args;
-    double bias[MAX_DISTANCES];
     const gyre_bias_row all = row_of_distances(b, head, d);
-    if (d->count > 0) args->encoding->scheme->bias_row(args->encoding, args->tables, &all, bias);
+    double bias[MAX_DISTANCES];
+    args->encoding->scheme->bias_row(args->encoding, args->tables, &all, bias);
+    for (int64_t i = 0; i < b->rows; i++) {
+        const int64_t first = b->q_positions[i] + d->low; /* the key whose bias is the first of the list */
+        for (int64_t j = 0; j < keys; j++)
+            to[i * KEY_TILE + j] += (float)bias[b->k_positions[j] - first];
+    }
+}
+
+static void add_rows(const gyre_adaptive_buffers *b, int64_t head, int64_t keys, float *to) {
+    const gyre_adaptive_args *args = b->plan->args;
+    double bias[KEY_TILE];
     for (int64_t i = 0; i < b->rows; i++) {
         const gyre_bias_row row = row_of(b, head, i, keys);
-        const int64_t zero = row.q + d->low; /* the key whose bias is the first of the list */
-        if (d->count == 0) args->encoding->scheme->bias_row(args->encoding, args->tables, &row, bias);
+        args->encoding->scheme->bias_row(args->encoding, args->tables, &row, bias);
         for (int64_t j = 0; j < keys; j++)
-            to[i * KEY_TILE + j] += (float)bias[d->count > 0 ? row.k[j] - zero : j];
+            to[i * KEY_TILE + j] += (float)bias[j];
     }
 }
 
 static void add_scheme(const gyre_adaptive_buffers *b, int64_t keys, float *to) {
     const gyre_scheme *scheme = b->plan->args->encoding->scheme;
-    distances d;
+    distances d = {.count = 0};
     if (!scheme->bias_tile) list_distances(b, keys, &d);
-    for (int64_t h = 0; h < b->plan->heads; h++)
+    for (int64_t h = 0; h < b->plan->heads; h++) {
+        float *plane = to + h * gyre_adaptive_plane(b);
         if (scheme->bias_tile)
-            add_tile(b, h, keys, to + h * gyre_adaptive_plane(b));
+            add_tile(b, h, keys, plane);
+        else if (d.count > 0)
+            add_distances(b, h, keys, &d, plane);
         else
-            add_rows(b, h, keys, &d, to + h * gyre_adaptive_plane(b));
+            add_rows(b, h, keys, plane);
+    }
 }
 
 /* -- of the caller -- */

@@ -13,6 +13,6 @@ gyre_status gyre_adaptive_check_shapes(const gyre_adaptive_args *args, const cha
 gyre_status gyre_adaptive_check(const gyre_adaptive_args *args, int gradient, const char *where, gyre_error *err);
 /* What the gradient has beside: dout and the gradients. */
 gyre_status gyre_adaptive_check_gradient(const gyre_adaptive_args *args, const gyre_cview *dout,
-                                         const gyre_adaptive_gradients *gradients, const char *where, gyre_error *err);
+                                         const gyre_adaptive_gradients *to, const char *where, gyre_error *err);
 
 #endif

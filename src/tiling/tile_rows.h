@@ -55,7 +55,7 @@ void gyre_tile_softmax_write(const gyre_tile_softmax *softmax, int64_t r, const 
                              const gyre_view *lse);
 
 /* -- its gradient -- */
-/* scores -> weights, dweights -> dscores, of KEY_TILE keys of a row with log-sum-exp lse and delta = dout . out. */
-void gyre_tile_softmax_backward(const gyre_kernels *kernels, float *scores, float *dweights, float lse, float delta);
+/* p: scores -> weights; dp: dweights -> dscores, of KEY_TILE keys of a row with log-sum-exp lse and delta = dout . out. */
+void gyre_tile_softmax_backward(const gyre_kernels *kernels, float *p, float *dp, float lse, float delta);
 
 #endif

@@ -93,18 +93,19 @@ def _(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor, output: Tensor, *rest: An
 )
 def _gradient(dout: Tensor, out: Tensor, lse: Tensor, *given: Any) -> list[Tensor]:
     """Gradients to q, k, v and the weights, then to what was given of _TRAINED."""
-    inputs, rest = [x.detach() for x in given[: len(_GIVEN)]], given[len(_GIVEN) :]
-    written = (out.detach(), lse.detach())
-    dq, dk, dv, others = core.adaptive_gradient(dout.detach(), *inputs, *written, **_call(rest))
+    rest = given[len(_GIVEN) :]
+    inputs = [x.detach() for x in given[: len(_GIVEN)]]
+    each = (dout.detach(), *inputs, out.detach(), lse.detach())
+    dq, dk, dv, others = core.adaptive_gradient(*each, **_call(rest))
     found = [dq, dk, dv, others["hidden_weights"], others["output_weights"]]
-    each: list[Tensor] = [*inputs]
+    like = [*inputs]
     for name, x in zip(_TRAINED, rest, strict=False):
         if x is None:
             continue
         gradient = others["tables"]["bias"] if name == "tables" else others[name]
         found.append(gradient.sum_to_size(x.shape) if name == "bias" else gradient.reshape(x.shape))
-        each.append(x)
-    return [gradient.to(x.dtype).contiguous() for gradient, x in zip(found, each, strict=True)]
+        like.append(x)
+    return [gradient.to(x.dtype).contiguous() for gradient, x in zip(found, like, strict=True)]
 
 
 @_gradient.register_fake
