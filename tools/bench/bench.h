@@ -107,7 +107,7 @@ gyre_status bench_data_create(bench_data *out, const bench_shape *shape, gyre_er
 void bench_data_free(bench_data *data);
 
 enum { BENCH_TABLES = GYRE_TABLE_POSITION_BIAS + 1, BENCH_NETWORK_PARTS = 4 };
-typedef struct bench_series bench_series; /* bench_series.c */
+typedef struct bench_fourier bench_fourier; /* bench_fourier.c */
 typedef struct bench_call {
     const char *name;
     gyre_encoding *encoding; /* NULL = attention without positions */
@@ -121,24 +121,24 @@ typedef struct bench_call {
     float *out, *lse, *table[BENCH_TABLES], *dtable[BENCH_TABLES];
     double *gate_sums, *dgate_sums;  /* [heads][tokens]; [2][heads][tokens]; NULL without gates */
     float *embeddings, *dembeddings; /* [BENCH_POSITIONS][head_dim]; NULL without contextual positions */
-    bench_series *series;            /* NULL without Fourier series */
+    bench_fourier *series;           /* NULL without Fourier series */
     /* Weights and biases of both layers of the network, and gradients to them; NULL without one. */
     float *network[BENCH_NETWORK_PARTS], *dnetwork[BENCH_NETWORK_PARTS];
 } bench_call;
 /* 1: a pair of such heads makes a turn within the tokens, and one has a series. */
-int bench_series_fits(const bench_shape *shape);
+int bench_fourier_fits(const bench_shape *shape);
 /* Fourier series of released size for queries and keys of a shape that fits: frequencies 10000^(-2 t / head_dim) of a turn
  * or more within the tokens.  NULL = out of memory. */
-bench_series *bench_series_create(const bench_shape *shape);
-void bench_series_free(bench_series *series); /* NULL is fine */
+bench_fourier *bench_fourier_create(const bench_shape *shape);
+void bench_fourier_free(bench_fourier *series); /* NULL is fine */
 /* qk[0], qk[1] = where the queries and keys are that attention takes in place of those of args. */
-void bench_series_turned(const bench_series *series, const gyre_attention_args *args, gyre_view qk[2]);
+void bench_fourier_turned(const bench_fourier *series, const gyre_attention_args *args, gyre_view qk[2]);
 /* Computes them. */
-gyre_status bench_series_run(const bench_series *series, const gyre_attention_args *args, const gyre_exec *exec);
-/* dqk, on entry the gradients to what bench_series_run computed, become those to queries and keys of args; sums those to the
- * coefficients. */
-gyre_status bench_series_gradient(const bench_series *series, const gyre_attention_args *args, const gyre_view dqk[2],
-                                  const gyre_exec *exec);
+gyre_status bench_fourier_run(const bench_fourier *series, const gyre_attention_args *args, const gyre_exec *exec);
+/* dqk, on entry the gradients to what bench_fourier_run computed, become those to queries and keys of args; sums those to
+ * the coefficients. */
+gyre_status bench_fourier_gradient(const bench_fourier *series, const gyre_attention_args *args, const gyre_view dqk[2],
+                                   const gyre_exec *exec);
 
 /* scheme NULL: attention without positions.  The call borrows data.  Errors: ENOMEM, those of gyre_encoding_create. */
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,

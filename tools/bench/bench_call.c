@@ -88,7 +88,7 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
 
 gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
     gyre_encoding *encoding = NULL;
-    if (scheme->extra == BENCH_FOURIER && !bench_series_fits(shape))
+    if (scheme->extra == BENCH_FOURIER && !bench_fourier_fits(shape))
         return gyre_fail(err, GYRE_EINVAL, "%s: needs heads of 4 channels, and 7 tokens for a turn (gyre bench)",
                          scheme->name);
     const gyre_status status = make_encoding(&encoding, scheme, shape, err);
@@ -252,7 +252,7 @@ static gyre_attention_args turned_args(const bench_call *call) {
     gyre_attention_args args = call->args;
     gyre_view qk[2];
     if (!call->series) return args;
-    bench_series_turned(call->series, &call->args, qk);
+    bench_fourier_turned(call->series, &call->args, qk);
     args.q = gyre_const(qk[0]);
     args.k = gyre_const(qk[1]);
     return args;
@@ -261,7 +261,7 @@ static gyre_attention_args turned_args(const bench_call *call) {
 static gyre_status run_forward(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
     if (call->network[0]) return run_adaptive(call, 0, scratch, bytes, exec);
     if (call->embeddings) return run_contextual(call, 0, scratch, bytes, exec);
-    const gyre_status status = call->series ? bench_series_run(call->series, &call->args, exec) : GYRE_OK;
+    const gyre_status status = call->series ? bench_fourier_run(call->series, &call->args, exec) : GYRE_OK;
     const gyre_attention_args args = turned_args(call);
     return status ? status : gyre_attention(&args, scratch, bytes, exec, NULL);
 }
@@ -273,7 +273,7 @@ static gyre_status run_gradient(const bench_call *call, void *scratch, size_t by
     const gyre_attention_args args = turned_args(call);
     const gyre_status status =
         gyre_attention_gradient(&args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec, NULL);
-    return status || !call->series ? status : bench_series_gradient(call->series, &call->args, call->dqkv, exec);
+    return status || !call->series ? status : bench_fourier_gradient(call->series, &call->args, call->dqkv, exec);
 }
 
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
@@ -286,7 +286,8 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (scheme) status = make_tables(out, s->gradient);
     if (!status && scheme && scheme->extra == BENCH_GATES) status = make_gates(out, s);
     if (!status && scheme && scheme->extra == BENCH_CONTEXTUAL) status = make_embeddings(out, s);
-    if (!status && scheme && scheme->extra == BENCH_FOURIER && !(out->series = bench_series_create(s))) status = GYRE_ENOMEM;
+    if (!status && scheme && scheme->extra == BENCH_FOURIER && !(out->series = bench_fourier_create(s)))
+        status = GYRE_ENOMEM;
     if (!status && scheme && scheme->extra == BENCH_ADAPTIVE) status = make_network(out, s);
     out->out = alloc_random(s->tokens * s->heads * s->head_dim, 0, 0, 0);
     out->lse = alloc_random(s->tokens * s->heads, 0, 0, 0);
@@ -314,7 +315,7 @@ void bench_call_free(bench_call *call) {
     }
     free(call->embeddings);
     free(call->dembeddings);
-    bench_series_free(call->series);
+    bench_fourier_free(call->series);
     free(call->out);
     free(call->lse);
 }

@@ -1,10 +1,10 @@
-/* bench_series.c: Fourier series of queries and keys (FoPE), for gyre bench encodings. */
+/* bench_fourier.c: Fourier series of queries and keys (FoPE), for gyre bench encodings. */
 #include "gyre/gyre_trained.h"
 #include "tools/bench/bench.h"
 #include <math.h>
 #include <stdlib.h>
 
-struct bench_series {
+struct bench_fourier {
     gyre_fourier_rotation rotation;
     double *frequencies;
     float *coefficients, *gradients; /* [2][heads][terms][pairs with a series]: cosines, sines */
@@ -28,13 +28,13 @@ static int64_t count_terms(const bench_shape *s) {
     return terms;
 }
 
-int bench_series_fits(const bench_shape *s) {
+int bench_fourier_fits(const bench_shape *s) {
     return s->head_dim >= 4 && count_terms(s) > 0;
 }
 
-bench_series *bench_series_create(const bench_shape *s) {
+bench_fourier *bench_fourier_create(const bench_shape *s) {
     const int64_t terms = count_terms(s), most = s->head_dim / 4, series = terms < most ? terms : most;
-    bench_series *out = calloc(1, sizeof *out);
+    bench_fourier *out = calloc(1, sizeof *out);
     if (!out) return NULL;
     out->tokens = s->tokens;
     out->numbers = s->heads * terms * series;
@@ -43,7 +43,7 @@ bench_series *bench_series_create(const bench_shape *s) {
     out->gradients = alloc_numbers(2 * out->numbers, 0);
     out->turned = alloc_numbers(2 * s->tokens * s->heads * s->head_dim, 0);
     if (!out->frequencies || !out->coefficients || !out->gradients || !out->turned) {
-        bench_series_free(out);
+        bench_fourier_free(out);
         return NULL;
     }
     for (int64_t t = 0; t < terms; t++)
@@ -57,7 +57,7 @@ bench_series *bench_series_create(const bench_shape *s) {
     return out;
 }
 
-void bench_series_free(bench_series *series) {
+void bench_fourier_free(bench_fourier *series) {
     if (!series) return;
     free(series->frequencies);
     free(series->coefficients);
@@ -66,26 +66,26 @@ void bench_series_free(bench_series *series) {
     free(series);
 }
 
-void bench_series_turned(const bench_series *series, const gyre_attention_args *args, gyre_view qk[2]) {
+void bench_fourier_turned(const bench_fourier *series, const gyre_attention_args *args, gyre_view qk[2]) {
     const int64_t *shape = args->q.shape; /* keys have as many heads */
     for (int i = 0; i < 2; i++)
         qk[i] = gyre_dense(series->turned + i * series->tokens * shape[2] * shape[3], GYRE_DTYPE_F32, 1, shape[1], shape[2],
                            shape[3]);
 }
 
-gyre_status bench_series_run(const bench_series *series, const gyre_attention_args *args, const gyre_exec *exec) {
+gyre_status bench_fourier_run(const bench_fourier *series, const gyre_attention_args *args, const gyre_exec *exec) {
     const gyre_positions from_zero = {.data = NULL};
     const gyre_cview in[2] = {args->q, args->k};
     gyre_view out[2];
     gyre_status status = GYRE_OK;
-    bench_series_turned(series, args, out);
+    bench_fourier_turned(series, args, out);
     for (int i = 0; i < 2 && !status; i++)
         status = gyre_fourier_rotate(&series->rotation, GYRE_DIRECTION_FORWARD, &from_zero, &in[i], &out[i], exec, NULL);
     return status;
 }
 
-gyre_status bench_series_gradient(const bench_series *series, const gyre_attention_args *args, const gyre_view dqk[2],
-                                  const gyre_exec *exec) {
+gyre_status bench_fourier_gradient(const bench_fourier *series, const gyre_attention_args *args, const gyre_view dqk[2],
+                                   const gyre_exec *exec) {
     const gyre_positions from_zero = {.data = NULL};
     const gyre_cview in[2] = {args->q, args->k};
     const int64_t *shape = series->rotation.cosines.shape;
