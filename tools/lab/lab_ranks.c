@@ -83,6 +83,17 @@ static int is_another_name(const lab_row *row, const lab_row *rows, int before, 
     return 0;
 }
 
+/* Right answers are compared as counts, whose sums are exact: as shares, rows with as many right ones in other windows would
+ * be ordered by rounding.  Every row was asked as much. */
+static int64_t ranked_values(const lab *l, const lab_row *row, int context, lab_measure measure, double *values) {
+    const int64_t windows = lab_values(&l->plan, row, context, measure, l->plan.seeds, values);
+    for (int64_t i = 0; measure != LAB_PERPLEXITY && i < l->plan.seeds * windows; i++) {
+        const lab_cell *cell = &row->cells[i / windows][context];
+        values[i] = (measure == LAB_KEYS ? &cell->keys : &cell->copies)->right[i % windows];
+    }
+    return windows;
+}
+
 static void gather(const lab *l, lab_part part, int context, ranked *r) {
     int count;
     const lab_row *rows = lab_part_rows(l, part, &count);
@@ -92,7 +103,7 @@ static void gather(const lab *l, lab_part part, int context, ranked *r) {
         const lab_spread *s = &rows[i].spread[context];
         if (s->measured < l->plan.seeds || !s->known || is_another_name(&rows[i], rows, i, context)) continue;
         for (int m = 0; m < LAB_MEASURES; m++)
-            r->windows[m] = lab_values(&l->plan, &rows[i], context, (lab_measure)m, r->seeds, r->values[r->rows][m]);
+            r->windows[m] = ranked_values(l, &rows[i], context, (lab_measure)m, r->values[r->rows][m]);
         r->rows++;
     }
 }
