@@ -51,7 +51,8 @@ if(GYRE_COMMAND)
     foreach(name IN ITEMS fuzz_commands fuzz_arguments fuzz_lab)
         gyre_fuzz(${name} WITH fuzz_exit.c fuzz_gnuplot.c
                   LINKS fuzz_command_objects gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
-        target_link_options(${name} PRIVATE -Wl,--wrap=exit -Wl,--wrap=gyre_report_gnuplot)
+        target_link_options(${name} PRIVATE -Wl,--wrap=exit -Wl,--wrap=gyre_report_gnuplot
+                            -Wl,--wrap=gyre_report_script_draw)
     endforeach()
 endif()
 
