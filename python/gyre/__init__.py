@@ -20,6 +20,7 @@ from gyre._command import Interrupted, diff, explain, extend
 from gyre._contextual import contextual_attention, contextual_gradient
 from gyre._encoding import Encoding, fields
 from gyre._errors import Error, FileError, OutOfMemory
+from gyre._gates import gate_sums, gate_sums_gradient
 from gyre._kinds import (
     alibi,
     bert,
@@ -85,6 +86,8 @@ __all__ = [
     "fire",
     "fourier_gradient",
     "fourier_rotate",
+    "gate_sums",
+    "gate_sums_gradient",
     "get_threads",
     "kerple",
     "learned",

@@ -100,7 +100,7 @@ def make(status: int, text: str, field: str | None) -> Error:
     if field is None:
         field = _of_two(text)
         text = text.replace("k_first, k_end:", "key_first, key_end:", 1)
-    elif (argument := _argument(field)) != field and text.startswith(field):
+    elif ((argument := _argument(field)) != field or field.startswith("starts[")) and text.startswith(field):
         text, field = argument + text[len(field) :], argument.partition("[")[0]
     text = re.sub(r"channels a head, (before|after) has", lambda found: f"channels a head, {_ARGUMENTS[found[1]]} has", text)
     if name == "EIO" and (field is None or field in _FILE_WORDS):

@@ -145,6 +145,12 @@ def attention(q: Any, k: Any, v: Any, *, encoding: Encoding | None = None, **opt
 def attention_gradient(
     dout: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *, encoding: Encoding | None = None, **options: Any
 ) -> tuple[Any, Any, Any, dict[str, Any]]: ...
+def gate_sums(
+    log_gates: Any, *, layout: str | None = None, starts: Any = None, initial: Any = None, double: bool = True
+) -> Any: ...
+def gate_sums_gradient(
+    dquery_gate_sums: Any, dkey_gate_sums: Any = None, *, layout: str | None = None, starts: Any = None
+) -> Any: ...
 def trained_rotate(
     x: Any,
     frequencies: Any,

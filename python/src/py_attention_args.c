@@ -239,6 +239,16 @@ int gyre_py_gate_sums_open(gyre_py_array *array, PyObject *object, const char *n
     return gyre_py_rows_view(layout, array, out);
 }
 
+/* A number for each token of q, or of k, and each head of q. */
+static int check_gate_sums(const gyre_py_attention_call *c, int of_keys) {
+    const gyre_py_array *like = of_keys ? &c->k : &c->q;
+    int64_t wanted[GYRE_PY_MAX_DIMS];
+    int n = 0;
+    for (int i = 0; i < c->q.ndim; i++)
+        if (i != c->layout.axis[3]) wanted[n++] = i == c->layout.axis[2] ? c->q.shape[i] : like->shape[i];
+    return gyre_py_attention_shape_is(&c->gate_sums[of_keys], wanted, n);
+}
+
 /* A cache has those of its keys. */
 static int read_gate_sums(gyre_py_attention_call *c, PyObject *const *o, int in_cache) {
     static const char *const names[2] = {"query_gate_sums", "key_gate_sums"};
@@ -252,7 +262,9 @@ static int read_gate_sums(gyre_py_attention_call *c, PyObject *const *o, int in_
         PyObject *object = o[OPTION_QUERY_GATE_SUMS + i];
         gyre_view view;
         if (!object) continue;
-        if (gyre_py_gate_sums_open(&c->gate_sums[i], object, names[i], &c->layout, &view) < 0) return -1;
+        if (gyre_py_gate_sums_open(&c->gate_sums[i], object, names[i], &c->layout, &view) < 0 ||
+            ((i == 0 || c->k.object) && check_gate_sums(c, i) < 0))
+            return -1;
         *views[i] = gyre_py_const(&view);
     }
     return 0;

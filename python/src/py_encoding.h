@@ -47,6 +47,8 @@ GYRE_PY_METHOD(gyre_py_add);
 GYRE_PY_METHOD(gyre_py_add_gradient);
 GYRE_PY_METHOD(gyre_py_attention);
 GYRE_PY_METHOD(gyre_py_attention_gradient);
+GYRE_PY_METHOD(gyre_py_gate_sums);
+GYRE_PY_METHOD(gyre_py_gate_sums_gradient);
 GYRE_PY_METHOD(gyre_py_trained_rotate);
 GYRE_PY_METHOD(gyre_py_trained_gradient);
 GYRE_PY_METHOD(gyre_py_polar_rotate);

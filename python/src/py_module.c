@@ -61,6 +61,8 @@ static PyMethodDef functions[] = {
     {"check_array", check_array, METH_VARARGS, "Refuses what cannot be read, by the name of the argument."},
     FAST("attention", gyre_py_attention, "attention"),
     FAST("attention_gradient", gyre_py_attention_gradient, "its gradient"),
+    FAST("gate_sums", gyre_py_gate_sums, "running sums of log forget gates"),
+    FAST("gate_sums_gradient", gyre_py_gate_sums_gradient, "their gradient"),
 #ifdef GYRE_HAVE_XLA
     {"jax_handler", gyre_py_jax_handler, METH_NOARGS, "gyre_rotate as a custom call of XLA, in a capsule."},
 #endif

@@ -255,6 +255,11 @@ static int open_series(trained_call *c, PyObject *const *a) {
         gyre_py_word(a[6], "rest", rests, 2, &rest) < 0 ||
         gyre_py_integer(a[7], "first_channel", &c->series.first_channel) < 0)
         return -1;
+    if (c->series.pairs != 0 && c->series.pairs < c->series.cosines.shape[3]) {
+        gyre_py_fail(GYRE_EINVAL, "all_pairs", "all_pairs: %lld are fewer than the %lld with a series",
+                     (long long)c->series.pairs, (long long)c->series.cosines.shape[3]);
+        return -1;
+    }
     c->series.layout = layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
     c->series.rest = rest ? GYRE_FOURIER_REST_RELEASED : GYRE_FOURIER_REST_STILL;
     const gyre_py_positions_request wanted = {"positions", 1, c->x.shape[0], c->x.shape[1]};

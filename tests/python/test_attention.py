@@ -154,6 +154,10 @@ def test_gates_that_forget() -> None:
     np.testing.assert_allclose(out.transpose(0, 2, 1, 3), want, atol=1e-5)
     with pytest.raises(gyre.Error, match="key_gate_sums: missing"):
         gyre.attention(q, k, v, query_gate_sums=sums[..., -6:])
+    with pytest.raises(gyre.Error, match=r"query_gate_sums: has shape \[2, 4, 5\], not \[2, 4, 6\]"):
+        gyre.attention(q, k, v, query_gate_sums=sums[..., -5:], key_gate_sums=sums)
+    with pytest.raises(gyre.Error, match=r"key_gate_sums: has shape \[2, 2, 9\], not \[2, 4, 9\]"):
+        gyre.attention(q, k, v, query_gate_sums=sums[..., -6:], key_gate_sums=sums[:, :2])
     with pytest.raises(gyre.Error, match="key_gate_sums: .*float32 or float64"):
         gyre.attention(q, k, v, query_gate_sums=sums[..., -6:], key_gate_sums=sums.astype("f2"))
 

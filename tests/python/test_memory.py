@@ -93,6 +93,8 @@ CASES = {
     "put": lambda: SHARDS[0].put(ROW[:, :4], ROW.copy()),
     "no take": failing(lambda: SHARDS[0].take(ROW[:, :7])),
     "no join": failing(lambda: SHARDS.join([ROW[:, :4], ROW])),
+    "gates": lambda: gyre.gate_sums_gradient(gyre.gate_sums(X[..., 0])),
+    "no gates": failing(lambda: gyre.gate_sums(X[..., 0], initial=np.zeros((1, 3)))),
     "no attention": failing(lambda: gyre._gyre.attention(X, X, X[..., :1, :], encoding=ENCODING)),
 }
 

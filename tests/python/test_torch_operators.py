@@ -193,7 +193,7 @@ def test_opcheck_attention(layout: str, dtype: torch.dtype) -> None:
     if layout == "thd":
         qkv = [x.detach()[0].transpose(0, 1).contiguous() for x in qkv]
     qkv = [x.detach().to(dtype).requires_grad_() for x in qkv]
-    none: list[Any] = [None] * 9
+    none: list[Any] = [None] * 11
     options = f'{{"layout": "{layout}", "causal": true, "tables": []}}'
     torch.library.opcheck(torch.ops.gyre.attention.default, (*qkv, [], *none, None, None, 0, 0, YARN._spec, options))
     sinks = torch.zeros(4, requires_grad=True)
@@ -204,7 +204,7 @@ def test_opcheck_attention(layout: str, dtype: torch.dtype) -> None:
 def test_opcheck_tables_and_bias() -> None:
     encoding = gyre.t5(4)
     table = torch.randn(32, 4, requires_grad=True)
-    none: list[Any] = [None] * 9
+    none: list[Any] = [None] * 11
     options = '{"layout": "bhsd", "causal": true, "tables": [""]}'
     torch.library.opcheck(
         torch.ops.gyre.attention.default, (*inputs(), [table], *none, None, None, 0, 0, encoding._spec, options)

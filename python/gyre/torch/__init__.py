@@ -14,10 +14,11 @@ from gyre.torch._adaptive import adaptive_attention
 from gyre.torch._attention import attention, bias
 from gyre.torch._audit import Audit, Finding, audit
 from gyre.torch._contextual import contextual_attention
+from gyre.torch._gates import gate_sums
 from gyre.torch._module import RotaryEmbedding
 from gyre.torch._patch import Patch, patch, unpatch
 from gyre.torch._rotate import rotate, rotate_pair
-from gyre.torch._trained import trained_rotate
+from gyre.torch._trained import fourier_rotate, polar_rotate, trained_rotate
 
 __all__ = [
     "Audit",
@@ -29,7 +30,10 @@ __all__ = [
     "audit",
     "bias",
     "contextual_attention",
+    "fourier_rotate",
+    "gate_sums",
     "patch",
+    "polar_rotate",
     "rotate",
     "rotate_pair",
     "trained_rotate",

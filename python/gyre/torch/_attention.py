@@ -13,10 +13,12 @@ from gyre import _attention as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch._specs import (
+    LONG_REAL,
     SHORT_REAL,
     WHOLE,
     check_device,
     check_fake,
+    check_rows,
     check_tensor,
     dtype_text,
     encoding_of,
@@ -40,16 +42,20 @@ _NAMES = (
     "key_first",
     "key_end",
     "query_end",
+    "query_gate_sums",
+    "key_gate_sums",
 )
 
 # The end of the schemas of attention and its gradient.
 _REST = (
     "Tensor[] tables, Tensor? positions, Tensor? key_positions, Tensor? mask, Tensor? sink_logits, Tensor? query_starts, "
-    "Tensor? key_starts, Tensor? key_first, Tensor? key_end, Tensor? query_end, SymInt? first, SymInt? key_first_position, "
-    "SymInt length, SymInt seed, str encoding, str options)"
+    "Tensor? key_starts, Tensor? key_first, Tensor? key_end, Tensor? query_end, Tensor? query_gate_sums, Tensor? key_gate_sums, "
+    "SymInt? first, SymInt? key_first_position, SymInt length, SymInt seed, str encoding, str options)"
 )
 _WHOLE = ("positions", "key_positions", "length", "seed")  # whole numbers of a call, which change from call to call
-_SINKS = 1 + _NAMES.index("sink_logits")  # their place in _REST
+# Those that have a gradient, in the order in which the gradient returns them, and their places in _REST.
+_TRAINED = ("sink_logits", "query_gate_sums", "key_gate_sums")
+_PLACES = [1 + _NAMES.index(name) for name in _TRAINED]
 
 
 def _tables(tables: Sequence[Tensor], names: Sequence[str]) -> Any:
@@ -61,7 +67,7 @@ def _tables(tables: Sequence[Tensor], names: Sequence[str]) -> Any:
 
 
 def _gradients(found: Mapping[str, Tensor], tables: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
-    alone = [found[name] for name in found if name != "sink_logits"]
+    alone = [found[name] for name in found if name not in _TRAINED]
     each = alone if list(names) == [""] else [found[name] for name in names]
     return [g.reshape(table.shape).to(table.dtype) for g, table in zip(each, tables, strict=True)]
 
@@ -117,7 +123,8 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Ten
 
 def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
     """What the core refuses of shapes and types, for tensors without memory."""
-    check_device(q=q, k=k, v=v, tables=rest[0], **dict(zip(_NAMES, rest[1:], strict=False)))
+    given = dict(zip(_NAMES, rest[1:], strict=False))
+    check_device(q=q, k=k, v=v, tables=rest[0], **given)
     layout = options_of(rest[-1])["layout"]
     channel, head, encoding = layout.index("d"), layout.find("h"), rest[-2]
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
@@ -133,6 +140,21 @@ def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
             raise Error("ESHAPE", f"v: has shape {list(v.shape)}, but k has {list(k.shape)}", "v")
     if head >= 0 and (k.shape[head] == 0 or q.shape[head] % k.shape[head]):
         raise Error("ESHAPE", f"q: {q.shape[head]} heads are no multiple of the {k.shape[head]} of k", "q")
+    _check_gates(q, k, layout, given["query_gate_sums"], given["key_gate_sums"])
+
+
+def _check_gates(q: Tensor, k: Tensor, layout: str, queries: Tensor | None, keys: Tensor | None) -> None:
+    """A number for each token of q or k and each head of q."""
+    given = {"query_gate_sums": (queries, q), "key_gate_sums": (keys, k)}
+    for name, (sums, like) in given.items():
+        if sums is None:
+            if queries is not None or keys is not None:
+                raise Error("EINVAL", f"{name}: missing: gates need query_gate_sums and key_gate_sums", name)
+            continue
+        check_rows(sums, name, layout, LONG_REAL)
+        wanted = [(q if letter == "h" else like).shape[axis] for axis, letter in enumerate(layout) if letter != "d"]
+        if any(a != b for a, b in zip(sums.shape, wanted, strict=True)):
+            raise Error("ESHAPE", f"{name}: has shape {list(sums.shape)}, not {wanted}", name)
 
 
 @_attention.register_fake
@@ -150,16 +172,16 @@ def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
 def _attention_gradient(
     dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> list[Tensor]:
-    """Gradients to q, k, v, to each table, and to the sink logits where they were given."""
-    tables, sink_logits = rest[0], rest[_SINKS]
+    """Gradients to q, k, v, to each table, and to each of _TRAINED that was given."""
     call = _call(rest)
     call.pop("order", None)
     each = [x.detach() for x in (dout, q, k, v, out, lse)]
     dq, dk, dv, more = core.attention_gradient(*each, **call)
     found = [dq.contiguous(), dk.contiguous(), dv.contiguous()]
-    found += _gradients(more, tables, options_of(rest[-1]).get("tables", []))
-    if sink_logits is not None:
-        found.append(more["sink_logits"].reshape(sink_logits.shape).to(sink_logits.dtype))
+    found += _gradients(more, rest[0], options_of(rest[-1]).get("tables", []))
+    for name, place in zip(_TRAINED, _PLACES, strict=True):
+        if rest[place] is not None:
+            found.append(more[name].reshape(rest[place].shape).to(rest[place].dtype))
     return found
 
 
@@ -167,8 +189,8 @@ def _attention_gradient(
 def _(dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> list[Tensor]:
     given = dict(zip(_NAMES, rest[1:], strict=False))
     check_device(q=q, k=k, v=v, dout=dout, out=out, lse=lse, tables=rest[0], **given)
-    like = [q, k, v, *rest[0], *([rest[_SINKS]] if rest[_SINKS] is not None else [])]
-    return [x.new_empty(x.shape) for x in like]
+    like = [q, k, v, *rest[0], *(rest[place] for place in _PLACES)]
+    return [x.new_empty(x.shape) for x in like if x is not None]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -184,8 +206,10 @@ def _backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Any, ...]:
     tables, given = rest[: ctx.tables], rest[ctx.tables :]
     dq, dk, dv, *more = _attention_gradient(dout, out, lse, q, k, v, tables, *given, *ctx.rest)
     to_given: list[Tensor | None] = [None] * len(given)
-    if given[_SINKS - 1] is not None:
-        to_given[_SINKS - 1] = more[ctx.tables]
+    trained = more[ctx.tables :]
+    for place in _PLACES:
+        if given[place - 1] is not None:
+            to_given[place - 1] = trained.pop(0)
     return dq, dk, dv, more[: ctx.tables], *to_given, *[None] * len(ctx.rest)
 
 
@@ -273,9 +297,11 @@ def attention(
     query_end: Tensor | None = None,
     order: str | None = None,
     length: int | None = None,
+    query_gate_sums: Tensor | None = None,
+    key_gate_sums: Tensor | None = None,
     lse: bool = False,
 ) -> Any:
-    """gyre.attention with gradients to q, k, v, to trained tables and to sink logits, under torch.compile too.
+    """gyre.attention with gradients to q, k, v, to trained tables, to sink logits and to gate sums, under torch.compile too.
 
     q, k and v are not rotated before: the encoding is applied inside.  They are float16, bfloat16 or float32; sums are of
     floats, so a gradient has the precision of float32.  Arguments, shapes and errors as in gyre.attention; a mask gets no
@@ -290,6 +316,8 @@ def attention(
         ("key_first", key_first),
         ("key_end", key_end),
         ("query_end", query_end),
+        ("query_gate_sums", query_gate_sums),
+        ("key_gate_sums", key_gate_sums),
     ):
         if one is not None:
             tensor(one, name)
@@ -298,7 +326,8 @@ def attention(
     at, first = split_positions(positions)
     key_at, key_first_position = split_positions(key_positions, "key_positions")
     each, names = _split_tables(tables)
-    no_tangent(q=q, k=k, v=v, tables=each, sink_logits=sink_logits)
+    gates = {"query_gate_sums": query_gate_sums, "key_gate_sums": key_gate_sums}
+    no_tangent(q=q, k=k, v=v, tables=each, sink_logits=sink_logits, **gates)
     text = _text(
         layout=_word(layout, "layout") or ("thd" if tensor(q, "q").dim() == 3 else "bhsd"),
         causal=_causal(causal),
@@ -311,7 +340,7 @@ def attention(
         tables=names,
     )
     spec = "" if encoding is None else spec_of(encoding)
-    given = (at, key_at, _additive(mask), sink_logits, query_starts, key_starts, key_first, key_end, query_end)
+    given = (at, key_at, _additive(mask), sink_logits, query_starts, key_starts, key_first, key_end, query_end, *gates.values())
     counts = (
         first if at is None and positions is not None else None,
         key_first_position if key_at is None and key_positions is not None else None,

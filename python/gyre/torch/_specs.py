@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,14 +15,17 @@ from gyre._errors import Error
 from gyre._specs import encoding_of, spec_of
 
 __all__ = [
+    "LONG_REAL",
     "REAL",
     "SHORT_REAL",
     "WHOLE",
     "check_device",
     "check_fake",
     "check_layout",
+    "check_numbers",
     "check_positions",
     "check_rotation",
+    "check_rows",
     "check_tensor",
     "dtype_text",
     "encoding_of",
@@ -33,6 +37,7 @@ __all__ = [
     "split_positions",
     "tensor",
     "whole",
+    "word",
 ]
 
 
@@ -87,6 +92,13 @@ def no_tangent(**given: Any) -> None:
                 raise Error("EUNSUPPORTED", text, name)
 
 
+def word(value: Any, name: str, words: tuple[str, ...]) -> str:
+    """One of some words."""
+    if not isinstance(value, str) or value not in words:
+        raise Error("EINVAL", f"{name}: is {value!r}, not one of {', '.join(repr(one) for one in words)}", name)
+    return value
+
+
 def tensor(x: Any, name: str) -> torch.Tensor:
     """x, if it is a tensor."""
     if not isinstance(x, torch.Tensor):
@@ -96,7 +108,7 @@ def tensor(x: Any, name: str) -> torch.Tensor:
 
 forward_ad: Any = untyped  # its functions have no types
 REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-SHORT_REAL = REAL[:3]
+SHORT_REAL, LONG_REAL = REAL[:3], REAL[2:]
 WHOLE = (torch.int32, torch.int64)
 
 
@@ -150,17 +162,44 @@ def check_layout(x: torch.Tensor, layout: str | None, name: str = "x") -> str:
     return layout
 
 
-def check_tensor(x: torch.Tensor, name: str, layout: str, types: tuple[torch.dtype, ...]) -> None:
-    """Refuses what the core refuses of a type and a number of axes; for tensors without memory."""
+def _check_type(x: torch.Tensor, name: str, types: tuple[torch.dtype, ...]) -> None:
+    """Refuses other types."""
+    if x.dtype not in types:
+        names = ", ".join(str(one).removeprefix("torch.") for one in types)
+        raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not one of {names}", name)
+
+
+def _check_axes(x: torch.Tensor, name: str, layout: str, axes: int) -> None:
     letters = layout.replace("t", "s")
     if len(set(letters)) != len(letters) or not {"s", "d"} <= set(letters) <= set("bhsd"):
         text = f"layout: is {layout!r}, not letters of axes such as 'bhsd', 'bshd' or 'thd': b batch, s or t token, h head, d channel"
         raise Error("EINVAL", text, "layout")
-    if x.dim() != len(layout):
-        raise Error("ESHAPE", f"{name}: has {x.dim()} axes, but layout {layout!r} has {len(layout)}: pass layout=", name)
-    if x.dtype not in types:
-        names = ", ".join(str(one).removeprefix("torch.") for one in types)
-        raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not one of {names}", name)
+    if x.dim() != axes:
+        raise Error("ESHAPE", f"{name}: has {x.dim()} axes, but layout {layout!r} has {axes}: pass layout=", name)
+
+
+def check_tensor(x: torch.Tensor, name: str, layout: str, types: tuple[torch.dtype, ...]) -> None:
+    """Refuses what the core refuses of a type and a number of axes; for tensors without memory."""
+    _check_axes(x, name, layout, len(layout))
+    _check_type(x, name, types)
+
+
+def check_rows(x: torch.Tensor, name: str, layout: str, types: tuple[torch.dtype, ...]) -> None:
+    """The same for numbers of tokens and heads, which have the axes of a layout but channels."""
+    _check_axes(x, name, layout, len(layout) - 1)
+    _check_type(x, name, types)
+
+
+def check_numbers(x: torch.Tensor, name: str, form: str, wanted: Sequence[Any]) -> None:
+    """Refuses what the core refuses of trained numbers.  wanted: an extent or several for each axis, None = any; what
+    torch.compile keeps open is not looked at."""
+    if x.dim() != len(wanted):
+        raise Error("ESHAPE", f"{name}: has {x.dim()} axes, not {form}", name)
+    _check_type(x, name, LONG_REAL)
+    for extent, right in zip(x.shape, wanted, strict=True):
+        allowed = right if isinstance(right, tuple) else (right,)
+        if all(isinstance(one, int) for one in (extent, *allowed)) and extent not in allowed:
+            raise Error("ESHAPE", f"{name}: has shape {list(x.shape)}, not {form} with {' or '.join(map(str, allowed))}", name)
 
 
 def check_positions(positions: torch.Tensor, axes: int, batch: Any, tokens: Any) -> None:

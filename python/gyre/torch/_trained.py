@@ -1,4 +1,4 @@
-"""gyre::trained_rotate."""
+"""gyre::trained_rotate, gyre::polar_rotate, gyre::fourier_rotate and their gradients."""
 
 from __future__ import annotations
 
@@ -7,9 +7,73 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gyre import _trained
+from gyre import _trained as core
 from gyre._errors import Error
-from gyre.torch._specs import check_fake, check_layout, no_tangent, split_positions, tensor
+from gyre.torch._specs import (
+    REAL,
+    check_device,
+    check_fake,
+    check_layout,
+    check_numbers,
+    check_positions,
+    check_tensor,
+    no_tangent,
+    split_positions,
+    tensor,
+    whole,
+    word,
+)
+
+_PAIRS, _RESTS = ("half", "interleaved"), ("still", "released")
+
+
+def _bare(*given: Tensor | None) -> list[Any]:
+    """Without what autograd knows of them."""
+    return [None if x is None else x.detach() for x in given]
+
+
+def _extents(x: Tensor, layout: str) -> tuple[Any, Any, Any, Any]:
+    """Batch, tokens, heads, channels."""
+    letters = layout.replace("t", "s")
+    found = [x.shape[letters.index(letter)] if letter in letters else 1 for letter in "bshd"]
+    return found[0], found[1], found[2], found[3]
+
+
+def _check_tokens(x: Tensor, layout: str, positions: Tensor | None, axes: Any) -> None:
+    """Refuses what the core refuses of tokens, for tensors without memory; axes: of positions."""
+    if positions is not None and isinstance(axes, int):
+        check_positions(positions, axes, *_extents(x, layout)[:2])
+
+
+def _check_frequencies(
+    x: Tensor, layout: str, positions: Tensor | None, frequencies: Tensor, phases: Tensor | None, first_channel: Any
+) -> None:
+    """first_channel: of the pairs; None = a frequency for each channel."""
+    check_tensor(x, "x", layout, REAL)
+    check_device(x=x, positions=positions, frequencies=frequencies, phases=phases)
+    heads, channels = _extents(x, layout)[2:]
+    check_numbers(
+        frequencies,
+        "frequencies",
+        "[axes, heads or 1, pairs]",
+        ((1, 2, 3, 4), (1, heads), channels if first_channel is None else None),
+    )
+    pairs = frequencies.shape[2]
+    if phases is not None:
+        check_numbers(phases, "phases", "[heads or 1, pairs]", ((1, heads), pairs))
+    if first_channel is not None:
+        _check_channels(channels, first_channel, pairs)
+    _check_tokens(x, layout, positions, frequencies.shape[0])
+
+
+def _check_channels(channels: Any, first: Any, pairs: Any) -> None:
+    """Pairs of channels from the first on lie within a head."""
+    if all(isinstance(n, int) for n in (first, pairs, channels)) and not 0 <= first <= channels - 2 * pairs:
+        text = f"frequencies: {pairs} pairs from channel {first} on end past the {channels} channels of a head"
+        raise Error("ESHAPE", text, "frequencies")
+
+
+# -- trained frequencies --
 
 
 @torch.library.custom_op(
@@ -29,11 +93,12 @@ def _rotate(
     layout: str,
     back: bool,
 ) -> Tensor:
-    return _trained.trained_rotate(
-        x.detach(),
-        frequencies.detach(),
+    x, frequencies, phases = _bare(x, frequencies, phases)
+    return core.trained_rotate(
+        x,
+        frequencies,
         first if positions is None else positions,
-        phases=None if phases is None else phases.detach(),
+        phases=phases,
         pairs=pairs,
         first_channel=first_channel,
         layout=layout,
@@ -42,7 +107,11 @@ def _rotate(
 
 
 @_rotate.register_fake
-def _(x: Tensor, *rest: Any) -> Tensor:
+def _(
+    x: Tensor, frequencies: Tensor, phases: Tensor | None, positions: Tensor | None, first: int, pairs: str, *rest: Any
+) -> Tensor:
+    first_channel, layout, _ = rest
+    _check_frequencies(x, layout, positions, frequencies, phases, first_channel)
     return torch.empty_like(x, requires_grad=False)
 
 
@@ -63,12 +132,13 @@ def _gradient(
     first_channel: int,
     layout: str,
 ) -> tuple[Tensor, Tensor]:
-    dfrequencies, dphases = _trained.trained_gradient(
-        rotated.detach(),
-        dout.detach(),
-        frequencies.detach(),
+    rotated, dout, frequencies, phases = _bare(rotated, dout, frequencies, phases)
+    dfrequencies, dphases = core.trained_gradient(
+        rotated,
+        dout,
+        frequencies,
         first if positions is None else positions,
-        phases=None if phases is None else phases.detach(),
+        phases=phases,
         pairs=pairs,
         first_channel=first_channel,
         layout=layout,
@@ -76,11 +146,16 @@ def _gradient(
     return dfrequencies, frequencies.new_empty(0) if dphases is None else dphases
 
 
+def _like(frequencies: Tensor, phases: Tensor | None) -> tuple[Tensor, Tensor]:
+    return frequencies.new_empty(frequencies.shape), (
+        frequencies.new_empty(0) if phases is None else phases.new_empty(phases.shape)
+    )
+
+
 @_gradient.register_fake
 def _(rotated: Tensor, dout: Tensor, frequencies: Tensor, phases: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
-    return torch.empty(frequencies.shape, dtype=frequencies.dtype), (
-        frequencies.new_empty(0) if phases is None else torch.empty(phases.shape, dtype=phases.dtype)
-    )
+    check_device(rotated=rotated, dout=dout, frequencies=frequencies, phases=phases, positions=rest[0])
+    return _like(frequencies, phases)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -119,7 +194,217 @@ def trained_rotate(
     """
     at, first = split_positions(positions)
     chosen = check_layout(tensor(x, "x"), layout)
-    check_fake(x=x, positions=at)
-    no_tangent(x=x, frequencies=frequencies)
-    out: Tensor = _rotate(x, frequencies, phases, at, first, pairs, first_channel, chosen, False)
+    each = {"frequencies": tensor(frequencies, "frequencies"), "phases": phases}
+    check_fake(x=x, positions=at, **each)
+    no_tangent(x=x, **each)
+    rest = (first, word(pairs, "pairs", _PAIRS), whole(first_channel, "first_channel"), chosen, False)
+    out: Tensor = _rotate(x, *each.values(), at, *rest)
+    return out
+
+
+# -- PoPE --
+
+
+@torch.library.custom_op(
+    "gyre::polar_rotate",
+    mutates_args=(),
+    schema="(Tensor x, Tensor frequencies, Tensor? phases, Tensor? positions, SymInt first, str pairs, str layout) -> Tensor",
+)
+def _polar(
+    x: Tensor, frequencies: Tensor, phases: Tensor | None, positions: Tensor | None, first: int, pairs: str, layout: str
+) -> Tensor:
+    x, frequencies, phases = _bare(x, frequencies, phases)
+    at = first if positions is None else positions
+    return core.polar_rotate(x, frequencies, at, phases=phases, pairs=pairs, layout=layout)
+
+
+@_polar.register_fake
+def _(x: Tensor, frequencies: Tensor, phases: Tensor | None, positions: Tensor | None, first: int, pairs: str, layout: str) -> Tensor:
+    _check_frequencies(x, layout, positions, frequencies, phases, None)
+    shape, channel = list(x.shape), layout.index("d")
+    shape[channel] = 2 * shape[channel]
+    return x.new_empty(shape)
+
+
+@torch.library.custom_op(
+    "gyre::polar_gradient",
+    mutates_args=(),
+    schema="(Tensor x, Tensor dout, Tensor frequencies, Tensor? phases, Tensor? positions, SymInt first, str pairs, str layout)"
+    " -> (Tensor, Tensor, Tensor)",
+)
+def _polar_gradient(
+    x: Tensor,
+    dout: Tensor,
+    frequencies: Tensor,
+    phases: Tensor | None,
+    positions: Tensor | None,
+    first: int,
+    pairs: str,
+    layout: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    x, dout, frequencies, phases = _bare(x, dout, frequencies, phases)
+    at = first if positions is None else positions
+    dx, dfrequencies, dphases = core.polar_gradient(x, dout, frequencies, at, phases=phases, pairs=pairs, layout=layout)
+    return dx, dfrequencies, frequencies.new_empty(0) if dphases is None else dphases
+
+
+@_polar_gradient.register_fake
+def _(x: Tensor, dout: Tensor, frequencies: Tensor, phases: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    check_device(x=x, dout=dout, frequencies=frequencies, phases=phases, positions=rest[0])
+    return (x.new_empty(x.shape), *_like(frequencies, phases))
+
+
+def _keep_polar(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.rest = inputs[4:]
+
+
+def _backward_polar(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
+    x, *given = ctx.saved_tensors
+    dx, dfrequencies, dphases = _polar_gradient(x, dout, *given, *ctx.rest)
+    return dx, dfrequencies, None if given[1] is None else dphases, *[None] * 4
+
+
+_polar.register_autograd(_backward_polar, setup_context=_keep_polar)
+
+
+def polar_rotate(
+    x: Tensor,
+    frequencies: Tensor,
+    positions: Tensor | int | None = None,
+    *,
+    phases: Tensor | None = None,
+    pairs: str = "half",
+    layout: str | None = None,
+) -> Tensor:
+    """gyre.polar_rotate (PoPE), with gradients to x, frequencies and phases, under torch.compile too.
+
+    A phase outside -2 pi .. 0 has no gradient.  Gradients have no gradients.  Raises gyre.Error.
+    """
+    at, first = split_positions(positions)
+    chosen = check_layout(tensor(x, "x"), layout)
+    each = {"frequencies": tensor(frequencies, "frequencies"), "phases": phases}
+    check_fake(x=x, positions=at, **each)
+    no_tangent(x=x, **each)
+    out: Tensor = _polar(x, *each.values(), at, first, word(pairs, "pairs", _PAIRS), chosen)
+    return out
+
+
+# -- FoPE --
+
+# The end of both schemas.
+_SERIES = (
+    "Tensor frequencies, Tensor cosines, Tensor sines, Tensor? positions, SymInt first, str pairs, SymInt? all_pairs, str rest,"
+    " SymInt first_channel, str layout"
+)
+
+
+def _series(*rest: Any) -> tuple[list[Any], dict[str, Any]]:
+    """What the core takes by place and by name, from the end of the arguments of an operator."""
+    *numbers, positions, first, pairs, all_pairs, padded, first_channel, layout = rest
+    by_name = {"pairs": pairs, "all_pairs": all_pairs, "rest": padded, "first_channel": first_channel, "layout": layout}
+    return [*_bare(*numbers), first if positions is None else positions], by_name
+
+
+@torch.library.custom_op(
+    "gyre::fourier_rotate", mutates_args=(), schema="(Tensor x, " + _SERIES + ", bool back) -> Tensor"
+)
+def _fourier(x: Tensor, *rest: Any) -> Tensor:
+    by_place, by_name = _series(*rest[:-1])
+    back = rest[-1]
+    return core.fourier_rotate(x.detach(), *by_place, **by_name, direction="adjoint" if back else "forward")
+
+
+def _check_series(x: Tensor, *rest: Any) -> None:
+    frequencies, cosines, sines, positions, _, _, all_pairs, _, first_channel, layout = rest
+    check_tensor(x, "x", layout, REAL)
+    check_device(x=x, positions=positions, frequencies=frequencies, cosines=cosines, sines=sines)
+    heads, channels = _extents(x, layout)[2:]
+    form = "[heads or 1, terms, pairs]"
+    check_numbers(frequencies, "frequencies", "[terms]", (None,))
+    check_numbers(cosines, "cosines", form, ((1, heads), frequencies.shape[0], None))
+    check_numbers(sines, "sines", form, tuple(cosines.shape))
+    pairs = cosines.shape[2]
+    if isinstance(all_pairs, int) and isinstance(pairs, int) and 0 != all_pairs < pairs:
+        raise Error("EINVAL", f"all_pairs: {all_pairs} are fewer than the {pairs} with a series", "all_pairs")
+    _check_channels(channels, first_channel, all_pairs or pairs)
+    _check_tokens(x, layout, positions, 1)
+
+
+@_fourier.register_fake
+def _(x: Tensor, *rest: Any) -> Tensor:
+    _check_series(x, *rest[:-1])
+    return torch.empty_like(x, requires_grad=False)
+
+
+@torch.library.custom_op(
+    "gyre::fourier_gradient", mutates_args=(), schema="(Tensor x, Tensor dout, " + _SERIES + ") -> (Tensor, Tensor, Tensor)"
+)
+def _fourier_gradient(x: Tensor, dout: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    by_place, by_name = _series(*rest)
+    return core.fourier_gradient(*_bare(x, dout), *by_place, **by_name)
+
+
+@_fourier_gradient.register_fake
+def _(x: Tensor, dout: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    frequencies, cosines, sines, positions = rest[:4]
+    check_device(x=x, dout=dout, frequencies=frequencies, cosines=cosines, sines=sines, positions=positions)
+    return frequencies.new_empty(frequencies.shape), cosines.new_empty(cosines.shape), sines.new_empty(sines.shape)
+
+
+def _keep_fourier(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs[:5])
+    ctx.rest = inputs[5:]
+
+
+def _backward_fourier(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
+    x, *given = ctx.saved_tensors
+    *rest, back = ctx.rest
+    wanted = any(ctx.needs_input_grad[1:4])
+    if back and wanted:
+        raise Error("EUNSUPPORTED", "cosines: rotating back has no gradient to the series", "cosines")
+    dx = _fourier(dout, *given, *rest, not back)
+    numbers = _fourier_gradient(x, dout, *given, *rest) if wanted else (None, None, None)
+    return dx, *numbers, *[None] * 8
+
+
+_fourier.register_autograd(_backward_fourier, setup_context=_keep_fourier)
+
+
+def fourier_rotate(
+    x: Tensor,
+    frequencies: Tensor,
+    cosines: Tensor,
+    sines: Tensor,
+    positions: Tensor | int | None = None,
+    *,
+    pairs: str = "half",
+    all_pairs: int | None = None,
+    rest: str = "still",
+    first_channel: int = 0,
+    layout: str | None = None,
+) -> Tensor:
+    """gyre.fourier_rotate (FoPE), with gradients to x, frequencies, cosines and sines, under torch.compile too.
+
+    Gradients of gradients are those to x alone.  Raises gyre.Error.
+    """
+    at, first = split_positions(positions)
+    chosen = check_layout(tensor(x, "x"), layout)
+    each = {"frequencies": frequencies, "cosines": cosines, "sines": sines}
+    for name, one in each.items():
+        tensor(one, name)
+    check_fake(x=x, positions=at, **each)
+    no_tangent(x=x, **each)
+    out: Tensor = _fourier(
+        x,
+        *each.values(),
+        at,
+        first,
+        word(pairs, "pairs", _PAIRS),
+        None if all_pairs is None else whole(all_pairs, "all_pairs"),
+        word(rest, "rest", _RESTS),
+        whole(first_channel, "first_channel"),
+        chosen,
+        False,
+    )
     return out

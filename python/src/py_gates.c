@@ -1,0 +1,127 @@
+/* py_gates.c: running sums of log forget gates, which attention takes, and their gradient. */
+#include "py_attention.h"
+
+#include <stdlib.h>
+
+static const char long_reals[] = "float32 or float64";
+enum { ONE_THREAD_ELEMENTS = 1 << 14 };
+
+/* Arrays of a call: log gates and what is summed before them, or the gradients to the sums of queries and of keys. */
+typedef struct gates_call {
+    gyre_py_layout layout;
+    gyre_py_array in[2];
+    gyre_cview views[2];
+    gyre_py_result result;
+    gyre_view out;
+    int64_t *starts, sequences;
+} gates_call;
+
+static void close_call(gates_call *c) {
+    gyre_py_array_close(&c->in[0]);
+    gyre_py_array_close(&c->in[1]);
+    gyre_py_result_drop(&c->result);
+    free(c->starts);
+}
+
+/* *view = an open array without an axis of channels, of one of these types. */
+static int view_rows(gates_call *c, int which, unsigned dtypes, const char *wanted) {
+    gyre_view view;
+    if (gyre_py_array_is(&c->in[which], dtypes, wanted) < 0 || gyre_py_rows_view(&c->layout, &c->in[which], &view) < 0)
+        return -1;
+    c->views[which] = gyre_py_const(&view);
+    return 0;
+}
+
+/* The first array, whose axes say what the layout is where none is given: that of queries, with channels. */
+static int begin_rows(gates_call *c, PyObject *object, const char *name, PyObject *layout) {
+    return gyre_py_array_open(&c->in[0], object, name) < 0 ||
+                   gyre_py_layout_read(layout, c->in[0].ndim == 2 ? "thd" : "bhsd", &c->layout) < 0
+               ? -1
+               : 0;
+}
+
+/* The gradient to the sums of keys, shaped as that to the sums of queries. */
+static int open_second(gates_call *c, PyObject *object, const char *name) {
+    return gyre_py_array_open(&c->in[1], object, name) < 0 || view_rows(c, 1, GYRE_PY_LONG_REAL, long_reals) < 0 ||
+                   gyre_py_attention_shape_is(&c->in[1], c->in[0].shape, c->in[0].ndim) < 0
+               ? -1
+               : 0;
+}
+
+static int read_starts(gates_call *c, PyObject *object) {
+    int64_t count = -1;
+    if (!object) return 0;
+    if (gyre_py_list(object, "starts", &count, &c->starts) < 0) return -1;
+    c->sequences = count - 1;
+    if (count >= 2) return 0;
+    gyre_py_fail(GYRE_ESHAPE, "starts", "starts: has %lld numbers, not one more than there are sequences", (long long)count);
+    return -1;
+}
+
+/* [batch or sequences, heads], float64. */
+static int open_initial(gates_call *c, PyObject *object) {
+    static const gyre_py_layout layout = {.axis = {0, -1, 1, -1}, .ndim = 2, .text = "bh"};
+    const int64_t *shape = c->views[0].shape, wanted[2] = {c->starts ? c->sequences : shape[0], shape[2]};
+    gyre_view view;
+    if (!object) return 0;
+    if (gyre_py_array_open(&c->in[1], object, "initial") < 0 ||
+        gyre_py_array_is(&c->in[1], 1 << GYRE_DTYPE_F64, "float64") < 0 ||
+        gyre_py_attention_shape_is(&c->in[1], wanted, 2) < 0 || gyre_py_array_view(&c->in[1], &layout, &view) < 0)
+        return -1;
+    c->views[1] = gyre_py_const(&view);
+    return 0;
+}
+
+static int make_result(gates_call *c, gyre_dtype dtype) {
+    return gyre_py_result_new(&c->result, &c->in[0], dtype, c->in[0].ndim, c->in[0].shape) < 0 ||
+                   gyre_py_rows_view(&c->layout, &c->result.array, &c->out) < 0
+               ? -1
+               : 0;
+}
+
+PyObject *gyre_py_gate_sums(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"log_gates", "layout", "starts", "initial", "double", NULL};
+    static const gyre_py_signature signature = {"gate_sums", 1, 1, names};
+    gates_call c = {0};
+    PyObject *a[6], *finished = NULL;
+    int wide = 1;
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[4], "double", &wide) < 0) return NULL;
+    if (begin_rows(&c, a[0], "log_gates", a[1]) == 0 &&
+        view_rows(&c, 0, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") == 0 && read_starts(&c, a[2]) == 0 &&
+        open_initial(&c, a[3]) == 0 && make_result(&c, wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32) == 0) {
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.out.shape) < ONE_THREAD_ELEMENTS);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_gate_sums(&c.views[0], c.starts, c.sequences, &c.views[1], &c.out, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_result_finish(&c.result) : gyre_py_raise(status, &err);
+    }
+    close_call(&c);
+    return finished;
+}
+
+PyObject *gyre_py_gate_sums_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"dquery_gate_sums", "dkey_gate_sums", "layout", "starts", NULL};
+    static const gyre_py_signature signature = {"gate_sums_gradient", 2, 1, names};
+    gates_call c = {0};
+    PyObject *a[5], *finished = NULL;
+    (void)self;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (begin_rows(&c, a[0], names[0], a[2]) == 0 && view_rows(&c, 0, GYRE_PY_LONG_REAL, long_reals) == 0 &&
+        (!a[1] || open_second(&c, a[1], names[1]) == 0) && read_starts(&c, a[3]) == 0 &&
+        make_result(&c, c.views[0].dtype) == 0) {
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.out.shape) < ONE_THREAD_ELEMENTS);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_gate_sums_gradient(c.views, c.starts, c.sequences, &c.out, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = status == GYRE_OK ? gyre_py_result_finish(&c.result) : gyre_py_raise(status, &err);
+    }
+    close_call(&c);
+    return finished;
+}
