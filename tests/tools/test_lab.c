@@ -273,6 +273,83 @@ static void journal_alone(void **state) {
     json_decref(whole);
 }
 
+/* out = the perplexity of the ALiBi model of the folder with slopes stretched 16 times, over the two windows of 512 bytes
+ * that the lab reads of the last tenth of the text. */
+static double perplexity_of_slopes(gyre_slope_scaling scaling) {
+    enum { LONGEST = 512, HELD_OUT = 2000, ALL = 20000, RANGES = 2 };
+    gyre_model *model = NULL;
+    gyre_encoding *encoding = NULL;
+    gyre_text text;
+    gyre_error err;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
+    gyre_eval_result r;
+    const char *path = in_folder("text");
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, ALL, &err));
+    assert_ok(gyre_model_open(&model, in_folder("lab/alibi-s1"), &err));
+    gyre_config config = *gyre_encoding_get_config(gyre_model_get_encoding(model));
+    config.slope.scaling = scaling;
+    config.slope.factor = 16;
+    assert_ok(gyre_encoding_create(&encoding, &config, NULL, &err));
+    const int64_t first = ALL - HELD_OUT, starts[RANGES] = {first, first + HELD_OUT - 1 - LONGEST};
+    o.context = LONGEST;
+    o.windows = RANGES;
+    o.starts = starts;
+    assert_ok(gyre_evaluate(model, encoding, &text, &o, &r, NULL, &err));
+    gyre_encoding_free(encoding);
+    gyre_model_free(model);
+    gyre_text_free(&text);
+    return exp(r.nats);
+}
+
+/* The ALiBi model under methods for slopes: a table of its own, by the slopes of each method. */
+static void stretched_slopes(void **state) {
+    (void)state;
+    json_t *plain = lab_json("--work @lab");
+    assert_null(json_object_get(plain, "alibi_methods"));
+    json_t *root = lab_json("--work @lab --add-method alibi-ntk --add-method alibi-linear:16 --add-method alibi-linear "
+                            "--add-method alibi-dynamic --add-method alibi-ntk-past:16");
+    const json_t *rows = json_object_get(root, "alibi_methods");
+    static const char *const names[] = {"none", "ntk", "linear:16", "linear", "dynamic", "ntk-past:16"};
+    enum { NONE, NTK, LINEAR_16, LINEAR, DYNAMIC, PAST, ROWS, ALIBI = 4 };
+    check_rows(rows, ROWS);
+    double at[ROWS][5];
+    for (size_t r = 0; r < ROWS; r++) {
+        assert_string_equal(json_string_value(json_object_get(json_array_get(rows, r), "name")), names[r]);
+        for (size_t c = 0; c < 5; c++)
+            at[r][c] = perplexity_at(root, "alibi_methods", r, c);
+    }
+    for (size_t c = 0; c < 5; c++) {
+        assert_true(at[NONE][c] == perplexity_at(root, "encodings", ALIBI, c));
+        assert_true(at[LINEAR_16][c] != at[NONE][c]);
+        test_close(at[DYNAMIC][c], at[NTK][c], 1e-9, "the same slopes at every length");
+        if (c > 0) assert_true(at[NTK][c] != at[NONE][c] && at[LINEAR][c] != at[NTK][c]);
+    }
+    assert_true(at[NTK][0] == at[NONE][0] && at[LINEAR][0] == at[NONE][0] && at[PAST][0] == at[NONE][0]);
+    assert_true(at[LINEAR][4] == at[LINEAR_16][4] && at[PAST][4] == at[NTK][4]);
+    const double linear = perplexity_of_slopes(GYRE_SLOPE_SCALING_LINEAR),
+                 ntk = perplexity_of_slopes(GYRE_SLOPE_SCALING_NTK);
+    test_close(at[LINEAR][4], linear, 1e-6 * linear, "linear slopes");
+    test_close(at[NTK][4], ntk, 1e-6 * ntk, "NTK slopes");
+    assert_true(json_equal(json_object_get(root, "methods"), json_object_get(plain, "methods")));
+    assert_int_equal(json_array_size(json_object_get(root, "ranks")), json_array_size(json_object_get(plain, "ranks")) + 3);
+    json_decref(plain);
+    json_decref(root);
+    static char page[1 << 23];
+    const outcome *o = run("lab --text @text --preset smoke --work @lab --report @report.html --add-method alibi-ntk");
+    assert_int_equal(o->exit, 0);
+    const char *table = strstr(o->out, "The ALiBi model, as it is, under methods that stretch its slopes");
+    assert_non_null(table);
+    assert_non_null(strstr(table, "\nntk "));
+    read_whole(in_folder("report.html"), page, sizeof page);
+    assert_non_null(strstr(page, "Extending the ALiBi model"));
+    assert_fails("lab --add-method alibi-yarn", 2, "--add-method: method yarn: the model has no rotation to scale");
+    assert_fails("lab --add-method alibi-none", 2, "--add-method: method none: stretches no slopes");
+    assert_fails("lab --add-method alibi-ntk+resonance", 2, "--add-method: method ntk+resonance: ");
+    assert_fails("lab --add-method alibi-dynamic:4", 2, "--add-method: method dynamic:4: takes no factor for slopes");
+    assert_fails("lab --add-method alibi-", 2, "--add-method: method ");
+    assert_fails("lab --text @text --encodings rope --add-method alibi-ntk", 2, "--add-method: alibi is not among");
+}
+
 /* Killed several times and resumed: the final tables are the same. */
 static void killed(void **state) {
     (void)state;
@@ -410,6 +487,7 @@ int main(void) {
                                        cmocka_unit_test(report_file),
                                        cmocka_unit_test(heat),
                                        cmocka_unit_test(added_methods),
+                                       cmocka_unit_test(stretched_slopes),
                                        cmocka_unit_test(seeds),
                                        cmocka_unit_test(dropped_rotation),
                                        cmocka_unit_test(journal_alone),

@@ -69,17 +69,20 @@ static void lab(void **state) {
         "{\"context\": 512, \"perplexity\": null, \"passkey\": null}]}], "
         "\"methods\": [{\"name\": \"yarn\", \"cells\": [{\"context\": 512, \"perplexity\": 5, \"passkey\": 0.5}]}, "
         "{\"name\": \"yarn:4\", \"cells\": [{\"context\": 512, \"perplexity\": 6, \"passkey\": 0.75}]}], "
-        "\"fine_tuned\": [{\"name\": \"ntk\", \"cells\": [{\"context\": 512, \"perplexity\": 3, \"passkey\": 1}]}]}";
+        "\"fine_tuned\": [{\"name\": \"ntk\", \"cells\": [{\"context\": 512, \"perplexity\": 3, \"passkey\": 1}]}], "
+        "\"alibi_methods\": [{\"name\": \"ntk\", \"cells\": [{\"context\": 512, \"perplexity\": 7, \"passkey\": 0}]}]}";
     write_file("lab.json", written, sizeof written - 1);
     table t = table_of("perplexity @lab.json");
     const int name = column_of(&t, "run", ""), method = column_of(&t, "method", ""), value = column_of(&t, "perplexity", "");
-    assert_int_equal(rows_of(&t), 4);
+    assert_int_equal(rows_of(&t), 5);
     assert_string_equal(text(&t, 0, name), "lab: encodings");
     assert_string_equal(text(&t, 0, method), "alibi");
     assert_true(number(&t, 0, column_of(&t, "low", "")) == 3.5 && number(&t, 0, column_of(&t, "high", "")) == 4.5);
     assert_string_equal(text(&t, 2, name), "lab: methods, as it is");
     assert_true(number(&t, 2, value) == 6);
     assert_string_equal(text(&t, 3, name), "lab: methods, fine-tuned");
+    assert_string_equal(text(&t, 4, name), "lab: methods, ALiBi");
+    assert_true(number(&t, 4, value) == 7);
     table_free(&t);
     t = table_of("passkey @lab.json --methods yarn:4");
     assert_int_equal(rows_of(&t), 2);

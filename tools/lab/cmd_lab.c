@@ -65,7 +65,8 @@ static const struct argp_option OPTIONS[] = {
      "with --text or --task: channels of a head that rotate, an even number (default: all)", 1},
     {"add-method", KEY_ADD_METHOD, "NAME", 0,
      "without --task: also measure the RoPE model, as it is, under this method, such as base:500000 (another base, ABF) or "
-     "rerope; one of " METHOD_NAMES "; may be repeated, up to eight times",
+     "rerope; one of " METHOD_NAMES ". alibi-linear, alibi-ntk, alibi-ntk-past:4, alibi-dynamic and alibi-dynamic-linear "
+     "stretch the slopes of the ALiBi model, in a table of their own; may be repeated, up to eight times",
      1},
     OPTION_REPORT("the HTML report (default: report.html)", 1),
     {0}};
@@ -118,7 +119,7 @@ static const char DOC[] =
     "Train short, test long: every position encoding at the same short length, then the RoPE model "
     "under every way to extend "
     "its context."
-    "\vPrints two tables (perplexity; passkeys: the share of keys hidden in the text that the model finds; "
+    "\vPrints tables (perplexity; passkeys: the share of keys hidden in the text that the model finds; "
     "copies: the share of repeated bytes that it continues) and "
     "writes a report with figures.  Without --text, models that come with gyre are measured on those "
     "of the system's headers "
@@ -164,6 +165,8 @@ static void name_rows(lab *l) {
         name_row(&l->methods[m], l->plan.methods[m].label);
         if (m < LAB_TUNED_METHODS) name_row(&l->tuned[m], l->plan.methods[m].label);
     }
+    for (int m = 0; m < l->plan.stretched_count; m++)
+        name_row(&l->stretched[m], l->plan.stretched[m].label);
     for (int d = 0; d < LAB_DROPPED; d++)
         name_row(&l->tuned[LAB_TUNED_METHODS + d], l->plan.dropped[d].label);
 }
@@ -176,15 +179,15 @@ static gyre_status measure_row(lab *l, const lab_measurement *subject, lab_row *
     return l->common.json ? GYRE_OK : lab_print_rows(l, cli_stdout(), err);
 }
 
-/* *rope = the RoPE model, which the methods are measured on; the caller ends it. */
-static gyre_status measure_encodings(lab *l, int64_t seed, lab_model *rope, gyre_error *err) {
+/* rope, alibi = those models, which methods are measured on; the caller ends them. */
+static gyre_status measure_encodings(lab *l, int64_t seed, lab_model *rope, lab_model *alibi, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int i = 0; i < l->plan.encodings_count && !status; i++) {
-        lab_model of_others, *model = i == l->plan.rope ? rope : &of_others;
+        lab_model of_others, *model = i == l->plan.rope ? rope : i == l->plan.alibi ? alibi : &of_others;
         status = lab_model_begin(l, &(lab_model_spec){.seed = seed, .encoding = &l->plan.encodings[i]}, model, err);
         const lab_measurement subject = {model, &l->plan.methods[0]};
         if (!status) status = measure_row(l, &subject, &l->encodings[i], err);
-        if (model != rope) lab_model_end(model);
+        if (model == &of_others || (model == alibi && l->plan.stretched_count == 0)) lab_model_end(model);
     }
     return status;
 }
@@ -213,6 +216,15 @@ static gyre_status measure_tuned(lab *l, int t, lab_model *base, gyre_error *err
         status = measure_row(l, &subject, &l->tuned[m], err);
     }
     lab_model_end(&model);
+    return status;
+}
+
+static gyre_status measure_slopes(lab *l, lab_model *alibi, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int m = 0; m < l->plan.stretched_count && !status; m++) {
+        const lab_measurement subject = {alibi, &l->plan.stretched[m]};
+        status = measure_row(l, &subject, &l->stretched[m], err);
+    }
     return status;
 }
 
@@ -246,11 +258,13 @@ static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_er
 static gyre_status work(lab *l, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t seed = 0; seed < l->plan.seeds && !status; seed++) {
-        lab_model rope = {.opened = NULL};
-        status = measure_encodings(l, seed, &rope, err);
+        lab_model rope = {.opened = NULL}, alibi = {.opened = NULL};
+        status = measure_encodings(l, seed, &rope, &alibi, err);
         if (!status && l->plan.rope >= 0 && seed == 0) status = describe_methods(l, &rope.position, err);
         if (!status && l->plan.rope >= 0) status = measure_methods(l, &rope, err);
+        if (!status && l->plan.alibi >= 0) status = measure_slopes(l, &alibi, err);
         lab_model_end(&rope);
+        lab_model_end(&alibi);
     }
     return status;
 }
@@ -345,6 +359,8 @@ static void finish_options(lab_options *o, char *work, size_t size) {
         cli_usage_error("--rope-dim: %lld is not an even number of a head's %lld channels", (long long)o->rope_dim,
                         (long long)l->plan.run.model.head_dim);
     if (o->encodings) finish_encodings(o);
+    if (l->plan.stretched_count && l->plan.alibi < 0)
+        cli_usage_error("--add-method: alibi is not among the encodings, so no model has slopes to stretch");
     snprintf(work, size, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);
     if (trains && !l->work) l->work = work;
 }

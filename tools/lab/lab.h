@@ -1,4 +1,5 @@
-/* lab.h: gyre lab: train short, test long, with every encoding, then the RoPE model under every method.
+/* lab.h: gyre lab: train short, test long, with every encoding, then the RoPE model under every method, and the ALiBi model
+ * under methods that stretch its slopes where they are asked for.
  *
  *     lab_plan.c     what is trained and measured
  *     lab_runs.c     the models: bundled, trained before, or trained now
@@ -26,8 +27,9 @@ enum {
     LAB_TUNED_METHODS = 14, /* always measured, as they are and with fine-tuned weights */
     LAB_ADDED_METHODS = 8,  /* at most; as they are only */
     LAB_METHODS = LAB_TUNED_METHODS + LAB_ADDED_METHODS,
-    LAB_TUNED = 8,   /* weights */
-    LAB_DROPPED = 2, /* rows of the model whose rotation is dropped */
+    LAB_STRETCHED = 1 + LAB_ADDED_METHODS, /* of slopes: none, and those that are added */
+    LAB_TUNED = 8,                         /* weights */
+    LAB_DROPPED = 2,                       /* rows of the model whose rotation is dropped */
     LAB_TUNED_ROWS = LAB_TUNED_METHODS + LAB_DROPPED,
     LAB_SEEDS = 5,
     LAB_BUCKETS = 64,
@@ -62,6 +64,9 @@ typedef struct lab_plan {
     int methods_count;
     int tuned_of[LAB_TUNED_METHODS]; /* index into tuned: the fine-tuned weights that a method is measured with */
     method tuned[LAB_TUNED];
+    int alibi;           /* index of ALiBi, whose slopes are stretched; -1 = none */
+    int stretched_count; /* 0 = no method for slopes was added */
+    method stretched[LAB_STRETCHED];
 } lab_plan;
 
 /* The values of --preset, and the plan of the bundled models. */
@@ -70,7 +75,8 @@ typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_QUESTIONS, LAB_SMA
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
 /* Sets the encodings; without this call, those of the bundled models. */
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count);
-/* Adds a method to measure.  Errors: those of method_parse; EINVAL (too many). */
+/* Adds a method to measure: `yarn`, or `alibi-ntk` for the ALiBi model.  Errors: those of method_parse and method_config;
+ * EINVAL (too many). */
 gyre_status lab_plan_add_method(lab_plan *plan, const char *text, gyre_error *err);
 /* out = 1 if a model of this encoding comes with gyre. */
 int lab_is_bundled(const variant *encoding);
@@ -120,7 +126,7 @@ typedef struct lab_row {
 
 /* How alike two measures rank the rows of a part of the tables at a context: Kendall's tau-b, 1 = in the same order, -1 = in
  * the opposite one, low perplexity and high shares being good. */
-typedef enum lab_part { LAB_ENCODINGS, LAB_METHODS_AS_THEY_ARE, LAB_FINE_TUNED, LAB_PARTS } lab_part;
+typedef enum lab_part { LAB_ENCODINGS, LAB_METHODS_AS_THEY_ARE, LAB_FINE_TUNED, LAB_SLOPES, LAB_PARTS } lab_part;
 enum { LAB_PAIRS = 3 }; /* perplexity and keys; perplexity and copies; keys and copies */
 typedef struct lab_rank {
     int known; /* 0: fewer than three rows, or a measure is the same for all */
@@ -128,7 +134,8 @@ typedef struct lab_rank {
     double tau, low, high;
 } lab_rank;
 
-/* What has been printed of the tables.  Row `next` of the table of encodings (table 0) or of methods (1) comes next. */
+/* What has been printed of the tables.  Row `next` of the table of encodings (table 0), of methods (1) or of slopes (2)
+ * comes next. */
 typedef struct lab_printed {
     int table;
     int64_t next, width[LAB_COLUMNS];
@@ -154,7 +161,7 @@ typedef struct lab {
     char command[1024];
     double seconds;
     gyre_encoding *maps[LAB_METHODS]; /* the methods at the longest context, for the figures */
-    lab_row encodings[MAX_VARIANTS], methods[LAB_METHODS], tuned[LAB_TUNED_ROWS];
+    lab_row encodings[MAX_VARIANTS], methods[LAB_METHODS], tuned[LAB_TUNED_ROWS], stretched[LAB_STRETCHED];
     lab_rank ranks[LAB_PARTS][LAB_PAIRS][LAB_CONTEXTS];
 } lab;
 
@@ -170,7 +177,7 @@ gyre_status lab_rank_rows(lab *l, gyre_error *err);
 /* out = the two measures of a pair. */
 lab_measure lab_pair_first(int pair);
 lab_measure lab_pair_second(int pair);
-/* out = the rows of the encodings, the methods and the fine-tuned models; and how many of them have all cells. */
+/* out = the rows of the encodings, the methods, the fine-tuned models and the slopes; and how many have all cells. */
 int lab_rows_count(const lab *l);
 int lab_rows_done(const lab *l);
 /* out = 1 if any cell of the row is measured. */

@@ -40,6 +40,8 @@ static void name_rotation(const gyre_encoding *encoding, char *out, size_t size)
     const size_t used = strlen(out);
     if (far_is_chunked(c))
         snprintf(out + used, size - used, " chunk %lld %lld", (long long)c->chunk.size, (long long)c->chunk.local);
+    if (c->kind == GYRE_KIND_ALIBI && c->slope.scaling != GYRE_SLOPE_SCALING_NONE && c->slope.factor != 1)
+        snprintf(out + used, size - used, " slopes %d %g", (int)c->slope.scaling, c->slope.factor);
 }
 
 int lab_has_positions(int64_t seed, int c) {

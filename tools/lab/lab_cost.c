@@ -95,6 +95,8 @@ static int64_t seed_cost(lab *l, int64_t seed, json_t *counted) {
         if (!lab_model_begin(l, &(lab_model_spec){.seed = seed, .encoding = &l->plan.encodings[i]}, &model, NULL)) {
             int64_t of_model = row_cost(l, &(lab_measurement){&model, &l->plan.methods[0]}, counted);
             if (i == l->plan.rope) of_model += methods_cost(l, &model, counted);
+            for (int m = 0; i == l->plan.alibi && m < l->plan.stretched_count; m++)
+                of_model += row_cost(l, &(lab_measurement){&model, &l->plan.stretched[m]}, counted);
             cost += with_training(l, &l->plan.run, of_model);
         }
         lab_model_end(&model);

@@ -126,14 +126,35 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
 
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
     plan->encodings_count = count;
-    plan->rope = -1;
+    plan->rope = plan->alibi = -1;
     for (int i = 0; i < count; i++) {
         plan->encodings[i] = encodings[i];
         if (strcmp(encodings[i].name, gyre_kind_name(GYRE_KIND_ROPE)) == 0) plan->rope = i;
+        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_KIND_ALIBI)) == 0) plan->alibi = i;
     }
 }
 
+/* Before any other method for slopes, the model as it is. */
+static gyre_status add_stretched(lab_plan *plan, const char *text, gyre_error *err) {
+    gyre_config slopes = GYRE_INIT(gyre_config), stretched;
+    method m;
+    if (plan->stretched_count == LAB_STRETCHED)
+        return gyre_fail(err, GYRE_EINVAL, "%s: at most %d may be added", text, LAB_ADDED_METHODS);
+    gyre_status status = method_parse(text, &m, err);
+    slopes.kind = GYRE_KIND_ALIBI;
+    slopes.heads = 1;
+    if (!status) status = method_config(&m, &slopes, plan->trained, plan->longest, NULL, &stretched, err);
+    if (!status && stretched.slope.scaling == GYRE_SLOPE_SCALING_NONE)
+        status = gyre_fail(err, GYRE_EINVAL, "method %s: stretches no slopes (alibi)", m.label);
+    if (status) return status;
+    if (plan->stretched_count == 0) plan->stretched[plan->stretched_count++] = plan->methods[0];
+    plan->stretched[plan->stretched_count++] = m;
+    return GYRE_OK;
+}
+
 gyre_status lab_plan_add_method(lab_plan *plan, const char *text, gyre_error *err) {
+    static const char of_alibi[] = "alibi-";
+    if (strncmp(text, of_alibi, strlen(of_alibi)) == 0) return add_stretched(plan, text + strlen(of_alibi), err);
     if (plan->methods_count == LAB_METHODS)
         return gyre_fail(err, GYRE_EINVAL, "%s: at most %d may be added", text, LAB_ADDED_METHODS);
     const gyre_status status = method_parse(text, &plan->methods[plan->methods_count], err);

@@ -24,6 +24,9 @@ const lab_row *lab_part_rows(const lab *l, lab_part part, int *count) {
     case LAB_METHODS_AS_THEY_ARE:
         *count = has_methods ? l->plan.methods_count : 0;
         return l->methods;
+    case LAB_SLOPES:
+        *count = l->plan.stretched_count;
+        return l->stretched;
     case LAB_FINE_TUNED:
         *count = has_methods ? l->plan.tuned_rows : 0;
         return l->tuned;

@@ -260,6 +260,14 @@ static gyre_status methods_part(figures *f, gyre_error *err) {
     return effects(f, err);
 }
 
+static void slopes_part(figures *f) {
+    const lab *l = f->lab;
+    (void)gyre_report_page_section(f->page, "Extending the ALiBi model");
+    lab_table_slopes(l, f->table);
+    (void)gyre_report_page_table(f->page, &f->table->table);
+    method_charts(f, l->stretched, l->plan.stretched_count, "the ALiBi model");
+}
+
 static void ranks_part(figures *f) {
     (void)gyre_report_page_section(f->page, "Do the measures rank alike?");
     lab_table_ranks(f->lab, f->table);
@@ -289,6 +297,7 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
             status = methods_part(&f, err);
         else
             intervals_part(&f);
+        if (l->plan.stretched_count) slopes_part(&f);
         ranks_part(&f);
         footer(&f);
         if (!status) status = gyre_report_page_write(f.page, l->run.report, err);

@@ -3,14 +3,16 @@
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
 
-enum { TABLES = 2, HEADINGS = 2 /* of the table of methods */ };
+enum { TABLES = 3, HEADINGS = 2 /* of the table of methods */ };
 
 int lab_rows_count(const lab *l) {
-    return l->plan.encodings_count + (l->plan.rope >= 0 ? l->plan.methods_count + l->plan.tuned_rows : 0);
+    return l->plan.encodings_count + (l->plan.rope >= 0 ? l->plan.methods_count + l->plan.tuned_rows : 0) +
+           l->plan.stretched_count;
 }
 
 static int64_t table_rows(const lab *l, int table) {
     return table == 0          ? l->plan.encodings_count
+           : table == 2        ? l->plan.stretched_count
            : l->plan.rope >= 0 ? l->plan.methods_count + l->plan.tuned_rows + HEADINGS
                                : 0;
 }
@@ -18,6 +20,7 @@ static int64_t table_rows(const lab *l, int table) {
 /* out = NULL for a heading. */
 static const lab_row *row_at(const lab *l, int table, int64_t at) {
     if (table == 0) return &l->encodings[at];
+    if (table == 2) return &l->stretched[at];
     const int tuned = at > l->plan.methods_count;
     const int64_t of_part = at - (tuned ? l->plan.methods_count + 1 : 0);
     if (of_part == 0) return NULL;
@@ -42,6 +45,8 @@ int lab_rows_done(const lab *l) {
 static void make_table(const lab *l, lab_table *t) {
     if (l->printed.table == 0)
         lab_table_encodings(l, t);
+    else if (l->printed.table == 2)
+        lab_table_slopes(l, t);
     else
         lab_table_methods(l, t);
     for (int64_t c = 0; c < t->table.columns_count; c++)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const PART_NAMES[LAB_PARTS] = {"encodings", "the RoPE model as it is", "fine-tuned",
+                                                  "the ALiBi model as it is"};
 enum { PARTS = 3, HEAT_DOUBLINGS = 4 };
 #define HEAT_RULE "Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."
 static const char NOT_MEASURED[] = ".";
@@ -106,6 +108,16 @@ void lab_table_methods(const lab *l, lab_table *t) {
     add_heat(t);
 }
 
+void lab_table_slopes(const lab *l, lab_table *t) {
+    begin(l, t, "method", 0);
+    t->table.caption = "The ALiBi model, as it is, under methods that stretch its slopes";
+    t->table.colors = HEAT_RULE;
+    t->table.note = "name:factor is static, a bare name follows the context.";
+    for (int i = 0; i < l->plan.stretched_count; i++)
+        add_row(l, t, &l->stretched[i]);
+    add_heat(t);
+}
+
 /* -- intervals -- */
 static void interval_text(const lab_spread *s, int measure, char *out, size_t size) {
     const lab_figure *f = &s->of[measure];
@@ -148,20 +160,16 @@ void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure) {
     t->table.columns_count = 1 + LAB_CONTEXTS;
     for (int c = 0; c < LAB_CONTEXTS; c++)
         t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
-    add_heading(t, "encodings");
-    for (int i = 0; i < l->plan.encodings_count; i++)
-        add_intervals(t, &l->encodings[i], measure);
-    if (l->plan.rope < 0) return;
-    add_heading(t, "the RoPE model as it is");
-    for (int i = 0; i < l->plan.methods_count; i++)
-        add_intervals(t, &l->methods[i], measure);
-    add_heading(t, "fine-tuned");
-    for (int i = 0; i < l->plan.tuned_rows; i++)
-        add_intervals(t, &l->tuned[i], measure);
+    for (int part = 0; part < LAB_PARTS; part++) {
+        int count;
+        const lab_row *rows = lab_part_rows(l, (lab_part)part, &count);
+        if (count) add_heading(t, PART_NAMES[part]);
+        for (int i = 0; i < count; i++)
+            add_intervals(t, &rows[i], measure);
+    }
 }
 
 /* -- ranks -- */
-static const char *const PART_NAMES[LAB_PARTS] = {"encodings", "the RoPE model as it is", "fine-tuned"};
 static const char *const PAIR_NAMES[LAB_PAIRS] = {"perplexity and keys", "perplexity and copies", "keys and copies"};
 
 void lab_table_ranks(const lab *l, lab_table *t) {
@@ -285,11 +293,11 @@ static json_t *rows_json(const lab *l, const lab_row *rows, int count) {
 
 /* One object for each part and pair of measures. */
 static json_t *ranks_json(const lab *l) {
-    static const char *const parts[LAB_PARTS] = {"encodings", "methods", "fine_tuned"};
+    static const char *const parts[LAB_PARTS] = {"encodings", "methods", "fine_tuned", "alibi_methods"};
     static const char *const measures[LAB_MEASURES] = {"perplexity", "passkey", "copied"};
     json_t *array = json_array();
     for (int part = 0; part < LAB_PARTS; part++)
-        for (int p = 0; p < LAB_PAIRS; p++) {
+        for (int p = 0; p < LAB_PAIRS && (part != LAB_SLOPES || l->plan.stretched_count); p++) {
             json_t *cells = json_array();
             for (int c = 0; c < LAB_CONTEXTS; c++) {
                 const lab_rank *r = &l->ranks[part][p][c];
@@ -316,6 +324,8 @@ int lab_print_json(const lab *l, FILE *file) {
         cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count, "held_out", (json_int_t)l->held_out.count, "seconds",
         l->seconds, "report", cli_json_text(l->run.report), "encodings", rows_json(l, l->encodings, l->plan.encodings_count),
         "methods", rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, tuned), "ranks", ranks_json(l));
+    if (root && l->plan.stretched_count)
+        json_object_set_new(root, "alibi_methods", rows_json(l, l->stretched, l->plan.stretched_count));
     if (root && l->stopped)
         json_object_set_new(root, "stopped",
                             json_pack("{s:i, s:i}", "rows_complete", lab_rows_done(l), "rows", lab_rows_count(l)));

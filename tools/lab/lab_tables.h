@@ -6,7 +6,7 @@
 
 /* Column of a measure at context number c.  The pairs stand where a further context would. */
 #define LAB_COLUMN(c, measure) (1 + LAB_MEASURES * (c) + (measure))
-enum { LAB_TABLE_ROWS = MAX_VARIANTS + LAB_METHODS + LAB_TUNED_ROWS + 3 };
+enum { LAB_TABLE_ROWS = MAX_VARIANTS + LAB_METHODS + LAB_TUNED_ROWS + LAB_STRETCHED + 4 };
 
 /* A table and the memory that it points to.  Must not be copied. */
 typedef struct lab_table {
@@ -24,6 +24,8 @@ void lab_describe_text(const lab *l, char *out, size_t size);
 void lab_describe_interval(const lab *l, char *out, size_t size);
 void lab_table_encodings(const lab *l, lab_table *t);
 void lab_table_methods(const lab *l, lab_table *t);
+/* The ALiBi model under the methods for slopes. */
+void lab_table_slopes(const lab *l, lab_table *t);
 /* A measure with its intervals. */
 void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure);
 /* How alike the measures rank the rows. */

@@ -1,7 +1,7 @@
 /* plot_runs.c: results of gyre eval, gyre passkey and gyre lab, several runs in one picture.
  *
  * A file holds what --json or --json-lines printed, or a journal.  All are read as a row of JSON values.  What the lab wrote
- * holds up to three runs: its encodings, the methods as they are, and after fine-tuning. */
+ * holds up to four runs: its encodings, the methods as they are and after fine-tuning, and those of the ALiBi model. */
 #include "tools/common/window_statistics.h"
 #include "tools/plot/plot.h"
 #include <errno.h>
@@ -182,6 +182,7 @@ static void read_value(runs_reader *r, const json_t *value) {
     read_lab_rows(r, json_object_get(value, "encodings"), "encodings", 0);
     read_lab_rows(r, json_object_get(value, "methods"), "methods, as it is", 1);
     read_lab_rows(r, json_object_get(value, "fine_tuned"), "methods, fine-tuned", 1);
+    read_lab_rows(r, json_object_get(value, "alibi_methods"), "methods, ALiBi", 1);
 }
 
 static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) {
