@@ -390,15 +390,22 @@ static gyre_status check_untrained(const config_rewrite *w) {
 
 static void change_clip(config_rewrite *w) {
     const gyre_config *c = gyre_encoding_get_config(w->encoding);
-    const int has = gyre_edit_has(&w->edit, "", "rope_clip");
-    if (c->clip.mode == GYRE_CLIP_NONE && !has) return;
+    if (c->clip.mode == GYRE_CLIP_NONE) { /* 0 pairs cannot be said */
+        gyre_edit_remove(&w->edit, "", "rope_clip");
+        gyre_edit_remove(&w->edit, "", "rope_clip_pairs");
+        return;
+    }
     gyre_edit_set(&w->edit, "", "rope_clip", json_string(gyre_config_clip_name(c->clip.mode)), "rope_scaling");
     gyre_edit_set(&w->edit, "", "rope_clip_pairs", json_integer(c->clip.pairs), "rope_clip");
 }
 
 static void change_start(config_rewrite *w) {
     const struct gyre_longrope_config *c = &gyre_encoding_get_config(w->encoding)->longrope;
-    if (c->start_tokens == 0 && !gyre_edit_has(&w->edit, "", "rope_start_tokens")) return;
+    if (c->start_tokens == 0) {
+        gyre_edit_remove(&w->edit, "", "rope_start_tokens");
+        gyre_edit_remove(&w->edit, "", "rope_starts");
+        return;
+    }
     gyre_edit_set(&w->edit, "", "rope_start_tokens", json_integer(c->start_tokens), "rope_scaling");
     gyre_edit_set(&w->edit, "", "rope_starts", json_string(gyre_config_start_name(c->starts)), "rope_start_tokens");
 }

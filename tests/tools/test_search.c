@@ -124,7 +124,7 @@ static void children_keep_the_order(void **state) {
             int64_t count = 0;
             gyre_error err;
             if (pairs[p] < 2) /* NTK's formula needs two */
-                count = 1, seeds[0].rescale = (search_rescale){{1.5}, 1};
+                count = 1, seeds[0].rescale = (search_rescale){.factor = {1.5}, .attention = 1};
             else
                 assert_ok(search_initial_candidates(&space, &base, TRAINED, to, seeds, &count, &err));
             for (int i = 0; i < KEPT; i++)
@@ -145,10 +145,66 @@ static void children_keep_the_order(void **state) {
     assert_true(changed > draws / 2);
 }
 
+/* Start tokens come from the list, each of it at some time, and no search without a list draws for them. */
+static void start_tokens_of_children(void **state) {
+    (void)state;
+    static const int64_t asked[] = {16, 1, 4, 4}, listed[] = {0, 1, 4, 16};
+    enum { LISTED = 4, DRAWS = 4000 };
+    const gyre_config base = rope(DIM, 10000);
+    search_space space = search_space_of(PAIRS, TRAINED, 2048, 0), without = space;
+    search_initial seeds[SEARCH_MAX_INITIAL];
+    search_rescale kept[2], child;
+    int64_t count = 0;
+    int times[LISTED] = {0}, redrawn = 0;
+    uint64_t random = 5, one = 9, other = 9;
+    gyre_error err;
+    search_space_add_starts(&space, asked, 4);
+    assert_int_equal(space.starts_count, LISTED);
+    assert_memory_equal(space.starts, listed, sizeof listed);
+    assert_ok(search_initial_candidates(&space, &base, TRAINED, 2048, seeds, &count, &err));
+    for (int64_t i = 0; i < count; i++)
+        assert_int_equal(seeds[i].rescale.start_tokens, 0);
+    kept[0] = kept[1] = seeds[SEARCH_INITIAL_YARN].rescale;
+    for (int i = 0; i < DRAWS; i++) {
+        const search_rescale *a = &kept[i % 2], *b = &kept[1 - i % 2];
+        if (i % 4 < 2)
+            search_mutate(&space, a, &random, &child);
+        else
+            search_cross(&space, a, b, b, &random, &child);
+        if (i % 4 >= 2) assert_true(child.start_tokens == a->start_tokens || child.start_tokens == b->start_tokens);
+        redrawn += i % 4 < 2 && child.start_tokens != a->start_tokens;
+        assert_true(search_is_valid(&space, &child));
+        int at = 0;
+        while (at < LISTED && listed[at] != child.start_tokens)
+            at++;
+        assert_true(at < LISTED);
+        times[at]++;
+        kept[i % 2] = child;
+    }
+    for (int i = 0; i < LISTED; i++)
+        assert_true(times[i] > DRAWS / 20);
+    /* 0.3, of which one in four draws the same number */
+    assert_true(redrawn > 0.18 * DRAWS / 2 && redrawn < 0.27 * DRAWS / 2);
+    child.start_tokens = 2;
+    assert_false(search_is_valid(&space, &child));
+    child = seeds[0].rescale;
+    child.start_tokens = 4;
+    assert_false(search_equal(&space, &child, &seeds[0].rescale));
+    assert_false(search_is_valid(&without, &child));
+    search_space of_one = without;
+    search_space_add_starts(&of_one, listed, 1);
+    for (int i = 0; i < 200; i++) {
+        search_rescale a, b;
+        search_mutate(&without, &seeds[i % count].rescale, &one, &a);
+        search_mutate(&of_one, &seeds[i % count].rescale, &other, &b);
+        assert_true(search_equal(&space, &a, &b) && a.start_tokens == 0 && one == other);
+    }
+}
+
 static void infeasible_candidates(void **state) {
     (void)state;
     const search_space space = search_space_of(3, 100, 400, 0);
-    const search_rescale fits = {{1, 2, 5}, 1.1};
+    const search_rescale fits = {.factor = {1, 2, 5}, .attention = 1.1};
     search_rescale g = fits;
     assert_true(search_is_valid(&space, &g));
     g.factor[1] = 5.001;
@@ -182,6 +238,7 @@ static gyre_status read_landscape(void *ctx, const search_candidate *x, int64_t 
     for (int64_t i = 0; i < l->pairs; i++)
         far += pow(log(x->rescale.factor[i] / l->best.factor[i]), 2);
     far += 4 * pow(x->rescale.attention - l->best.attention, 2);
+    far += 0.1 * (x->rescale.start_tokens != l->best.start_tokens);
     for (int64_t w = 0; w < count; w++)
         nats[w] = 2 + far + 0.1 * sin((double)(from + w)) * (1 + 0.05 * x->rescale.factor[0]);
     l->read += count;
@@ -227,6 +284,24 @@ static void race_gets_near_the_best(void **state) {
         assert_memory_equal(&r.rescale, &again.rescale, sizeof r.rescale);
         free(r.nats);
         free(again.nats);
+    }
+}
+
+static void race_finds_the_start_tokens(void **state) {
+    (void)state;
+    static const int64_t asked[] = {1, 2, 4, 8, 16, 32, 64, 128};
+    for (int k = 0; k < 8; k += 3) {
+        landscape l;
+        search_initial seeds[SEARCH_MAX_INITIAL];
+        search_result r;
+        gyre_error err;
+        search_problem race = race_on(&l, seeds, 100 * WINDOWS, 2);
+        search_space_add_starts(&race.space, asked, 8);
+        l.best.start_tokens = asked[k];
+        assert_ok(search_run(&race, &r, &err));
+        assert_int_equal(r.rescale.start_tokens, asked[k]);
+        assert_true(r.mean < 2 + 0.1);
+        free(r.nats);
     }
 }
 
@@ -423,7 +498,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(initial_candidates_are_the_methods),
                                        cmocka_unit_test(a_fixed_attention_factor),
                                        cmocka_unit_test(children_keep_the_order),
+                                       cmocka_unit_test(start_tokens_of_children),
                                        cmocka_unit_test(infeasible_candidates),
+                                       cmocka_unit_test(race_finds_the_start_tokens),
                                        cmocka_unit_test(race_gets_near_the_best),
                                        cmocka_unit_test(larger_budget_continues),
                                        cmocka_unit_test(failing_window_ends_the_race),

@@ -136,8 +136,8 @@ static void figures_and_config(void **state) {
 }
 
 /* The config of the result with other factors. */
-static double perplexity_of_factors(const gyre_model *model, const double *factors, double attention, const gyre_text *text,
-                                    const int64_t *starts) {
+static double perplexity_of_factors(const gyre_model *model, const double *factors, double attention, int64_t start_tokens,
+                                    const gyre_text *text, const int64_t *starts) {
     double ones[PAIRS];
     gyre_encoding *encoding = NULL;
     gyre_error err;
@@ -149,10 +149,19 @@ static double perplexity_of_factors(const gyre_model *model, const double *facto
     c.rope.context_length = TO;
     c.rope.short_factor = ones, c.rope.long_factor = factors;
     c.rope.attention_factor = attention;
+    c.longrope = (struct gyre_longrope_config){start_tokens, GYRE_LONGROPE_START_PAPER};
     assert_ok(gyre_encoding_create(&encoding, &c, NULL, &err));
     const double out = perplexity(model, encoding, text, starts);
     gyre_encoding_free(encoding);
     return out;
+}
+
+static double perplexity_of_window(const gyre_model *model, const double *factors, double attention, int64_t start_tokens,
+                                   const gyre_text *text, int64_t start) {
+    int64_t same[HELD];
+    for (int i = 0; i < HELD; i++)
+        same[i] = start;
+    return perplexity_of_factors(model, factors, attention, start_tokens, text, same);
 }
 
 static void check_change(const json_t *row, const char *name, double percent) {
@@ -192,9 +201,9 @@ static void pairs_alone(void **state) {
         turns = test_number(row, "turns");
         factors[i] = 1;
         check_change(row, "as_trained_costs",
-                     100 * (perplexity_of_factors(model, factors, attention, &text, starts) / all - 1));
+                     100 * (perplexity_of_factors(model, factors, attention, 0, &text, starts) / all - 1));
         factors[i] = own;
-        check_change(row, "alone_saves", 100 * (1 - perplexity_of_factors(model, alone, 1, &text, starts) / none));
+        check_change(row, "alone_saves", 100 * (1 - perplexity_of_factors(model, alone, 1, 0, &text, starts) / none));
         moved += own > 1;
     }
     assert_true(moved > 0);
@@ -467,6 +476,122 @@ static void report_page(void **state) {
     assert_fails("search @rope --text @text --to 64 --temperature --report @report.html", CLI_USAGE, "--report");
 }
 
+/* Every line of the journal with start tokens holds what gyre_evaluate gives with them; the result has a row without. */
+static void start_tokens(void **state) {
+    (void)state;
+    enum { SEARCHED = 4, STRETCH = TEXT / 8, IN_EACH = (STRETCH - 1 - TO) / STRIDE + 1 };
+    static char lines[1 << 22];
+    int64_t starts[SEARCHED], held[HELD];
+    json_t *root = run_json(SEARCH " --start-tokens 16,40 --budget 80 --journal @starts --json");
+    const json_t *found = json_object_get(root, "found");
+    const int64_t n = test_integer(found, "start_tokens");
+    assert_true(n == 0 || n == 16 || n == 40);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(root, "search"), "start_tokens")), 3);
+    gyre_model *model = NULL;
+    gyre_text text;
+    gyre_error err;
+    const char *path = in_folder("text");
+    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
+    for (int i = 0; i < SEARCHED; i++) {
+        const int window = i * 4 * IN_EACH / SEARCHED;
+        starts[i] = (int64_t)2 * (window / IN_EACH) * STRETCH + window % IN_EACH * STRIDE;
+    }
+    int checked = 0;
+    read_whole(in_folder("starts"), lines, sizeof lines);
+    for (char *at = strtok(lines, "\n"); at && checked < 12; at = strtok(NULL, "\n")) {
+        json_t *line = json_loads(at, 0, NULL), *nats = json_object_get(line, "nats");
+        double factors[PAIRS];
+        if (json_object_get(line, "part") && json_object_get(line, "start_tokens") &&
+            strcmp(test_string(line, "part"), "search") == 0) {
+            const int64_t tokens = test_integer(line, "start_tokens");
+            const double is = json_number_value(json_array_get(nats, 0)), factor = test_number(line, "attention_factor");
+            assert_int_equal(test_numbers(line, "factors", factors, PAIRS), PAIRS);
+            double gap = INFINITY, of_none = INFINITY; /* the windows are read in an order of their own */
+            for (int i = 0; i < SEARCHED; i++) {
+                const double with = log(perplexity_of_window(model, factors, factor, tokens, &text, starts[i]));
+                const double without = log(perplexity_of_window(model, factors, factor, 0, &text, starts[i]));
+                gap = fmin(gap, fabs(is - with));
+                of_none = fmin(of_none, fabs(is - without));
+            }
+            test_close(gap, 0, 1e-9, "a window under start tokens");
+            checked += of_none > 1e-6;
+        }
+        json_decref(line);
+    }
+    assert_int_equal(checked, 12);
+    double factors[PAIRS];
+    held_out(held);
+    assert_int_equal(test_numbers(found, "factors", factors, PAIRS), PAIRS);
+    const double factor = test_number(found, "attention_factor");
+    const double want = perplexity_of_factors(model, factors, factor, n, &text, held);
+    test_close(test_number(result_called(root, "found"), "perplexity"), want, 1e-9 * want, "found");
+    if (n) {
+        const double bare = perplexity_of_factors(model, factors, factor, 0, &text, held);
+        test_close(test_number(result_called(root, "found, no start tokens"), "perplexity"), bare, 1e-9 * bare, "without");
+    }
+    json_t *again = run_json(SEARCH " --start-tokens 40,16 --budget 80 --journal @starts --json --threads 3");
+    assert_true(json_equal(json_object_get(root, "results"), json_object_get(again, "results")));
+    json_decref(again);
+    json_decref(root);
+    gyre_text_free(&text);
+    gyre_model_free(model);
+    const outcome *o = run(SEARCH " --start-tokens 16 --report @report.html");
+    assert_non_null(strstr(o->out, "; start tokens "));
+    assert_fails(SEARCH " --start-tokens 16 --write @starts.json", 1, "start tokens: no key of transformers says them");
+    assert_fails(SEARCH " --start-tokens paper", CLI_USAGE, "--start-tokens: 64 is not below --to 64");
+    assert_fails(SEARCH " --start-tokens 64", CLI_USAGE, "--start-tokens: 64 is not below --to 64");
+    assert_fails(SEARCH " --start-tokens x", CLI_USAGE, "--start-tokens: \"x\"");
+    assert_fails(SEARCH
+                 " --start-tokens 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32",
+                 CLI_USAGE, "--start-tokens: 32 numbers, more than 31");
+    assert_fails("search @rope --text @text --to 64 --temperature --start-tokens 4", CLI_USAGE, "--start-tokens: belong to");
+    assert_fails(SEARCH " --start-tokens 16 --journal @starts", 1, "another search: start_tokens is [0, 16, 40] there");
+}
+
+/* A config of Gyre's own says them: rope_start_tokens. */
+static void start_tokens_in_a_config(void **state) {
+    (void)state;
+    char line[256];
+    assert_int_equal(
+        run("train --text @text --tokens 2048 --batch 1 --context 32 --layers 1 --width 32 --heads 2 --hidden 32 "
+            "--encoding rope+clipped -o @native")
+            ->exit,
+        0);
+    int64_t n = 0;
+    for (int seed = 1; seed <= 8 && n == 0; seed++) {
+        snprintf(line, sizeof line,
+                 "search @native --text @text --to 64 --windows 4 --held-out 6 --budget 80 --start-tokens 16,40 --seed %d "
+                 "--write @starts.json --force --json",
+                 seed);
+        json_t *root = run_json(line);
+        const json_t *found = json_object_get(root, "found");
+        n = test_integer(found, "start_tokens");
+        gyre_reading *reading = NULL;
+        gyre_error err;
+        double factors[PAIRS];
+        assert_ok(gyre_reading_open(&reading, in_folder("starts.json"), GYRE_PROFILE_DEFAULT, TO, &err));
+        const gyre_config *c = &reading->groups[0]->config;
+        assert_int_equal(c->rope.scaling, GYRE_SCALING_LONGROPE);
+        assert_int_equal(c->longrope.start_tokens, n);
+        assert_int_equal(c->longrope.starts, GYRE_LONGROPE_START_PAPER);
+        assert_int_equal(test_numbers(found, "factors", factors, PAIRS), c->rope.dim / 2);
+        assert_memory_equal(c->rope.long_factor, factors, (size_t)(c->rope.dim / 2) * sizeof *factors);
+        gyre_reading_free(reading);
+        json_decref(root);
+    }
+    assert_true(n == 16 || n == 40);
+    static char text[1 << 16];
+    read_whole(in_folder("starts.json"), text, sizeof text);
+    assert_null(strstr(text, "rope_clip")); /* the model's own, which the result has not */
+    copy_file("starts.json", "native/config.json", sizeof text);
+    json_decref(
+        run_json("search @native --text @text --to 64 --windows 4 --held-out 6 --budget 40 --write @plain.json --force "
+                 "--json"));
+    read_whole(in_folder("plain.json"), text, sizeof text);
+    assert_null(strstr(text, "rope_start")); /* and now its start tokens */
+}
+
 static void refusals(void **state) {
     (void)state;
     assert_fails("search", 2, "MODEL: missing");
@@ -502,6 +627,8 @@ int main(void) {
                                        cmocka_unit_test(needles),
                                        cmocka_unit_test(fits_temperature),
                                        cmocka_unit_test(report_page),
+                                       cmocka_unit_test(start_tokens),
+                                       cmocka_unit_test(start_tokens_in_a_config),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -48,12 +48,27 @@ static void on_generation(void *ctx, int64_t generation, int64_t spent, const se
     cli_progress_label(&w->progress, "generation %lld, perplexity %.4f", (long long)generation, exp(best->mean));
 }
 
+/* Some rotations take no start tokens: those that move positions. */
+static gyre_status check_starts(const search_work *w, gyre_error *err) {
+    if (w->space.starts_count == 0) return GYRE_OK;
+    search_rescale most = w->initial[SEARCH_INITIAL_LINEAR].rescale;
+    gyre_config config;
+    gyre_encoding *encoding = NULL;
+    most.start_tokens = w->space.starts[w->space.starts_count - 1];
+    search_rescale_config(&most, w->ones, &w->base, w->trained, w->options->stretch.to, &config);
+    config.rope.table_positions = GYRE_NO_TABLE;
+    const gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
 /* Sets up the initial candidates and checks that the budget is enough for them. */
 static int plan(search_work *w) {
     const search_options *o = w->options;
     const int64_t to = o->stretch.to;
     gyre_error err = {0, ""};
     w->space = search_space_of(w->base.rope.dim / 2, w->trained, to, o->attention);
+    if (o->starts_count) search_space_add_starts(&w->space, o->starts, o->starts_count);
     for (int64_t i = 0; i < SEARCH_PAIRS; i++)
         w->ones[i] = 1;
     w->problem = (search_problem){.space = w->space,
@@ -67,6 +82,7 @@ static int plan(search_work *w) {
                                   .ctx = w};
     if (search_initial_candidates(&w->space, &w->base, w->trained, to, w->initial, &w->problem.initial_count, &err))
         return cli_fail_error(&err);
+    if (check_starts(w, &err)) return cli_fail_error(&err);
     if (o->needles) search_initial_critical(&w->space, &w->base, w->trained, to, w->initial, &w->problem.initial_count);
     if (w->problem.budget < search_min_budget(&w->problem))
         return cli_fail(
@@ -87,13 +103,13 @@ static int plan(search_work *w) {
 
 json_t *search_identity(const search_work *w) {
     const search_options *o = w->options;
-    return json_pack("{s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*}", "gyre_search", 1, "model",
-                     w->card.model_hash, "config", w->card.config_hash, "text", cli_json_hash(w->windows.text.hash),
-                     "trained_length", (json_int_t)w->trained, "to", (json_int_t)o->stretch.to, "stride",
-                     (json_int_t)o->stride, "windows", (json_int_t)w->windows.searched_count, "held_out",
-                     (json_int_t)w->windows.held_out_count, "seed", (json_int_t)o->seed, "attention_factor",
-                     o->attention != 0 ? json_real(o->attention) : json_null(), "needles",
-                     o->needles ? json_integer((json_int_t)o->needles) : NULL);
+    return json_pack(
+        "{s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*, s:o*}", "gyre_search", 1, "model", w->card.model_hash,
+        "config", w->card.config_hash, "text", cli_json_hash(w->windows.text.hash), "trained_length", (json_int_t)w->trained,
+        "to", (json_int_t)o->stretch.to, "stride", (json_int_t)o->stride, "windows", (json_int_t)w->windows.searched_count,
+        "held_out", (json_int_t)w->windows.held_out_count, "seed", (json_int_t)o->seed, "attention_factor",
+        o->attention != 0 ? json_real(o->attention) : json_null(), "needles",
+        o->needles ? json_integer((json_int_t)o->needles) : NULL, "start_tokens", search_json_of_starts(&w->space));
 }
 
 static gyre_status search(search_work *w, gyre_error *err) {

@@ -20,10 +20,11 @@ typedef struct search_options {
     int64_t budget, windows, held_out, stride;
     int64_t needles; /* keys hidden in each window; 0 = none, and the text itself counts */
     uint64_t seed;
-    double attention; /* 0 = searched */
-    int force;        /* 1: written even if a method that needs no search is better */
-    int pairs;        /* 1: after the search, each pair alone */
-    int temperature;  /* 1: fits the temperature of YaRN instead of searching for factors */
+    double attention;                                /* 0 = searched */
+    int64_t starts[SEARCH_STARTS - 1], starts_count; /* of start tokens; 0 of them = not searched */
+    int force;                                       /* 1: written even if a method that needs no search is better */
+    int pairs;                                       /* 1: after the search, each pair alone */
+    int temperature;                                 /* 1: fits the temperature of YaRN instead of searching for factors */
 } search_options;
 
 typedef struct search_work {

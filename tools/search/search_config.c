@@ -15,6 +15,7 @@ static gyre_status check_written(const search_work *w, const search_rescale *res
         const struct gyre_rope_config *rope = &reading->groups[g]->config.rope;
         if (reading->groups[g]->config.kind != GYRE_KIND_ROPE || rope->scaling != GYRE_SCALING_LONGROPE) continue;
         same = rope->attention_factor == rescale->attention &&
+               reading->groups[g]->config.longrope.start_tokens == rescale->start_tokens &&
                memcmp(rope->long_factor, rescale->factor, (size_t)w->space.pairs * sizeof *rescale->factor) == 0;
         if (same) break;
     }
@@ -59,7 +60,9 @@ int search_try_config(const search_work *w) {
     if (!w->options->stretch.write) return 0;
     if (temporary_folder_create(&folder, "search", &err)) return cli_fail_error(&err);
     snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder.path);
-    const gyre_status status = search_write_config(w, &w->initial[SEARCH_INITIAL_YARN].rescale, path, &err);
+    search_rescale rescale = w->initial[SEARCH_INITIAL_YARN].rescale;
+    if (w->space.starts_count) rescale.start_tokens = w->space.starts[w->space.starts_count - 1];
+    const gyre_status status = search_write_config(w, &rescale, path, &err);
     temporary_folder_remove(&folder);
     return status ? cli_fail_error(&err) : 0;
 }

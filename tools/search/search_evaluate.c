@@ -133,7 +133,7 @@ static const search_initial *best_yarn(const search_work *w) {
 }
 
 static void list_rows(search_work *w) {
-    const search_rescale own = {{0}, 0};
+    const search_rescale own = {.attention = 0};
     const search_initial *best = best_yarn(w);
     search_report *report = w->report;
     /* A scaling of the model itself may lie outside the space, and then its candidate is another. */
@@ -144,6 +144,11 @@ static void list_rows(search_work *w) {
     report->simple_count = report->rows_count;
     if (best != &w->initial[SEARCH_INITIAL_YARN])
         add_row(report, best->origin, &best->rescale, w->found.initial_mean[best - w->initial]);
+    if (w->found.rescale.start_tokens) {
+        search_rescale without = w->found.rescale;
+        without.start_tokens = 0;
+        add_row(report, "found, no start tokens", &without, (double)NAN);
+    }
     add_row(report, "found", &w->found.rescale, w->found.mean);
 }
 

@@ -27,6 +27,7 @@ static void key_of(const search_evaluation *r, char out[KEY_SIZE]) {
     uint64_t h = fnv1a(FNV1A_INIT, r->part, strlen(r->part) + 1);
     h = fnv1a(h, r->rescale->factor, (size_t)r->pairs * sizeof *r->rescale->factor);
     h = fnv1a(h, &r->rescale->attention, sizeof r->rescale->attention);
+    if (r->rescale->start_tokens) h = fnv1a(h, &r->rescale->start_tokens, sizeof r->rescale->start_tokens);
     h = fnv1a(h, &r->from, sizeof r->from);
     snprintf(out, KEY_SIZE, "%016" PRIx64, fnv1a(h, &r->count, sizeof r->count));
 }
@@ -63,18 +64,19 @@ static gyre_status check_identity(const search_journal *j, const json_t *line, g
 
 static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *status, gyre_error *err) {
     search_journal *j = ctx;
-    search_rescale rescale = {{0}, 0};
+    search_rescale rescale = {.attention = 0};
     search_evaluation r = {.rescale = &rescale};
-    json_int_t from;
+    json_int_t from, start_tokens = 0;
     json_t *factors;
     if (!j->has_header) {
         j->has_header = 1;
         *status = check_identity(j, line, err);
         return NULL;
     }
-    if (json_unpack(line, "{s:s, s:F, s:I, s:o, s:o}", "part", &r.part, "attention_factor", &rescale.attention,
-                    "first_window", &from, "factors", &factors, "nats", result))
+    if (json_unpack(line, "{s:s, s:F, s?I, s:I, s:o, s:o}", "part", &r.part, "attention_factor", &rescale.attention,
+                    "start_tokens", &start_tokens, "first_window", &from, "factors", &factors, "nats", result))
         return NULL;
+    rescale.start_tokens = start_tokens;
     r.pairs = read_numbers(factors, rescale.factor, SEARCH_PAIRS);
     r.from = from;
     r.count = (int64_t)json_array_size(*result);
@@ -97,11 +99,13 @@ int search_journal_find(const search_journal *j, const search_evaluation *r, dou
 gyre_status search_journal_add(search_journal *j, const search_evaluation *r, const double *nats, gyre_error *err) {
     char key[KEY_SIZE];
     key_of(r, key);
+    const int64_t starts = r->rescale->start_tokens;
     json_t *line =
-        json_pack("{s:s, s:o, s:s, s:f, s:o, s:I, s:o}", "part", r->part, "individual",
+        json_pack("{s:s, s:o, s:s, s:f, s:o*, s:o, s:I, s:o}", "part", r->part, "individual",
                   r->id < 0 ? json_null() : json_integer((json_int_t)r->id), "origin", r->origin, "attention_factor",
-                  r->rescale->attention, "factors", cli_json_numbers(r->rescale->factor, r->pairs), "first_window",
-                  (json_int_t)r->from, "nats", cli_json_numbers(nats, r->count));
+                  r->rescale->attention, "start_tokens", starts ? json_integer((json_int_t)starts) : NULL, "factors",
+                  cli_json_numbers(r->rescale->factor, r->pairs), "first_window", (json_int_t)r->from, "nats",
+                  cli_json_numbers(nats, r->count));
     return journal_add(&j->lines, key, json_object_get(line, "nats"), line, err);
 }
 

@@ -1,5 +1,7 @@
 /* search_options.c: the options of gyre search. */
 #include "tools/search/search.h"
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     KEY_BUDGET = CLI_FIRST_KEY,
@@ -11,8 +13,11 @@ enum {
     KEY_ATTENTION,
     KEY_FORCE,
     KEY_TEMPERATURE,
-    KEY_PAIRS
+    KEY_PAIRS,
+    KEY_START_TOKENS
 };
+/* Those of the paper's search (arXiv 2402.13753). */
+static const char paper_starts[] = "0,1,2,4,8,12,16,20,24,28,32,64,128,256";
 
 static const struct argp_option option_table[] = {
     OPTION_TO(1),
@@ -34,6 +39,10 @@ static const struct argp_option option_table[] = {
     {"seed", KEY_SEED, "N", 0, "Seed of all random choices (default: 1)", 3},
     {"attention-factor", KEY_ATTENTION, "X", 0,
      "Multiplier of cosines and sines (default: searched together with the factors)", 3},
+    {"start-tokens", KEY_START_TOKENS, "LIST", 0,
+     "Search, together with the factors, how many of the first tokens rotate as trained, as LongRoPE does: one of these "
+     "numbers or none, at most 31 of them, or \"paper\" for those of its paper (default: none)",
+     3},
     OPTION_TRAINED(3),
     OPTION_JOURNAL(
         "Write each measurement to this file, one per line. A search with such a file continues from it, with the "
@@ -69,6 +78,16 @@ static const char documentation[] =
     "factor, and the held-out ones compare it with the formula.\n"
     "Example: gyre search models/rope --text /usr/share/common-licenses/GPL-3 --to 1k --budget 100 --write found.json";
 
+static void read_starts(search_options *o, const char *text) {
+    int64_t *list = NULL;
+    const char *numbers = strcmp(text, "paper") == 0 ? paper_starts : text;
+    o->starts_count = cli_integers("--start-tokens", numbers, 0, CLI_MAX_TOKENS, &list);
+    if (o->starts_count > SEARCH_STARTS - 1)
+        cli_usage_error("--start-tokens: %lld numbers, more than %d", (long long)o->starts_count, SEARCH_STARTS - 1);
+    memcpy(o->starts, list, (size_t)o->starts_count * sizeof *list);
+    free(list);
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     search_options *o = state->input;
     switch (key) {
@@ -99,6 +118,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     case KEY_FORCE:
         o->force = 1;
         return 0;
+    case KEY_START_TOKENS:
+        read_starts(o, text);
+        return 0;
     case KEY_ATTENTION:
         o->attention = cli_number("--attention-factor", text, 0.1, 10);
         return 0;
@@ -119,6 +141,12 @@ void search_options_read(int argc, char **argv, search_options *o) {
         cli_usage_error("--temperature: fits the attention factor and writes nothing; without %s",
                         o->stretch.write ? "--write" : "--attention-factor");
     if (o->temperature && o->pairs) cli_usage_error("--pairs: shows factors, which --temperature does not search for");
+    if (o->temperature && o->starts_count)
+        cli_usage_error("--start-tokens: belong to factors, which --temperature does not search for");
+    for (int64_t i = 0; i < o->starts_count; i++)
+        if (o->starts[i] >= o->stretch.to)
+            cli_usage_error("--start-tokens: %lld is not below --to %lld", (long long)o->starts[i],
+                            (long long)o->stretch.to);
     if (o->needles && o->stride) cli_usage_error("--stride: with --needles only answers are scored; give one of the two");
     if (o->needles && o->model.ids && !o->model.tokenizer)
         cli_usage_error("--needles: sentences cannot be put between token ids of --ids; give a text");

@@ -30,8 +30,10 @@ static void introduction(const search_report *r, gyre_report_page *page) {
              (unsigned long long)r->seed);
     (void)gyre_report_page_paragraph(page, text);
     search_verdict(r, verdict);
-    const gyre_report_key_value facts[] = {{"verdict", verdict}, {"found from", r->found->origin}};
-    (void)gyre_report_page_key_values(page, facts, 2);
+    char starts[32];
+    snprintf(starts, sizeof starts, "%lld", (long long)r->found->rescale.start_tokens);
+    const gyre_report_key_value facts[] = {{"verdict", verdict}, {"found from", r->found->origin}, {"start tokens", starts}};
+    (void)gyre_report_page_key_values(page, facts, r->problem->space.starts_count ? 3 : 2);
 }
 
 /* -- figures -- */

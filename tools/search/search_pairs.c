@@ -15,7 +15,7 @@ static gyre_status measure_pair(search_work *w, int64_t pair, double *nats, gyre
     const search_row *none = &r->rows[0], *found = &r->rows[r->rows_count - 1];
     const int64_t windows = w->windows.held_out_count;
     search_pair *out = &r->pairs[pair];
-    search_rescale without = w->found.rescale, alone = {{0}, 1};
+    search_rescale without = w->found.rescale, alone = {.attention = 1};
     for (int64_t i = 0; i < w->space.pairs; i++)
         alone.factor[i] = i == pair ? without.factor[i] : 1;
     out->factor = without.factor[pair];

@@ -68,7 +68,9 @@ static void print_end(const search_report *r, FILE *file) {
     char card[RUN_CARD_LINE], verdict[SEARCH_VERDICT];
     search_verdict(r, verdict);
     fprintf(file, "\nverdict   %s\n", verdict);
-    fprintf(file, "found     %s; attention factor %.6g; factors", r->found->origin, r->found->rescale.attention);
+    fprintf(file, "found     %s; attention factor %.6g; ", r->found->origin, r->found->rescale.attention);
+    if (r->problem->space.starts_count) fprintf(file, "start tokens %lld; ", (long long)r->found->rescale.start_tokens);
+    fprintf(file, "factors");
     for (int64_t i = 0; i < r->problem->space.pairs; i++)
         fprintf(file, "%s%.6g", i ? ", " : " ", r->found->rescale.factor[i]);
     fprintf(file, "\n");
@@ -121,6 +123,13 @@ static json_t *json_of_factors(const search_report *r, const search_rescale *res
     return cli_json_numbers(rescale->factor, r->problem->space.pairs);
 }
 
+json_t *search_json_of_starts(const search_space *space) {
+    json_t *list = space->starts_count ? json_array() : NULL;
+    for (int64_t i = 0; i < space->starts_count; i++)
+        json_array_append_new(list, json_integer((json_int_t)space->starts[i]));
+    return list;
+}
+
 static json_t *json_of_verdict(const search_report *r) {
     const search_row *simple = search_best_simple(r);
     char text[SEARCH_VERDICT];
@@ -150,13 +159,15 @@ int search_print_json(const search_report *r, FILE *file) {
     json_t *rows = json_array();
     for (int64_t i = 0; i < r->rows_count; i++)
         (void)json_array_append_new(rows, json_of_row(r, &r->rows[i], i + 1 == r->rows_count));
-    json_t *search = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "seed", (json_int_t)r->seed, "budget",
-                               (json_int_t)r->budget, "windows", (json_int_t)w->searched_count, "windows_read",
-                               (json_int_t)r->found->spent, "individuals", (json_int_t)r->found->candidates, "generations",
-                               (json_int_t)r->found->generations, "resamples", (json_int_t)SEARCH_RESAMPLES);
-    json_t *found = json_pack("{s:s, s:o, s:f, s:f, s:o}", "origin", r->found->origin, "factors",
+    json_t *search =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o*}", "seed", (json_int_t)r->seed, "budget", (json_int_t)r->budget,
+                  "windows", (json_int_t)w->searched_count, "windows_read", (json_int_t)r->found->spent, "individuals",
+                  (json_int_t)r->found->candidates, "generations", (json_int_t)r->found->generations, "resamples",
+                  (json_int_t)SEARCH_RESAMPLES, "start_tokens", search_json_of_starts(&r->problem->space));
+    json_t *found = json_pack("{s:s, s:o, s:f, s:I, s:f, s:o}", "origin", r->found->origin, "factors",
                               json_of_factors(r, &r->found->rescale), "attention_factor", r->found->rescale.attention,
-                              "searched_nats", r->found->mean, "written", cli_json_text(r->written));
+                              "start_tokens", (json_int_t)r->found->rescale.start_tokens, "searched_nats", r->found->mean,
+                              "written", cli_json_text(r->written));
     return cli_json_write(
         file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o*}", "card", run_card_json(r->card),
                         "trained_length", (json_int_t)r->trained, "to", (json_int_t)w->context, "stride",

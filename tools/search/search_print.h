@@ -7,7 +7,7 @@
 #include "tools/search/search_gain.h"
 #include "tools/search/search_windows.h"
 
-enum { SEARCH_ROWS = 7, SEARCH_VERDICT = 256 };
+enum { SEARCH_ROWS = 8, SEARCH_VERDICT = 256 };
 
 /* One method on the held-out windows. */
 typedef struct search_row {
@@ -60,6 +60,8 @@ typedef struct search_table {
 void search_table_make(const search_report *r, search_table *out);
 int search_print_table(const search_report *r, FILE *file);
 int search_print_json(const search_report *r, FILE *file);
+/* out = the numbers of start tokens that are searched; NULL for none. */
+json_t *search_json_of_starts(const search_space *space);
 /* --pairs (search_pairs.c). */
 int search_print_pairs(const search_report *r, FILE *file);
 json_t *search_json_of_pairs(const search_report *r);

@@ -21,8 +21,33 @@ static double normal(uint64_t *random) {
 /* -- the space -- */
 search_space search_space_of(int64_t pairs, int64_t trained, int64_t to, double fixed) {
     const double stretch = (double)to / (double)trained;
-    if (fixed != 0) return (search_space){pairs, 1.25 * stretch, fixed, fixed};
-    return (search_space){pairs, 1.25 * stretch, 1, 1 + 0.2 * log(stretch)};
+    search_space space = {.pairs = pairs, .max_factor = 1.25 * stretch, .attention_min = fixed, .attention_max = fixed};
+    if (fixed == 0) space.attention_min = 1, space.attention_max = 1 + 0.2 * log(stretch);
+    return space;
+}
+
+/* Keeps the list in order. */
+static void add_start(search_space *space, int64_t tokens) {
+    int64_t at = space->starts_count;
+    for (int64_t i = 0; i < space->starts_count; i++)
+        if (space->starts[i] == tokens) return;
+    for (; at > 0 && space->starts[at - 1] > tokens; at--)
+        space->starts[at] = space->starts[at - 1];
+    space->starts[at] = tokens;
+    space->starts_count++;
+}
+
+void search_space_add_starts(search_space *space, const int64_t *starts, int64_t count) {
+    add_start(space, 0);
+    for (int64_t i = 0; i < count && space->starts_count < SEARCH_STARTS; i++)
+        add_start(space, starts[i]);
+}
+
+static int is_start(const search_space *space, int64_t tokens) {
+    int found = tokens == 0;
+    for (int64_t i = 0; i < space->starts_count; i++)
+        found |= space->starts[i] == tokens;
+    return found;
 }
 
 int search_is_valid(const search_space *space, const search_rescale *rescale) {
@@ -31,13 +56,14 @@ int search_is_valid(const search_space *space, const search_rescale *rescale) {
         if (!(rescale->factor[i] >= below && rescale->factor[i] <= space->max_factor)) return 0;
         below = rescale->factor[i];
     }
-    return rescale->attention >= space->attention_min && rescale->attention <= space->attention_max;
+    return rescale->attention >= space->attention_min && rescale->attention <= space->attention_max &&
+           is_start(space, rescale->start_tokens);
 }
 
 int search_equal(const search_space *space, const search_rescale *a, const search_rescale *b) {
     for (int64_t i = 0; i < space->pairs; i++)
         if (a->factor[i] != b->factor[i]) return 0;
-    return a->attention == b->attention;
+    return a->attention == b->attention && a->start_tokens == b->start_tokens;
 }
 
 static double clamp(double x, double low, double high) {
@@ -90,7 +116,7 @@ gyre_status search_rescale_from_method(const search_space *space, const search_r
     double frequencies[SEARCH_PAIRS], below = 1;
     gyre_config config;
     gyre_encoding *encoding = NULL;
-    search_rescale rescale = {{0}, 0};
+    search_rescale rescale = {.attention = 0};
     gyre_status status = method_config(m, rotation->base, rotation->trained, rotation->to, betas, &config, err);
     if (status == GYRE_OK) {
         config.rope.table_positions = GYRE_NO_TABLE;
@@ -119,7 +145,7 @@ void search_rescale_config(const search_rescale *rescale, const double *ones, co
     rope->low_freq = rope->high_freq = rope->proportion = rope->mixed_exponent = 0;
     rope->fractional_bounds = rope->resonance = 0;
     config.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    config.longrope = (struct gyre_longrope_config){rescale->start_tokens, GYRE_LONGROPE_START_PAPER};
     rope->short_factor = ones;
     rope->long_factor = rescale->factor;
     *out = config;
@@ -164,6 +190,13 @@ static void perturb_attention(const search_space *space, search_rescale *g, uint
     if (gyre_random_uniform(random) < mutation_probability) g->attention += by;
 }
 
+/* A search without start tokens draws nothing here, so that it takes the path that it always took. */
+static void redraw_start(const search_space *space, search_rescale *g, uint64_t *random) {
+    if (space->starts_count < 2) return;
+    const int64_t drawn = space->starts[gyre_random_below(random, space->starts_count)];
+    if (gyre_random_uniform(random) < mutation_probability) g->start_tokens = drawn;
+}
+
 void search_mutate(const search_space *space, const search_rescale *parent, uint64_t *random, search_rescale *out) {
     search_rescale g = *parent;
     switch (gyre_random_below(random, 3)) {
@@ -177,6 +210,7 @@ void search_mutate(const search_space *space, const search_rescale *parent, uint
         perturb_range(space, &g, random);
     }
     perturb_attention(space, &g, random);
+    redraw_start(space, &g, random);
     repair(space, &g);
     *out = g;
 }
@@ -218,6 +252,7 @@ void search_cross(const search_space *space, const search_rescale *a, const sear
     default:
         add_difference(space, b, c, 1.2 * gyre_random_uniform(random), &g);
     }
+    if (space->starts_count > 1 && gyre_random_uniform(random) < 0.5) g.start_tokens = b->start_tokens;
     repair(space, &g);
     *out = g;
 }
