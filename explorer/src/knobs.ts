@@ -1,7 +1,7 @@
 /* knobs.ts: the bar of knobs that all views share. */
 import { h, say } from "./dom";
 import { count, short, tokens, typed } from "./numbers";
-import { frequencies, methods, setup } from "./scene";
+import { frequencies, methods, MODIFIERS, setup, splitMethod } from "./scene";
 import { get, limits, set, type State } from "./state";
 import { type Key, t } from "./text";
 import { picker } from "./view";
@@ -170,6 +170,15 @@ const METHOD_NAMES: Record<string, Key> = {
     "by-parts-paper": "method.by-parts-paper",
     yarn: "method.yarn",
     "dynamic-yarn": "method.dynamic-yarn",
+    clipped: "method.clipped",
+    "clipped-hard": "method.clipped-hard",
+    dca: "method.dca",
+};
+const MODIFIER_NAMES: Record<(typeof MODIFIERS)[number], Key> = {
+    "": "modifier.none",
+    "+clipped": "method.clipped",
+    "+clipped-hard": "method.clipped-hard",
+    "+resonance": "modifier.resonance",
 };
 
 /** out = a method's name for people: "YaRN". */
@@ -192,7 +201,13 @@ export function knobs(): Knobs {
         t("knob.method"),
         "knob-method",
         listed.map((name) => [name, methodName(name)]),
-        (value) => set({ method: value }),
+        (value) => set({ method: value + splitMethod(get().method)[1] }),
+    );
+    const modifier = picker(
+        t("knob.modifier"),
+        "knob-modifier",
+        MODIFIERS.map((name) => [name, t(MODIFIER_NAMES[name])]),
+        (value) => set({ method: splitMethod(get().method)[0] + value }),
     );
     const shape = picker(
         t("knob.shape"),
@@ -216,7 +231,7 @@ export function knobs(): Knobs {
         "details",
         { open: !narrow.matches, class: "knob-panel" },
         summary,
-        h("div", { class: "knob-grid" }, shape.element, method.element, ...all.map((one) => one.element), dim.element),
+        h("div", { class: "knob-grid" }, shape.element, method.element, modifier.element, ...all.map((one) => one.element), dim.element),
     );
     narrow.addEventListener("change", () => (panel.open = !narrow.matches));
     const element = h("div", { class: "knobs", role: "region", "aria-label": t("knob.bar") }, panel, alert);
@@ -228,7 +243,9 @@ export function knobs(): Knobs {
     function update(): void {
         const state = get();
         for (const one of all) one.update();
-        keep(method.list, state.method, methodName(state.method));
+        const [name, more] = splitMethod(state.method);
+        keep(method.list, name, methodName(name));
+        keep(modifier.list, more, more);
         keep(dim.list, String(state.dim), String(state.dim));
         shape.list.value = shapeOf(state);
         const factor = frequencies(setup()).factor;

@@ -3,7 +3,9 @@ import { type HiddenKey, type MethodLoss, type Model, openModel } from "./core";
 import { get } from "./state";
 import sample from "../../include/gyre/gyre.h";
 
-export const METHODS = ["none", "linear", "ntk", "by-parts", "yarn"];
+/** Those that the model may read under; the first are read where nobody chose. */
+export const METHODS = ["none", "linear", "ntk", "by-parts", "yarn", "clipped", "dca"];
+const USUAL = METHODS.slice(0, 5);
 export const BUCKETS = 16;
 
 export interface Session {
@@ -25,15 +27,15 @@ const from = Math.max(0, sample.indexOf("typedef enum gyre_status"));
 export const SAMPLE = sample.slice(from, from + SAMPLE_BYTES);
 
 const NONE = "-";
-/** out = the methods that the state asks for; all if it names none that is known. */
+/** out = the methods that the state asks for; the usual ones if it names none that is known. */
 export function methodsAsked(): string[] {
     const names = get().reads.split(",");
     const known = METHODS.filter((method) => names.includes(method));
-    return known.length || names[0] === NONE ? known : METHODS.slice();
+    return known.length || names[0] === NONE ? known : USUAL.slice();
 }
 /** out = how the state names methods. */
 export function nameMethods(methods: string[]): string {
-    return methods.length === METHODS.length ? "" : methods.join(",") || NONE;
+    return methods.join() === USUAL.join() ? "" : methods.join(",") || NONE;
 }
 
 export function textAsked(): string {

@@ -78,7 +78,16 @@ export function anglesAt(of: Setup, position: number): Float32Array {
 
 /** The methods whose frequencies the views show. */
 export function methods(): MethodInfo[] {
-    return core.methods().filter((m) => !m.far && (m.number === "factor" || m.number === "none"));
+    return core.methods().filter((m) => !m.far && ["factor", "pairs", "none"].includes(m.number));
+}
+
+/** What may follow a method and moves the views; "" = nothing. */
+export const MODIFIERS = ["", "+clipped", "+clipped-hard", "+resonance"] as const;
+
+/** out = "yarn:4", "+clipped" of "yarn:4+clipped". */
+export function splitMethod(method: string): [string, string] {
+    const end = method.indexOf("+");
+    return end < 0 ? [method, ""] : [method.slice(0, end), method.slice(end)];
 }
 
 /** The methods of the pictures side by side, in the order of the papers. */

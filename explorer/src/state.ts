@@ -29,7 +29,7 @@ export interface State {
     config: string;
     window: number; // the model: bytes
     text: string; // that the model reads; "" = the page's own
-    reads: string; // methods that it reads it under, with commas between; "" = all
+    reads: string; // methods that it reads it under, with commas between; "" = those of papers
     seed: number;
     step: number; // of the tour; 0 = not on it
     lang: "" | "en" | "zh"; // "" = the browser's
@@ -72,7 +72,7 @@ export const defaults: Readonly<State> = {
 const profiles = ["hf-5", "hf-4.56", "hf-4.55", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
 const choices: Partial<Record<keyof State, readonly string[]>> = {
     axis: ["position", "pair"],
-    bias: ["alibi", "t5", "kerple-log", "kerple-power", "fire", "sandwich", "deberta"],
+    bias: ["alibi", "alibi-linear", "alibi-ntk", "t5", "kerple-log", "kerple-power", "fire", "sandwich", "deberta"],
     task: ["explain", "diff", "extend"],
     as: profiles,
     with: profiles,

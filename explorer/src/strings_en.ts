@@ -17,6 +17,7 @@ export const en = {
     "knob.shape.page": "this page's model",
     "knob.shape.own": "your own",
     "knob.method": "Method",
+    "knob.modifier": "With",
     "knob.trained": "Trained length",
     "knob.target": "Target length",
     "knob.factor": "Factor",
@@ -39,6 +40,11 @@ export const en = {
     "method.by-parts-paper": "By parts (paper)",
     "method.yarn": "YaRN",
     "method.dynamic-yarn": "Dynamic YaRN",
+    "method.clipped": "Clipped",
+    "method.clipped-hard": "Clipped, hard",
+    "method.dca": "Dual chunks",
+    "modifier.none": "None",
+    "modifier.resonance": "Whole wavelengths",
 
     "unit.tok": "tokens",
     "unit.tokens": "{n} tokens",
@@ -170,6 +176,10 @@ export const en = {
     "bias.bucket": "They share row {row} of the trained table.",
     "bias.masked": "No bias here.",
     "bias.alibi": "ALiBi subtracts a slope times the distance. Each head has its own slope; nothing is trained.",
+    "bias.alibi-linear":
+        "Every slope of ALiBi is divided by {a}, the factor above, so that far keys get the penalties of trained distances.",
+    "bias.alibi-ntk":
+        "NTK-ALiBi divides the slope of the last head by {a}, the factor above, and that of the first by 1: near keys stay as far apart as the first heads were trained to see them.",
     "bias.t5":
         "T5 trains one number for each bucket of distances and head; buckets widen with distance. The table here is an example.",
     "bias.kerple-log":

@@ -11,6 +11,8 @@ import { frame, onArrows, picker, type Sheet, type View } from "./view";
 
 const KINDS: [BiasKind, string, Key][] = [
     ["alibi", "ALiBi", "bias.alibi"],
+    ["alibi-linear", "ALiBi, linear", "bias.alibi-linear"],
+    ["alibi-ntk", "ALiBi, NTK", "bias.alibi-ntk"],
     ["t5", "T5", "bias.t5"],
     ["kerple-log", "KERPLE (log)", "bias.kerple-log"],
     ["kerple-power", "KERPLE (power)", "bias.kerple-power"],
@@ -19,13 +21,19 @@ const KINDS: [BiasKind, string, Key][] = [
     ["deberta", "DeBERTa", "bias.deberta"],
 ];
 
+/* Of stretched slopes: the knob's, or as far as the target. */
+function factor(): number {
+    const { factor, target, trained } = get();
+    return factor || Math.max(1, target / trained);
+}
+
 let known: { key: string; bias: Bias } | null = null;
 
 function bias(): Bias {
     const { bias: kind, heads, span } = get();
-    const key = `${kind} ${heads} ${span}`;
+    const key = `${kind} ${heads} ${span} ${factor()}`;
     if (known?.key === key) return known.bias;
-    const params: BiasParams = { heads };
+    const params: BiasParams = { heads, factor: factor() };
     const found = theCore().bias(kind, params, span);
     known = { key, bias: { ...found, map: found.map.slice(), bucket: found.bucket && found.bucket.slice() } };
     return known.bias;
@@ -168,7 +176,7 @@ export function biasView(): View {
         head.max = String(many - 1);
         head.value = String(chosen);
         headValue.textContent = String(chosen);
-        about.textContent = t(KINDS.find(([name]) => name === kind)![2]);
+        about.textContent = t(KINDS.find(([name]) => name === kind)![2], { a: short(factor()) });
         const x = Float64Array.from({ length: of.n }, (_, d) => d);
         const all = Array.from({ length: showsBuckets() ? 1 : of.heads }, (_, k) => ({ k, y: curve(of, k) }));
         const lines: Line[] = all.filter(({ k }) => k !== chosen).map(({ y }) => ({ x, y, class: "ghost thin" }));

@@ -5,16 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 512, MAX_HEADS = 64, DEFAULT_HEADS = 8 };
+enum { MAX_TOKENS = 512, MAX_HEADS = 64, DEFAULT_HEADS = 8, DEFAULT_FACTOR = 4 };
 
 static const struct {
     const char *name;
     gyre_kind kind;
     gyre_decay decay;
-} kinds[] = {{"alibi", GYRE_KIND_ALIBI, GYRE_DECAY_LOG},       {"t5", GYRE_KIND_T5, GYRE_DECAY_LOG},
-             {"kerple-log", GYRE_KIND_KERPLE, GYRE_DECAY_LOG}, {"kerple-power", GYRE_KIND_KERPLE, GYRE_DECAY_POWER},
-             {"fire", GYRE_KIND_FIRE, GYRE_DECAY_LOG},         {"sandwich", GYRE_KIND_SANDWICH, GYRE_DECAY_LOG},
-             {"deberta", GYRE_KIND_DEBERTA, GYRE_DECAY_LOG}};
+    gyre_slope_scaling slopes;
+} kinds[] = {{"alibi", GYRE_KIND_ALIBI, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
+             {"alibi-linear", GYRE_KIND_ALIBI, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_LINEAR},
+             {"alibi-ntk", GYRE_KIND_ALIBI, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NTK},
+             {"t5", GYRE_KIND_T5, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
+             {"kerple-log", GYRE_KIND_KERPLE, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
+             {"kerple-power", GYRE_KIND_KERPLE, GYRE_DECAY_POWER, GYRE_SLOPE_SCALING_NONE},
+             {"fire", GYRE_KIND_FIRE, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
+             {"sandwich", GYRE_KIND_SANDWICH, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
+             {"deberta", GYRE_KIND_DEBERTA, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static int64_t or_default(double value, int64_t otherwise) {
@@ -34,6 +40,12 @@ static gyre_status describe(const char *name, const explorer_bias_params *p, int
     config->head_dim = 64;
     config->trained_length = n;
     config->score.decay = kinds[found].decay;
+    config->slope.scaling = kinds[found].slopes;
+    if (config->slope.scaling != GYRE_SLOPE_SCALING_NONE) {
+        config->slope.factor = p->factor != 0 ? p->factor : DEFAULT_FACTOR;
+        if (!(config->slope.factor >= 1 && config->slope.factor <= 1e6))
+            return gyre_fail(err, GYRE_EINVAL, "factor: %g is not from 1 to 1e6 (explorer)", config->slope.factor);
+    }
     config->score.max_distance = or_default(p->max_distance, 0);
     config->score.sinusoid_dim = or_default(p->sandwich_dim, 0);
     config->score.bidirectional = p->bidirectional != 0;

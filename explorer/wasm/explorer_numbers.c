@@ -109,7 +109,7 @@ static double reduced(const gyre_config *config, double distance) {
 /* The last key of each chunk turns most, and those of the chunk before the own one turn no less than later ones. */
 static double first_in_chunks(const gyre_config *config, double limit) {
     const double length = (double)(config->chunk.size - config->chunk.local);
-    for (double chunk = 0; chunk < 3; chunk++) {
+    for (int chunk = 0; chunk < 3; chunk++) {
         const far_piece piece = far_piece_at(config, chunk * length);
         const double first = fmax(chunk * length, limit - piece.offset);
         if (first < piece.end) return first;
@@ -146,7 +146,7 @@ static void fill_kept(void) {
     if (factor_used > 1) most = factor_used; /* a ramp may keep even the slowest pair */
     for (int64_t i = 0; i < pairs; i++) {
         const double ratio = used.inv_freq[i] / plain.inv_freq[i];
-        kept[i] = most > 1 + 1e-9 ? fmin(1, fmax(0, (ratio - 1 / most) / (1 - 1 / most))) : 1;
+        kept[i] = ratio == 0 ? 0 : most > 1 + 1e-9 ? fmin(1, fmax(0, (ratio - 1 / most) / (1 - 1 / most))) : 1;
     }
 }
 
@@ -272,6 +272,8 @@ int explorer_rotate(float *vector, double position) {
 
 /* -- methods -- */
 static const char *number_of(const method *m) {
+    if (m->number == METHOD_NUMBER_PAIRS) return "pairs";
+    if (m->slopes != GYRE_SLOPE_SCALING_NONE && m->scaling == GYRE_SCALING_NONE) return "slopes";
     if (m->keeps_model_scaling || m->scaling == GYRE_SCALING_DYNAMIC_YARN) return "none";
     if (m->number == METHOD_NUMBER_BASE) return "base";
     if (m->number == METHOD_NUMBER_PAST) return "past";

@@ -49,17 +49,19 @@ EXPLORER_EXPORT(explorer_decay) void explorer_decay(const double *distances, int
 EXPLORER_EXPORT(explorer_rotate) int explorer_rotate(float *vector, double position);
 
 /* -- methods -- */
-/* out = name of method `index`, then what its number is ("factor", "base", "past", "window", "none"), then flags: 1 follows
- * the length, 2 far pairs only; separated by spaces; NULL past the last; until the next call. */
+/* out = name of method `index`, then what its number is ("factor", "base", "past", "window", "pairs", "none"; "slopes" = for
+ * ALiBi alone), then flags: 1 follows the length, 2 far pairs only; separated by spaces; NULL past the last; until the next
+ * call. */
 EXPLORER_EXPORT(explorer_method) const char *explorer_method(int index);
 
 /* -- biases -- */
 typedef struct explorer_bias_params {
     double heads, buckets, max_distance, bidirectional, r1, r2, sandwich_dim, seed; /* 0 = the paper's */
+    double factor;                                                                  /* of stretched slopes; 0 = 4 */
 } explorer_bias_params;
 /* map[heads][n][n] = what `kind` adds to scores; bucket[n][n] = rows of its table, -1 where there are none.  kind: "alibi",
- * "t5", "kerple-log", "kerple-power", "fire", "sandwich", "deberta".  table: [rows][heads] for t5, or NULL = an example.
- * out = GYRE_OK, or a status with explorer_failure set. */
+ * "alibi-linear", "alibi-ntk", "t5", "kerple-log", "kerple-power", "fire", "sandwich", "deberta".
+ * table: [rows][heads] for t5, or NULL = an example.  out = GYRE_OK, or a status with explorer_failure set. */
 EXPLORER_EXPORT(explorer_bias)
 int explorer_bias(const char *kind, const explorer_bias_params *params, const float *table, int n, float *map,
                   int32_t *bucket);

@@ -9,7 +9,8 @@ import { core, inPage, native, temporary } from './support.mjs';
 const path = join(temporary, 'text.txt');
 writeFileSync(path, readFileSync('include/gyre/gyre.h').subarray(20000, 22100));
 const text = new Uint8Array(readFileSync(path));
-const methods = ['none', 'linear', 'ntk:4', 'yarn', 'dynamic', 'self-extend'];
+const methods = ['none', 'linear', 'ntk:4', 'yarn', 'dynamic', 'self-extend', 'clipped', 'dca',
+    'yarn+clipped-hard'];
 const model = new core.ModelEngine(await core.loadAssets());
 const near = (a, b, what) => assert.ok(Math.abs(a - b) <= 1e-5 * Math.abs(b), `${what}: ${a} is not ${b}`);
 

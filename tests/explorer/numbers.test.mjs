@@ -11,6 +11,7 @@ const near = (a, b, relative, what) =>
 const setups = [setup('none'), setup('linear'), setup('linear:8'), setup('ntk:4'), setup('ntk-mixed'), setup('llama3'),
     setup('dynamic:2'), setup('by-parts'), setup('by-parts-paper'), setup('yarn', { base: 500000, trained: 8192, target: 131072 }),
     setup('dynamic-yarn'), setup('base:500000'), setup('ntk-past:4'), setup('yarn+resonance'),
+    setup('clipped'), setup('clipped:30'), setup('clipped-hard'), setup('ntk:4+clipped-hard:12'),
     setup('yarn', { headDim: 32, trained: 256, target: 1024 })];
 
 for (const s of setups)
@@ -88,11 +89,31 @@ test('the ramp agrees with the counts of the command', () => {
     }
 });
 
+test('clipping stops the last pairs', () => {
+    const rates = page.frequencies(setup('none')).invFreq, kept = page.ramp(setup('clipped-hard:10')).kept;
+    const soft = page.frequencies(setup('clipped:10')).invFreq, hard = page.frequencies(setup('clipped-hard:10')).invFreq;
+    rates.forEach((rate, i) => {
+        const j = i - 54; // its place among the last ten
+        near(soft[i], j < 0 ? rate : rate * (1 + Math.cos((Math.PI * j) / 9)) / 2, 1e-14, `soft, pair ${i}`);
+        assert.equal(hard[i], j < 0 ? rate : 0, `hard, pair ${i}`);
+        assert.equal(kept[i], j < 0 ? 1 : 0, `kept, pair ${i}`);
+    });
+    const still = page.angles(setup('clipped-hard:10'), 5000, 1);
+    assert.ok(still.unseenFrom.slice(54).every((at) => at === Infinity) && still.angle.slice(54).every((angle) => angle === 0));
+});
+
 test('biases', () => {
     const n = 64, cell = (bias, h, m, k) => bias.map[(h * n + m) * n + k];
     const alibi = page.bias('alibi', { heads: 8 }, n);
     for (const h of [0, 3, 7]) near(cell(alibi, h, 50, 20), -30 * 2 ** -(h + 1), 1e-7, `ALiBi, head ${h}`);
     assert.equal(alibi.bucket, null);
+    for (const [h, factor] of [[0, 4], [3, 4], [7, 2.5]]) {
+        const linear = page.bias('alibi-linear', { heads: 8, factor }, n), ntk = page.bias('alibi-ntk', { heads: 8, factor }, n);
+        near(cell(linear, h, 50, 20), (-30 * 2 ** -(h + 1)) / factor, 1e-6, `linear slopes, head ${h}`);
+        near(cell(ntk, h, 50, 20), (-30 * 2 ** -(h + 1)) / factor ** (h / 7), 1e-6, `NTK slopes, head ${h}`);
+    }
+    near(cell(page.bias('alibi-linear', {}, n), 0, 50, 20), -30 / 8, 1e-6, 'stretched four times unless told');
+    assert.throws(() => page.bias('alibi-ntk', { factor: 0.5 }, n), /factor/);
     const log = page.bias('kerple-log', { heads: 2, r1: 2, r2: 0.5 }, n);
     near(cell(log, 1, 40, 10), -2 * Math.log(1 + 0.5 * 30), 1e-6, 'KERPLE, logarithm');
     const power = page.bias('kerple-power', { heads: 2, r1: 2, r2: 0.5 }, n);
@@ -125,4 +146,7 @@ test('methods are those of the command', () => {
     const names = page.methods().map((m) => m.name);
     const help = native(['eval', '--help']).out.replace(/\s+/g, ' ');
     assert.match(help, new RegExp(`Any of ${names.join(', ')} `));
+    const numbers = Object.fromEntries(page.methods().map((m) => [m.name, m.number]));
+    assert.deepEqual([numbers.clipped, numbers['clipped-hard'], numbers['dynamic-linear'], numbers.dca],
+        ['pairs', 'pairs', 'slopes', 'factor']);
 });

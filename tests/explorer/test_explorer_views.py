@@ -72,6 +72,54 @@ def test_a_knob_changes_every_view(open_page):
         settle(page)
 
 
+def test_every_method_and_modifier_that_is_listed_can_be_chosen(open_page):
+    page = open_page("method=none&trained=256&target=1024&dim=32")
+    listed = page.locator("#knob-method option").evaluate_all("all => all.map(one => one.value)")
+    more = page.locator("#knob-modifier option").evaluate_all("all => all.map(one => one.value)")
+    assert {"yarn", "clipped", "clipped-hard"} <= set(listed) and "dynamic-linear" not in listed
+    assert more == ["", "+clipped", "+clipped-hard", "+resonance"]
+    for method in listed:
+        page.select_option("#knob-method", method)
+        settle(page)
+        assert not page.locator(".knobs .alert").inner_text(), method
+    page.select_option("#knob-method", "yarn")
+    for modifier in more:
+        page.select_option("#knob-modifier", modifier)
+        settle(page)
+        assert not page.locator(".knobs .alert").inner_text(), modifier
+        page.wait_for_function("text => decodeURIComponent(location.hash).includes(`method=${text}`)", arg=f"yarn{modifier}")
+    page.select_option("#knob-modifier", "+clipped-hard")
+    page.select_option("#knob-method", "ntk")
+    settle(page)
+    rows = table(page, "waves")[1:]
+    assert [row[2] for row in rows[-3:]] == ["∞"] * 3 and [number(row[4]) for row in rows[-3:]] == [0] * 3
+    again = open_page("method=linear%2Bclipped")
+    assert again.input_value("#knob-method") == "linear" and again.input_value("#knob-modifier") == "+clipped"
+
+
+def test_stretched_slopes_follow_the_factor(open_page):
+    page = open_page("trained=256&target=1024")
+    show(page, "bias")
+    sheets = {}
+    for kind in ("alibi", "alibi-linear", "alibi-ntk"):
+        page.select_option("#bias-kind", kind)
+        settle(page)
+        sheets[kind] = [[number(cell) for cell in row] for row in table(page, "bias")[1:]]
+    for plain, linear, ntk in zip(*sheets.values(), strict=True):
+        for head in range(8):
+            assert linear[1 + head] == pytest.approx(plain[1 + head] / 4, abs=2e-4)
+            assert ntk[1 + head] == pytest.approx(plain[1 + head] / 4 ** (head / 7), abs=2e-4)
+    assert "4" in page.locator("#bias .about").inner_text()
+
+
+def test_the_model_reads_under_methods_that_are_not_read_at_first(open_page):
+    page = open_page("window=256&reads=clipped%2Cdca")
+    show(page, "model")
+    model_ready(page)
+    names = page.locator("#model [data-perplexity]").evaluate_all("all => all.map(one => one.dataset.perplexity)")
+    assert names == ["clipped", "dca"]
+
+
 def test_redraw_time(open_page, capsys):
     """64 pairs x 4096 positions; the time is printed, not judged."""
     page = open_page("dim=128&trained=1024&target=4096&method=yarn")

@@ -114,7 +114,8 @@ class Numbers implements Core {
     }
 
     private holdParams(p: BiasParams): number {
-        const numbers = [p.heads, p.buckets, p.maxDistance, p.bidirectional ? 1 : 0, p.r1, p.r2, p.sandwichDim, p.seed];
+        const numbers = [p.heads, p.buckets, p.maxDistance, p.bidirectional ? 1 : 0, p.r1, p.r2, p.sandwichDim, p.seed,
+            p.factor];
         const at = this.core.hold(numbers.length * DOUBLE);
         this.core.doubles(at, numbers.length).set(numbers.map((value) => value ?? 0));
         return at;

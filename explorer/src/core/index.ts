@@ -38,8 +38,9 @@ export interface Setup {
 export interface MethodInfo {
     /** As in Setup.method, without a number: "ntk". */
     name: string;
-    /** What the number after the colon is: "factor" may be left out, "base" and "past" may not, "window" is in tokens. */
-    number: "factor" | "base" | "past" | "window" | "none";
+    /** What the number after the colon is: "factor" may be left out, "base" and "past" may not, "window" is in tokens,
+     * "pairs" are those that are clipped.  "slopes": the method stretches ALiBi and no rotation. */
+    number: "factor" | "base" | "past" | "window" | "pairs" | "slopes" | "none";
     /** The frequencies depend on the length in use. */
     followsLength: boolean;
     /** Only far pairs rotate less (rerope, leaky, self-extend, dca): frequencies are those of "none". */
@@ -88,7 +89,16 @@ export interface Ramp {
     revolutions: Float64Array;
 }
 
-export type BiasKind = "alibi" | "t5" | "kerple-log" | "kerple-power" | "fire" | "sandwich" | "deberta";
+export type BiasKind =
+    | "alibi"
+    | "alibi-linear"
+    | "alibi-ntk"
+    | "t5"
+    | "kerple-log"
+    | "kerple-power"
+    | "fire"
+    | "sandwich"
+    | "deberta";
 /** Zero or absent = the paper's. */
 export interface BiasParams {
     heads?: number; // default 8
@@ -103,6 +113,8 @@ export interface BiasParams {
     /** Sandwich: channels (128).  FIRE: seed of an untrained network (1). */
     sandwichDim?: number;
     seed?: number;
+    /** alibi-linear, alibi-ntk: how far slopes are stretched (4). */
+    factor?: number;
     /** T5: [buckets][heads] trained numbers; absent = an example that falls with the bucket. */
     table?: Float32Array;
 }
