@@ -236,6 +236,9 @@ static void added_methods(void **state) {
                 perplexity_at(root, "methods", 0, 0)); /* ntk-past:16 there is none */
     assert_true(perplexity_at(root, "methods", 9, 4) == perplexity_at(root, "methods", 6, 4)); /* and past it ntk:16 */
     json_decref(root);
+    assert_fails("lab --text @text --preset smoke --work @early --encodings rope --add-method none+start:4", 1,
+                 "--add-method none+start:4: at 32 tokens: ");
+    assert_int_equal(access(in_folder("early/rope-s1"), F_OK), -1); /* nothing was trained */
     assert_fails("lab --add-method yran", 2, "--add-method: method \"yran\": no such method; did you mean yarn?");
     assert_fails("lab --task copy --add-method yarn", 2, "--add-method: ");
     assert_fails("lab --add-method ntk --add-method ntk --add-method ntk --add-method ntk --add-method ntk --add-method ntk "

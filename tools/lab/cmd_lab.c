@@ -300,6 +300,7 @@ static int run(lab *l) {
     if (!status) status = team_same("text", l->all.hash + (uint64_t)l->all.count, &err);
     if (!status && l->work) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, "cells.jsonl", &err);
+    if (!status) status = lab_check_added(l, &err);
     if (!status) {
         name_rows(l);
         cli_progress_begin(&l->progress, "gyre lab", NULL, lab_cost_all(l));

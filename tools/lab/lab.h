@@ -207,6 +207,9 @@ gyre_status lab_model_begin(lab *l, const lab_model_spec *spec, lab_model *out, 
 /* *out = the model, opened; m owns it.  Trains it, and its base before, where it is missing. */
 gyre_status lab_model_need(lab *l, lab_model *m, const gyre_model **out, gyre_error *err);
 void lab_model_end(lab_model *m);
+/* Whether the methods that were added make encodings at all contexts, before anything is trained.  Errors: those of
+ * method_encoding. */
+gyre_status lab_check_added(lab *l, gyre_error *err);
 
 /* Opens the model, or trains it, from a checkpoint if there is one.  base: what a fine-tuned model is made from. */
 gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, const char *name, const gyre_model *base, gyre_model **out,

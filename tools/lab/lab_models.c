@@ -40,3 +40,35 @@ void lab_model_end(lab_model *m) {
     gyre_model_free(m->opened);
     m->opened = NULL;
 }
+
+/* -- methods that were added -- */
+static gyre_status check_method(const lab *l, const method *m, const gyre_config *position, gyre_error *err) {
+    for (int c = 0; c < LAB_CONTEXTS; c++) {
+        gyre_encoding *encoding = NULL;
+        gyre_error why = {0};
+        const gyre_status status =
+            method_encoding(m, position, l->plan.trained, l->plan.contexts[c], &l->plan.betas, &encoding, &why);
+        gyre_encoding_free(encoding);
+        if (status)
+            return gyre_fail(err, status, "--add-method %s: at %lld tokens: %s", m->label, (long long)l->plan.contexts[c],
+                             why.text);
+    }
+    return GYRE_OK;
+}
+
+/* Methods first .. count - 1 on the model of an encoding; encoding < 0: there is none. */
+static gyre_status check_methods(lab *l, int encoding, const method *methods, int first, int count, gyre_error *err) {
+    if (encoding < 0 || first >= count) return GYRE_OK;
+    lab_model model;
+    gyre_status status = lab_model_begin(l, &(lab_model_spec){.encoding = &l->plan.encodings[encoding]}, &model, err);
+    for (int m = first; m < count && !status; m++)
+        status = check_method(l, &methods[m], &model.position, err);
+    lab_model_end(&model);
+    return status;
+}
+
+gyre_status lab_check_added(lab *l, gyre_error *err) {
+    const lab_plan *p = &l->plan;
+    const gyre_status status = check_methods(l, p->rope, p->methods, LAB_TUNED_METHODS, p->methods_count, err);
+    return status ? status : check_methods(l, p->alibi, p->stretched, 0, p->stretched_count, err);
+}
