@@ -470,6 +470,27 @@ static void test_choice_of_list(void **state) {
     assert_null(strstr(o->out, "e+30"));
 }
 
+/* Start tokens turn as trained in one reading, four times as fast as in the other, whose position 1 is already off. */
+static void test_start_tokens(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"model_type\": \"llama\", \"hidden_size\": 16, \"num_attention_heads\": 4, \"num_hidden_layers\": 2, "
+        "\"max_position_embeddings\": 1024, \"rope_scaling\": {\"rope_type\": \"longrope\", \"short_factor\": [1, 1], "
+        "\"long_factor\": [1, 4], \"original_max_position_embeddings\": 256, \"start_token_idx\": 64}}";
+    write_file("starts.json", text, sizeof text - 1);
+    json_t *root = compare("diff @starts.json --with reference --length 1024 --json", DIFFERENT);
+    const json_t *group = group_at(root, 0);
+    assert_non_null(strstr(test_string(root, "verdict"), "Same frequencies, but start_tokens is 0 under hf-5, 64"));
+    test_close(test_number(group, "max_difference"), 0.01 - 0.01 / 4, 1e-12, "of pair 1");
+    assert_int_equal(test_integer(group, "first_position"), 2); /* 0.015 rad */
+    json_decref(root);
+    root =
+        compare("diff @starts.json --with reference --length 256 --json", DIFFERENT); /* a setting, without effect there */
+    assert_true(json_is_null(json_object_get(group_at(root, 0), "first_position")));
+    json_decref(root);
+    assert_non_null(strstr(run("diff @starts.json --with reference --length 1024")->out, "rad off, up to token 63"));
+}
+
 /* -- refusals and failures -- */
 static void test_refusals(void **state) {
     (void)state;
@@ -521,6 +542,7 @@ int main(void) {
                                        cmocka_unit_test(test_extreme_numbers), cmocka_unit_test(test_verdicts),
                                        cmocka_unit_test(test_groups),          cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_formats),         cmocka_unit_test(test_choice_of_list),
-                                       cmocka_unit_test(test_refusals),        cmocka_unit_test(test_failures)};
+                                       cmocka_unit_test(test_start_tokens),    cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

@@ -173,6 +173,28 @@ static void each_profile_is_checked(void **state) {
     json_decref(root);
 }
 
+/* What a program does not read besides frequencies is a difference too: start tokens, and chunks of positions. */
+static void settings_beside_frequencies_count(void **state) {
+    (void)state;
+    put_config("starts",
+               "{\"model_type\": \"llama\", \"hidden_size\": 16, \"num_attention_heads\": 4, \"num_hidden_layers\": 2, "
+               "\"max_position_embeddings\": 1024, \"rope_scaling\": {\"rope_type\": \"longrope\", "
+               "\"short_factor\": [1, 1], \"long_factor\": [1, 4], \"start_token_idx\": 64, "
+               "\"original_max_position_embeddings\": 256}}");
+    put_config("chunks",
+               "{\"model_type\": \"qwen2\", \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_hidden_layers\": 2, "
+               "\"max_position_embeddings\": 8192, \"dual_chunk_attention_config\": {\"chunk_size\": 512, "
+               "\"local_size\": 128}}");
+    json_t *root = run_json("extend @starts --as reference --to 1024 --json --methods none");
+    assert_string_equal(says(root, "none", "hf-5"), "differs");
+    assert_string_equal(says(root, "none", "vllm"), "differs");
+    json_decref(root);
+    root = run_json("extend @chunks --as vllm --to 16k --json --methods none");
+    assert_string_equal(says(root, "none", "hf-5"), "differs");
+    assert_string_equal(says(root, "none", "vllm"), "same");
+    json_decref(root);
+}
+
 /* The reach of a linear scaling, divided by its factor. */
 static void existing_scaling_counts_from_original_length(void **state) {
     (void)state;
@@ -536,6 +558,7 @@ static void wrong_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_match_the_formulas),
                                        cmocka_unit_test(each_profile_is_checked),
+                                       cmocka_unit_test(settings_beside_frequencies_count),
                                        cmocka_unit_test(existing_scaling_counts_from_original_length),
                                        cmocka_unit_test(config_can_be_extended_twice),
                                        cmocka_unit_test(dynamic_methods_leave_short_contexts),

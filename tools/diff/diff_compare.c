@@ -53,6 +53,30 @@ static void compare_frequencies(diff_layers *d) {
     d->first_position = d->same_frequencies ? -1 : diff_first_position(d->max_difference);
 }
 
+/* out = the tokens that turn as without a scaling. */
+static int64_t starts_in_use(const explain_stats *f) {
+    return f->length > f->trained ? f->config->longrope.start_tokens : 0;
+}
+
+/* Tokens that start in one reading alone turn as trained there, and by the scaled frequencies in the other. */
+static void compare_starts(diff_layers *d) {
+    const int64_t in_a = starts_in_use(&d->a), in_b = starts_in_use(&d->b), from = in_a < in_b ? in_a : in_b;
+    const explain_stats *started = in_a > in_b ? &d->a : &d->b, *other = in_a > in_b ? &d->b : &d->a;
+    d->start_tokens = in_a > in_b ? in_a : in_b;
+    if (in_a == in_b) return;
+    for (int64_t i = 0; i < started->pairs && i < other->pairs; i++) {
+        if (!isfinite(started->freq_factor[i])) continue;
+        const double gap = fabs(started->inv_freq[i] * started->freq_factor[i] - other->inv_freq[i]);
+        const int64_t first = diff_first_position(gap), seen = first > from || first < 0 ? first : from;
+        if (gap > d->max_difference) {
+            d->max_difference = gap;
+            d->max_difference_pair = i;
+        }
+        if (seen >= 0 && seen < d->start_tokens && (d->first_position < 0 || seen < d->first_position))
+            d->first_position = seen;
+    }
+}
+
 static double ratio(double b, double a) {
     return a > 0 && b > 0 ? b / a : 1;
 }
@@ -73,6 +97,7 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
     }
     out->rotates = out->a.config->kind == GYRE_KIND_ROPE && out->b.config->kind == GYRE_KIND_ROPE;
     if (out->rotates) compare_frequencies(out);
+    if (out->rotates) compare_starts(out);
     out->reordered =
         out->rotates && strcmp(a->format, b->format) != 0 && out->a.config->rope.layout != out->b.config->rope.layout;
     out->factor_ratio = ratio(out->b.attention_factor, out->a.attention_factor);

@@ -27,6 +27,7 @@ typedef struct diff_layers {
     double max_difference; /* largest |b - a| in radians per position; a pair that one side lacks has frequency 0 there */
     int64_t max_difference_pair; /* that pair; -1 if all are the same */
     int64_t first_position;      /* first position where a pair is more than 0.01 rad off; -1 = none up to 2^31 */
+    int64_t start_tokens;        /* the first tokens, which turn as trained in a reading at least; 0 = none */
     int64_t length;              /* the length in use */
     double angle_difference;     /* of pair max_difference_pair at that position, in radians */
     double factor_ratio;         /* attention factors, b over a */

@@ -92,11 +92,11 @@ static void append_same(diff_result *r, const diff_layers *d, const char *same) 
         append(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
 }
 
-/* 1: distances of one length turn by more under one of the two, although no frequency differs. */
+/* 1: distances of one length, or the first tokens, turn by more under one of the two, although no frequency differs. */
 static int far_differs(const diff_layers *d) {
     const gyre_config *a = d->a.config, *b = d->b.config;
     return a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window || a->chunk.size != b->chunk.size ||
-           a->chunk.local != b->chunk.local;
+           a->chunk.local != b->chunk.local || (d->same_frequencies && d->first_position >= 0); /* start tokens */
 }
 
 /* Frequencies come first, because their effect grows with the length; then multipliers of scores; then the rest. */

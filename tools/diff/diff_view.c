@@ -98,6 +98,10 @@ static void view_frequencies(const explain_terminal *page, const diff_layers *d)
     char a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE];
     if (d->same_frequencies) {
         view_line(page, "frequencies", "the same, all %" PRId64 " pairs", d->a.pairs);
+        if (d->first_position >= 0)
+            view_line(page, "first position",
+                      "%" PRId64 ": pair %" PRId64 " is more than 0.01 rad off, up to token %" PRId64, d->first_position,
+                      d->max_difference_pair, d->start_tokens - 1);
         return;
     }
     format_wavelength(&d->a, d->pair, a);

@@ -127,6 +127,23 @@ static int differ(const extension *e, double a, double b) {
     return !(fabs(a - b) <= rounding(e) * fabs(b));
 }
 
+static int64_t starts_in_use(const gyre_config *c, int64_t length) {
+    return length > c->trained_length ? c->longrope.start_tokens : 0;
+}
+
+/* What turns keys otherwise although all frequencies are the same; nothing where nothing does. */
+static void compare_reach(const gyre_config *want, const gyre_config *got, int64_t length, char why[200]) {
+    const int64_t starts[2] = {starts_in_use(want, length), starts_in_use(got, length)};
+    const int far = want->rope.far != got->rope.far ||
+                    (want->rope.far != GYRE_FAR_AS_NEAR &&
+                     (want->rope.far_window != got->rope.far_window || want->rope.far_factor != got->rope.far_factor ||
+                      want->chunk.size != got->chunk.size || want->chunk.local != got->chunk.local));
+    if (far)
+        snprintf(why, 200, "keys further away turn otherwise");
+    else if (starts[0] != starts[1])
+        snprintf(why, 200, "%lld start tokens, not %lld", (long long)starts[1], (long long)starts[0]);
+}
+
 gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *want, const gyre_encoding *got, char why[200],
                                      gyre_error *err) {
     const int64_t length = e->to;
@@ -146,6 +163,8 @@ gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *wa
         snprintf(why, 200, "frequencies differ by up to %.3g %%", 100 * max);
     else if (differ(e, factor_b, factor_a))
         snprintf(why, 200, "attention factor %.6g, not %.6g", factor_b, factor_a);
+    else if (status == GYRE_OK)
+        compare_reach(gyre_encoding_get_config(want), gyre_encoding_get_config(got), length, why);
     free(a);
     return status;
 }
