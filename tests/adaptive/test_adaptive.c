@@ -380,10 +380,14 @@ static void run_gradient(const problem *p, const gyre_exec *exec) {
     run_backward(&p->args, &dout, &p->to, exec);
 }
 
-static void compare_problem(const limits *l, uint64_t seed, double worst[PARTS]) {
+/* out = the most queries of a sequence. */
+static int64_t compare_problem(const limits *l, uint64_t seed, double worst[PARTS]) {
     test_random random = {seed};
     problem p;
+    int64_t most = 0;
     make_problem(&p, l, &random);
+    for (int64_t s = 0; s < p.batch.sequences; s++)
+        most = place_in_batch(&p.batch, s).queries > most ? place_in_batch(&p.batch, s).queries : most;
     run_forward(&p.args, NULL);
     begin_sums(&p, 0.25); /* added to */
     run_gradient(&p, NULL);
@@ -396,6 +400,7 @@ static void compare_problem(const limits *l, uint64_t seed, double worst[PARTS])
         worst[i] = fmax(worst[i], off);
     }
     free_problem(&p);
+    return most;
 }
 
 static void print_worst(const double worst[PARTS]) {
@@ -422,6 +427,19 @@ static void agrees_over_many_tiles(void **state) {
     for (int i = 0; i < (random_cuts() > 20 ? 10 : 2); i++)
         compare_problem(&large, 1000 + (uint64_t)i, worst);
     unsetenv("GYRE_CPU");
+    print_worst(worst);
+}
+
+/* Sequences whose gradient is summed from several tasks. */
+static void agrees_over_several_tasks(void **state) {
+    const limits long_ones = {600, 600, 4, 3, 0};
+    double worst[PARTS] = {0};
+    int64_t most = 0;
+    (void)state;
+    for (uint64_t seed = 2000; most <= 512; seed++) {
+        const int64_t queries = compare_problem(&long_ones, seed, worst);
+        most = queries > most ? queries : most;
+    }
     print_worst(worst);
 }
 
@@ -542,8 +560,9 @@ static void threads_have_the_same_bits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(heads_see_each_other), cmocka_unit_test(definition_has_slopes),
-                                       FOR_TIERS(agrees_with_the_definition), FOR_TIERS(agrees_over_many_tiles),
-                                       cmocka_unit_test(threads_have_the_same_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heads_see_each_other),      cmocka_unit_test(definition_has_slopes),
+        FOR_TIERS(agrees_with_the_definition),       FOR_TIERS(agrees_over_many_tiles),
+        cmocka_unit_test(agrees_over_several_tasks), cmocka_unit_test(threads_have_the_same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,6 +243,30 @@ static void hidden_keys_of_a_tile_do_not_leak(void **state) {
         assert_true(isfinite(memory.dq[t][0][0]) && isfinite(memory.dk[t][0][0]));
 }
 
+/* Biases of pairs that do not see each other are NaN, as a caller's mask may have them infinite: no result has a part of
+ * them, not even the sums over pairs. */
+static void hidden_biases_do_not_leak(void **state) {
+    (void)state;
+    static gradient_memory memory[2];
+    static float dout[TOKENS][HEADS][VALUE_DIM];
+    fill_all(18);
+    test_random random = {19};
+    test_fill(&random, &dout[0][0][0], TOKENS * HEADS * VALUE_DIM);
+    const gyre_cview from = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, VALUE_DIM);
+    for (int spoiled = 0; spoiled < 2; spoiled++) {
+        for (int64_t m = 0; m < TOKENS && spoiled; m++)
+            for (int64_t t = m + 1; t < TOKENS; t++)
+                all_b[m][t % HEADS][t] = t % 3 ? -INFINITY : NAN;
+        const gyre_adaptive_args args = part_of_all(0, TOKENS, spoiled ? pieces : whole, spoiled ? pieces_lse : whole_lse);
+        const gyre_adaptive_gradients to = all_gradients(&memory[spoiled], TOKENS, 0);
+        run_forward(&args, NULL);
+        run_backward(&args, &from, &to, NULL);
+    }
+    assert_memory_equal(pieces, whole, sizeof whole);
+    assert_memory_equal(&memory[1], &memory[0], sizeof memory[0]);
+    assert_true(isfinite(memory->dw1[0][HEADS]) && memory->dw1[0][HEADS] != 0);
+}
+
 /* -- arguments and scratch -- */
 
 static const int64_t falling[] = {0, 200, 100, TOKENS}, short_of[] = {0, 100, 200, 299}, fine[] = {0, 100, 200, TOKENS};
@@ -396,6 +420,7 @@ int main(void) {
                                        cmocka_unit_test(two_sided_queries_have_the_same_bits),
                                        cmocka_unit_test(later_keys_do_not_leak),
                                        cmocka_unit_test(hidden_keys_of_a_tile_do_not_leak),
+                                       cmocka_unit_test(hidden_biases_do_not_leak),
                                        cmocka_unit_test(wrong_arguments),
                                        cmocka_unit_test(wrong_gradients),
                                        cmocka_unit_test(scratch_is_small)};
