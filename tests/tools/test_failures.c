@@ -6,7 +6,7 @@
 static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread"};
 enum { KINDS = sizeof kinds / sizeof *kinds, RESULTS = 3, MAX_BYTES = 1 << 20 };
 /* Runs of one command and kind; GYRE_FAIL_RUNS=1000000 takes every call. */
-enum { RUNS = 25 };
+enum { RUNS = 12 };
 
 /* What is left of a run that failed. */
 typedef enum leaves {
