@@ -123,10 +123,8 @@ static gyre_status check_turned(const gyre_decoder *d, gyre_error *err) {
     const struct gyre_rope_config *a = &own->rope, *b = &other->rope;
     const int64_t parts = d->net->arch.layer_parts & GYRE_LAYER_PARTS_TURNED;
     if (!parts) return GYRE_OK;
-    if (other->kind == GYRE_KIND_ROPE && b->scaling == GYRE_SCALING_NONE && b->base == a->base && b->dim == a->dim &&
-        b->layout == a->layout && !b->far && b->xpos_base == 0 && b->resonance == a->resonance &&
-        other->clip.mode == own->clip.mode && other->clip.pairs == own->clip.pairs &&
-        other->query.temperature == GYRE_TEMPERATURE_NONE && gyre_axes_of(d->encoding) == 1)
+    if (gyre_rotation_is_plain(d->encoding) && b->base == a->base && b->dim == a->dim &&
+        b->first_channel == a->first_channel && b->layout == a->layout && b->resonance == a->resonance)
         return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED,
                      "encoding: the model trained its %s, and no others take their place (gyre_context_create)",

@@ -38,6 +38,15 @@ static gyre_status check_contextual(const gyre_model_config *c, gyre_error *err)
                      "layer_parts: CONTEXTUAL needs a NOPE without a temperature, and no other part (model)");
 }
 
+int gyre_rotation_is_plain(const gyre_encoding *encoding) {
+    const gyre_config *p = gyre_encoding_get_config(encoding);
+    const struct gyre_rope_config *rope = &p->rope;
+    return p->kind == GYRE_KIND_ROPE && gyre_axes_of(encoding) == 1 && rope->scaling == GYRE_SCALING_NONE &&
+           !p->axis[0].own && !p->diffusion.timed && p->clip.mode == GYRE_CLIP_NONE && !rope->far && rope->xpos_base == 0 &&
+           !rope->clockwise && (rope->attention_factor == 0 || rope->attention_factor == 1) &&
+           p->query.temperature == GYRE_TEMPERATURE_NONE;
+}
+
 /* Pairs of a plain rotation become series. */
 static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding *encoding, int plain, gyre_error *err) {
     const int64_t series = c->layer_parts & GYRE_LAYER_PART_FOURIER;
@@ -63,9 +72,7 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
                       p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
     if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!turns || p->rope.dim != 2 * c->head_dim))
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: POLAR needs a rotation of all channels, after them (model)");
-    const int plain = turns && gyre_axes_of(encoding) == 1 && p->rope.scaling == GYRE_SCALING_NONE && !p->rope.far &&
-                      p->rope.xpos_base == 0 && p->query.temperature == GYRE_TEMPERATURE_NONE && !p->rope.clockwise &&
-                      (p->rope.attention_factor == 0 || p->rope.attention_factor == 1);
+    const int plain = turns && gyre_rotation_is_plain(encoding);
     if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: FREQUENCIES needs a plain rotation (model)");
     const gyre_status status = check_fourier(c, encoding, plain, err);

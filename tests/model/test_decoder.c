@@ -120,6 +120,35 @@ static void refuses_stream(const gyre_model *m, const char *why) {
     gyre_context_free(x);
 }
 
+/* What a rotation may do beside turning each pair by position x frequency. */
+enum { NOT_PLAIN = 9 };
+static gyre_config not_plain(gyre_config p, int which) {
+    if (which == 0) p.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
+    if (which == 1) p.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
+    if (which == 2) p.rope.clockwise = 1;
+    if (which == 3) p.rope.attention_factor = 1.25;
+    if (which == 4) p.axis[0].own = 1, p.axis[0].scaling = GYRE_SCALING_LINEAR, p.axis[0].factor = 2;
+    if (which == 5) p.diffusion.timed = 1, p.diffusion.time = 0.5;
+    if (which == 6) p.rope.scaling = GYRE_SCALING_LINEAR, p.rope.factor = 2;
+    if (which == 7) p.rope.far = GYRE_FAR_CLAMPED, p.rope.far_window = 4;
+    if (which == 8) p.query.temperature = GYRE_TEMPERATURE_LOG;
+    return p;
+}
+
+static void parts_need_a_plain_rotation(void **state) {
+    (void)state;
+    for (int which = 0; which < NOT_PLAIN; which++)
+        for (int i = 0; i < 2; i++) {
+            gyre_model_config c = tiny(GYRE_KIND_ROPE);
+            gyre_model *m = NULL;
+            gyre_error err = {0, ""};
+            c.layer_parts = i ? GYRE_LAYER_PART_FOURIER : GYRE_LAYER_PART_FREQUENCIES;
+            c.position = not_plain(c.position, which);
+            if (gyre_model_create(&m, &c, 1, &err) != GYRE_EINVAL || !strstr(err.text, "needs a plain rotation"))
+                fail_msg("%d: %s", which, err.text);
+        }
+}
+
 /* A rotation that the model did not train cannot take the place of its frequencies or series. */
 static void turns_are_the_models(void **state) {
     (void)state;
@@ -138,9 +167,10 @@ static void turns_are_the_models(void **state) {
         gyre_encoding_free(same);
         p.rope.base = 500;
         refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, cases[i].why);
-        p = m->config.position;
-        p.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
-        refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, cases[i].why);
+        for (int which = 0; which < NOT_PLAIN; which++) {
+            p = not_plain(m->config.position, which);
+            refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, cases[i].why);
+        }
         refuses_stream(m, "turned before they are cached");
         gyre_model_free(m);
     }
@@ -527,6 +557,7 @@ int main(void) {
                                        cmocka_unit_test(experiments),
                                        cmocka_unit_test(experiments_refused),
                                        cmocka_unit_test(forgets_after_a_cut),
+                                       cmocka_unit_test(parts_need_a_plain_rotation),
                                        cmocka_unit_test(turns_are_the_models),
                                        cmocka_unit_test(parts_have_the_same_bits_however_cut),
                                        cmocka_unit_test(counted_positions),

@@ -87,6 +87,11 @@ static void what_would_be_lost_is_refused(void **state) {
     assert_fails("eval @fope-paper" EVAL "none+resonance", 1, "the model trained its series");
     assert_fails("eval @fope" EVAL "clipped", 1, "the model trained its series");
     assert_fails("eval @trained-frequencies" EVAL "clipped", 1, "the model trained its frequencies");
+    assert_fails("eval @trained-frequencies" EVAL "none,clipped-hard:8", 1, "the model trained its frequencies");
+    assert_fails("generate @trained-frequencies --prompt abc --method clipped-hard:8", 1,
+                 "the model trained its frequencies");
+    assert_fails("train --from @trained-frequencies --method clipped-hard:8 --context 64 --text @text -o @none", 1,
+                 "FREQUENCIES needs a plain rotation");
     assert_fails("eval @contextual" EVAL "yarn:2", 1, "no rotation to scale (nope)");
     assert_fails("eval @contextual" EVAL "none+logn", 1, "count positions");
     assert_fails("eval @contextual --text @text --contexts 64 --cache q8", 1, "over keys in F32, F16 or BF16");
