@@ -388,26 +388,22 @@ static gyre_status check_untrained(const config_rewrite *w) {
     return GYRE_OK;
 }
 
-static void change_clip(config_rewrite *w) {
-    const gyre_config *c = gyre_encoding_get_config(w->encoding);
-    if (c->clip.mode == GYRE_CLIP_NONE) { /* 0 pairs cannot be said */
-        gyre_edit_remove(&w->edit, "", "rope_clip");
-        gyre_edit_remove(&w->edit, "", "rope_clip_pairs");
+/* A number and a word of Gyre's own.  Without the number both go, because a reader takes it from 1 on. */
+static void change_pair(config_rewrite *w, const char *number_key, int64_t number, const char *word_key, const char *word) {
+    if (number < 1) {
+        gyre_edit_remove(&w->edit, "", number_key);
+        gyre_edit_remove(&w->edit, "", word_key);
         return;
     }
-    gyre_edit_set(&w->edit, "", "rope_clip", json_string(gyre_config_clip_name(c->clip.mode)), "rope_scaling");
-    gyre_edit_set(&w->edit, "", "rope_clip_pairs", json_integer(c->clip.pairs), "rope_clip");
+    gyre_edit_set(&w->edit, "", number_key, json_integer(number), "rope_scaling");
+    gyre_edit_set(&w->edit, "", word_key, json_string(word), number_key);
 }
 
-static void change_start(config_rewrite *w) {
-    const struct gyre_longrope_config *c = &gyre_encoding_get_config(w->encoding)->longrope;
-    if (c->start_tokens == 0) {
-        gyre_edit_remove(&w->edit, "", "rope_start_tokens");
-        gyre_edit_remove(&w->edit, "", "rope_starts");
-        return;
-    }
-    gyre_edit_set(&w->edit, "", "rope_start_tokens", json_integer(c->start_tokens), "rope_scaling");
-    gyre_edit_set(&w->edit, "", "rope_starts", json_string(gyre_config_start_name(c->starts)), "rope_start_tokens");
+static void change_clip_and_start(config_rewrite *w) {
+    const gyre_config *c = gyre_encoding_get_config(w->encoding);
+    change_pair(w, "rope_clip_pairs", c->clip.mode == GYRE_CLIP_NONE ? 0 : c->clip.pairs, "rope_clip",
+                gyre_config_clip_name(c->clip.mode));
+    change_pair(w, "rope_start_tokens", c->longrope.start_tokens, "rope_starts", gyre_config_start_name(c->longrope.starts));
 }
 
 static gyre_status change_all(config_rewrite *w) {
@@ -420,8 +416,7 @@ static gyre_status change_all(config_rewrite *w) {
     if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE &&
         (w->parameters.resonance || gyre_edit_has(&w->edit, "", "rope_resonance")))
         gyre_edit_set(&w->edit, "", "rope_resonance", json_boolean(w->parameters.resonance), "rope_scaling");
-    if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_clip(w);
-    if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_start(w);
+    if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_clip_and_start(w);
     return status != GYRE_OK ? status : w->edit.status;
 }
 
@@ -450,9 +445,18 @@ static gyre_status compare_frequencies(const config_rewrite *w, const gyre_encod
     return status;
 }
 
+/* What the reader says of a file that is about to vanish, without its path, which ends the message. */
+static gyre_status fail_reading_back(const config_rewrite *w, const char *path, gyre_status status, gyre_error *why) {
+    char *place = strstr(why->text, path);
+    if (place && place - why->text >= 2) place[-2] = '\0';
+    return gyre_fail(w->err, status, "read back: %.300s (%.150s)", why->text, w->old_reading->path);
+}
+
 static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_reading *after = NULL;
-    gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, w->err);
+    gyre_error why = {0, ""};
+    gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, &why);
+    if (status) return fail_reading_back(w, path, status, &why);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
         if (!is_target_group(after, after->groups[i])) continue;
         const gyre_encoding *got = gyre_reading_encoding(after, after->groups[i]);
