@@ -273,10 +273,21 @@ static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
 
 /* What layers train beside the encoding.  With polar coordinates each channel is a pair. */
 static void note_parts(const gyre_scope *root, gyre_layer_group *group) {
-    static const char *const parts[] = {"forget_gates", "polar",         "trained_frequencies",
-                                        "fourier",      "fourier_still", "contextual"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (gyre_scope_bool(root, parts[i], 0)) note_field(root, parts[i], group);
+    static const struct {
+        const char *key, *note;
+    } parts[] = {
+        {"forget_gates", NULL},
+        {"polar", "a pair for each channel, from phases that the weights hold; no program but Gyre runs such layers"},
+        {"trained_frequencies",
+         "the weights hold those of each layer and head; the ones shown here are where training began"},
+        {"fourier", "the weights hold a series of these frequencies for each pair, which takes the place of its turn"},
+        {"fourier_still", NULL},
+        {"contextual", NULL}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const gyre_place place = gyre_scope_place(root, parts[i].key);
+        if (gyre_scope_bool(root, parts[i].key, 0))
+            gyre_build_set_field(root->source->build, group, parts[i].key, GYRE_ORIGIN_FILE, &place, parts[i].note, "true");
+    }
 }
 
 static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {

@@ -317,6 +317,33 @@ static void written_changes_are_reported(void **state) {
                                               "    \"rope_type\": \"yarn\"\n  },\n  \"rope_theta\": 500000.0\n}\n");
 }
 
+/* A config that says clipped pairs or start tokens, under positions without them, says them no more: every pair of base 2
+ * makes a whole turn, so that none is clipped, and YaRN has no start tokens. */
+static void clips_and_start_tokens_are_taken_away(void **state) {
+    (void)state;
+    static const char *const keys[] = {"rope_clip", "rope_clip_pairs", "rope_start_tokens", "rope_starts"};
+#define OWN                                                                                                                 \
+    "{\"model_type\": \"gyre\", \"position_embedding_type\": \"rope\", \"hidden_size\": 32, \"num_hidden_layers\": 2,"      \
+    " \"num_attention_heads\": 4, \"max_position_embeddings\": 1024,"
+    put_config("clips", OWN "\"rope_theta\": 2.0, \"rope_clip\": \"soft\", \"rope_clip_pairs\": 3}");
+    put_config("starts", OWN "\"rope_theta\": 100.0, \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 4.0,"
+                             "\"short_factor\": [1.0, 1.0, 1.0, 1.0], \"long_factor\": [1.0, 2.0, 3.0, 4.0],"
+                             "\"original_max_position_embeddings\": 256}, \"rope_start_tokens\": 4}");
+    for (int i = 0; i < 2; i++) {
+        json_error_t error;
+        if (run(i ? "extend @starts --to 4k --method yarn --write @taken"
+                  : "extend @clips --to 4k --method clipped --write @taken")
+                ->exit)
+            fail_msg("%s", run("explain @taken")->err);
+        json_t *root = json_load_file(in_folder("taken"), 0, &error);
+        assert_int_equal(test_integer(root, "max_position_embeddings"), 4096);
+        for (int k = 0; k < 4; k++)
+            assert_null(json_object_get(root, keys[k]));
+        json_decref(root);
+        json_decref(run_json("explain @taken --json"));
+    }
+}
+
 static void explicit_factor(void **state) {
     (void)state;
     json_t *root = run_json("extend @llama2 --to 10000 --method linear:8 --write @out.json --json");
@@ -567,6 +594,7 @@ int main(void) {
                                        cmocka_unit_test(table_output),
                                        cmocka_unit_test(missing_folder_is_made),
                                        cmocka_unit_test(written_changes_are_reported),
+                                       cmocka_unit_test(clips_and_start_tokens_are_taken_away),
                                        cmocka_unit_test(explicit_factor),
                                        cmocka_unit_test(gguf_tensors_are_preserved),
                                        cmocka_unit_test(gguf_changed_keys_are_reported),

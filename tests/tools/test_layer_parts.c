@@ -77,6 +77,35 @@ static void configs_say_them(void **state) {
         if (!strstr(o->out, says[i])) fail_msg("%s: no %s in %s", parts[i], says[i], o->out);
     }
     assert_non_null(strstr(run("explain @contextual")->out, "max_positions"));
+    const char *options[] = {"", " --accuracy"};
+    for (int i = 0; i < 2; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "explain @trained-frequencies --json%s", options[i]);
+        assert_non_null(strstr(run(line)->out, "where training began"));
+        snprintf(line, sizeof line, "explain @fope --json%s", options[i]);
+        assert_non_null(strstr(run(line)->out, "takes the place of its turn"));
+        snprintf(line, sizeof line, "explain @pope --json%s", options[i]);
+        assert_non_null(strstr(run(line)->out, "no program but Gyre"));
+    }
+}
+
+/* Methods turn polar coordinates too, but no other program has such layers, whatever their config says. */
+static void no_other_program_runs_polar_layers(void **state) {
+    (void)state;
+    json_t *root = run_json("extend @pope --to 128 --json");
+    const json_t *advice = json_object_get(root, "verdict"), *engines = json_object_get(advice, "engines"), *engine;
+    const char *name;
+    assert_string_equal(test_string(advice, "method"), "yarn");
+    assert_int_equal(json_object_size(engines), 3);
+    json_object_foreach((json_t *)engines, name, engine) {
+        assert_string_equal(test_string(engine, "says"), "no");
+        assert_non_null(strstr(test_string(engine, "why"), "polar: no other program"));
+        assert_true(json_is_null(json_object_get(engine, "command")) && json_is_null(json_object_get(engine, "keys")));
+    }
+    json_decref(root);
+    assert_null(strstr(run("extend @pope --to 32")->out, "llama-server"));
+    assert_int_equal(run("extend @pope --to 128 --method yarn --write @far.json")->exit, 0);
+    json_decref(run_json("explain @far.json --json"));
 }
 
 /* Methods, windows, pictures and files that would leave out what the layers trained. */
@@ -108,6 +137,8 @@ static void what_would_be_lost_is_refused(void **state) {
     assert_fails("extend @fope --to 64 --method linear --write @none", 1, "fourier: what the model trained");
     assert_fails("extend @trained-frequencies --to 64 --method linear --write @none", 1,
                  "trained_frequencies: what the model");
+    assert_fails("extend @fope --to 64", 1, "fourier: what the model trained");
+    assert_fails("extend @trained-frequencies --to 16", 1, "trained_frequencies: what the model trained");
     assert_fails("convert @fope --to gguf -o @none.gguf", 1, "fourier: layers of a llama have none");
     assert_fails("shard @contextual --context 4k --ranks 4", 1, "contextual: queries count positions over all keys");
     assert_int_not_equal(access(in_folder("none"), F_OK), 0);
@@ -144,8 +175,11 @@ static void killed_and_resumed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(subcommands_read_them), cmocka_unit_test(they_are_trained_on),
-                                       cmocka_unit_test(configs_say_them), cmocka_unit_test(what_would_be_lost_is_refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(subcommands_read_them),
+                                       cmocka_unit_test(they_are_trained_on),
+                                       cmocka_unit_test(configs_say_them),
+                                       cmocka_unit_test(no_other_program_runs_polar_layers),
+                                       cmocka_unit_test(what_would_be_lost_is_refused),
                                        cmocka_unit_test(killed_and_resumed)};
     return cmocka_run_group_tests(tests, train_all, remove_folder);
 }

@@ -256,6 +256,9 @@ static int extend(const extend_options *o, const extension *e, FILE *file) {
                         e->reading->path);
     if (kind != GYRE_KIND_ROPE && o->stretch.write)
         return cli_fail("--write: %s has nothing to stretch (%s)", gyre_kind_name(kind), e->reading->path);
+    if (extend_part_in_place(e))
+        return cli_fail("%s: what the model trained has taken the place of its rotation, and no scaling of it is read (%s)",
+                        extend_part_in_place(e), e->reading->path);
     if (kind != GYRE_KIND_ROPE) return extend_print_other(e, o->common.json, file);
     /* A length that the model reaches as it is needs a verdict, but nothing to write. */
     const int within = !o->stretch.write && e->trained >= STRETCH_MIN_TRAINED;

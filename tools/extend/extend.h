@@ -80,6 +80,11 @@ gyre_status extend_check_support(const extend_candidate *c, const extension *e, 
  * so. */
 int extend_transformers_lacks(const extension *e, char why[200]);
 
+/* What the layers train beside their encoding, by its key in config.json; NULL = nothing.  In the place of the rotation: no
+ * scaling reaches it.  Or alone in Gyre: methods apply, and no other program has such layers; why says so. */
+const char *extend_part_in_place(const extension *e);
+const char *extend_part_of_gyre(const extension *e, char why[200]);
+
 /* -- comparing -- */
 int extend_is_gguf(const extension *e);
 /* What a program is compared with. */

@@ -270,6 +270,14 @@ static gyre_status advise_llama_cpp(const advice_source *s, const extend_method 
 static gyre_status advise(const advice_source *s, const extend_method *r, extend_advice out[EXTEND_ENGINES],
                           gyre_error *err) {
     gyre_status status = GYRE_OK;
+    char why[200];
+    if (extend_part_of_gyre(s->e, why)) {
+        for (int i = 0; i < EXTEND_ENGINES; i++) {
+            out[i].support = EXTEND_SUPPORT_NONE;
+            snprintf(out[i].why, sizeof out[i].why, "%s", why);
+        }
+        return GYRE_OK;
+    }
     if (s->after) {
         status = advise_transformers(s, &out[EXTEND_TRANSFORMERS], err);
         if (!status) status = advise_vllm(s, &out[EXTEND_VLLM], err);

@@ -119,7 +119,8 @@ static void print_refusal(const explain_terminal *page, const extend_verdict *v,
                           int is_none) {
     const extend_advice *a = &v->advice[engine];
     char text[600];
-    snprintf(text, sizeof text, is_none ? "which reads %s otherwise: %s%s%s" : "which cannot do %s: %s%s%s",
+    const int reads = is_none && a->support != EXTEND_SUPPORT_NONE;
+    snprintf(text, sizeof text, reads ? "which reads %s otherwise: %s%s%s" : "which cannot do %s: %s%s%s",
              is_none ? "the model as it is" : label, *a->why ? a->why : "it has no way to say it",
              *v->alike[engine] ? ". It reads as meant: " : "", v->alike[engine]);
     print_engine_title(page, extend_engine_names[engine], text);

@@ -242,6 +242,26 @@ int extend_transformers_lacks(const extension *e, char why[200]) {
     return 1;
 }
 
+/* -- parts of layers -- */
+static const char *part_among(const extension *e, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (int64_t f = 0; f < e->group->fields_count; f++)
+            if (strcmp(e->group->fields[f].name, names[i]) == 0) return names[i];
+    return NULL;
+}
+
+const char *extend_part_in_place(const extension *e) {
+    static const char *const names[] = {"trained_frequencies", "fourier"};
+    return part_among(e, names, sizeof names / sizeof *names);
+}
+
+const char *extend_part_of_gyre(const extension *e, char why[200]) {
+    static const char *const names[] = {"polar", "forget_gates"};
+    const char *part = part_among(e, names, sizeof names / sizeof *names);
+    if (part) snprintf(why, 200, "%s: no other program has such layers, and no GGUF states them; gyre alone runs it", part);
+    return part;
+}
+
 /* -- the temporary folder -- */
 static void set_unsupported(const extension *e, extend_effect *out, const char *why) {
     snprintf(out->config, sizeof out->config, "no config says it");
@@ -296,11 +316,22 @@ static void describe_unchecked(const extend_candidate *c, const extension *e, ex
         }
 }
 
+/* What the config says under the method stays; no program but Gyre runs it. */
+static void keep_to_gyre(const extension *e, extend_effect *out) {
+    char why[200];
+    for (int i = 0; i < EXTEND_READERS && extend_part_of_gyre(e, why); i++) {
+        out->support[i] = EXTEND_SUPPORT_NONE;
+        memcpy(out->why[i], why, sizeof why);
+    }
+}
+
 gyre_status extend_check_support(const extend_candidate *c, const extension *e, extend_effect *out, gyre_error *err) {
     temporary_folder folder;
     if (method_is_none(&c->method->method)) {
         snprintf(out->config, sizeof out->config, "as it is");
-        return check_readers(c, e, e->reading->path, out, err);
+        const gyre_status status = check_readers(c, e, e->reading->path, out, err);
+        keep_to_gyre(e, out);
+        return status;
     }
     if (is_too_large(e)) {
         describe_unchecked(c, e, out);
@@ -309,6 +340,7 @@ gyre_status extend_check_support(const extend_candidate *c, const extension *e, 
     gyre_status status = temporary_folder_create(&folder, "extend", err);
     if (status) return status;
     status = check_in_folder(folder.path, c, e, out, err);
+    keep_to_gyre(e, out);
     temporary_folder_remove(&folder);
     return status;
 }

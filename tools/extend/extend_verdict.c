@@ -191,7 +191,8 @@ static int has_rope_ratio(const gyre_layer_reading *group) {
 /* The model as it is, where no program takes any of the methods from its config.  out = -1 if one takes one. */
 static int64_t give_up(const rule *r, char *reason, size_t size) {
     const int64_t none = find_row(r->methods, r->count, "none");
-    if (none < 0 || r->count == 1) return -1;
+    char why[200];
+    if (none < 0 || r->count == 1 || extend_part_of_gyre(r->e, why)) return -1;
     for (int64_t i = 0; i < r->count; i++)
         for (int k = 0; k < EXTEND_READERS && i != none; k++)
             if (r->rows[i].support[k] != EXTEND_SUPPORT_NONE) return -1;
