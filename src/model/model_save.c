@@ -16,7 +16,11 @@ static gyre_status write_weights(const gyre_model *model, const char *path, gyre
     if (tensors && list) {
         for (int64_t i = 0; i < count; i++) {
             const gyre_tensor t = tensors[i] = gyre_tensor_at(&model->layout, i);
-            list[i] = (gyre_safetensors_input){tensors[i].name, t.rank, {t.shape[0], t.shape[1]}, model->weights + t.offset};
+            list[i] = (gyre_safetensors_input){tensors[i].name,
+                                               t.rank,
+                                               {t.shape[0], t.shape[1]},
+                                               model->weights + t.offset,
+                                               gyre_tensor_stays_float(tensors[i].name)};
         }
         status = gyre_safetensors_write(path, list, count, dtype, err);
     } else {

@@ -53,8 +53,8 @@ static gyre_status write_options(const gyre_trainer *t, const gyre_folder_replac
 static gyre_status write_moments(const gyre_trainer *t, const gyre_folder_replacement *folder, gyre_error *err) {
     char path[PATH_MAX];
     const gyre_safetensors_input tensors[2] = {
-        {"first_moment", 1, {t->optimizer.weight_count, 0, 0, 0}, t->optimizer.first_moment},
-        {"second_moment", 1, {t->optimizer.weight_count, 0, 0, 0}, t->optimizer.second_moment}};
+        {"first_moment", 1, {t->optimizer.weight_count, 0, 0, 0}, t->optimizer.first_moment, 0},
+        {"second_moment", 1, {t->optimizer.weight_count, 0, 0, 0}, t->optimizer.second_moment, 0}};
     const gyre_status status = gyre_folder_path(folder, "optimizer.safetensors", path, err);
     return status ? status : gyre_safetensors_write(path, tensors, 2, GYRE_DTYPE_F32, err);
 }

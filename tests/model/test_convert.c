@@ -247,7 +247,7 @@ static void test_overflow(void **state) {
     t->data[70] = 1e6f;
     for (int i = 0; i < m->count; i++)
         list[i] = (gyre_safetensors_input){
-            m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
+            m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data, 0};
     assert_ok(gyre_safetensors_write(in_folder("large/model.safetensors"), list, m->count, GYRE_DTYPE_F32, NULL));
     const gyre_convert_options half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_F16);
     refused(in_folder("large"), in_folder("large-half"), &half, GYRE_EINVAL,
@@ -338,6 +338,25 @@ static void longrope_policy(gyre_model_config *c) {
     c->position.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
 }
 
+/* Tensors that turn queries and keys keep their bits in a copy in bf16, all others are bf16.  out = how many turn. */
+static int check_turns_are_floats(const char *from, const char *to) {
+    static const char *const names[] = {"key_phases", "self_attn.frequencies", "fourier_"};
+    gyre_tensor_store *before = open_store(from), *after = open_store(to);
+    int turns = 0;
+    for (int64_t i = 0; i < gyre_tensor_store_count(after); i++) {
+        const gyre_file_tensor t = gyre_tensor_store_at(after, i);
+        int turning = 0;
+        for (int n = 0; n < 3; n++)
+            turning |= strstr(t.name, names[n]) != NULL;
+        turns += turning;
+        if (t.type != (turning ? GYRE_STORED_F32 : GYRE_STORED_BF16)) fail_msg("%s: %s", to, t.name);
+        if (turning) assert_memory_equal(t.data, stored(before, t.name).data, t.bytes);
+    }
+    gyre_tensor_store_free(before);
+    gyre_tensor_store_free(after);
+    return turns;
+}
+
 /* What models of Gyre's own compute, and a llama does not: nothing is left out in silence.  As they are, they are copied. */
 static void test_native_refused(void **state) {
     (void)state;
@@ -363,6 +382,7 @@ static void test_native_refused(void **state) {
                  {GYRE_KIND_ROPE, 0, logn, "temperature of queries: a GGUF has no words for it"},
                  {GYRE_KIND_ROPE, 0, clockwise, "rotation: a GGUF has no words for it"}};
     const gyre_convert_options gguf = to_gguf(), half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_BF16);
+    int turns = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[32], copy[32];
         snprintf(name, sizeof name, "native%zu", i);
@@ -376,7 +396,13 @@ static void test_native_refused(void **state) {
         must(gyre_model_open(&model, in_folder(copy), &err), &err);
         assert_int_equal(gyre_model_get_config(model)->layer_parts, cases[i].parts);
         gyre_model_free(model);
+        turns += check_turns_are_floats(in_folder(name), in_folder(copy));
+        must(gyre_model_open_to_train(&model, in_folder(name), &err), &err);
+        must(gyre_model_save(model, in_folder("saved"), GYRE_DTYPE_BF16, &err), &err);
+        gyre_model_free(model);
+        check_turns_are_floats(in_folder(name), in_folder("saved"));
     }
+    assert_int_equal(turns, 4 * LAYERS);
     /* Another order of pairs moves rows, which numbers of a layer would have to follow. */
     const gyre_convert_options interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
     refused(in_folder("native2"), in_folder("native-moved"), &interleaved, GYRE_EUNSUPPORTED, "polar: layers of a llama");
@@ -420,12 +446,12 @@ static void test_broken(void **state) {
     for (int i = 0; i < m->count; i++)
         if (strcmp(m->tensor[i].name, "model.layers.1.mlp.up_proj.weight") != 0)
             list[n++] = (gyre_safetensors_input){
-                m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
+                m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data, 0};
     assert_ok(gyre_safetensors_write(in_folder("broken/model.safetensors"), list, n, GYRE_DTYPE_F32, NULL));
     refused(in_folder("broken"), in_folder("y.gguf"), &gguf, GYRE_EFORMAT, "no tensor model.layers.1.mlp.up_proj.weight");
     for (int i = 0; i < m->count; i++)
         list[i] = (gyre_safetensors_input){
-            m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
+            m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data, 0};
     list[m->count] = list[0];
     list[m->count].name = "model.extra.weight";
     assert_ok(gyre_safetensors_write(in_folder("broken/model.safetensors"), list, m->count + 1, GYRE_DTYPE_F32, NULL));

@@ -110,11 +110,11 @@ static void rewrite(const gyre_model *model, int64_t which, int how) {
         list[n] = (gyre_safetensors_input){tensors[n].name,
                                            t.rank,
                                            {flat ? 1 : t.shape[0], flat ? t.shape[0] * t.shape[1] : t.shape[1]},
-                                           model->weights + t.offset};
+                                           model->weights + t.offset, 0};
         n++;
     }
     if (how == 2)
-        list[n++] = (gyre_safetensors_input){"model.layers.0.self_attn.position_bias.weight", 2, {2, 4}, model->weights};
+        list[n++] = (gyre_safetensors_input){"model.layers.0.self_attn.position_bias.weight", 2, {2, 4}, model->weights, 0};
     assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, n, GYRE_DTYPE_F32, NULL));
 }
 

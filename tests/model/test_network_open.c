@@ -344,9 +344,9 @@ static void write_with_tower(json_t *fixture) {
         n++;
     }
     const int64_t own = n;
-    tensors[n++] = (gyre_safetensors_input){"multi_modal_projector.mm_soft_emb_norm.weight", 1, {12}, patch};
+    tensors[n++] = (gyre_safetensors_input){"multi_modal_projector.mm_soft_emb_norm.weight", 1, {12}, patch, 0};
     tensors[n++] =
-        (gyre_safetensors_input){"vision_tower.vision_model.embeddings.patch_embedding.weight", 4, {1, 3, 2, 2}, patch};
+        (gyre_safetensors_input){"vision_tower.vision_model.embeddings.patch_embedding.weight", 4, {1, 3, 2, 2}, patch, 0};
     if (gyre_safetensors_write(in_folder("model.safetensors"), tensors, n, GYRE_DTYPE_F32, &err)) fail_msg("%s", err.text);
     for (int64_t i = 0; i < own; i++)
         free(data[i]);

@@ -143,7 +143,7 @@ static inline made_model *make_folder_of(const char *target, const char *model_t
     put_text(path, config);
     for (int i = 0; i < m->count; i++) {
         const made_tensor *t = &m->tensor[i];
-        list[i] = (gyre_safetensors_input){t->name, t->rank, {t->rows, t->columns, 1, 1}, t->data};
+        list[i] = (gyre_safetensors_input){t->name, t->rank, {t->rows, t->columns, 1, 1}, t->data, 0};
     }
     snprintf(path, sizeof path, "%s/model.safetensors", target);
     assert_ok(gyre_safetensors_write(path, list, m->count, dtype, NULL));

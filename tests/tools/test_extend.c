@@ -331,16 +331,16 @@ static void clips_and_start_tokens_are_taken_away(void **state) {
                              "\"original_max_position_embeddings\": 256}, \"rope_start_tokens\": 4}");
     for (int i = 0; i < 2; i++) {
         json_error_t error;
-        if (run(i ? "extend @starts --to 4k --method yarn --write @taken"
-                  : "extend @clips --to 4k --method clipped --write @taken")
+        if (run(i ? "extend @starts --to 4k --method yarn --write @taken.json"
+                  : "extend @clips --to 4k --method clipped --write @taken.json")
                 ->exit)
-            fail_msg("%s", run("explain @taken")->err);
-        json_t *root = json_load_file(in_folder("taken"), 0, &error);
+            fail_msg("%s", run("explain @taken.json")->err);
+        json_t *root = json_load_file(in_folder("taken.json"), 0, &error);
         assert_int_equal(test_integer(root, "max_position_embeddings"), 4096);
         for (int k = 0; k < 4; k++)
             assert_null(json_object_get(root, keys[k]));
         json_decref(root);
-        json_decref(run_json("explain @taken --json"));
+        json_decref(run_json("explain @taken.json --json"));
     }
 }
 

@@ -421,6 +421,10 @@ static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_safe
     return status;
 }
 
+static gyre_dtype dtype_of(const gyre_safetensors_input *t, gyre_dtype dtype) {
+    return t->stays_float ? GYRE_DTYPE_F32 : dtype;
+}
+
 gyre_status gyre_safetensors_write(const char *path, const gyre_safetensors_input *tensors, int64_t count, gyre_dtype dtype,
                                    gyre_error *err) {
     gyre_safetensors_stream *stream = NULL;
@@ -429,15 +433,16 @@ gyre_status gyre_safetensors_write(const char *path, const gyre_safetensors_inpu
     gyre_safetensors_spec *list = calloc((size_t)count + 1, sizeof *list);
     if (!list) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
     for (int64_t i = 0; i < count; i++) {
+        const gyre_dtype own = dtype_of(&tensors[i], dtype);
         list[i] = (gyre_safetensors_spec){
-            .name = tensors[i].name, .dtype = dtype_name(dtype), .bytes = gyre_dtype_size(dtype), .rank = tensors[i].rank};
+            .name = tensors[i].name, .dtype = dtype_name(own), .bytes = gyre_dtype_size(own), .rank = tensors[i].rank};
         memcpy(list[i].shape, tensors[i].shape, sizeof list[i].shape);
     }
     gyre_status status = gyre_safetensors_stream_open(&stream, path, list, count, err);
     free(list);
     if (status != GYRE_OK) return status;
     for (int64_t i = 0; i < count && status == GYRE_OK; i++)
-        status = write_tensor(stream, &tensors[i], dtype, err);
+        status = write_tensor(stream, &tensors[i], dtype_of(&tensors[i], dtype), err);
     if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
     gyre_safetensors_stream_discard(stream);
     return status;

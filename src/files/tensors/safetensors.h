@@ -45,9 +45,10 @@ typedef struct gyre_safetensors_input {
     int rank;
     int64_t shape[4];
     const float *data;
+    int stays_float; /* 1: F32 whatever the others are */
 } gyre_safetensors_input;
 /* Replaces the file at `path` atomically, with a header padded to 8 bytes.  dtype: F32, F16, BF16 or F64.  EINVAL if a
- * value is not finite in this dtype. */
+ * value is not finite in its dtype. */
 gyre_status gyre_safetensors_write(const char *path, const gyre_safetensors_input *tensors, int64_t count, gyre_dtype dtype,
                                    gyre_error *err);
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Sizes come from files.  With at most 2^31 - 1 each and 2^40 weights in all, no product of two overflows int64. */
 static const int64_t max_weights = (int64_t)1 << 40;
@@ -174,6 +175,17 @@ gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_enco
 }
 
 /* -- tensors -- */
+int gyre_tensor_stays_float(const char *name) {
+    static const char *const endings[] = {".self_attn.key_phases.weight", ".self_attn.frequencies.weight",
+                                          ".self_attn.fourier_cosines.weight", ".self_attn.fourier_sines.weight"};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t own = strlen(endings[i]);
+        if (length > own && strcmp(name + length - own, endings[i]) == 0) return 1;
+    }
+    return 0;
+}
+
 int64_t gyre_tensor_count(const gyre_weight_layout *l) {
     return 2 + (l->input.name != NULL) + (l->relative_embedding.name != NULL) + l->layers * l->tensors_per_layer;
 }
