@@ -22,6 +22,17 @@ static const struct ending {
     {"attn_rel_b.weight", GYRE_STORED_POSITION_BUCKETS},
     {"distance_embedding.weight", GYRE_STORED_POSITION_DISTANCES},
     {"rel_embeddings.weight", GYRE_STORED_POSITION_DISTANCES},
+    {"self_attn.frequencies.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.key_phases.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.fourier_cosines.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.fourier_sines.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.contextual.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.position_query.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.position_key.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.position_value.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.position_bias.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.position_content.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.position_position.weight", GYRE_STORED_POSITION_TRAINED},
 };
 enum { ENDINGS = sizeof endings / sizeof *endings };
 

@@ -89,6 +89,30 @@ static void configs_say_them(void **state) {
     }
 }
 
+/* The tensors that hold positions, of every layer, and no page that says there are none. */
+static void audit_names_what_is_trained(void **state) {
+    (void)state;
+    static const char *const holds[PARTS] = {"none of",
+                                             "self_attn.key_phases.weight: positions that 2 layers trained, 2 x 16 numbers",
+                                             "self_attn.frequencies.weight: positions that 2 layers trained, 2 x 8 numbers",
+                                             "self_attn.fourier_cosines.weight: positions that 2 layers",
+                                             "self_attn.fourier_sines.weight: positions that 2 layers",
+                                             "self_attn.contextual.weight: positions that 2 layers"};
+    for (int i = 0; i < PARTS; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "audit @%s --json", parts[i]);
+        json_t *root = run_json(line), *finding;
+        size_t k;
+        int found = 0, none = 0;
+        json_array_foreach(json_object_get(root, "findings"), k, finding) {
+            found += strstr(test_string(finding, "text"), holds[i]) != NULL;
+            none += strstr(test_string(finding, "text"), "tensors holds positions") != NULL;
+        }
+        if (found != 1 || none != (i == 0)) fail_msg("%s: %d, %d", parts[i], found, none);
+        json_decref(root);
+    }
+}
+
 /* Methods turn polar coordinates too, but no other program has such layers, whatever their config says. */
 static void no_other_program_runs_polar_layers(void **state) {
     (void)state;
@@ -179,6 +203,7 @@ int main(void) {
                                        cmocka_unit_test(they_are_trained_on),
                                        cmocka_unit_test(configs_say_them),
                                        cmocka_unit_test(no_other_program_runs_polar_layers),
+                                       cmocka_unit_test(audit_names_what_is_trained),
                                        cmocka_unit_test(what_would_be_lost_is_refused),
                                        cmocka_unit_test(killed_and_resumed)};
     return cmocka_run_group_tests(tests, train_all, remove_folder);

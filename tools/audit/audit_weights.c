@@ -121,12 +121,38 @@ static gyre_status check_table(audit *a, const gyre_stored_position *t, const gy
     return status;
 }
 
+/* -- what layers of Gyre's own train -- */
+/* out = the name from its layer on: "self_attn.frequencies.weight". */
+static const char *after_layer(const char *name) {
+    const char *at = strstr(name, ".self_attn.");
+    return at ? at + 1 : name;
+}
+
+/* One finding for a tensor of all layers; their shapes are held against the config with those of all weights. */
+static void note_trained(audit *a, const gyre_stored_positions *stored, int64_t first) {
+    const gyre_stored_position *t = &stored->tensors[first];
+    const char *name = after_layer(t->name);
+    int64_t count = 0;
+    for (int64_t i = 0; i < stored->count; i++) {
+        if (stored->tensors[i].kind != t->kind || strcmp(after_layer(stored->tensors[i].name), name) != 0) continue;
+        if (i < first) return;
+        count++;
+    }
+    audit_set_place(audit_add(a, AUDIT_OK, "tables",
+                              "%s: positions that %" PRId64 " layer%s trained, %" PRId64 " x %" PRId64
+                              " numbers each; no config says them",
+                              name, count, count == 1 ? "" : "s", t->shape[0], t->rank > 1 ? t->shape[1] : 1),
+                    "%s", t->file);
+}
+
 static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < stored->count && !status; i++) {
         const gyre_stored_position *t = &stored->tensors[i];
         const gyre_layer_reading *group = group_of(a->reading, t);
-        if (!group)
+        if (t->kind == GYRE_STORED_POSITION_TRAINED)
+            note_trained(a, stored, i);
+        else if (!group)
             audit_add(a, AUDIT_NOTE, "tables", "%s: of a layer that the config does not describe", t->name);
         else if (t->kind == GYRE_STORED_POSITION_FREQUENCIES)
             status = check_frequencies(a, t, group, err);
