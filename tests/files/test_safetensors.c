@@ -306,7 +306,7 @@ static void test_written_files_read_back(void **state) {
     static float matrix[ROWS * COLUMNS], back[ROWS * COLUMNS];
     const float vector[2] = {-0.0f, 1e-40f};
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
-    const gyre_safetensors_input tensors[] = {{"z.matrix", 2, {ROWS, COLUMNS}, matrix}, {"a.vector", 1, {2}, vector}};
+    const gyre_safetensors_input tensors[] = {{"z.matrix", 2, {ROWS, COLUMNS}, matrix, 0}, {"a.vector", 1, {2}, vector, 0}};
     test_random random = {1};
     test_fill(&random, matrix, ROWS * COLUMNS);
     for (size_t t = 0; t < 4; t++) {
@@ -331,7 +331,7 @@ static void test_exact_bytes(void **state) {
     const unsigned char data[8] = {0x80, 0x3f, 0x82, 0x3f, 0x80, 0xbf, 0x7f, 0x7f};
     const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},\"t\":{\"dtype\":\"BF16\",\"shape\":[2,2],"
                           "\"data_offsets\":[0,8]}}";
-    const gyre_safetensors_input tensor = {"t", 2, {2, 2}, ties};
+    const gyre_safetensors_input tensor = {"t", 2, {2, 2}, ties, 0};
     unsigned char bytes[512];
     assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_BF16, NULL));
     FILE *file = fopen(path, "rb");
@@ -351,13 +351,13 @@ static void test_refuses_to_write_nonfinite_numbers(void **state) {
     const float values[3] = {1.0f, 65504.0f, 65520.0f};
     const float bad[1] = {NAN};
     gyre_error err;
-    gyre_safetensors_input tensor = {"w", 1, {2}, values};
+    gyre_safetensors_input tensor = {"w", 1, {2}, values, 0};
     assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_F16, &err));
     tensor.shape[0] = 3;
     assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_F16, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "w: element 2, 65520, is not finite in F16"));
     assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_BF16, &err));
-    tensor = (gyre_safetensors_input){"w", 1, {1}, bad};
+    tensor = (gyre_safetensors_input){"w", 1, {1}, bad, 0};
     assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_F32, &err), GYRE_EINVAL);
     assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_I32, &err), GYRE_EDTYPE);
 }
@@ -365,7 +365,7 @@ static void test_refuses_to_write_nonfinite_numbers(void **state) {
 static void test_full_disk(void **state) {
     (void)state;
     const float value = 1.0f;
-    const gyre_safetensors_input tensor = {"w", 1, {1}, &value};
+    const gyre_safetensors_input tensor = {"w", 1, {1}, &value, 0};
     gyre_error err;
     struct stat info;
     if (stat("/dev/full", &info) != 0 || !S_ISCHR(info.st_mode)) skip();
@@ -385,7 +385,7 @@ static void *failing_malloc(size_t bytes) {
 static void test_every_json_allocation_may_fail(void **state) {
     (void)state;
     const float data[3] = {1.0f, 2.0f, 3.0f};
-    const gyre_safetensors_input tensor = {"w", 1, {3}, data};
+    const gyre_safetensors_input tensor = {"w", 1, {3}, data, 0};
     gyre_status status;
     json_set_alloc_funcs(failing_malloc, free);
     int64_t n = 0;
