@@ -152,7 +152,10 @@ GYRE_API gyre_cache_usage gyre_cache_get_usage(const gyre_cache *cache);
 /* Writes all sequences and a checksum to a file, which appears whole or not at all.  The mode of a replaced file stays.  A
  * symbolic link is followed.  Errors: EINVAL, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err);
-/* *out = the cache that was saved.  encoding: that of the saved cache; the file knows it by its frequencies.
+/* *out = the cache that was saved.  encoding: that of the saved cache.  The file knows it by its kind, its axes, and the
+ * channels, layout, direction, frequencies and attention factor of its rotation.  What touches no stored key is not in the
+ * file, and is that of `encoding` from now on, as after gyre_cache_set_encoding: with RAW keys far positions, chunks and
+ * start tokens, with all keys temperatures and the numbers of biases.
  * Errors: EINVAL (another encoding), EIO, EFORMAT (with the offset), EUNSUPPORTED (ROTATED keys cannot be kept under it),
  * ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encoding *encoding,

@@ -395,6 +395,16 @@ static gyre_status make_angle_table(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
+/* out = what the config asks for and no program but Gyre has; otherwise `other`. */
+static const char *unknown_to_programs(const gyre_config *config, const char *other) {
+    return config->clip.mode != GYRE_CLIP_NONE ? "clipped pairs (clip.mode)"
+           : config->longrope.start_tokens > 0 ? "start tokens (longrope.start_tokens)"
+           : config->diffusion.timed           ? "scaling that fades (diffusion.timed)"
+           : config->rope.resonance            ? "whole wavelengths (rope.resonance)"
+           : config->axis[0].own               ? "scaling of an axis (axis[0].own)"
+                                               : other;
+}
+
 static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
     if ((unsigned)config->rope.angles > GYRE_ANGLE_PATH_TENSORRT_LLM)
         return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
@@ -402,18 +412,23 @@ static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
     if (config->rope.angles == GYRE_ANGLE_PATH_EXACT) return GYRE_OK;
     if (config->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP) {
         if (gyre_llama_cpp_supports(config)) return GYRE_OK;
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: llama.cpp has no such scaling or axes (gyre_config)");
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: llama.cpp has no %s (gyre_config)",
+                         unknown_to_programs(config, "such scaling or axes"));
     }
     if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM) {
         if (gyre_numpy_supports(config)) return GYRE_OK;
         return gyre_fail(
             err, GYRE_EUNSUPPORTED,
-            "rope.angles: TensorRT-LLM's are known without scaling, with linear and with Llama 3's, on one axis "
-            "(gyre_config)");
+            "rope.angles: TensorRT-LLM's are known without scaling, with linear and with Llama 3's, on one axis, "
+            "and it has no %s (gyre_config)",
+            unknown_to_programs(config, "such scaling or axes"));
     }
     if (gyre_torch_supports(config)) return GYRE_OK;
-    return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: PyTorch's need %s (gyre_config)",
-                     gyre_torch_math_available() ? "a scaling that transformers has" : "a build with SLEEF");
+    if (!gyre_torch_math_available())
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: PyTorch's need a build with SLEEF (gyre_config)");
+    return gyre_fail(err, GYRE_EUNSUPPORTED,
+                     "rope.angles: PyTorch's need what transformers has, and it has no %s (gyre_config)",
+                     unknown_to_programs(config, "such scaling"));
 }
 
 static gyre_status check(const gyre_config *config, gyre_error *err) {

@@ -33,12 +33,18 @@ static gyre_status read_rotation(const gyre_fourier_rotation *given, int64_t hea
     if (gyre_sized_read(own, sizeof *own, given, "gyre_fourier_rotation", err)) return GYRE_EINVAL;
     const int64_t terms = own->frequencies.shape[3], *is = own->cosines.shape;
     const int64_t of_terms[4] = {1, 1, 1, terms}, shape[4] = {1, is[1] == 1 ? 1 : heads, terms, is[3]};
-    gyre_status status = gyre_trained_numbers_check(&own->frequencies, of_terms, "frequencies", where, err);
-    if (!status) status = gyre_trained_numbers_check(&own->cosines, shape, "cosines", where, err);
-    if (!status) status = gyre_trained_numbers_check(&own->sines, shape, "sines", where, err);
+    gyre_status status = gyre_trained_shape_check(&own->frequencies, of_terms, "frequencies", where, err);
+    if (!status) status = gyre_trained_shape_check(&own->cosines, shape, "cosines", where, err);
+    if (!status) status = gyre_trained_shape_check(&own->sines, shape, "sines", where, err);
     if (!status) status = check_rest(own, where, err);
     if (!status && own->pairs == 0) own->pairs = is[3];
     return status;
+}
+
+static gyre_status check_finite(const gyre_fourier_rotation *own, const char *where, gyre_error *err) {
+    gyre_status status = gyre_trained_finite_check(&own->frequencies, "frequencies", where, err);
+    if (!status) status = gyre_trained_finite_check(&own->cosines, "cosines", where, err);
+    return status ? status : gyre_trained_finite_check(&own->sines, "sines", where, err);
 }
 
 static gyre_pair_layout layout_of(const gyre_fourier_rotation *r) {
@@ -220,6 +226,7 @@ gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, gyre_dire
     if (status) return status;
     c.layout = layout_of(&c.rotation);
     status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
+    if (!status) status = check_finite(&c.rotation, where, err);
     if (!status) status = gyre_trained_positions_check(positions, in->shape, 1, where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
     c.in_place = gyre_same_memory(in, out);
@@ -349,6 +356,7 @@ gyre_status gyre_fourier_rotate_gradient(const gyre_fourier_rotation *rotation, 
     if (status) return status;
     c.layout = layout_of(&c.rotation);
     status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
+    if (!status) status = check_finite(&c.rotation, where, err);
     if (!status) status = gyre_trained_positions_check(positions, in->shape, 1, where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
     const int64_t *shape = c.rotation.cosines.shape;

@@ -6,6 +6,8 @@
 /* *own = the caller's rotation, whatever its version, checked for views with `heads` heads. */
 gyre_status gyre_trained_rotation_read(const gyre_trained_rotation *given, int64_t heads, gyre_trained_rotation *own,
                                        const char *where, gyre_error *err);
+/* Checks that its numbers are finite, once their count is known to fit the channels.  Errors: EINVAL. */
+gyre_status gyre_trained_rotation_finite(const gyre_trained_rotation *own, const char *where, gyre_error *err);
 /* *own = the caller's gradients, checked against the rotation. */
 gyre_status gyre_trained_gradients_read(const gyre_trained_rotation *r, const gyre_trained_gradients *given,
                                         gyre_trained_gradients *own, const char *where, gyre_error *err);

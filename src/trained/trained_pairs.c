@@ -56,12 +56,16 @@ static gyre_status check_dtype(gyre_dtype dtype, const char *name, const char *w
     return gyre_fail(err, GYRE_EDTYPE, "%s: is %s, not F32 or F64 (%s)", name, gyre_dtype_text(dtype), where);
 }
 
-gyre_status gyre_trained_numbers_check(const gyre_cview *view, const int64_t shape[4], const char *name, const char *where,
-                                       gyre_error *err) {
+gyre_status gyre_trained_shape_check(const gyre_cview *view, const int64_t shape[4], const char *name, const char *where,
+                                     gyre_error *err) {
     gyre_status status = check_dtype(view->dtype, name, where, err);
     if (!status) status = gyre_shape_check(view->shape, shape, name, where, err);
-    if (!status) status = gyre_cview_check(view, name, where, err);
-    if (status) return status;
+    return status ? status : gyre_cview_check(view, name, where, err);
+}
+
+gyre_status gyre_trained_finite_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
+    const int64_t *shape = view->shape;
+    if (!view->data) return GYRE_OK;
     for (int64_t b = 0; b < shape[0]; b++)
         for (int64_t t = 0; t < shape[1]; t++)
             for (int64_t h = 0; h < shape[2]; h++)

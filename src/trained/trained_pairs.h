@@ -27,9 +27,11 @@ void gyre_trained_positions(const gyre_positions *positions, int64_t batch, int6
 /* Checks the positions of all axes.  Errors: EINVAL, EDTYPE, ERANGE. */
 gyre_status gyre_trained_positions_check(const gyre_positions *positions, const int64_t shape[4], int64_t axes,
                                          const char *where, gyre_error *err);
-/* Checks numbers of the caller: F32 or F64, this shape, all finite.  Errors: EDTYPE, ESHAPE, EINVAL. */
-gyre_status gyre_trained_numbers_check(const gyre_cview *view, const int64_t shape[4], const char *name, const char *where,
-                                       gyre_error *err);
+/* Checks numbers of the caller before one is read: F32 or F64, this shape.  Errors: EDTYPE, ESHAPE, EINVAL. */
+gyre_status gyre_trained_shape_check(const gyre_cview *view, const int64_t shape[4], const char *name, const char *where,
+                                     gyre_error *err);
+/* Checks that all of them are finite, once their count is known to fit.  A view without data has none.  Errors: EINVAL. */
+gyre_status gyre_trained_finite_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err);
 /* Checks a gradient: F32 or F64, this shape, every element with an address of its own. */
 gyre_status gyre_trained_gradient_check(const gyre_view *view, const int64_t shape[4], const char *name, const char *where,
                                         gyre_error *err);

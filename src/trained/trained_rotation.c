@@ -20,9 +20,14 @@ gyre_status gyre_trained_rotation_read(const gyre_trained_rotation *given, int64
     if (axes < 1 || axes > GYRE_MAX_AXES)
         return gyre_fail(err, GYRE_ESHAPE, "frequencies: are of %" PRId64 " axes, not 1 .. %d (%s)", axes,
                          (int)GYRE_MAX_AXES, where);
-    const gyre_status status = gyre_trained_numbers_check(&own->frequencies, shape, "frequencies", where, err);
+    const gyre_status status = gyre_trained_shape_check(&own->frequencies, shape, "frequencies", where, err);
     if (status || !own->phases.data) return status;
-    return gyre_trained_numbers_check(&own->phases, of_phases, "phases", where, err);
+    return gyre_trained_shape_check(&own->phases, of_phases, "phases", where, err);
+}
+
+gyre_status gyre_trained_rotation_finite(const gyre_trained_rotation *own, const char *where, gyre_error *err) {
+    const gyre_status status = gyre_trained_finite_check(&own->frequencies, "frequencies", where, err);
+    return status ? status : gyre_trained_finite_check(&own->phases, "phases", where, err);
 }
 
 static void add_products(const gyre_trained_rotation *r, const double *position, const gyre_pair_place *at, int64_t count,
@@ -127,6 +132,7 @@ gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, gyre_dire
     if (status) return status;
     c.layout = layout_of(&c.rotation);
     status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
+    if (!status) status = gyre_trained_rotation_finite(&c.rotation, where, err);
     if (!status) status = gyre_trained_positions_check(positions, in->shape, c.rotation.frequencies.shape[1], where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
     c.in_place = gyre_same_memory(in, out);
@@ -253,6 +259,7 @@ gyre_status gyre_trained_rotate_gradient(const gyre_trained_rotation *rotation, 
                            .phase_low = -INFINITY,
                            .phase_high = INFINITY};
     status = gyre_pair_layout_check(&c.layout, rotated->shape[3], where, err);
+    if (!status) status = gyre_trained_rotation_finite(&own, where, err);
     if (!status) status = gyre_trained_positions_check(positions, rotated->shape, own.frequencies.shape[1], where, err);
     if (status || gyre_view_elements(rotated->shape) == 0) return status;
     gyre_trained_sums_run(&c, exec);

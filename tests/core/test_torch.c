@@ -295,9 +295,25 @@ static void refused_without_torch_support(void **state) {
     assert_null(e);
 }
 
+/* No program has clipped pairs, and each of the refusals says that they are why. */
+static void refused_for_a_clip(void **state) {
+    (void)state;
+    static const gyre_angle_path paths[] = {GYRE_ANGLE_PATH_TORCH, GYRE_ANGLE_PATH_LLAMA_CPP, GYRE_ANGLE_PATH_TENSORRT_LLM};
+    for (int i = gyre_torch_math_available() ? 0 : 1; i < 3; i++) {
+        gyre_error err;
+        gyre_encoding *e = NULL;
+        gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
+        config.rope.angles = paths[i];
+        config.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 4};
+        assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
+        if (!strstr(err.text, "has no clipped pairs (clip.mode)")) fail_msg("%s", err.text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_match_torch),
+        cmocka_unit_test(refused_for_a_clip),
         cmocka_unit_test(exact_rows_differ),
         cmocka_unit_test(refused_without_torch_support),
         cmocka_unit_test(tables_are_rounded),

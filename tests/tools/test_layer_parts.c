@@ -89,6 +89,12 @@ static void configs_say_them(void **state) {
     }
 }
 
+static void nothing_that_turns_has_no_accuracy(void **state) {
+    (void)state;
+    assert_non_null(strstr(run("explain @contextual --accuracy")->out, "--accuracy: nothing turns here"));
+    assert_null(strstr(run("explain @pope --accuracy")->out, "--accuracy: nothing turns here"));
+}
+
 /* The tensors that hold positions, of every layer, and no page that says there are none. */
 static void audit_names_what_is_trained(void **state) {
     (void)state;
@@ -204,6 +210,7 @@ int main(void) {
                                        cmocka_unit_test(configs_say_them),
                                        cmocka_unit_test(no_other_program_runs_polar_layers),
                                        cmocka_unit_test(audit_names_what_is_trained),
+                                       cmocka_unit_test(nothing_that_turns_has_no_accuracy),
                                        cmocka_unit_test(what_would_be_lost_is_refused),
                                        cmocka_unit_test(killed_and_resumed)};
     return cmocka_run_group_tests(tests, train_all, remove_folder);

@@ -390,6 +390,9 @@ static void wrong_arguments(void **state) {
     BROKEN(r.pairs = -1, GYRE_EINVAL, "pairs: -1");
     BROKEN(r.cosines.shape[1] = 2, GYRE_ESHAPE, "cosines: ");
     BROKEN(r.sines.shape[3] = 4, GYRE_ESHAPE, "sines: ");
+    static const double nan = NAN; /* 2^40 times: none is read before the coefficients are counted */
+    BROKEN((r.frequencies.shape[3] = (int64_t)1 << 40, r.frequencies.stride[3] = 0, r.frequencies.data = &nan), GYRE_ESHAPE,
+           "cosines: ");
     BROKEN(r.frequencies.shape[1] = 2, GYRE_ESHAPE, "frequencies: ");
     BROKEN(r.frequencies.data = NULL, GYRE_EINVAL, "frequencies: ");
     BROKEN(r.sines.dtype = GYRE_DTYPE_F16, GYRE_EDTYPE, "sines: is F16");

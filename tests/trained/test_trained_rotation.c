@@ -254,6 +254,10 @@ static void wrong_arguments(void **state) {
     REFUSED(GYRE_EINVAL, "size: 0 is not set", r.size = 0);
     REFUSED(GYRE_ESHAPE, "5 pairs from channel 5 on", r.first_channel = 5);
     REFUSED(GYRE_ESHAPE, "from channel -1 on", r.first_channel = -1);
+    /* More than fit are not read: one that is not finite, 2^40 times. */
+    REFUSED(GYRE_ESHAPE, "1099511627776 pairs from channel",
+            (r.frequencies.shape[3] = (int64_t)1 << 40, r.frequencies.stride[3] = 0, r.frequencies.data = &bad[3],
+             r.phases.data = NULL));
     REFUSED(GYRE_ESHAPE, "are of 5 axes", r.frequencies.shape[1] = 5);
     REFUSED(GYRE_ESHAPE, "are of 0 axes", r.frequencies.shape[1] = 0);
     REFUSED(GYRE_ESHAPE, "frequencies: ", r.frequencies.shape[2] = 2);

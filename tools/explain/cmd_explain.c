@@ -132,7 +132,12 @@ static int write_json(const explain_options *o, const gyre_reading *reading, FIL
 static int view_accuracy(const explain_terminal *page, const explain_stats *stats) {
     explain_accuracy accuracy;
     gyre_error err = {0, ""};
-    if (stats->pairs == 0) return 0; /* nothing rotates */
+    if (stats->pairs == 0) {
+        fputc('\n', page->file);
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2,
+                              "  --accuracy: nothing turns here, so there are no angles to be off");
+        return 0;
+    }
     if (explain_accuracy_compute(&accuracy, stats, &err)) return cli_fail_error(&err);
     explain_accuracy_view(page, &accuracy);
     return 0;

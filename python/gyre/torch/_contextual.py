@@ -111,7 +111,9 @@ def contextual_attention(
 
     Gradients are computed in float32 and have no gradients.  Raises gyre.Error.
     """
-    chosen = check_layout(tensor(q, "q"), layout, "q")
+    for name, value in (("q", q), ("k", k), ("v", v), ("embeddings", embeddings)):
+        tensor(value, name)
+    chosen = check_layout(q, layout, "q")
     starts = {"query_starts": query_starts, "key_starts": key_starts, "key_first": key_first, "key_end": key_end}
     check_fake(q=q, k=k, v=v, embeddings=embeddings, gate_keys=gate_keys)
     no_tangent(q=q, k=k, v=v, embeddings=embeddings, gate_keys=gate_keys)
