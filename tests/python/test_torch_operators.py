@@ -635,3 +635,6 @@ def test_contextual_positions_have_gradients() -> None:
     torch.library.opcheck(torch.ops.gyre.contextual_attention.default, tuple(arguments), rtol=1e-4, atol=1e-4)
     half = [x.detach().bfloat16() for x in given]
     assert gt.contextual_attention(*half).dtype == torch.bfloat16
+    for i, name in enumerate(("q", "k", "v", "embeddings")):
+        with pytest.raises(gyre.Error, match=f"{name}: is a NoneType, not a tensor of torch"):
+            gt.contextual_attention(*given[:i], None, *given[i + 1 :])
