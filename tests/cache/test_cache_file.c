@@ -374,6 +374,37 @@ static void other_encodings(void **state) {
     free_sample(&s);
 }
 
+/* Raw keys do not depend on far positions, and a file does not know them: what is loaded has those of the encoding that it is
+ * loaded with.  A clip is in the frequencies. */
+static void raw_keys_under_far_positions(void **state) {
+    (void)state;
+    const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 3, 96, 16, 1, GYRE_LAYOUT_HALF, 0};
+    gyre_encoding *encoding = case_encoding(&c);
+    gyre_cache *cache = case_cache(&c, encoding), *loaded = NULL;
+    model_sequence *s = calloc(3, sizeof *s);
+    gyre_error err = {0, ""};
+    assert_non_null(s);
+    make_history(cache, &c, s);
+    assert_ok(gyre_cache_save(cache, path, NULL));
+    gyre_config config = *gyre_encoding_get_config(encoding);
+    config.rope.far = GYRE_FAR_CLAMPED;
+    config.rope.far_window = 4;
+    gyre_encoding *far = test_encoding(&config);
+    assert_ok(gyre_cache_load(&loaded, path, far, NULL, &err));
+    assert_ptr_equal(gyre_cache_get_config(loaded)->encoding, far);
+    gyre_cache_free(loaded);
+    config = *gyre_encoding_get_config(encoding);
+    config.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
+    gyre_encoding *clipped = test_encoding(&config);
+    assert_int_equal(gyre_cache_load(&loaded, path, clipped, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "frequency of a pair"));
+    gyre_encoding_free(clipped);
+    gyre_encoding_free(far);
+    gyre_cache_free(cache);
+    gyre_encoding_free(encoding);
+    free(s);
+}
+
 static void other_places(void **state) {
     (void)state;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
@@ -406,11 +437,17 @@ static void other_places(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),  cmocka_unit_test(nothing_in_it),
-        cmocka_unit_test(truncated),       cmocka_unit_test(flipped),
-        cmocka_unit_test(checksum),        cmocka_unit_test(hostile),
-        cmocka_unit_test(other_encodings), cmocka_unit_test(other_places),
-        cmocka_unit_test(same_mode),       cmocka_unit_test(far_position_in_a_hole),
+        cmocka_unit_test(there_and_back),
+        cmocka_unit_test(nothing_in_it),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(flipped),
+        cmocka_unit_test(checksum),
+        cmocka_unit_test(hostile),
+        cmocka_unit_test(raw_keys_under_far_positions),
+        cmocka_unit_test(other_encodings),
+        cmocka_unit_test(other_places),
+        cmocka_unit_test(same_mode),
+        cmocka_unit_test(far_position_in_a_hole),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
