@@ -374,8 +374,8 @@ static void other_encodings(void **state) {
     free_sample(&s);
 }
 
-/* Raw keys do not depend on far positions, and a file does not know them: what is loaded has those of the encoding that it is
- * loaded with.  A clip is in the frequencies. */
+/* Raw keys do not depend on far positions, and a file does not know them: what is loaded has those of its new encoding.
+ * A clip is in the frequencies. */
 static void raw_keys_under_far_positions(void **state) {
     (void)state;
     const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 3, 96, 16, 1, GYRE_LAYOUT_HALF, 0};

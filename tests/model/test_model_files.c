@@ -273,7 +273,8 @@ static void write_tensors(const gyre_model *model, int64_t count, const char *ex
         list[i] = (gyre_safetensors_input){tensors[i].name,
                                            tensors[i].rank,
                                            {tensors[i].shape[0], tensors[i].shape[1]},
-                                           model->weights + tensors[i].offset, 0};
+                                           model->weights + tensors[i].offset,
+                                           0};
     }
     list[count] = (gyre_safetensors_input){extra, 1, {extra_rows}, model->weights, 0};
     assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, count + (extra != NULL), GYRE_DTYPE_F32, NULL));

@@ -110,7 +110,8 @@ static void rewrite(const gyre_model *model, int64_t which, int how) {
         list[n] = (gyre_safetensors_input){tensors[n].name,
                                            t.rank,
                                            {flat ? 1 : t.shape[0], flat ? t.shape[0] * t.shape[1] : t.shape[1]},
-                                           model->weights + t.offset, 0};
+                                           model->weights + t.offset,
+                                           0};
         n++;
     }
     if (how == 2)

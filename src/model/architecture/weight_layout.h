@@ -92,8 +92,8 @@ gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const 
 gyre_status gyre_weight_layout_check(const gyre_model_config *config, const gyre_encoding *encoding, gyre_error *err);
 
 int64_t gyre_tensor_count(const gyre_weight_layout *layout);
-/* out = 1 for numbers that turn queries and keys: frequencies, phases, coefficients of series.  A frequency rounded to 8 bits
- * is radians off after some hundred positions, so they are stored in F32 whatever the others are. */
+/* out = 1 for numbers that turn queries and keys: frequencies, phases, coefficients of series.  A frequency of 8 bits is
+ * radians off after some hundred positions, so they are stored in F32 whatever the others are. */
 int gyre_tensor_stays_float(const char *name);
 gyre_tensor gyre_tensor_at(const gyre_weight_layout *layout, int64_t index);
 /* out = offset into the weights of a tensor (GYRE_WEIGHT_...) that the layer has. */
