@@ -82,7 +82,7 @@ void synthetic_write_folder(const json_t *fixture, const char *folder) {
     json_object_foreach(json_object_get(fixture, "tensors"), name, tensor) {
         int64_t count;
         assert_true(n < MOST_TENSORS);
-        tensors[n].name = name;
+        tensors[n] = (gyre_safetensors_input){.name = name};
         tensors[n].rank = shape_of(tensor, tensors[n].shape, &count);
         tensors[n].data = data[n] = synthetic_tensor(fixture, name, &count);
         n++;
