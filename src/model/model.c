@@ -54,7 +54,9 @@ static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: FOURIER_STILL needs FOURIER (model)");
     if (!series) return GYRE_OK;
     if (!plain || (c->layer_parts & (GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES)))
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: FOURIER needs a plain rotation (model)");
+        return gyre_fail(
+            err, GYRE_EINVAL,
+            "layer_parts: FOURIER needs a plain rotation: trained series take its place, so no method changes it (model)");
     if (gyre_fourier_size_of(encoding).series > 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL,
                      "layer_parts: FOURIER needs 4 channels that turn, and a whole turn within the trained length (model)");
@@ -74,7 +76,9 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: POLAR needs a rotation of all channels, after them (model)");
     const int plain = turns && gyre_rotation_is_plain(encoding);
     if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: FREQUENCIES needs a plain rotation (model)");
+        return gyre_fail(err, GYRE_EINVAL,
+                         "layer_parts: FREQUENCIES needs a plain rotation: trained frequencies take its place, so no method "
+                         "changes it (model)");
     const gyre_status status = check_fourier(c, encoding, plain, err);
     return status ? status : check_contextual(c, err);
 }

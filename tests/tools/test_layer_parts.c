@@ -96,6 +96,18 @@ static void nothing_that_turns_has_no_accuracy(void **state) {
 }
 
 /* The tensors that hold positions, of every layer, and no page that says there are none. */
+/* Two models of one encoding differ if the layers of one train something beside it. */
+static void diff_counts_them(void **state) {
+    (void)state;
+    for (int i = 0; i < PARTS; i++)
+        for (int j = 0; j < PARTS; j++) {
+            char line[128];
+            snprintf(line, sizeof line, "diff @%s @%s --json", parts[i], parts[j]);
+            if (run(line)->exit != (i == j ? 0 : 3)) fail_msg("%s ends with %d", line, run(line)->exit);
+        }
+    assert_non_null(strstr(run("explain @contextual")->out, "each query counts the keys that matter to it"));
+}
+
 static void audit_names_what_is_trained(void **state) {
     (void)state;
     static const char *const holds[PARTS] = {"none of",
@@ -210,6 +222,7 @@ int main(void) {
                                        cmocka_unit_test(configs_say_them),
                                        cmocka_unit_test(no_other_program_runs_polar_layers),
                                        cmocka_unit_test(audit_names_what_is_trained),
+                                       cmocka_unit_test(diff_counts_them),
                                        cmocka_unit_test(nothing_that_turns_has_no_accuracy),
                                        cmocka_unit_test(what_would_be_lost_is_refused),
                                        cmocka_unit_test(killed_and_resumed)};

@@ -18,8 +18,9 @@ typedef struct diff_layers {
     explain_stats a, b;
     diff_setting settings[DIFF_MAX_SETTINGS]; /* other than frequencies and factors */
     int settings_count;
-    int reordered; /* 1: both layout and format differ; the converter to GGUF reorders the weights to match */
-    int rotates;   /* 1: both rotate pairs; the fields up to the ratios are valid */
+    int parts_differ; /* 1: layers of one train what those of the other do not */
+    int reordered;    /* 1: both layout and format differ; the converter to GGUF reorders the weights to match */
+    int rotates;      /* 1: both rotate pairs; the fields up to the ratios are valid */
     double max_relative_difference; /* largest |b - a| / a of any pair's frequency; infinite for a pair that is not
                                        rotated in a */
     int64_t pair;                   /* that pair; -1 if all are the same */

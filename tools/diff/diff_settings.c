@@ -190,6 +190,21 @@ static void compare_kind(diff_layers *layers) {
     snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", gyre_kind_name(layers->b.config->kind));
 }
 
+/* What the layers of a model of Gyre's own train beside the encoding, which config.json names. */
+static void compare_parts(diff_layers *layers) {
+    static const char *const parts[] = {"forget_gates", "polar",         "trained_frequencies",
+                                        "fourier",      "fourier_still", "contextual"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const int a = diff_field_named(layers->a.group, parts[i]) != NULL,
+                  b = diff_field_named(layers->b.group, parts[i]) != NULL;
+        if (a == b) continue;
+        diff_setting *out = add_setting(layers, parts[i]);
+        snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", a ? "true" : "false");
+        snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", b ? "true" : "false");
+        layers->parts_differ = 1;
+    }
+}
+
 static void window_text(int64_t window, char out[EXPLAIN_TEXT_SIZE]) {
     if (window)
         snprintf(out, EXPLAIN_TEXT_SIZE, "%" PRId64, window);
@@ -208,6 +223,7 @@ void diff_settings_compare(diff_layers *layers) {
     const gyre_config *a = layers->a.config, *b = layers->b.config;
     layers->settings_count = 0;
     if (a->kind != b->kind) compare_kind(layers);
+    compare_parts(layers);
     for (int i = 0; i < SETTINGS_COUNT; i++) {
         const setting *s = &SETTINGS[i];
         const double first = value_of(s, a), second = value_of(s, b);

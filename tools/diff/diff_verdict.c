@@ -96,7 +96,8 @@ static void append_same(diff_result *r, const diff_layers *d, const char *same) 
 static int far_differs(const diff_layers *d) {
     const gyre_config *a = d->a.config, *b = d->b.config;
     return a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window || a->chunk.size != b->chunk.size ||
-           a->chunk.local != b->chunk.local || (d->same_frequencies && d->first_position >= 0); /* start tokens */
+           a->chunk.local != b->chunk.local || d->parts_differ ||
+           (d->same_frequencies && d->first_position >= 0); /* start tokens */
 }
 
 /* Frequencies come first, because their effect grows with the length; then multipliers of scores; then the rest. */

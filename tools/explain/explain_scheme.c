@@ -95,12 +95,25 @@ static void describe_vectors(const explain_stats *stats, char *out, size_t size)
         put(out, size, "distances past %" PRId64 " count as %" PRId64, max, max);
 }
 
+static int trains(const explain_stats *stats, const char *part) {
+    for (int64_t i = 0; i < stats->group->fields_count; i++)
+        if (strcmp(stats->group->fields[i].name, part) == 0) return 1;
+    return 0;
+}
+
+/* No encoding; but layers of a model of Gyre's own may have something beside it. */
+static void describe_nothing(const explain_stats *stats, char *out, size_t size) {
+    const char *beside = trains(stats, "contextual") ? "no positions of tokens: each query counts the keys that matter to it"
+                         : trains(stats, "forget_gates") ? "no positions; gates of the tokens between lower a score"
+                                                         : "no positions";
+    put(out, size, "%s%s", beside, stats->config->query.temperature ? ", but queries are multiplied by a temperature" : "");
+}
+
 void explain_describe_scheme(const explain_stats *stats, char *out, size_t size) {
     out[0] = 0;
     switch (stats->config->kind) {
     case GYRE_KIND_NOPE:
-        put(out, size,
-            stats->config->query.temperature ? "no positions, but queries are multiplied by a temperature" : "no positions");
+        describe_nothing(stats, out, size);
         break;
     case GYRE_KIND_LEARNED:
         describe_learned(stats, out, size);
