@@ -104,8 +104,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_attention(const gyre_adaptive
 
 /* The gradients of a loss, given dout (as out) and the out and lse that gyre_adaptive_attention wrote.  Scores, hidden units
  * and weights are recomputed tile by tile.  A hidden unit at exactly 0 passes `slope`, as PyTorch's does.  Those to the
- * network and to the table are summed over pairs in double, in a fixed order.  Gradients overlap neither what is read nor
- * each other (EINVAL).  k and v may share memory; then the gradient to a shared number is the sum, which the caller adds.
+ * network and to the table are sums over pairs in a fixed order, in double (the network's: of sums of up to 512 pairs in
+ * float).  Gradients overlap neither what is read nor each other (EINVAL).  k and v may share memory; then the gradient to a
+ * shared number is the sum, which the caller adds.
  * Errors: as gyre_adaptive_attention; EINVAL (no lse; a dtable or dbias of nothing). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_gradient(const gyre_adaptive_args *args, const gyre_cview *dout,
                                                             const gyre_adaptive_gradients *gradients, void *scratch,

@@ -21,7 +21,7 @@ def adaptive_attention(
     form: str | None = None,
     slope: float | None = None,
     scale: float | None = None,
-    causal: bool = True,
+    causal: bool | str = True,
     encoding: Encoding | None = None,
     tables: Any = None,
     positions: Any = None,
@@ -47,7 +47,8 @@ def adaptive_attention(
         form: "concat-residual" (the default, as in the released code), "concat": A + f([A, B]), or "add-residual":
             A + B + f(A + B), which without a bias is A + f(A), for queries and keys that are rotated before.
         slope: of the leaky ReLU below 0; default 0.01.  scale: of q . k; default 1 / sqrt(channels).
-        causal: True = the last query stands beside the last key, and each before it sees one key fewer; False = each sees all.
+        causal: True or "order" = the last query stands beside the last key, and each before it sees one key fewer; False or
+            "none" = each sees all.
         encoding: whose biases B are: gyre.alibi, t5, kerple, fire or sandwich.  tables: those of the scheme.
         positions, key_positions, length: of the scheme, as in gyre.attention.  None: keys stand at 0, 1, 2, ..., and the last
             query beside the last key, also in each sequence of a packed or padded batch.
@@ -100,7 +101,7 @@ def adaptive_gradient(
     form: str | None = None,
     slope: float | None = None,
     scale: float | None = None,
-    causal: bool = True,
+    causal: bool | str = True,
     encoding: Encoding | None = None,
     tables: Any = None,
     positions: Any = None,

@@ -123,10 +123,20 @@ static int open_biases(adaptive_call *c, PyObject *const *o) {
     return o[BIAS] ? gyre_py_scores_open(&c->bias, o[BIAS], &request, &args->bias) : 0;
 }
 
+/* As causal of gyre.attention, without 'position': this attention is causal by order. */
+static int read_causal(PyObject *o, int *causal) {
+    static const char *const words[] = {"none", "order"};
+    if (o && PyBool_Check(o)) {
+        *causal = o == Py_True;
+        return 0;
+    }
+    return gyre_py_word(o, "causal", words, 2, causal);
+}
+
 static int read_words(gyre_adaptive_args *args, PyObject *const *o) {
     static const char *const forms[] = {"concat-residual", "concat", "add-residual"};
     int form = 0, causal = 1;
-    if (gyre_py_word(o[FORM], "form", forms, 3, &form) < 0 || gyre_py_truth(o[CAUSAL], "causal", &causal) < 0) return -1;
+    if (gyre_py_word(o[FORM], "form", forms, 3, &form) < 0 || read_causal(o[CAUSAL], &causal) < 0) return -1;
     args->form = (gyre_adaptive_form)form;
     args->two_sided = !causal;
     return 0;

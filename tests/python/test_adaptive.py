@@ -145,6 +145,8 @@ def test_refusals() -> None:
     refused(r"output_bias: has 2 axes, not \[heads\]", output_bias=np.zeros((1, HEADS)))
     refused("hidden_weights", form="add-residual")
     refused("form: is 'both', not one of 'concat-residual', 'concat', 'add-residual'", form="both")
+    refused("causal: is 'position', not one of 'none', 'order'", causal="position")
+    refused("causal: ", causal=1)
     refused("slope: is 0", slope=0)
     refused("encoding: rope adds no bias", encoding=gyre.rope(head_dim=4))
     refused("q: 4 heads, the encoding has 8", encoding=gyre.alibi(heads=8))

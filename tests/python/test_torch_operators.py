@@ -638,3 +638,20 @@ def test_contextual_positions_have_gradients() -> None:
     for i, name in enumerate(("q", "k", "v", "embeddings")):
         with pytest.raises(gyre.Error, match=f"{name}: is a NoneType, not a tensor of torch"):
             gt.contextual_attention(*given[:i], None, *given[i + 1 :])
+
+
+def test_what_is_no_tensor_and_no_number_is_named() -> None:
+    q, w1, w2, e = torch.randn(1, 2, 5, 4), torch.randn(3, 4), torch.randn(2, 3), torch.randn(6, 4)
+    for call, options in (
+        (gt.adaptive_attention, {"hidden_bias": [0.0], "bias": "x", "tables": "x", "query_starts": [0, 5], "slope": "a",
+                                 "scale": True, "causal": "position", "form": "both"}),
+        (gt.contextual_attention, {"gate_keys": "x", "key_end": [5], "scale": "a", "position_scale": [1.0]}),
+    ):  # fmt: skip
+        weights = (w1, w2) if call is gt.adaptive_attention else (e,)
+        for name, value in options.items():
+            with pytest.raises(gyre.Error, match=f"^{name}: is "):
+                call(q, q, q, *weights, **{name: value})
+    with pytest.raises(gyre.Error, match="^hidden_weights: is a list"):
+        gt.adaptive_attention(q, q, q, [[1.0]], w2)
+    assert torch.equal(gt.adaptive_attention(q, q, q, w1, w2, causal="order"), gt.adaptive_attention(q, q, q, w1, w2))
+    assert torch.equal(gt.adaptive_attention(q, q, q, w1, w2, causal="none"), gt.adaptive_attention(q, q, q, w1, w2, causal=False))

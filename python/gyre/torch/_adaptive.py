@@ -20,11 +20,15 @@ from gyre.torch._specs import (
     encoding_of,
     length_of,
     no_tangent,
+    number,
+    optional_tensor,
     spec_of,
     split_positions,
     tensor,
+    word,
 )
 
+_FORMS = ("concat-residual", "concat", "add-residual")
 # Tensors of a call in the order in which the operators take them: those with a gradient, then the others.
 _GIVEN = ("q", "k", "v", "hidden_weights", "output_weights")
 _TRAINED = ("hidden_bias", "output_bias", "tables", "bias")
@@ -144,7 +148,7 @@ def adaptive_attention(
     form: str = "concat-residual",
     slope: float | None = None,
     scale: float | None = None,
-    causal: bool = True,
+    causal: bool | str = True,
     encoding: Encoding | None = None,
     tables: Mapping[str, Tensor] | Tensor | None = None,
     positions: Tensor | int | None = None,
@@ -173,19 +177,24 @@ def adaptive_attention(
         "q": q, "k": k, "v": v, "hidden_weights": hidden_weights, "output_weights": output_weights,
         "hidden_bias": hidden_bias, "output_bias": output_bias, "tables": table, "bias": bias,
     }  # fmt: skip
-    lists = (at, key_at, query_starts, key_starts, key_first, key_end)
+    starts = {"query_starts": query_starts, "key_starts": key_starts, "key_first": key_first, "key_end": key_end}
+    for name, value in {**named, **starts}.items():
+        optional_tensor(value, name)
+    for name in _GIVEN:
+        tensor(named[name], name)
+    lists = (at, key_at, *starts.values())
     check_fake(**named)
     no_tangent(**named)
     found: tuple[Tensor, Tensor] = _attention(
         *named.values(),
         *lists,
-        slope,
-        scale,
+        number(slope, "slope"),
+        number(scale, "scale"),
         first if at is None and positions is not None else None,
         key_first_position if key_at is None and key_positions is not None else None,
         length_of(length),
-        causal,
-        form,
+        causal if isinstance(causal, bool) else word(causal, "causal", ("none", "order")) == "order",
+        word(form, "form", _FORMS),
         "" if encoding is None else spec_of(encoding),
         chosen,
     )

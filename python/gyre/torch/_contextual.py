@@ -10,7 +10,17 @@ from torch import Tensor
 
 from gyre import _contextual as core
 from gyre._errors import Error
-from gyre.torch._specs import REAL, check_device, check_fake, check_layout, check_tensor, no_tangent, tensor
+from gyre.torch._specs import (
+    REAL,
+    check_device,
+    check_fake,
+    check_layout,
+    check_tensor,
+    no_tangent,
+    number,
+    optional_tensor,
+    tensor,
+)
 
 # The end of both schemas.
 _NAMES = ("gate_keys", "query_starts", "key_starts", "key_first", "key_end")
@@ -115,9 +125,20 @@ def contextual_attention(
         tensor(value, name)
     chosen = check_layout(q, layout, "q")
     starts = {"query_starts": query_starts, "key_starts": key_starts, "key_first": key_first, "key_end": key_end}
+    for name, other in {"gate_keys": gate_keys, **starts}.items():
+        optional_tensor(other, name)
     check_fake(q=q, k=k, v=v, embeddings=embeddings, gate_keys=gate_keys)
     no_tangent(q=q, k=k, v=v, embeddings=embeddings, gate_keys=gate_keys)
     found: tuple[Tensor, Tensor] = _attention(
-        q, k, v, embeddings, gate_keys, *starts.values(), scale, gate_scale, position_scale, chosen
+        q,
+        k,
+        v,
+        embeddings,
+        gate_keys,
+        *starts.values(),
+        number(scale, "scale"),
+        number(gate_scale, "gate_scale"),
+        number(position_scale, "position_scale"),
+        chosen,
     )
     return found[0]

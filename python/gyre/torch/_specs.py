@@ -71,6 +71,20 @@ def whole(value: Any, name: str) -> Any:
     return value
 
 
+def number(value: Any, name: str) -> Any:
+    """A real number, or None."""
+    if value is None or isinstance(value, (float, torch.SymFloat, torch.SymInt)):
+        return value
+    if isinstance(value, bool) or not (hasattr(type(value), "__index__") or hasattr(type(value), "__float__")):
+        raise Error("EINVAL", f"{name}: is {value!r}, not a number", name)
+    return float(value)
+
+
+def optional_tensor(x: Any, name: str) -> torch.Tensor | None:
+    """x, if it is a tensor or None."""
+    return None if x is None else tensor(x, name)
+
+
 def length_of(length: Any) -> int:
     """A context length; 0 = that of the encoding."""
     if length is None:
