@@ -52,7 +52,7 @@ int audit_has_file(const audit *a, const char *name) {
 
 int64_t audit_context(const audit *a) {
     const gyre_layer_reading *group = a->reading->groups[0];
-    const gyre_reading_field *stated = diff_field_named(group, "max_length");
+    const gyre_reading_field *stated = explain_find_field(group, "max_length");
     const gyre_config *config = &group->config;
     double context = stated ? strtod(stated->value, NULL) : 0;
     const double reached =

@@ -76,7 +76,7 @@ static double length_of(const json_t *root, const char *key) {
 /* -- what the config says -- */
 /* out = positions that have a row of a learned table; 0 = positions do not end. */
 static int64_t last_length(const gyre_layer_reading *group) {
-    const gyre_reading_field *offset = diff_field_named(group, "offset");
+    const gyre_reading_field *offset = explain_find_field(group, "offset");
     if (group->config.kind != GYRE_KIND_LEARNED) return 0;
     return group->config.input.positions - (offset ? strtoll(offset->value, NULL, 10) : 0);
 }
@@ -89,8 +89,8 @@ static int stretches_evenly(gyre_scaling scaling) {
 /* The stated length against what the scaling reaches. */
 static void check_scaling(audit *a, const gyre_layer_reading *group) {
     const gyre_config *c = &group->config;
-    const gyre_reading_field *stated = diff_field_named(group, "max_length"),
-                             *original = diff_field_named(group, "original_length");
+    const gyre_reading_field *stated = explain_find_field(group, "max_length"),
+                             *original = explain_find_field(group, "original_length");
     if (c->kind != GYRE_KIND_ROPE || !stated || c->trained_length < 1) return;
     const double length = strtod(stated->value, NULL), trained = (double)c->trained_length;
     if (original && trained > length) {

@@ -117,12 +117,6 @@ void diff_layers_free(diff_layers *layers) {
 }
 
 /* -- fields -- */
-const gyre_reading_field *diff_field_named(const gyre_layer_reading *group, const char *name) {
-    for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(group->fields[i].name, name) == 0) return &group->fields[i];
-    return NULL;
-}
-
 static int same_value(const char *a, const char *b) {
     char *end_a, *end_b;
     const double x = strtod(a, &end_a), y = strtod(b, &end_b);
@@ -139,12 +133,12 @@ static int chooses_list(const gyre_reading_field *a, const gyre_reading_field *b
 int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int max) {
     int count = 0;
     for (int64_t i = 0; i < a->fields_count && count < max; i++) {
-        const gyre_reading_field *mine = &a->fields[i], *other = diff_field_named(b, mine->name);
+        const gyre_reading_field *mine = &a->fields[i], *other = explain_find_field(b, mine->name);
         if (!other || !same_value(mine->value, other->value) || chooses_list(mine, other))
             out[count++] = (diff_field){mine, other};
     }
     for (int64_t i = 0; i < b->fields_count && count < max; i++)
-        if (!diff_field_named(a, b->fields[i].name)) out[count++] = (diff_field){NULL, &b->fields[i]};
+        if (!explain_find_field(a, b->fields[i].name)) out[count++] = (diff_field){NULL, &b->fields[i]};
     return count;
 }
 

@@ -51,8 +51,6 @@ typedef struct diff_field {
 
 /* out = 1 if a pair of this frequency is less than DIFF_ANGLE from where it began at every position up to 2^31. */
 int diff_stands_still(double inv_freq);
-/* out = the field of that name, or NULL. */
-const gyre_reading_field *diff_field_named(const gyre_layer_reading *group, const char *name);
 /* out = the smallest m >= 0 with m * gap > 0.01, or -1 if it is past 2^31. */
 int64_t diff_first_position(double gap);
 /* *out = the comparison of one group of each reading, released with diff_layers_free.  Errors: those of

@@ -195,8 +195,8 @@ static void compare_parts(diff_layers *layers) {
     static const char *const parts[] = {"forget_gates", "polar",         "trained_frequencies",
                                         "fourier",      "fourier_still", "contextual"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const int a = diff_field_named(layers->a.group, parts[i]) != NULL,
-                  b = diff_field_named(layers->b.group, parts[i]) != NULL;
+        const int a = explain_find_field(layers->a.group, parts[i]) != NULL,
+                  b = explain_find_field(layers->b.group, parts[i]) != NULL;
         if (a == b) continue;
         diff_setting *out = add_setting(layers, parts[i]);
         snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", a ? "true" : "false");

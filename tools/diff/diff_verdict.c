@@ -172,10 +172,10 @@ static void append_unmatched(diff_result *r) {
 /* out = how a program chooses between the two lists of LongRoPE, as the end of a sentence; "" if it has none. */
 static void list_choice(const diff_operand *operand, const gyre_layer_reading *group, char *out, size_t size) {
     const gyre_reading *reading = operand->reading;
-    const gyre_reading_field *most = diff_field_named(group, "max_length");
+    const gyre_reading_field *most = explain_find_field(group, "max_length");
     char tokens[64] = "";
     *out = 0;
-    if (group->config.kind != GYRE_KIND_ROPE || !diff_field_named(group, "short_factor")) return;
+    if (group->config.kind != GYRE_KIND_ROPE || !explain_find_field(group, "short_factor")) return;
     if (reading->context_length > 0)
         snprintf(tokens, sizeof tokens, ", %" PRId64 " here", reading->context_length);
     else if (most)

@@ -95,17 +95,13 @@ static void describe_vectors(const explain_stats *stats, char *out, size_t size)
         put(out, size, "distances past %" PRId64 " count as %" PRId64, max, max);
 }
 
-static int trains(const explain_stats *stats, const char *part) {
-    for (int64_t i = 0; i < stats->group->fields_count; i++)
-        if (strcmp(stats->group->fields[i].name, part) == 0) return 1;
-    return 0;
-}
-
 /* No encoding; but layers of a model of Gyre's own may have something beside it. */
 static void describe_nothing(const explain_stats *stats, char *out, size_t size) {
-    const char *beside = trains(stats, "contextual") ? "no positions of tokens: each query counts the keys that matter to it"
-                         : trains(stats, "forget_gates") ? "no positions; gates of the tokens between lower a score"
-                                                         : "no positions";
+    const char *beside = explain_find_field(stats->group, "contextual")
+                             ? "no positions of tokens: each query counts the keys that matter to it"
+                         : explain_find_field(stats->group, "forget_gates")
+                             ? "no positions; gates of the tokens between lower a score"
+                             : "no positions";
     put(out, size, "%s%s", beside, stats->config->query.temperature ? ", but queries are multiplied by a temperature" : "");
 }
 

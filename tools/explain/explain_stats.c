@@ -19,6 +19,13 @@ int explain_wavelength_exceeds(double inv_freq, int64_t tokens) {
     return tokens > 0 && (double)tokens * inv_freq < TWO_PI;
 }
 
+/* -- fields -- */
+const gyre_reading_field *explain_find_field(const gyre_layer_reading *group, const char *name) {
+    for (int64_t i = 0; i < group->fields_count; i++)
+        if (strcmp(group->fields[i].name, name) == 0) return &group->fields[i];
+    return NULL;
+}
+
 /* -- names -- */
 static void add(char *label, size_t size, const char *part) {
     const size_t used = strlen(label);
@@ -107,8 +114,8 @@ static void count_pairs(explain_stats *stats) {
 static int64_t max_length_of(const explain_stats *stats, const gyre_reading *reading, double *there) {
     int64_t max = 0;
     if (reading->context_length > 0) return stats->length;
-    for (int64_t i = 0; i < stats->group->fields_count; i++)
-        if (strcmp(stats->group->fields[i].name, "max_length") == 0) max = strtoll(stats->group->fields[i].value, NULL, 10);
+    const gyre_reading_field *stated = explain_find_field(stats->group, "max_length");
+    if (stated) max = strtoll(stated->value, NULL, 10);
     if (max <= stats->length || max > CLI_MAX_TOKENS - 1) return stats->length;
     if (gyre_encoding_frequencies(stats->encoding, max, there, NULL)) return stats->length;
     return memcmp(there, stats->inv_freq, (size_t)stats->pairs * sizeof *there) == 0 ? max : stats->length;

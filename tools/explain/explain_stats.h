@@ -37,6 +37,8 @@ typedef struct explain_stats {
 gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *reading, const gyre_layer_reading *group,
                                   gyre_error *err);
 void explain_stats_free(explain_stats *stats);
+/* out = the field of that name, or NULL. */
+const gyre_reading_field *explain_find_field(const gyre_layer_reading *group, const char *name);
 /* out = 1 if frequencies depend on the length in use, so that gyre_length_policy matters. */
 int explain_depends_on_length(const explain_stats *stats);
 /* out = tokens per revolution; infinite for a pair that is not rotated. */
