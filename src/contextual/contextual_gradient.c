@@ -66,6 +66,19 @@ static void find_starts(gyre_contextual_buffers *b) {
 
 /* -- a row in a tile -- */
 
+/* The same where all keys of the tile stand at the last position, which no gate moves. */
+static void ended_backward(gyre_contextual_buffers *b, int64_t r, int64_t seen) {
+    const gyre_contextual_plan *plan = b->plan;
+    const float scale = (float)plan->args->scale;
+    float *ds = b->keys->dscores + r * KEY_TILE, *dgate = b->keys->dgates + r * KEY_TILE;
+    float *dz = b->dz + r * plan->z_pad + plan->args->embeddings.shape[1] - 1;
+    for (int64_t j = 0; j < seen; j++)
+        *dz += ds[j];
+    for (int64_t j = 0; j < KEY_TILE; j++)
+        ds[j] *= scale;
+    if (plan->gates_apart) memset(dgate, 0, KEY_TILE * sizeof(float));
+}
+
 /* ds -> dz, and gradients to both products: dscores to q . k, dgates to q . gate_key, which are one where gates are of k. */
 static void positions_backward(gyre_contextual_buffers *b, int64_t r, int64_t seen, const gyre_contextual_row *row) {
     const gyre_contextual_plan *plan = b->plan;
@@ -164,7 +177,10 @@ static void tile_backward(gyre_contextual_buffers *b, int64_t tile) {
         gyre_contextual_count(plan, b->keys->gate_logits + at, seen, b->starts[tile * QUERY_TILE + r], &row);
         gyre_contextual_score(plan, &row, b->z + r * plan->z_pad, seen, b->keys->scores + at);
         gyre_tile_softmax_backward(plan->kernels, b->keys->scores + at, b->keys->dscores + at, b->lse[r], b->delta[r]);
-        positions_backward(b, r, seen, &row);
+        if (row.ended)
+            ended_backward(b, r, seen);
+        else
+            positions_backward(b, r, seen, &row);
     }
     add_to_keys(b, weights, b->dout_rows, plan->value_pad, b->dout_finite, b->dv + key * plan->value_pad);
     add_to_keys(b, products, b->q_rows, pad, b->q_finite, b->dk + key * pad);

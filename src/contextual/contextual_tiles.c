@@ -195,11 +195,8 @@ static void open_gates(const gyre_contextual_plan *plan, const float *restrict l
 double gyre_contextual_count(const gyre_contextual_plan *plan, const float *gate_logits, int64_t seen, double position,
                              gyre_contextual_row *row) {
     const double last = last_position(plan);
-    if (position >= last) { /* all keys before have the last position */
-        for (int64_t j = 0; j < seen; j++)
-            row->gate[j] = 0, row->at[j] = (int32_t)last, row->part[j] = 0;
-        return position;
-    }
+    row->ended = position >= last;
+    if (row->ended) return position;
     open_gates(plan, gate_logits, row->gate);
     for (int64_t j = seen - 1; j >= 0; j--) {
         position += (double)row->gate[j];
@@ -210,12 +207,20 @@ double gyre_contextual_count(const gyre_contextual_plan *plan, const float *gate
     return position;
 }
 
+static inline float between(const float *z, float part) {
+    return z[0] + part * (z[1] - z[0]);
+}
+
 void gyre_contextual_score(const gyre_contextual_plan *plan, const gyre_contextual_row *row, const float *z, int64_t seen,
                            float *restrict scores) {
     const float scale = (float)plan->args->scale;
-    for (int64_t j = 0; j < seen; j++) {
-        const float *at = z + row->at[j];
-        scores[j] = scale * scores[j] + (at[0] + row->part[j] * (at[1] - at[0]));
+    if (row->ended) {
+        const float term = between(z + plan->args->embeddings.shape[1] - 1, 0);
+        for (int64_t j = 0; j < KEY_TILE; j++)
+            scores[j] = scale * scores[j] + term;
+    } else {
+        for (int64_t j = 0; j < seen; j++)
+            scores[j] = scale * scores[j] + between(z + row->at[j], row->part[j]);
     }
     for (int64_t j = seen; j < KEY_TILE; j++)
         scores[j] = -INFINITY;

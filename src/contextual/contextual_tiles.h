@@ -33,7 +33,8 @@ void gyre_contextual_values(const gyre_contextual_buffers *b, int64_t tile);
 
 /* A row in a tile of keys. */
 typedef struct gyre_contextual_row {
-    float gate[KEY_TILE]; /* 0 where a row that is past the last position did not look */
+    int ended; /* the row had counted to the last position before: nothing below is set */
+    float gate[KEY_TILE];
     int32_t at[KEY_TILE]; /* the position of key j is at[j] + part[j] */
     float part[KEY_TILE]; /* in [0, 1) */
 } gyre_contextual_row;
