@@ -39,17 +39,31 @@ static void choose_axes(gyre_config *c, fuzz_bytes *in) {
     c->rope.axis_pairs[0] = left;
 }
 
-static void choose(gyre_config *c, fuzz_bytes *in, const fuzz_limits *limits) {
+static void choose_phases(gyre_config *c, fuzz_bytes *in) {
+    static const double exponents[] = {0, 0, 0.25, 0.5, 1, 2};
+    c->tapa.amplitudes = fuzz_choice(in, (int)c->head_dim);
+    c->tapa.exponent = exponents[fuzz_choice(in, 6)];
+}
+
+static gyre_kind choose_kind(fuzz_bytes *in, fuzz_schemes schemes) {
     static const gyre_kind few[] = {GYRE_KIND_ROPE, GYRE_KIND_ROPE, GYRE_KIND_ALIBI, GYRE_KIND_T5, GYRE_KIND_NOPE};
-    static const gyre_kind all[] = {GYRE_KIND_ROPE,    GYRE_KIND_ROPE,    GYRE_KIND_ALIBI,          GYRE_KIND_T5,
-                                    GYRE_KIND_NOPE,    GYRE_KIND_ROPE,    GYRE_KIND_KERPLE,         GYRE_KIND_SHAW,
-                                    GYRE_KIND_NEZHA,   GYRE_KIND_BERT,    GYRE_KIND_TRANSFORMER_XL, GYRE_KIND_FIRE,
-                                    GYRE_KIND_DEBERTA, GYRE_KIND_SANDWICH};
+    static const gyre_kind all[] = {
+        GYRE_KIND_ROPE,           GYRE_KIND_ROPE,   GYRE_KIND_ALIBI,   GYRE_KIND_T5,       GYRE_KIND_NOPE,
+        GYRE_KIND_ROPE,           GYRE_KIND_KERPLE, GYRE_KIND_SHAW,    GYRE_KIND_NEZHA,    GYRE_KIND_BERT,
+        GYRE_KIND_TRANSFORMER_XL, GYRE_KIND_FIRE,   GYRE_KIND_DEBERTA, GYRE_KIND_SANDWICH, GYRE_KIND_TAPA};
+    static const gyre_kind numbers[] = {GYRE_KIND_NOPE,   GYRE_KIND_ALIBI, GYRE_KIND_T5,
+                                        GYRE_KIND_KERPLE, GYRE_KIND_FIRE,  GYRE_KIND_SANDWICH};
+    if (schemes == FUZZ_SCHEMES_ALL) return all[fuzz_choice(in, sizeof all / sizeof *all)];
+    return schemes == FUZZ_SCHEMES_FEW ? few[fuzz_choice(in, 5)] : numbers[fuzz_choice(in, 6)];
+}
+
+static void choose(gyre_config *c, fuzz_bytes *in, const fuzz_limits *limits) {
     const int every = limits->schemes == FUZZ_SCHEMES_ALL;
-    c->kind = every ? all[fuzz_choice(in, sizeof all / sizeof *all)] : few[fuzz_choice(in, 5)];
+    c->kind = choose_kind(in, limits->schemes);
     c->trained_length = 1 + fuzz_between(in, 0, 4095);
     if (c->kind == GYRE_KIND_ROPE) choose_rope(c, in);
     if (c->kind == GYRE_KIND_ROPE && every && c->rope.dim > 0 && fuzz_choice(in, 2)) choose_axes(c, in);
+    if (c->kind == GYRE_KIND_TAPA) choose_phases(c, in);
     fuzz_tables_choose(c, in, limits->positions);
 }
 
@@ -113,6 +127,8 @@ double fuzz_positions_bias(const fuzz_positions *p, int64_t head, int64_t m, int
 
 double fuzz_positions_scale(const fuzz_positions *p) {
     const unsigned terms = p->tables.config->score.terms;
+    const int64_t amplitudes = p->config.tapa.amplitudes ? p->config.tapa.amplitudes : p->config.head_dim / 2;
+    if (p->config.kind == GYRE_KIND_TAPA) return 1 / sqrt((double)amplitudes);
     const int parts =
         p->config.kind != GYRE_KIND_DEBERTA ? 1 : 1 + (terms & GYRE_TERM_QUERY ? 1 : 0) + (terms & GYRE_TERM_KEY ? 1 : 0);
     return 1 / sqrt((double)(p->config.head_dim * parts));

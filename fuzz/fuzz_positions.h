@@ -19,8 +19,9 @@ typedef struct fuzz_positions {
 
 /* What is chosen from. */
 typedef enum fuzz_schemes {
-    FUZZ_SCHEMES_FEW, /* NoPE, RoPE of one axis with any scaling that needs no lists, ALiBi and T5 */
-    FUZZ_SCHEMES_ALL  /* every scheme that acts inside attention, and RoPE of several axes */
+    FUZZ_SCHEMES_FEW,    /* NoPE, RoPE of one axis with any scaling that needs no lists, ALiBi and T5 */
+    FUZZ_SCHEMES_ALL,    /* every scheme that acts inside attention, and RoPE of several axes */
+    FUZZ_SCHEMES_NUMBERS /* NoPE, and those that add a number to each score */
 } fuzz_schemes;
 
 typedef struct fuzz_limits {

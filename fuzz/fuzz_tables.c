@@ -230,13 +230,13 @@ double fuzz_tables_bias(const fuzz_tables *t, int64_t head, int64_t m, int64_t n
 }
 
 /* -- gradients -- */
-static void add(fuzz_tables *t, fuzz_table which, const int64_t at[3], fuzz_slope s, double factor) {
+static void add(fuzz_tables *t, fuzz_table which, const int64_t at[3], fuzz_number s, double factor) {
     const int64_t *shape = t->table[which].view.shape, i = (at[0] * shape[2] + at[1]) * shape[3] + at[2];
     t->want[which][i] += s.of * factor;
     t->error[which][i] += fabs(factor) * (s.error + 1e-5 * fabs(s.of));
 }
 
-static void add_row(fuzz_tables *t, fuzz_table which, const fuzz_pair *p, fuzz_slope s, const double *x) {
+static void add_row(fuzz_tables *t, fuzz_table which, const fuzz_pair *p, fuzz_number s, const double *x) {
     if (!t->want[which] || !x) return;
     const int is_vector = which == FUZZ_CONTENT || which == FUZZ_POSITION;
     const int64_t row = is_vector ? 0 : row_of(t, p->m, p->n), head = !is_vector && t->heads == 1 ? 0 : p->head;
@@ -249,7 +249,7 @@ static void add_to(double *to, double factor, const double *x, int64_t n) {
         to[i] += factor * x[i];
 }
 
-void fuzz_tables_product_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope s, double *dq, double *dk) {
+void fuzz_tables_product_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s, double *dq, double *dk) {
     const int64_t dim = t->config->head_dim;
     const double *a = row_at(t, FUZZ_A, p), *v = vector_at(t, FUZZ_POSITION, p);
     add_to(dq, s.of, a, dim);
@@ -262,11 +262,11 @@ void fuzz_tables_product_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope
     add_row(t, FUZZ_CONTENT, p, s, p->k);
 }
 
-static void add_number(fuzz_tables *t, int64_t row, int64_t head, fuzz_slope s, double factor) {
+static void add_number(fuzz_tables *t, int64_t row, int64_t head, fuzz_number s, double factor) {
     add(t, FUZZ_BIAS, (int64_t[]){0, row, head}, s, factor);
 }
 
-static void add_fire(fuzz_tables *t, const fuzz_pair *p, fuzz_slope s) {
+static void add_fire(fuzz_tables *t, const fuzz_pair *p, fuzz_number s) {
     const int64_t units = t->config->score.hidden_units;
     const fire f = fire_of(t, p->head, p->m, p->n);
     const double d = fabs((double)(p->m - p->n));
@@ -285,7 +285,7 @@ static void add_fire(fuzz_tables *t, const fuzz_pair *p, fuzz_slope s) {
     if (f.is_reach_trained) add_number(t, 1, p->head, s, -of_share * f.share * f.c / (1 + f.c * f.reach) / f.of_reach);
 }
 
-void fuzz_tables_bias_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope s) {
+void fuzz_tables_bias_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s) {
     const double d = fabs((double)(p->m - p->n));
     if (!t->want[FUZZ_BIAS]) return;
     if (t->config->kind == GYRE_KIND_FIRE) add_fire(t, p, s);
@@ -297,7 +297,7 @@ void fuzz_tables_bias_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope s)
     add_number(t, 1, p->head, s, is_log ? -r0 * d / (1 + r1 * d) : d > 0 ? -r0 * pow(d, r1) * log(d) : 0);
 }
 
-void fuzz_tables_value_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope weight, const double *dout) {
+void fuzz_tables_value_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number weight, const double *dout) {
     add_row(t, FUZZ_V, p, weight, dout);
 }
 

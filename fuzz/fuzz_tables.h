@@ -39,15 +39,15 @@ double fuzz_tables_bias(const fuzz_tables *t, int64_t head, int64_t m, int64_t n
 /* value += the row that the scheme adds to values. */
 void fuzz_tables_add_value(const fuzz_tables *t, const fuzz_pair *p, double *value);
 
-/* A gradient and what it may be off. */
-typedef struct fuzz_slope {
+/* A number of the definition, and what that of the library may be off. */
+typedef struct fuzz_number {
     double of, error;
-} fuzz_slope;
+} fuzz_number;
 /* Adds to the gradients of the tables and to dq and dk, given the gradient to fuzz_tables_product. */
-void fuzz_tables_product_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope s, double *dq, double *dk);
-void fuzz_tables_bias_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope s);
+void fuzz_tables_product_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s, double *dq, double *dk);
+void fuzz_tables_bias_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s);
 /* weight: of the pair; dout [head_dim]. */
-void fuzz_tables_value_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_slope weight, const double *dout);
+void fuzz_tables_value_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number weight, const double *dout);
 /* fuzz_require that the gradients are those of the definition. */
 void fuzz_tables_check(const fuzz_tables *t);
 
