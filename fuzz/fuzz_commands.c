@@ -45,6 +45,10 @@ static const line lines[] = {
     {cmd_plot, "config.json", {"gyre plot", "wavelengths", "@config.json", "-o", "@out.csv"}},
     {cmd_plot, "config.json", {"gyre plot", "methods", "@config.json", "-o", "@out.json"}},
     {cmd_generate, "text", {"gyre generate", "@model", "--prompt-file", "@text", "--tokens", "2", "--threads", "1"}},
+    {cmd_generate,
+     NULL,
+     {"gyre generate", "@model", "--prompt-file", "@text", "--tokens", "2", "--temperature", "0.9", "--top-k", "9",
+      "--top-p", "0.9", "--stream", "2,8", "--threads", "1"}},
     {cmd_plot, "text", {"gyre plot", "attention", "@model", "--text", "@text", "--tokens", "8", "-o", "@out.csv"}},
     {cmd_audit, "config.json", {"gyre audit", "@config.json", "--json", "-o", "@out"}},
     {cmd_audit, "model/tokenizer_config.json", {"gyre audit", "@model", "-o", "@out", "--threads", "1"}},
@@ -69,6 +73,7 @@ static const line lines[] = {
     {cmd_explain, "config.json", {"gyre explain", "@config.json", "--accuracy", "--as", "vllm", "-o", "@out"}},
     {cmd_explain, "text", {"gyre explain", "@model", "--check", "@text", "-o", "@out", "--threads", "1"}},
     {cmd_convert, "worded/tokenizer.json", {"gyre convert", "@worded", "-o", "@converted.gguf"}},
+    {cmd_audit, NULL, {"gyre audit", "@worded", "--json", "-o", "@out", "--threads", "1"}},
     {cmd_convert, "model.gguf", {"gyre convert", "@model.gguf", "-o", "@converted"}},
     {cmd_convert, "llama2c/tok.bin", {"gyre convert", "@llama2c", "-o", "@converted", "--json"}},
     {cmd_plot, "config.json", {"gyre plot", "bias", "@config.json", "--tokens", "16", "-o", "@out.svg"}},
@@ -96,6 +101,8 @@ static const line lines[] = {
      "text",
      {"gyre passkey", "@model", "--lengths", "320", "--trials", "1", "--match", "contains", "--report", "@out.html",
       "--threads", "1"}},
+    {cmd_audit, "text", {"gyre audit", "@model", "--text", "@text", "-o", "@out", "--threads", "1"}},
+    {cmd_audit, "model/generation_config.json", {"gyre audit", "@model", "-o", "@out", "--threads", "1"}},
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
