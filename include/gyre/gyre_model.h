@@ -52,7 +52,15 @@ typedef enum gyre_layer_part {
      * position.score.max_positions embeddings, which all heads share, as in the released code; 0 = one more than
      * trained_length, at most 64, the paper's.  position is NOPE without a temperature.  Contexts take no other encoding, no
      * window, and no cache in Q8.  Without any other part */
-    GYRE_LAYER_PART_CONTEXTUAL = 32
+    GYRE_LAYER_PART_CONTEXTUAL = 32,
+    /* DAPE, arXiv 2405.14722: a network adapts the biases of ALIBI, T5, KERPLE, FIRE or SANDWICH to queries and keys
+     * (gyre_adaptive_attention, its default form, slope and scale), with position.score.hidden_units hidden units, 0 = 32, at
+     * most 65536; FIRE's own networks have as many.  Its outputs have no bias, which softmax would not see.  position has no
+     * temperature.  Contexts take encodings that the part could have had, no window, and no cache in Q8.  Without any other
+     * part */
+    GYRE_LAYER_PART_ADAPTIVE = 64,
+    GYRE_LAYER_PART_ADAPTIVE_CONCAT = 128, /* with ADAPTIVE: in the form A + f([A, B]) */
+    GYRE_LAYER_PART_ADAPTIVE_ADD = 256     /* with ADAPTIVE: A + B + f(A + B); with a NOPE too, A + f(A) */
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -95,14 +103,18 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.fourier_cosines.weight    FOURIER       [kv_heads terms, pairs with a series]
  *     model.layers.N.self_attn.fourier_sines.weight                    the same
  *     model.layers.N.self_attn.contextual.weight         CONTEXTUAL    [score.max_positions, head_dim]
+ *     model.layers.N.self_attn.adaptive.hidden.weight    ADAPTIVE      [score.hidden_units, 2 heads]; ADAPTIVE_ADD: heads
+ *     model.layers.N.self_attn.adaptive.hidden.bias                    [score.hidden_units]
+ *     model.layers.N.self_attn.adaptive.output.weight                  [heads, score.hidden_units]
  *
  * If gyre_encoding_row_source is PROJECTED or SINUSOID, query, key and value are the matrices W, [heads head_dim,
  * model_dim], and model.rel_embeddings.weight, [rows, model_dim], is P if it is trained. */
 
 /* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); those that end a block are divided by
  * sqrt(2 layers).  Norms: 1.  Biases, phases and contextual embeddings: 0.  Tables: as gyre_encoding_table_entry, most
- * normal(0, 0.05).  Series: term i ceil(terms / series) of pair i is 1 and the others 0, plus normal(0, 0.3 sqrt(2 / ((terms
- * + kv_heads) series))).  The same seed gives the same bits on every machine.  Errors: EINVAL, ENOMEM. */
+ * normal(0, 0.05).  Networks of adapted biases: normal(0, 1 / sqrt(3 inputs)), biases too.  Series: term i ceil(terms /
+ * series) of pair i is 1 and the others 0, plus normal(0, 0.3 sqrt(2 / ((terms + kv_heads) series))).  The same seed gives
+ * the same bits on every machine.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,
@@ -167,7 +179,8 @@ typedef enum gyre_stored_position_kind {
     GYRE_STORED_POSITION_ROWS,        /* what is added at the input, [rows, model_dim]: wpe, embed_positions */
     GYRE_STORED_POSITION_BUCKETS,     /* biases of buckets of distances, [buckets, heads] */
     GYRE_STORED_POSITION_DISTANCES,   /* vectors of distances, [distances, channels] */
-    GYRE_STORED_POSITION_TRAINED      /* what layers of Gyre's own train: frequencies, phases, series, embeddings, tables */
+    GYRE_STORED_POSITION_TRAINED      /* what layers of Gyre's own train: frequencies, phases, series, embeddings, tables,
+                                       * networks of adapted biases */
 } gyre_stored_position_kind;
 typedef struct gyre_stored_position {
     gyre_stored_position_kind kind;

@@ -3,6 +3,7 @@
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "model/architecture/architecture_families.h"
+#include "model/architecture/layer_part_keys.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "util/checkpoint_files.h"
@@ -102,14 +103,11 @@ void gyre_convert_source_close(gyre_convert_source *s) {
 /* -- architecture -- */
 /* What a llama lacks beside positions: the layers of one would compute something else. */
 static gyre_status check_experiments(const gyre_model_config *config, const char *path, gyre_error *err) {
-    const char *what = config->layer_parts & GYRE_LAYER_PART_FORGET_GATES  ? "forget_gates"
-                       : config->layer_parts & GYRE_LAYER_PART_POLAR       ? "polar"
-                       : config->layer_parts & GYRE_LAYER_PART_FREQUENCIES ? "trained_frequencies"
-                       : config->layer_parts & GYRE_LAYER_PART_FOURIER     ? "fourier"
-                       : config->layer_parts & GYRE_LAYER_PART_CONTEXTUAL  ? "contextual"
-                       : config->rotates_input                             ? "rotates_input"
-                       : config->position_form                             ? "position_form"
-                                                                           : NULL;
+    const char *part = gyre_layer_part_key(config->layer_parts);
+    const char *what = part                    ? part
+                       : config->rotates_input ? "rotates_input"
+                       : config->position_form ? "position_form"
+                                               : NULL;
     if (!what) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: layers of a llama have none, and no other format states it (%s)", what,
                      path);

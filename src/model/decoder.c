@@ -194,7 +194,7 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
-    if (gyre_decoder_counts(d)) return gyre_decoder_contextual_attention(d, layer, rows, wanted, err);
+    if (gyre_decoder_keeps_rows(d)) return gyre_decoder_rows_attention(d, layer, rows, wanted, err);
     gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
     if (!status) status = append_keys(d, layer, rows, err);
     if (status || !wanted) return status;

@@ -16,7 +16,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     config.max_tokens = options->max_tokens;
     config.key_dtype = config.value_dtype = options->cache_dtype;
     config.gate_heads = gyre_decoder_forgets(d) ? a->heads : 0;
-    if (gyre_decoder_counts(d)) return GYRE_OK;
+    if (gyre_decoder_keeps_rows(d)) return GYRE_OK;
     d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
     if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
@@ -30,7 +30,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
 /* out = bytes for up to `rows` queries.  Layers of a group need the same, so one of each is asked. */
 static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
     size_t max = 0;
-    if (gyre_decoder_counts(d)) return gyre_decoder_contextual_scratch(d, rows);
+    if (gyre_decoder_keeps_rows(d)) return gyre_decoder_rows_scratch(d, rows);
     for (int group = 0; group < d->net->groups; group++)
         for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
             if (d->net->layer[layer].group != group) continue;
@@ -144,7 +144,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
     if (!status) status = check_turned(d, err);
     if (!status) status = create_caches(d, options, err);
-    if (!status) status = gyre_decoder_contextual_create(d, options, err);
+    if (!status) status = gyre_decoder_rows_create(d, options, err);
     if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
     if (status) return status;
     status = allocate_buffers(d, options->max_tokens);
@@ -160,14 +160,14 @@ void gyre_decoder_free(gyre_decoder *d) {
         gyre_cache_free(d->cache[layer]);
     free(d->cache);
     gyre_decoder_gates_free(d);
-    gyre_decoder_contextual_free(d);
+    gyre_decoder_rows_free(d);
     free(d->buffers.memory);
     free(d->buffers.attn_scratch);
 }
 
 int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
-    bytes += gyre_decoder_gates_bytes(d) + gyre_decoder_contextual_bytes(d);
+    bytes += gyre_decoder_gates_bytes(d) + gyre_decoder_rows_bytes(d);
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++)
         bytes += (int64_t)gyre_cache_get_usage(d->cache[layer]).bytes;
     return bytes;

@@ -28,14 +28,14 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
 
 enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precomputes: 8 MiB for 16 pairs */
 
-/* Queries count positions themselves. */
-static gyre_status check_contextual(const gyre_model_config *c, gyre_error *err) {
-    const gyre_config *p = &c->position;
-    const int fits = c->layer_parts == GYRE_LAYER_PART_CONTEXTUAL && p->kind == GYRE_KIND_NOPE &&
-                     p->query.temperature == GYRE_TEMPERATURE_NONE;
-    if (!(c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL) || fits) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL,
-                     "layer_parts: CONTEXTUAL needs a NOPE without a temperature, and no other part (model)");
+/* Layers whose attention is a call of its own. */
+static gyre_status check_own_attention(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
+    enum { MOST_UNITS = 65536 };
+    const char *needs = gyre_own_attention_needs(c->layer_parts, encoding);
+    if (needs) return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s (model)", needs);
+    if (!(c->layer_parts & GYRE_LAYER_PART_ADAPTIVE) || c->position.score.hidden_units <= MOST_UNITS) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "score.hidden_units: %lld is past %d (model)",
+                     (long long)c->position.score.hidden_units, MOST_UNITS);
 }
 
 int gyre_rotation_is_plain(const gyre_encoding *encoding) {
@@ -65,7 +65,8 @@ static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding
 /* What the parts of layers need of the rest of the config. */
 static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     const int64_t parts = GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES |
-                          GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_CONTEXTUAL;
+                          GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_CONTEXTUAL |
+                          GYRE_LAYER_PARTS_ADAPTIVE;
     const gyre_config *p = &c->position;
     if (c->layer_parts & ~parts)
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
@@ -80,7 +81,7 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
                          "layer_parts: FREQUENCIES needs a plain rotation: trained frequencies take its place, so no method "
                          "changes it (model)");
     const gyre_status status = check_fourier(c, encoding, plain, err);
-    return status ? status : check_contextual(c, err);
+    return status ? status : check_own_attention(c, encoding, err);
 }
 
 /* What experiments need of the rest of the config. */
@@ -145,6 +146,7 @@ void gyre_model_config_complete(gyre_model_config *c) {
     if ((c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL) && !c->position.score.max_positions)
         c->position.score.max_positions =
             c->position.trained_length > 0 && c->position.trained_length < 63 ? c->position.trained_length + 1 : 64;
+    if ((c->layer_parts & GYRE_LAYER_PART_ADAPTIVE) && !c->position.score.hidden_units) c->position.score.hidden_units = 32;
 }
 
 gyre_model_config gyre_model_config_default(void) {

@@ -9,9 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int is_network(const gyre_tensor *tensor) {
+    return tensor->purpose == GYRE_TENSOR_NETWORK || tensor->purpose == GYRE_TENSOR_NETWORK_BIAS;
+}
+
+/* Of the network of adapted biases, as PyTorch's linear layers, which the released code of DAPE takes as they begin: uniform
+ * numbers of this deviation. */
+static double network_std(const gyre_model *model, const gyre_tensor *tensor) {
+    const gyre_tensor_spec *hidden = &model->layout.layer[GYRE_WEIGHT_ADAPTIVE_HIDDEN];
+    return 1 / sqrt(3.0 * (double)(tensor->purpose == GYRE_TENSOR_NETWORK ? tensor->shape[1] : hidden->shape[1]));
+}
+
 /* Standard deviation of a tensor's initial weights.  1 / sqrt(inputs) keeps the variance of what a matrix multiplies.
  * The outputs of a block are scaled down by sqrt(2 layers), as in GPT-2. */
 static double init_std(const gyre_model *model, const gyre_tensor *tensor) {
+    if (is_network(tensor)) return network_std(model, tensor);
     const int ends_block = strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
     if (strncmp(tensor->name, "model.layers.", 13) != 0) return 0.05;
     const double std = 1 / sqrt((double)tensor->shape[1]);
@@ -60,8 +72,9 @@ static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint
     uint64_t state = seed;
     state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
     for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
-        const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
+        const double normal = gyre_random_normal(&state);
         out[i] = tensor->purpose == GYRE_TENSOR_SERIES  ? (float)init_series(model, tensor, i, normal)
+                 : is_network(tensor)                   ? (float)(std * normal)
                  : tensor->purpose != GYRE_TENSOR_PLAIN ? 0
                  : tensor->rank == 1                    ? 1.0f
                  : tensor->table >= 0                   ? (float)init_table_entry(model, tensor, i, normal)

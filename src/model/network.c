@@ -55,7 +55,10 @@ gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t lay
     return (gyre_trained_heads){n->arch.kv_heads, numbers, rope->layout, n->layer[layer].trained, fourier};
 }
 
-gyre_contextual_args gyre_network_contextual(const gyre_network *n, int64_t layer, const gyre_cview qkv[3]) {
-    return gyre_contextual_heads(qkv, n->layer[layer].contextual,
-                                 gyre_encoding_get_config(n->group[0].encoding)->score.max_positions);
+gyre_own_attention gyre_network_own_attention(const gyre_network *n, int64_t layer) {
+    const struct gyre_score_config *score = &gyre_encoding_get_config(n->group[0].encoding)->score;
+    const int64_t parts = n->arch.layer_parts;
+    if (!(parts & GYRE_LAYER_PARTS_OWN_ATTENTION)) return (gyre_own_attention){0, 0, NULL};
+    return (gyre_own_attention){parts, parts & GYRE_LAYER_PART_CONTEXTUAL ? score->max_positions : score->hidden_units,
+                                n->layer[layer].own};
 }

@@ -6,7 +6,8 @@
 #include "model/architecture/weight_layout.h"
 #include "model/ops/matrix.h"
 #include "model/ops/norm.h"
-#include "model/trained_heads.h"
+#include "model/parts/own_attention.h"
+#include "model/parts/trained_heads.h"
 
 /* y = w x + bias. */
 typedef struct gyre_affine {
@@ -28,7 +29,7 @@ typedef struct gyre_network_layer {
     gyre_affine o, down;     /* outputs of attention and of the mlp */
     gyre_affine gate_up[2];  /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
     const float *trained;    /* phases of keys, frequencies or series, of models made here; NULL = none */
-    const float *contextual; /* embeddings [score.max_positions of the encoding][head_dim], as above; NULL = none */
+    const float *own;        /* what its own attention trains (gyre_own_attention.data), as above; NULL = none */
     gyre_affine forget_gate; /* to a number for each query head; w.out = 0: none */
     int group;               /* index into gyre_network.group */
 } gyre_network_layer;
@@ -85,8 +86,8 @@ void gyre_network_free(gyre_network *network); /* NULL is fine */
 
 /* out = the phases, frequencies or series of a layer; data NULL = it has none. */
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *network, int64_t layer);
-/* out = the attention of a layer whose queries count positions (gyre_contextual_heads). */
-gyre_contextual_args gyre_network_contextual(const gyre_network *network, int64_t layer, const gyre_cview qkv[3]);
+/* out = what a layer trains for an attention of its own; parts 0 = gyre_attention is its attention. */
+gyre_own_attention gyre_network_own_attention(const gyre_network *network, int64_t layer);
 
 /* For the files that fill a network in: */
 /* out = 64-byte aligned memory that the network owns; NULL if there is none. */

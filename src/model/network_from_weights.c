@@ -32,6 +32,13 @@ static int trained_tensor(int64_t parts) {
                                                  : -1;
 }
 
+/* The tensor of an attention of the layer's own, the first of several; -1 = none. */
+static int own_tensor(int64_t parts) {
+    return parts & GYRE_LAYER_PART_CONTEXTUAL ? GYRE_WEIGHT_CONTEXTUAL
+           : parts & GYRE_LAYER_PART_ADAPTIVE ? GYRE_WEIGHT_ADAPTIVE_HIDDEN
+                                              : -1;
+}
+
 /* q, k and v are adjacent in the weights, and so are gate and up.  Each is one matrix. */
 static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer *out) {
     const gyre_model_config *c = s->config;
@@ -43,10 +50,9 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->o = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_O), c->model_dim, query);
     out->gate_up[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_GATE), 2 * c->mlp_dim, c->model_dim);
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
-    const int trained = trained_tensor(c->layer_parts);
+    const int trained = trained_tensor(c->layer_parts), own = own_tensor(c->layer_parts);
     if (trained >= 0) out->trained = s->weights + gyre_layer_tensor_offset(l, layer, trained);
-    if (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL)
-        out->contextual = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_CONTEXTUAL);
+    if (own >= 0) out->own = s->weights + gyre_layer_tensor_offset(l, layer, own);
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     out->forget_gate = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE), c->heads, c->model_dim);
     out->forget_gate.bias = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE_BIAS);

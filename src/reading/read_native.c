@@ -288,6 +288,11 @@ static void note_parts(const gyre_scope *root, gyre_layer_group *group) {
         if (gyre_scope_bool(root, parts[i].key, 0))
             gyre_build_set_field(root->source->build, group, parts[i].key, GYRE_ORIGIN_FILE, &place, parts[i].note, "true");
     }
+    if (!gyre_scope_value(root, "adaptive")) return;
+    const gyre_place place = gyre_scope_place(root, "adaptive");
+    gyre_build_set_field(root->source->build, group, "adaptive", GYRE_ORIGIN_FILE, &place,
+                         "the weights hold a network for each layer, which adapts the biases to queries and keys", "%s",
+                         gyre_scope_string(root, "adaptive", ""));
 }
 
 static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {

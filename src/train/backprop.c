@@ -1,6 +1,5 @@
 #include "train/backprop.h"
 
-#include "gyre/gyre_contextual.h"
 #include "model/input_positions.h"
 
 #include "model/ops/activation.h"
@@ -38,25 +37,28 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     return args;
 }
 
-/* 1: queries count positions. */
-static int counts(const gyre_backprop *b) {
-    return (b->model->config.layer_parts & GYRE_LAYER_PART_CONTEXTUAL) != 0;
+/* 1: the layers have an attention of their own. */
+static int has_own_attention(const gyre_backprop *b) {
+    return (b->model->config.layer_parts & GYRE_LAYER_PARTS_OWN_ATTENTION) != 0;
 }
 
-static gyre_contextual_args contextual_args(const gyre_backprop *b, int64_t layer) {
+static gyre_own_call own_call(const gyre_backprop *b, int64_t layer) {
     const gyre_attention_args same = attention_args(b, layer);
-    const gyre_cview qkv[3] = {same.q, same.k, same.v};
-    gyre_contextual_args args = gyre_network_contextual(b->model->network, layer, qkv);
-    args.out = same.out;
-    args.lse = same.lse;
-    return args;
+    return (gyre_own_call){.layer = gyre_network_own_attention(b->model->network, layer),
+                           .q = same.q,
+                           .k = same.k,
+                           .v = same.v,
+                           .encoding = same.encoding,
+                           .tables = same.tables,
+                           .out = same.out,
+                           .lse = same.lse};
 }
 
 static size_t attention_scratch(const gyre_backprop *b, int gradient) {
     const gyre_attention_args args = attention_args(b, 0);
-    if (!counts(b)) return gyre_attention_scratch(&args, gradient, NULL);
-    const gyre_contextual_args counted = contextual_args(b, 0);
-    return gyre_contextual_scratch(&counted, gradient, NULL);
+    if (!has_own_attention(b)) return gyre_attention_scratch(&args, gradient, NULL);
+    const gyre_own_call call = own_call(b, 0);
+    return gyre_own_attention_scratch(&call, gradient, NULL);
 }
 
 static gyre_status assign_buffers(gyre_backprop *b) {
@@ -211,9 +213,9 @@ static void lm_head_gradient(gyre_backprop *b, float *gradient) {
 /* -- layers -- */
 static gyre_status attend(gyre_backprop *b, int64_t layer) {
     const gyre_attention_args args = attention_args(b, layer);
-    if (!counts(b)) return gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
-    const gyre_contextual_args counted = contextual_args(b, layer);
-    return gyre_contextual_attention(&counted, b->scratch, b->scratch_bytes, NULL, &b->error);
+    if (!has_own_attention(b)) return gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
+    const gyre_own_call call = own_call(b, layer);
+    return gyre_own_attention_run(&call, b->scratch, b->scratch_bytes, NULL, &b->error);
 }
 
 static gyre_status forward(gyre_backprop *b) {
@@ -311,27 +313,21 @@ static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, c
 }
 
 /* The gradients to queries, keys and values as attention took them, from that to its output; adds to those of tables and
- * embeddings. */
+ * of what an attention of the layer's own trains. */
 static gyre_status attend_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
     const gyre_model_config *c = &b->model->config;
     const gyre_cview dout = gyre_cdense(b->dattn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
+    const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
     gyre_view dqkv[3];
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
     if (gyre_turned_dim(c)) gyre_block_turned_views(c, b->dturned, b->rows, b->sequences, dqkv);
-    if (!counts(b)) {
+    if (!has_own_attention(b)) {
         const gyre_attention_args args = attention_args(b, layer);
-        const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
         return gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
     }
-    const gyre_contextual_args args = contextual_args(b, layer);
-    const int64_t *shape = args.embeddings.shape;
-    gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
-    to.dq = dqkv[0];
-    to.dk = dqkv[1];
-    to.dv = dqkv[2];
-    to.dembeddings =
-        gyre_dense(gradient_of(b, gradient, args.embeddings.data), GYRE_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]);
-    return gyre_contextual_gradient(&args, &dout, &to, b->scratch, b->scratch_bytes, NULL, &b->error);
+    const gyre_own_call call = own_call(b, layer);
+    const gyre_own_gradients to = {dqkv[0], dqkv[1], dqkv[2], tables.bias, gradient_of(b, gradient, call.layer.data)};
+    return gyre_own_attention_gradient(&call, &dout, &to, b->scratch, b->scratch_bytes, &b->error);
 }
 
 /* dx: on entry the gradient to attn_residual, on return the gradient to x. */

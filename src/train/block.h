@@ -5,14 +5,14 @@
  *                     trained frequencies: q and k turned; polar coordinates, series: q and k in turned
  *     gate_sums     = running sums of log sigmoid(W_f rmsnorm(x) + b_f)
  *     attn_out      = attention(qkv, gate_sums)               gyre_attention, called by backprop.c, or
- *                                                             gyre_contextual_attention
+ *                                                             gyre_own_attention_run
  *     attn_residual = x + W_o attn_out                        gyre_block_forward_output
  *     out           = attn_residual + W_down swiglu(W_gate_up rmsnorm(attn_residual)) */
 #ifndef GYRE_TRAIN_BLOCK_H
 #define GYRE_TRAIN_BLOCK_H
 #include "model/model.h"
 #include "model/ops/linear.h"
-#include "model/trained_heads.h"
+#include "model/parts/trained_heads.h"
 
 /* The activations of one layer for `rows` tokens. */
 typedef struct gyre_block {

@@ -260,6 +260,8 @@ static void test_refuses_changed_keys(void **state) {
          "position_table_hierarchy: not a number"},
         {OF("learned", "'position_table_rows':8,'position_offset':0"), GYRE_EFORMAT,
          "position_offset: not a whole number of at least 1"},
+        {OF("alibi", "'adaptive':true"), GYRE_EFORMAT, "adaptive: not a string"},
+        {OF("alibi", "'adaptive':'concatenated'"), GYRE_EFORMAT, "adaptive: none of concat-residual, concat, add-residual"},
         {OF("rope", "'rope_layout':'quarters'"), GYRE_EFORMAT, "rope_layout: \"quarters\" is not known"},
         {OF("rope", "'rope_clockwise':'no'"), GYRE_EFORMAT, "rope_clockwise: neither true nor false"},
         {OF("rope", "'rope_xpos_center':0.5"), GYRE_EFORMAT, "rope_xpos_center: not a whole number"},

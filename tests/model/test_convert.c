@@ -371,6 +371,7 @@ static void test_native_refused(void **state) {
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES, NULL, "trained_frequencies: layers of a llama"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER, NULL, "fourier: layers of a llama"},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, NULL, "contextual: layers of a llama"},
+                 {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE, NULL, "adaptive: layers of a llama"},
                  {GYRE_KIND_ROPE, 0, rotate_input, "rotates_input: layers of a llama"},
                  {GYRE_KIND_ALIBI, 0, NULL, "positions: alibi is not converted to a GGUF"},
                  {GYRE_KIND_ROPE, 0, clip_soft, "clipped rotation: a GGUF has no words for it"},

@@ -203,10 +203,16 @@ static void check_bits(const gyre_model *m, gyre_dtype cache) {
 
 static void parts_have_the_same_bits_however_cut(void **state) {
     (void)state;
-    static const int64_t parts[] = {GYRE_LAYER_PART_FOURIER, GYRE_LAYER_PART_CONTEXTUAL};
-    for (int i = 0; i < 2; i++) {
-        gyre_model_config c = tiny(i ? GYRE_KIND_NOPE : GYRE_KIND_ROPE);
-        c.layer_parts = parts[i];
+    static const struct {
+        gyre_kind kind;
+        int64_t parts;
+    } cases[] = {{GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
+                 {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
+                 {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},
+                 {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_ADD}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gyre_model_config c = tiny(cases[i].kind);
+        c.layer_parts = cases[i].parts;
         gyre_model *m = naive_model(&c, 0.1);
         check_bits(m, GYRE_DTYPE_F32);
         check_bits(m, GYRE_DTYPE_F16);
@@ -215,26 +221,30 @@ static void parts_have_the_same_bits_however_cut(void **state) {
     }
 }
 
-/* A model whose queries count positions: what a context of it does not do, and dropping tokens, which it does. */
-static void counted_positions(void **state) {
-    (void)state;
+/* A model whose layers have an attention of their own: what a context of it does not do, and dropping tokens, which it
+ * does.  says: how errors begin. */
+static void check_own_attention(gyre_kind kind, int64_t parts, const char *says) {
     static float logits[TOKENS * VOCAB], whole[TOKENS * VOCAB], weights[TOKENS];
     int32_t tokens[TOKENS];
-    gyre_model_config c = tiny(GYRE_KIND_NOPE);
+    gyre_model_config c = tiny(kind);
     gyre_context *x = NULL;
     gyre_error err = {0, ""};
-    c.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
+    char why[160];
+    c.layer_parts = parts;
     gyre_model *m = naive_model(&c, 0.1);
     gyre_config p = m->config.position;
-    assert_int_equal(p.score.max_positions, TRAINED + 1);
-    refuses_context(m, &p, GYRE_DTYPE_Q8, GYRE_EUNSUPPORTED, "over keys in F32, F16 or BF16");
-    refuses_context(m, &p, GYRE_DTYPE_F64, GYRE_EDTYPE, "over keys in F32, F16 or BF16");
+    if (kind == GYRE_KIND_NOPE) assert_int_equal(p.score.max_positions, TRAINED + 1);
+    snprintf(why, sizeof why, "cache_dtype: %s, over keys in F32, F16 or BF16", says);
+    refuses_context(m, &p, GYRE_DTYPE_Q8, GYRE_EUNSUPPORTED, why);
+    refuses_context(m, &p, GYRE_DTYPE_F64, GYRE_EDTYPE, why);
+    snprintf(why, sizeof why, "encoding: %s, and this one does not fit", says);
     p.query.temperature = GYRE_TEMPERATURE_LOG;
-    refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, "count positions, and no others take their place");
+    refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, why);
     p = m->config.position;
     p.kind = GYRE_KIND_ROPE;
-    refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, "count positions, and no others take their place");
-    refuses_stream(m, "counted over all keys");
+    refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, why);
+    snprintf(why, sizeof why, "window: %s, over keys that no window moves", says);
+    refuses_stream(m, why);
     naive_draw_tokens(tokens, TOKENS);
     read_in(m, NULL, tokens, TOKENS, whole);
     const gyre_context_options options = {.size = sizeof options, .max_tokens = TOKENS};
@@ -250,6 +260,49 @@ static void counted_positions(void **state) {
         gyre_context_reset(x);
     }
     gyre_context_free(x);
+    gyre_model_free(m);
+}
+
+static void layers_with_an_attention_of_their_own(void **state) {
+    (void)state;
+    check_own_attention(GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, "the queries of the model count positions");
+    check_own_attention(GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE, "the layers of the model adapt biases");
+}
+
+/* Networks adapt the biases of the encoding that a context has: slopes divided by a fixed number, or by the length in use of
+ * a read, are slopes of their own. */
+static void adapts_the_biases_of_the_context(void **state) {
+    (void)state;
+    static float own[TOKENS * VOCAB], stretched[TOKENS * VOCAB], same[TOKENS * VOCAB];
+    int32_t tokens[TOKENS];
+    double slopes[4];
+    gyre_model_config c = tiny(GYRE_KIND_ALIBI);
+    c.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
+    gyre_model *m = naive_model(&c, 0.1);
+    naive_draw_tokens(tokens, TOKENS);
+    read_in(m, NULL, tokens, TOKENS, own);
+    for (int i = 0; i < 2; i++) {
+        const double factor = i ? (double)TOKENS / TRAINED : 2;
+        gyre_config p = m->config.position;
+        for (int h = 0; h < 4; h++)
+            slopes[h] = naive_slope(4, h) / factor;
+        p.score.slopes = slopes;
+        gyre_encoding *e = test_encoding(&p);
+        read_in(m, e, tokens, TOKENS, same);
+        gyre_encoding_free(e);
+        p.score.slopes = NULL;
+        p.slope.scaling = GYRE_SLOPE_SCALING_LINEAR;
+        p.slope.factor = i ? 0 : factor;
+        p.rope.length_policy = i ? GYRE_LENGTH_POLICY_PREFIX : GYRE_LENGTH_POLICY_DECLARED;
+        e = test_encoding(&p);
+        read_in(m, e, tokens, TOKENS, stretched);
+        check_same(stretched, same, 1e-6, "stretched slopes");
+        double most = 0;
+        for (int64_t k = 0; k < TOKENS * VOCAB; k++)
+            most = fmax(most, fabs((double)stretched[k] - (double)own[k]));
+        assert_true(most > 1e-3 * largest(own, TOKENS * VOCAB));
+        gyre_encoding_free(e);
+    }
     gyre_model_free(m);
 }
 
@@ -286,27 +339,39 @@ static void forgets_after_a_cut(void **state) {
 
 static void experiments_refused(void **state) {
     (void)state;
+    enum { FORMS = GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD };
+#define ADAPTS "layer_parts: ADAPTIVE, alone or with one of its forms, needs ALIBI"
     static const struct {
         gyre_kind kind;
         int64_t form, shared, rotates, parts;
         const char *why;
-    } wrong[] = {{GYRE_KIND_SINUSOIDAL, 3, 0, 0, 0, "position_form: 3"},
-                 {GYRE_KIND_ROPE, 1, 0, 0, 0, "position_form: needs a sinusoid"},
-                 {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
-                 {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
-                 {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
-                 {GYRE_KIND_NOPE, 0, 0, 0, 64, "layer_parts: 64 is not a set of gyre_layer_part"},
-                 {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
-                 {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
-                 {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
-                 {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
-                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_POLAR, "FREQUENCIES needs a plain"},
-                 {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
-                 {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
-                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FREQUENCIES, "FOURIER needs a plain"},
-                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER_STILL, "layer_parts: FOURIER_STILL needs FOURIER"},
-                 {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL, "layer_parts: CONTEXTUAL needs a NOPE"},
-                 {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_FORGET_GATES, "and no other part"}};
+    } wrong[] = {
+        {GYRE_KIND_SINUSOIDAL, 3, 0, 0, 0, "position_form: 3"},
+        {GYRE_KIND_ROPE, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+        {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
+        {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
+        {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
+        {GYRE_KIND_NOPE, 0, 0, 0, 512, "layer_parts: 512 is not a set of gyre_layer_part"},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_POLAR, "FREQUENCIES needs a plain"},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FREQUENCIES, "FOURIER needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER_STILL, "layer_parts: FOURIER_STILL needs FOURIER"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL, "layer_parts: CONTEXTUAL needs a NOPE"},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_FORGET_GATES, "and no other part"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE, ADAPTS},
+        {GYRE_KIND_SHAW, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE, ADAPTS},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE, ADAPTS},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_CONCAT, ADAPTS},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE_ADD, ADAPTS},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE | FORMS, ADAPTS},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_FORGET_GATES, ADAPTS},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_ADAPTIVE, "CONTEXTUAL needs a NOPE"}};
+#undef ADAPTS
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gyre_model_config c = tiny(wrong[i].kind);
         gyre_model *m = NULL;
@@ -318,6 +383,16 @@ static void experiments_refused(void **state) {
         c.layer_parts = wrong[i].parts;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
         if (!strstr(err.text, wrong[i].why)) fail_msg("%s, not %s", err.text, wrong[i].why);
+    }
+    for (int i = 0; i < 2; i++) {
+        gyre_model_config c = tiny(GYRE_KIND_ALIBI);
+        gyre_model *m = NULL;
+        gyre_error err = {0, ""};
+        c.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
+        c.position.score.hidden_units = i ? 65537 : 0;
+        c.position.query.temperature = i ? GYRE_TEMPERATURE_NONE : GYRE_TEMPERATURE_LOG;
+        assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
+        assert_non_null(strstr(err.text, i ? "score.hidden_units: 65537 is past 65536" : "without a temperature"));
     }
     /* Lengths without a turn, and heads without a pair to spare. */
     for (int i = 0; i < 3; i++) {
@@ -560,7 +635,8 @@ int main(void) {
                                        cmocka_unit_test(parts_need_a_plain_rotation),
                                        cmocka_unit_test(turns_are_the_models),
                                        cmocka_unit_test(parts_have_the_same_bits_however_cut),
-                                       cmocka_unit_test(counted_positions),
+                                       cmocka_unit_test(layers_with_an_attention_of_their_own),
+                                       cmocka_unit_test(adapts_the_biases_of_the_context),
                                        cmocka_unit_test(every_method),
                                        cmocka_unit_test(far_rotations),
                                        cmocka_unit_test(last_rows),

@@ -21,6 +21,7 @@ static const row rows[] = {
     {"h.0.attn.bias", "F32", "2,2", 16, NONE, 0},
     {"model.layers.12.self_attn.rotary_emb.inv_freq", "F16", "3", 6, FREQUENCIES, 12},
     {"model.layers.13.self_attn.rotary_emb.inv_freq", "I32", "3", 12, FREQUENCIES, 13},
+    {"model.layers.2.self_attn.adaptive.hidden.bias", "F32", "4", 16, GYRE_STORED_POSITION_TRAINED, 2},
     {"model.layers.2.self_attn.frequencies.weight", "F32", "2,4", 32, GYRE_STORED_POSITION_TRAINED, 2},
     {"model.layers.2.self_attn.key_phases.weight", "BF16", "2,4", 16, GYRE_STORED_POSITION_TRAINED, 2},
     {"not_inv_freq", "F32", "3", 12, NONE, 0},

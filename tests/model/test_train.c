@@ -197,6 +197,9 @@ static void any_threads(void **state) {
     o = small_run(GYRE_KIND_NOPE);
     o.model.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
     check_threads(&o, &text);
+    o = small_run(GYRE_KIND_KERPLE);
+    o.model.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
+    check_threads(&o, &text);
 }
 
 /* Each tensor changes, and the loss falls. */
@@ -237,6 +240,9 @@ static void every_kind_learns(void **state) {
     check_learns(&o, &text);
     o = small_run(GYRE_KIND_NOPE);
     o.model.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
+    check_learns(&o, &text);
+    o = small_run(GYRE_KIND_FIRE);
+    o.model.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
     check_learns(&o, &text);
 }
 
@@ -319,6 +325,36 @@ static void series_begin_as_released(void **state) {
     assert_int_equal(m->config.position.score.max_positions, 64);
     for (int64_t i = 0; i < 64 * c.head_dim; i++)
         assert_true(m->weights[gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_CONTEXTUAL) + i] == 0);
+    gyre_model_free(m);
+}
+
+/* Numbers of the network begin with the deviation of PyTorch's linear layers, which is uniform up to 1 / sqrt(inputs): 8
+ * inputs of hidden units and their biases, 512 of outputs.  Units of layers differ. */
+static void networks_begin_as_linear_layers(void **state) {
+    (void)state;
+    enum { UNITS = 512, INPUTS = 8 };
+    gyre_model_config c = tiny(GYRE_KIND_ALIBI);
+    gyre_model *m = NULL;
+    c.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
+    c.position.score.hidden_units = UNITS;
+    assert_ok(gyre_model_create(&m, &c, 3, NULL));
+    for (int i = 0; i < 3; i++) {
+        static const int tensors[] = {GYRE_WEIGHT_ADAPTIVE_HIDDEN, GYRE_WEIGHT_ADAPTIVE_HIDDEN_BIAS,
+                                      GYRE_WEIGHT_ADAPTIVE_OUTPUT};
+        const float *w = m->weights + gyre_layer_tensor_offset(&m->layout, 1, tensors[i]);
+        const int64_t count = i == 0 ? UNITS * INPUTS : i == 1 ? UNITS : c.heads * UNITS;
+        const double deviation = 1 / sqrt(3.0 * (i == 2 ? UNITS : INPUTS));
+        double sum = 0, squares = 0;
+        for (int64_t k = 0; k < count; k++)
+            sum += (double)w[k], squares += (double)w[k] * (double)w[k];
+        test_close(sum / (double)count, 0, 5 * deviation / sqrt((double)count), "mean");
+        test_close(sqrt(squares / (double)count), deviation, 4 * deviation / sqrt((double)count), "deviation");
+        assert_true(w[0] != m->weights[gyre_layer_tensor_offset(&m->layout, 0, tensors[i])]);
+    }
+    gyre_model_free(m);
+    c.position.score.hidden_units = 0;
+    assert_ok(gyre_model_create(&m, &c, 3, NULL));
+    assert_int_equal(m->config.position.score.hidden_units, 32);
     gyre_model_free(m);
 }
 
@@ -406,6 +442,9 @@ static void weight_decay_on_matrices_only(void **state) {
     c = tiny(GYRE_KIND_NOPE);
     c.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
     keep_their_size(&c);
+    c = tiny(GYRE_KIND_KERPLE);
+    c.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
+    keep_their_size(&c);
 }
 
 static void folder_name(char *out, size_t size) {
@@ -475,6 +514,7 @@ static void killed_and_resumed(void **state) {
     check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES);
     check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER);
     check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL);
+    check_resumes(GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE);
 }
 
 static void wrong_resume(void **state) {
@@ -637,6 +677,7 @@ int main(void) {
                                        cmocka_unit_test(every_kind_learns),
                                        cmocka_unit_test(gates_begin_without_bias),
                                        cmocka_unit_test(series_begin_as_released),
+                                       cmocka_unit_test(networks_begin_as_linear_layers),
                                        cmocka_unit_test(phases_stay_within_bounds),
                                        cmocka_unit_test(frequencies_begin_as_those_of_rope),
                                        cmocka_unit_test(stays_within_bounds),

@@ -120,6 +120,35 @@ static inline double naive_counted(const naive *d, const naive_pair *at, const d
     return (1 - part) * naive_dot(q, e + low * dim, dim) + part * naive_dot(q, e + high * dim, dim);
 }
 
+/* out = the score of a pair whose biases the layer's network adapts (Zheng 2024): A + B + f([A, B]) of all heads,
+ * A + f([A, B]) or A + B + f(A + B), with f a network of one hidden layer of leaky ReLUs, whose outputs have no bias. */
+static inline double naive_adapted(const naive *d, const naive_pair *at, const double *qkv) {
+    enum { MOST_HEADS = 16 };
+    const gyre_model_config *c = &d->m->config;
+    const int64_t heads = c->heads, dim = c->head_dim, row = (heads + 2 * c->kv_heads) * dim,
+                  units = c->position.score.hidden_units;
+    const double *hidden = d->w + gyre_layer_tensor_offset(&d->m->layout, at->layer, GYRE_WEIGHT_ADAPTIVE_HIDDEN);
+    const double *hidden_bias = d->w + gyre_layer_tensor_offset(&d->m->layout, at->layer, GYRE_WEIGHT_ADAPTIVE_HIDDEN_BIAS);
+    const double *output = d->w + gyre_layer_tensor_offset(&d->m->layout, at->layer, GYRE_WEIGHT_ADAPTIVE_OUTPUT);
+    const int adds = naive_has(d, GYRE_LAYER_PART_ADAPTIVE_ADD);
+    double a[MOST_HEADS], b[MOST_HEADS], x[2 * MOST_HEADS];
+    for (int64_t h = 0; h < heads; h++) {
+        const naive_pair pair = {at->layer, h, at->m, at->n};
+        a[h] = naive_dot(qkv + at->m * row + h * dim, qkv + at->n * row + (heads + h / (heads / c->kv_heads)) * dim, dim) /
+               sqrt((double)dim);
+        b[h] = naive_number(d, &pair);
+        x[h] = adds ? a[h] + b[h] : a[h];
+        x[heads + h] = b[h];
+    }
+    double score = a[at->head] + (naive_has(d, GYRE_LAYER_PART_ADAPTIVE_CONCAT) ? 0 : b[at->head]);
+    for (int64_t u = 0; u < units; u++) {
+        const int64_t inputs = adds ? heads : 2 * heads;
+        const double z = hidden_bias[u] + naive_dot(hidden + u * inputs, x, inputs);
+        score += output[at->head * units + u] * (z > 0 ? z : 0.01 * z);
+    }
+    return score;
+}
+
 /* out = q . k in polar coordinates (Gopalakrishnan 2025), with the frequencies of the encoding. */
 static inline double naive_polar(const naive *d, const naive_pair *at, const double *q, const double *k) {
     const gyre_model_config *c = &d->m->config;
@@ -176,6 +205,7 @@ static inline void naive_attend(const naive *d, int64_t layer, const double *qkv
                                    : naive_vectors(d, &pair, q, k) + naive_query_key(d, &pair, q, k);
             s[n] = dot * naive_scale(d) + naive_number(d, &pair) + naive_forgotten(d, gates, &pair);
             if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &pair, qkv, q);
+            if (naive_has(d, GYRE_LAYER_PART_ADAPTIVE)) s[n] = naive_adapted(d, &pair, qkv);
             row_max = fmax(row_max, s[n]);
         }
         for (int64_t n = 0; n <= m; n++)
@@ -306,24 +336,45 @@ static inline gyre_model *naive_model(const gyre_model_config *config, double no
 
 /* out = 1: *c is experiment number i, of gyre_model_config's fields for experiments; 0: there are no more.  c: any sizes. */
 static inline int naive_experiment(int i, gyre_model_config *c) {
-    static const gyre_kind kinds[] = {GYRE_KIND_SINUSOIDAL, GYRE_KIND_SINUSOIDAL, GYRE_KIND_T5,   GYRE_KIND_SHAW,
-                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_NOPE, GYRE_KIND_ROPE,
-                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_ROPE, GYRE_KIND_ROPE,
-                                      GYRE_KIND_ROPE,       GYRE_KIND_ROPE,       GYRE_KIND_NOPE, GYRE_KIND_NOPE};
-    static const int64_t parts[] = {
-        GYRE_LAYER_PART_FORGET_GATES, GYRE_LAYER_PART_FORGET_GATES,
-        GYRE_LAYER_PART_POLAR,        GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FORGET_GATES,
-        GYRE_LAYER_PART_FREQUENCIES,  GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FORGET_GATES,
-        GYRE_LAYER_PART_FOURIER,      GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_FORGET_GATES,
-        GYRE_LAYER_PART_CONTEXTUAL,   GYRE_LAYER_PART_CONTEXTUAL};
-    if (i >= (int)(sizeof kinds / sizeof *kinds)) return 0;
-    c->position = (gyre_config){.kind = kinds[i], .trained_length = c->position.trained_length};
-    c->position.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
-    c->position.score.max_distance = kinds[i] == GYRE_KIND_SHAW ? 5 : 0;
+    enum {
+        GATES = GYRE_LAYER_PART_FORGET_GATES,
+        STILL = GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL,
+        ADAPTS = GYRE_LAYER_PART_ADAPTIVE
+    };
+    static const struct {
+        gyre_kind kind;
+        int64_t parts;
+    } cases[] = {{GYRE_KIND_SINUSOIDAL, 0},
+                 {GYRE_KIND_SINUSOIDAL, 0},
+                 {GYRE_KIND_T5, 0},
+                 {GYRE_KIND_SHAW, 0},
+                 {GYRE_KIND_ROPE, 0},
+                 {GYRE_KIND_ROPE, 0},
+                 {GYRE_KIND_NOPE, GATES},
+                 {GYRE_KIND_ROPE, GATES},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR | GATES},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES | GATES},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
+                 {GYRE_KIND_ROPE, STILL | GATES},
+                 {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
+                 {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
+                 {GYRE_KIND_ALIBI, ADAPTS},
+                 {GYRE_KIND_KERPLE, ADAPTS},
+                 {GYRE_KIND_T5, ADAPTS},
+                 {GYRE_KIND_FIRE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_CONCAT},
+                 {GYRE_KIND_SANDWICH, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
+                 {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD}};
+    if (i >= (int)(sizeof cases / sizeof *cases)) return 0;
+    const gyre_kind kind = cases[i].kind;
+    c->position = (gyre_config){.kind = kind, .trained_length = c->position.trained_length};
+    c->position.score.buckets = kind == GYRE_KIND_T5 ? 8 : 0;
+    c->position.score.max_distance = kind == GYRE_KIND_SHAW ? 5 : 0;
     c->position_form = i == 0 ? GYRE_POSITION_FORM_PRODUCT : i == 1 ? GYRE_POSITION_FORM_CONCATENATED : 0;
-    c->shared_tables = i == 2 || i == 3;
+    c->shared_tables = i == 2 || i == 3 || i == 18;
     c->rotates_input = i == 4 || i == 5;
-    c->layer_parts = i >= 6 ? parts[i - 6] : 0;
+    c->layer_parts = cases[i].parts;
     if (i == 9) { /* a scaling with an attention factor */
         c->position.rope.scaling = GYRE_SCALING_YARN;
         c->position.rope.factor = 3;
@@ -331,6 +382,8 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
     }
     if (i == 12) c->position.rope.base = 3;           /* more terms than series */
     if (i == 15) c->position.score.max_positions = 5; /* fewer than there are tokens */
+    if (i > 16) c->position.score.hidden_units = 5;   /* 16: 32 */
+    if (i == 20) c->position.score.sinusoid_dim = 4;  /* biases small enough for units to change sides from key to key */
     if (i == 9 || i == 11 || i == 13) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
     if (i == 11) c->position.rope.dim = c->head_dim / 2;
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */

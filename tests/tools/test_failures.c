@@ -46,6 +46,7 @@ static const job jobs[] = {
     {.line = "passkey @rope --lengths 320 --trials 1 --json"},
     {.line = "generate @rope --prompt abc --tokens 3 --temperature 0"},
     {.line = "generate @contextual --prompt abc --tokens 3 --temperature 0"},
+    {.line = "generate @adaptive --prompt abc --tokens 3 --temperature 0"},
     {.line = "show shift"},
     {.line = "shard @rope --context 1024 --ranks 2 --json"},
     {.line = "plot wavelengths @llama.json -o @result.csv", .results = {"result.csv"}},
@@ -240,6 +241,7 @@ static int make_files(void **state) {
     if (make_folder(state)) return -1;
     write_file("llama.json", llama, sizeof llama - 1);
     write_model_with("contextual", GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL);
+    write_model_with("adaptive", GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE);
     write_file("page.html", page, sizeof page - 1);
     setenv("GYRE_EXPLORER", in_folder("page.html"), 1);
     unsetenv("DISPLAY");

@@ -453,9 +453,13 @@ static void rows_of_layer_parts(void **state) {
                                           {"trained-frequencies", "\"trained_frequencies\": true"},
                                           {"fope", "\"fourier\": true"},
                                           {"fope-paper", "\"fourier_still\": true"},
-                                          {"contextual", "\"contextual\": true"}};
+                                          {"contextual", "\"contextual\": true"},
+                                          {"dape-alibi", "\"adaptive\": \"concat-residual\""},
+                                          {"dape-kerple", "\"kerple\""},
+                                          {"dape-fire", "\"fire\""}};
     enum { ROWS = sizeof says / sizeof *says };
-    json_t *root = lab_json("--work @parts --encodings nope,forgetting,pope,trained-frequencies,fope,fope-paper,contextual");
+    json_t *root = lab_json("--work @parts --encodings nope,forgetting,pope,trained-frequencies,fope,fope-paper,contextual,"
+                            "dape-alibi,dape-kerple,dape-fire");
     check_rows(json_object_get(root, "encodings"), ROWS);
     for (size_t i = 0; i < ROWS; i++) {
         char path[128], text[4096];

@@ -6,7 +6,8 @@
 
 #define TINY "--width 32 --layers 2 --heads 2 --hidden 32 --context 32 --batch 4 --threads 2 --text @text "
 
-static const char *const parts[] = {"forgetting", "pope", "trained-frequencies", "fope", "fope-paper", "contextual"};
+static const char *const parts[] = {"forgetting", "pope",       "trained-frequencies", "fope",
+                                    "fope-paper", "contextual", "dape-kerple"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
 static int train_all(void **state) {
@@ -67,8 +68,8 @@ static void they_are_trained_on(void **state) {
 
 static void configs_say_them(void **state) {
     (void)state;
-    static const char *const says[PARTS] = {"forget_gates", "polar",         "trained_frequencies",
-                                            "fourier",      "fourier_still", "contextual"};
+    static const char *const says[PARTS] = {"forget_gates", "polar",   "trained_frequencies", "fourier", "fourier_still",
+                                            "contextual",   "adaptive"};
     for (int i = 0; i < PARTS; i++) {
         char line[256];
         snprintf(line, sizeof line, "explain @%s", parts[i]);
@@ -77,6 +78,8 @@ static void configs_say_them(void **state) {
         if (!strstr(o->out, says[i])) fail_msg("%s: no %s in %s", parts[i], says[i], o->out);
     }
     assert_non_null(strstr(run("explain @contextual")->out, "max_positions"));
+    assert_non_null(strstr(run("explain @dape-kerple")->out, "hidden_units"));
+    assert_non_null(strstr(run("explain @dape-kerple")->out, "a network of each layer adapts the biases"));
     const char *options[] = {"", " --accuracy"};
     for (int i = 0; i < 2; i++) {
         char line[64];
@@ -115,7 +118,8 @@ static void audit_names_what_is_trained(void **state) {
                                              "self_attn.frequencies.weight: positions that 2 layers trained, 2 x 8 numbers",
                                              "self_attn.fourier_cosines.weight: positions that 2 layers",
                                              "self_attn.fourier_sines.weight: positions that 2 layers",
-                                             "self_attn.contextual.weight: positions that 2 layers"};
+                                             "self_attn.contextual.weight: positions that 2 layers",
+                                             "self_attn.adaptive.hidden.weight: positions that 2 layers trained, 32 x 4"};
     for (int i = 0; i < PARTS; i++) {
         char line[64];
         snprintf(line, sizeof line, "audit @%s --json", parts[i]);
@@ -170,8 +174,14 @@ static void what_would_be_lost_is_refused(void **state) {
                  "the model trained its series");
     assert_fails("search @contextual --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1, "nope");
     assert_fails("generate @fope --prompt abc --stream 1,16", 1, "turned before they are cached");
-    assert_fails("generate @contextual --prompt abc --stream 1,16", 1, "counted over all keys");
-    assert_fails("plot attention @contextual --text @text --csv", 1, "weights: of positions that queries count");
+    assert_fails("generate @contextual --prompt abc --stream 1,16", 1, "count positions, over keys that no window moves");
+    assert_fails("generate @dape-kerple --prompt abc --stream 1,16", 1, "adapt biases, over keys that no window moves");
+    assert_fails("plot attention @contextual --text @text --csv", 1, "weights: the queries of the model count positions");
+    assert_fails("plot attention @dape-kerple --text @text --csv", 1, "weights: the layers of the model adapt biases");
+    assert_fails("eval @dape-kerple" EVAL "none+logn", 1, "adapt biases, and this one does not fit");
+    assert_fails("eval @dape-kerple --text @text --contexts 64 --cache q8", 1, "over keys in F32, F16 or BF16");
+    assert_fails("convert @dape-kerple --to gguf -o @none.gguf", 1, "adaptive: layers of a llama have none");
+    assert_fails("shard @dape-kerple --context 4k --ranks 4", 1, "adaptive: a network reads the scores of all heads");
     assert_fails("train --from @fope --drop-rope --text @text -o @none", 1, "FOURIER needs a plain rotation");
     assert_fails("train --from @fope --method yarn:2 --context 64 --text @text -o @none", 1,
                  "FOURIER needs a plain rotation");

@@ -71,23 +71,27 @@ static const struct {
                       {{"contextual", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_CONTEXTUAL}};
 enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
 
-/* Variants that answer questions of learners (docs/questions.md) rather than serve models.  "all" leaves them out. */
+/* Variants that "all" leaves out: those that answer questions of learners (docs/questions.md) rather than serve models, and
+ * adapted biases, whose training takes several times as long. */
 static const struct {
     variant v;
     int64_t rope_dim; /* 0 = all */
-    int64_t position_form, shared_tables, rotates_input;
-} question_variants[] = {{{"rope-dim-2", GYRE_KIND_ROPE}, 2, 0, 0, 0},
-                         {{"rope-dim-4", GYRE_KIND_ROPE}, 4, 0, 0, 0},
-                         {{"rope-dim-8", GYRE_KIND_ROPE}, 8, 0, 0, 0},
-                         {{"rope-dim-16", GYRE_KIND_ROPE}, 16, 0, 0, 0},
-                         {{"rope-dim-32", GYRE_KIND_ROPE}, 32, 0, 0, 0},
-                         {{"rope-dim-64", GYRE_KIND_ROPE}, 64, 0, 0, 0},
-                         {{"rope-before", GYRE_KIND_ROPE}, 0, 0, 0, 1},
-                         {{"sinusoidal-product", GYRE_KIND_SINUSOIDAL}, 0, GYRE_POSITION_FORM_PRODUCT, 0, 0},
-                         {{"sinusoidal-concat", GYRE_KIND_SINUSOIDAL}, 0, GYRE_POSITION_FORM_CONCATENATED, 0, 0},
-                         {{"t5-shared", GYRE_KIND_T5}, 0, 0, 1, 0},
-                         {{"shaw-shared", GYRE_KIND_SHAW}, 0, 0, 1, 0}};
-enum { QUESTION_VARIANTS = sizeof question_variants / sizeof *question_variants };
+    int64_t position_form, shared_tables, rotates_input, layer_parts;
+} named_variants[] = {{.v = {"rope-dim-2", GYRE_KIND_ROPE}, .rope_dim = 2},
+                      {.v = {"rope-dim-4", GYRE_KIND_ROPE}, .rope_dim = 4},
+                      {.v = {"rope-dim-8", GYRE_KIND_ROPE}, .rope_dim = 8},
+                      {.v = {"rope-dim-16", GYRE_KIND_ROPE}, .rope_dim = 16},
+                      {.v = {"rope-dim-32", GYRE_KIND_ROPE}, .rope_dim = 32},
+                      {.v = {"rope-dim-64", GYRE_KIND_ROPE}, .rope_dim = 64},
+                      {.v = {"rope-before", GYRE_KIND_ROPE}, .rotates_input = 1},
+                      {.v = {"sinusoidal-product", GYRE_KIND_SINUSOIDAL}, .position_form = GYRE_POSITION_FORM_PRODUCT},
+                      {.v = {"sinusoidal-concat", GYRE_KIND_SINUSOIDAL}, .position_form = GYRE_POSITION_FORM_CONCATENATED},
+                      {.v = {"t5-shared", GYRE_KIND_T5}, .shared_tables = 1},
+                      {.v = {"shaw-shared", GYRE_KIND_SHAW}, .shared_tables = 1},
+                      {.v = {"dape-alibi", GYRE_KIND_ALIBI}, .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
+                      {.v = {"dape-kerple", GYRE_KIND_KERPLE}, .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
+                      {.v = {"dape-fire", GYRE_KIND_FIRE}, .layer_parts = GYRE_LAYER_PART_ADAPTIVE}};
+enum { NAMED_VARIANTS = sizeof named_variants / sizeof *named_variants };
 
 static int kinds_count(void) {
     int n = 0;
@@ -110,14 +114,14 @@ void variants_list(char out[VARIANT_LIST]) {
     out[0] = 0;
     for (int i = 0; i < variants_count() && used < VARIANT_LIST; i++)
         used += (size_t)snprintf(out + used, VARIANT_LIST - used, "%s%s", i ? ", " : "", variant_at(i).name);
-    for (int i = 0; i < QUESTION_VARIANTS && used < VARIANT_LIST; i++)
-        used += (size_t)snprintf(out + used, VARIANT_LIST - used, ", %s", question_variants[i].v.name);
+    for (int i = 0; i < NAMED_VARIANTS && used < VARIANT_LIST; i++)
+        used += (size_t)snprintf(out + used, VARIANT_LIST - used, ", %s", named_variants[i].v.name);
 }
 
 gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err) {
-    for (int i = 0; i < variants_count() + QUESTION_VARIANTS; i++) {
+    for (int i = 0; i < variants_count() + NAMED_VARIANTS; i++) {
         const int other = i - variants_count();
-        const variant v = other < 0 ? variant_at(i) : question_variants[other].v;
+        const variant v = other < 0 ? variant_at(i) : named_variants[other].v;
         if (strlen(v.name) != length || strncmp(v.name, name, length) != 0) continue;
         *out = v;
         return GYRE_OK;
@@ -164,9 +168,9 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     if (v->kind == GYRE_KIND_LEARNED && !config->input.positions) config->input.positions = trained;
     for (int i = 0; i < MODIFIED_KINDS; i++)
         if (strcmp(modified_kinds[i].v.name, v->name) == 0 && modified_kinds[i].modify) modified_kinds[i].modify(config, &s);
-    for (int i = 0; i < QUESTION_VARIANTS; i++)
-        if (strcmp(question_variants[i].v.name, v->name) == 0 && question_variants[i].rope_dim)
-            config->rope.dim = question_variants[i].rope_dim;
+    for (int i = 0; i < NAMED_VARIANTS; i++)
+        if (strcmp(named_variants[i].v.name, v->name) == 0 && named_variants[i].rope_dim)
+            config->rope.dim = named_variants[i].rope_dim;
     if (config->kind == GYRE_KIND_ROPE && config->rope.dim > config->head_dim) return GYRE_EINVAL;
     const int scaled = config->kind == GYRE_KIND_ROPE && config->rope.scaling != GYRE_SCALING_NONE;
     if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 does not scale */
@@ -177,11 +181,12 @@ void variant_model(const variant *v, gyre_model_config *model) {
     for (int i = 0; i < MODIFIED_KINDS; i++)
         if (strcmp(modified_kinds[i].v.name, v->name) == 0) model->layer_parts = modified_kinds[i].layer_parts;
     if (model->layer_parts & GYRE_LAYER_PART_POLAR) model->position.head_dim *= 2;
-    for (int i = 0; i < QUESTION_VARIANTS; i++) {
-        if (strcmp(question_variants[i].v.name, v->name) != 0) continue;
-        model->position_form = question_variants[i].position_form;
-        model->shared_tables = question_variants[i].shared_tables;
-        model->rotates_input = question_variants[i].rotates_input;
+    for (int i = 0; i < NAMED_VARIANTS; i++) {
+        if (strcmp(named_variants[i].v.name, v->name) != 0) continue;
+        model->position_form = named_variants[i].position_form;
+        model->shared_tables = named_variants[i].shared_tables;
+        model->rotates_input = named_variants[i].rotates_input;
+        model->layer_parts = named_variants[i].layer_parts;
     }
 }
 

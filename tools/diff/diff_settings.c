@@ -192,17 +192,26 @@ static void compare_kind(diff_layers *layers) {
 
 /* What the layers of a model of Gyre's own train beside the encoding, which config.json names. */
 static void compare_parts(diff_layers *layers) {
-    static const char *const parts[] = {"forget_gates", "polar",         "trained_frequencies",
-                                        "fourier",      "fourier_still", "contextual"};
+    static const char *const parts[] = {"forget_gates", "polar",   "trained_frequencies", "fourier", "fourier_still",
+                                        "contextual",   "adaptive"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const int a = explain_find_field(layers->a.group, parts[i]) != NULL,
-                  b = explain_find_field(layers->b.group, parts[i]) != NULL;
-        if (a == b) continue;
+        const gyre_reading_field *a = explain_find_field(layers->a.group, parts[i]),
+                                 *b = explain_find_field(layers->b.group, parts[i]);
+        const char *first = a ? a->value : "false", *second = b ? b->value : "false";
+        if (strcmp(first, second) == 0) continue;
         diff_setting *out = add_setting(layers, parts[i]);
-        snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", a ? "true" : "false");
-        snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", b ? "true" : "false");
+        snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", first);
+        snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", second);
         layers->parts_differ = 1;
     }
+}
+
+/* 1: a part that the layers of both have takes its size from this setting, whatever the kind. */
+static int sizes_part(const diff_layers *layers, const setting *s) {
+    const char *part = strcmp(s->name, "max_positions") == 0  ? "contextual"
+                       : strcmp(s->name, "hidden_units") == 0 ? "adaptive"
+                                                              : NULL;
+    return part && explain_find_field(layers->a.group, part) && explain_find_field(layers->b.group, part);
 }
 
 static void window_text(int64_t window, char out[EXPLAIN_TEXT_SIZE]) {
@@ -227,7 +236,8 @@ void diff_settings_compare(diff_layers *layers) {
     for (int i = 0; i < SETTINGS_COUNT; i++) {
         const setting *s = &SETTINGS[i];
         const double first = value_of(s, a), second = value_of(s, b);
-        const int applies = s->kinds == ANY_KIND || (a->kind == b->kind && (s->kinds >> a->kind & 1));
+        const int applies =
+            s->kinds == ANY_KIND || (a->kind == b->kind && (s->kinds >> a->kind & 1)) || sizes_part(layers, s);
         const int one_axis = s->value_names == AXES && a->rope.axes <= 1 && b->rope.axes <= 1;
         if (!applies || one_axis || fabs(first - second) <= DIFF_ROUNDING * fabs(first)) continue;
         if (s->value_names == LAYOUTS && layers->reordered) continue;

@@ -97,11 +97,14 @@ static void describe_vectors(const explain_stats *stats, char *out, size_t size)
 
 /* No encoding; but layers of a model of Gyre's own may have something beside it. */
 static void describe_nothing(const explain_stats *stats, char *out, size_t size) {
-    const char *beside = explain_find_field(stats->group, "contextual")
-                             ? "no positions of tokens: each query counts the keys that matter to it"
-                         : explain_find_field(stats->group, "forget_gates")
-                             ? "no positions; gates of the tokens between lower a score"
-                             : "no positions";
+    static const struct {
+        const char *part, *says;
+    } parts[] = {{"adaptive", "no positions; a network adapts the scores of all heads to each other"},
+                 {"contextual", "no positions of tokens: each query counts the keys that matter to it"},
+                 {"forget_gates", "no positions; gates of the tokens between lower a score"}};
+    const char *beside = "no positions";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (explain_find_field(stats->group, parts[i].part)) beside = parts[i].says;
     put(out, size, "%s%s", beside, stats->config->query.temperature ? ", but queries are multiplied by a temperature" : "");
 }
 
@@ -139,4 +142,6 @@ void explain_describe_scheme(const explain_stats *stats, char *out, size_t size)
     default:
         break;
     }
+    if (stats->config->kind != GYRE_KIND_NOPE && explain_find_field(stats->group, "adaptive"))
+        put(out, size, "%sa network of each layer adapts the biases to queries and keys", out[0] ? "; " : "");
 }

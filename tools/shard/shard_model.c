@@ -130,6 +130,9 @@ static gyre_status read_experts(const json_t *config, const char *path, shard_mo
 
 static gyre_status read_sizes(const json_t *config, const char *path, shard_model *m, gyre_error *err) {
     const char *family = json_string_value(json_object_get(config, "model_type"));
+    if (json_object_get(config, "adaptive"))
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "adaptive: a network reads the scores of all heads, which no ring does (%s)", path);
     if (json_is_true(json_object_get(config, "contextual")))
         return gyre_fail(err, GYRE_EUNSUPPORTED,
                          "contextual: queries count positions over all keys, which no ring does (%s)", path);

@@ -1,5 +1,6 @@
 /* model_config_read.c: reads the config.json of a model to be trained.  Positions come from the same reader that `gyre
  * explain` uses, with the profile of transformers 5, so what is explained is what runs. */
+#include "model/architecture/layer_part_keys.h"
 #include "model/architecture/model_config_json.h"
 
 #include "model/model.h"
@@ -103,12 +104,7 @@ static void read_experiments(const gyre_scope *s, gyre_model_config *c) {
     if (c->position_form == 3) gyre_scope_fail(s, GYRE_EFORMAT, "position_form", "none of sum, product, concatenated");
     c->shared_tables = gyre_scope_bool(s, "shared_tables", 0);
     c->rotates_input = gyre_scope_bool(s, "rotates_input", 0);
-    if (gyre_scope_bool(s, "forget_gates", 0)) c->layer_parts |= GYRE_LAYER_PART_FORGET_GATES;
-    if (gyre_scope_bool(s, "polar", 0)) c->layer_parts |= GYRE_LAYER_PART_POLAR;
-    if (gyre_scope_bool(s, "trained_frequencies", 0)) c->layer_parts |= GYRE_LAYER_PART_FREQUENCIES;
-    if (gyre_scope_bool(s, "fourier", 0)) c->layer_parts |= GYRE_LAYER_PART_FOURIER;
-    if (gyre_scope_bool(s, "fourier_still", 0)) c->layer_parts |= GYRE_LAYER_PART_FOURIER_STILL;
-    if (gyre_scope_bool(s, "contextual", 0)) c->layer_parts |= GYRE_LAYER_PART_CONTEXTUAL;
+    c->layer_parts = gyre_layer_parts_read(s);
 }
 
 static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_arrays *arrays) {

@@ -2,6 +2,7 @@
  *
  * "model_type" is "llama" only if transformers' Llama computes the same numbers.  Every other model is a "gyre", which
  * no other program loads by mistake. */
+#include "model/architecture/layer_part_keys.h"
 #include "model/architecture/model_config_json.h"
 #include "util/error.h"
 
@@ -219,12 +220,7 @@ static void put_model(gyre_json_writer *w, const gyre_model_config *c, const cha
     if (c->position_form) gyre_json_put_string(w, "position_form", forms[c->position_form]);
     if (c->shared_tables) gyre_json_put(w, "shared_tables", json_true());
     if (c->rotates_input) gyre_json_put(w, "rotates_input", json_true());
-    if (c->layer_parts & GYRE_LAYER_PART_FORGET_GATES) gyre_json_put(w, "forget_gates", json_true());
-    if (c->layer_parts & GYRE_LAYER_PART_POLAR) gyre_json_put(w, "polar", json_true());
-    if (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) gyre_json_put(w, "trained_frequencies", json_true());
-    if (c->layer_parts & GYRE_LAYER_PART_FOURIER) gyre_json_put(w, "fourier", json_true());
-    if (c->layer_parts & GYRE_LAYER_PART_FOURIER_STILL) gyre_json_put(w, "fourier_still", json_true());
-    if (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL) gyre_json_put(w, "contextual", json_true());
+    gyre_layer_parts_write(w, c->layer_parts);
     put_position(w, &c->position, llama);
 }
 

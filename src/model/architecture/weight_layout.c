@@ -74,6 +74,17 @@ gyre_fourier_size gyre_fourier_size_of(const gyre_encoding *encoding) {
     return size.series > 0 ? size : (gyre_fourier_size){0, 0};
 }
 
+/* A bias of the outputs would change nothing: softmax does not see a number that all keys of a row share. */
+static void adaptive_specs(const gyre_model_config *c, int64_t units, gyre_tensor_spec *layer) {
+    const int64_t inputs = gyre_adaptive_inputs_of(c->layer_parts, c->heads);
+    layer[GYRE_WEIGHT_ADAPTIVE_HIDDEN] =
+        (gyre_tensor_spec){"self_attn.adaptive.hidden", {units, inputs}, 0, 2, -1, GYRE_TENSOR_NETWORK};
+    layer[GYRE_WEIGHT_ADAPTIVE_HIDDEN_BIAS] =
+        (gyre_tensor_spec){"self_attn.adaptive.hidden", {units, 1}, 0, 1, -1, GYRE_TENSOR_NETWORK_BIAS};
+    layer[GYRE_WEIGHT_ADAPTIVE_OUTPUT] =
+        (gyre_tensor_spec){"self_attn.adaptive.output", {c->heads, units}, 0, 2, -1, GYRE_TENSOR_NETWORK};
+}
+
 /* Parts whose size the encoding says. */
 static void sized_part_specs(const gyre_model_config *c, const gyre_encoding *encoding, gyre_tensor_spec *layer) {
     const gyre_config *p = &encoding->config;
@@ -83,6 +94,7 @@ static void sized_part_specs(const gyre_model_config *c, const gyre_encoding *en
     if (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL)
         layer[GYRE_WEIGHT_CONTEXTUAL] = (gyre_tensor_spec){
             "self_attn.contextual", {p->score.max_positions, c->head_dim}, 0, 2, -1, GYRE_TENSOR_EMBEDDINGS};
+    if (c->layer_parts & GYRE_LAYER_PART_ADAPTIVE) adaptive_specs(c, p->score.hidden_units, layer);
     if (!(c->layer_parts & GYRE_LAYER_PART_FOURIER) || p->kind != GYRE_KIND_ROPE) return;
     const gyre_fourier_size size = gyre_fourier_size_of(encoding);
     const gyre_tensor_spec series = {"self_attn.fourier_cosines", {c->kv_heads * size.terms, size.series}, 0, 2, -1,
@@ -193,11 +205,13 @@ int64_t gyre_tensor_count(const gyre_weight_layout *l) {
 /* Weight decay skips numbers with an absolute meaning: those added to scores, u and v, and a factor. */
 static int has_decay(const gyre_tensor_spec *spec) {
     const int numbers = spec->table >= GYRE_TABLE_BIAS || (spec->table == GYRE_TABLE_INPUT && spec->shape[1] == 1);
-    return spec->rank > 1 && !numbers && (spec->purpose == GYRE_TENSOR_PLAIN || spec->purpose == GYRE_TENSOR_EMBEDDINGS);
+    const gyre_tensor_purpose purpose = spec->purpose;
+    return spec->rank > 1 && !numbers &&
+           (purpose == GYRE_TENSOR_PLAIN || purpose == GYRE_TENSOR_EMBEDDINGS || purpose == GYRE_TENSOR_NETWORK);
 }
 
 static const char *suffix(const gyre_tensor_spec *spec) {
-    return spec->purpose == GYRE_TENSOR_BIAS ? "bias" : "weight";
+    return spec->purpose == GYRE_TENSOR_BIAS || spec->purpose == GYRE_TENSOR_NETWORK_BIAS ? "bias" : "weight";
 }
 
 static gyre_tensor tensor_from_spec(const gyre_tensor_spec *spec, int64_t offset) {

@@ -30,6 +30,9 @@ enum {
     GYRE_WEIGHT_FOURIER_COSINES, /* cosines and sines are adjacent and used as one block */
     GYRE_WEIGHT_FOURIER_SINES,
     GYRE_WEIGHT_CONTEXTUAL,
+    GYRE_WEIGHT_ADAPTIVE_HIDDEN, /* these three are adjacent and used as one block */
+    GYRE_WEIGHT_ADAPTIVE_HIDDEN_BIAS,
+    GYRE_WEIGHT_ADAPTIVE_OUTPUT,
     GYRE_WEIGHT_FIRST_TABLE,
     GYRE_WEIGHTS_PER_LAYER = GYRE_WEIGHT_FIRST_TABLE + GYRE_TABLE_COUNT - GYRE_TABLE_QUERY
 };
@@ -40,11 +43,18 @@ typedef enum gyre_tensor_purpose {
     GYRE_TENSOR_PHASES,      /* 0 at first, in -2 pi .. 0 */
     GYRE_TENSOR_FREQUENCIES, /* those of the encoding at first */
     GYRE_TENSOR_SERIES,      /* an identity and random numbers at first */
-    GYRE_TENSOR_EMBEDDINGS   /* 0 at first */
+    GYRE_TENSOR_EMBEDDINGS,  /* 0 at first */
+    GYRE_TENSOR_NETWORK,     /* weights of a network within a layer */
+    GYRE_TENSOR_NETWORK_BIAS /* its biases, which begin as its weights; its name ends in .bias */
 } gyre_tensor_purpose;
 
 /* Parts that turn queries and keys themselves, before attention, which then has no encoding. */
 enum { GYRE_LAYER_PARTS_TURNED = GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER };
+enum {
+    GYRE_LAYER_PARTS_ADAPTIVE = GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD,
+    /* Parts with another attention than gyre_attention (parts/own_attention.h), of which a model has at most one. */
+    GYRE_LAYER_PARTS_OWN_ATTENTION = GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_ADAPTIVE
+};
 
 typedef struct gyre_tensor_spec {
     const char *name; /* within the layer, or the full name; NULL = the model has no such tensor */
@@ -74,6 +84,11 @@ typedef struct gyre_tensor {
 /* out = channels of queries and keys in attention. */
 static inline int64_t gyre_rotated_head_dim(const gyre_model_config *c) {
     return c->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * c->head_dim : c->head_dim;
+}
+
+/* out = inputs of the network of ADAPTIVE. */
+static inline int64_t gyre_adaptive_inputs_of(int64_t layer_parts, int64_t heads) {
+    return layer_parts & GYRE_LAYER_PART_ADAPTIVE_ADD ? heads : 2 * heads;
 }
 
 /* The terms of a Fourier series, and the pairs that have one: as the released code of FoPE chooses them. */

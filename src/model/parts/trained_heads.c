@@ -1,4 +1,4 @@
-#include "model/trained_heads.h"
+#include "model/parts/trained_heads.h"
 
 #include "core/view.h"
 
@@ -148,15 +148,4 @@ gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_
         }
     }
     return status;
-}
-
-/* -- contextual positions -- */
-
-gyre_contextual_args gyre_contextual_heads(const gyre_cview qkv[3], const float *embeddings, int64_t positions) {
-    gyre_contextual_args args = GYRE_INIT(gyre_contextual_args);
-    args.q = qkv[0];
-    args.k = qkv[1];
-    args.v = qkv[2];
-    args.embeddings = gyre_cdense(embeddings, GYRE_DTYPE_F32, 1, positions, 1, qkv[0].shape[3]);
-    return args;
 }

@@ -1,8 +1,7 @@
-/* trained_heads.h: queries and keys of a layer that trains where they stand: frequencies or series of its rotation, phases
- * of polar coordinates, embeddings of positions that queries count. */
+/* trained_heads.h: queries and keys of a layer that trains how they turn: frequencies or series of its rotation, phases of
+ * polar coordinates. */
 #ifndef GYRE_MODEL_TRAINED_HEADS_H
 #define GYRE_MODEL_TRAINED_HEADS_H
-#include "gyre/gyre_contextual.h"
 #include "gyre/gyre_model.h"
 #include "gyre/gyre_trained.h"
 
@@ -48,9 +47,5 @@ gyre_status gyre_fourier_heads(const gyre_trained_heads *t, gyre_direction direc
  * Errors: those of gyre_fourier_rotate_gradient. */
 gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view in[2],
                                         const gyre_view dout[2], float *gradient, gyre_error *err);
-
-/* out = the attention of a layer whose queries count positions, its out and lse not set.  embeddings [positions][channels of
- * q], which all heads share. */
-gyre_contextual_args gyre_contextual_heads(const gyre_cview qkv[3], const float *embeddings, int64_t positions);
 
 #endif
