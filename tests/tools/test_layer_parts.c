@@ -98,7 +98,6 @@ static void nothing_that_turns_has_no_accuracy(void **state) {
     assert_null(strstr(run("explain @pope --accuracy")->out, "--accuracy: nothing turns here"));
 }
 
-/* The tensors that hold positions, of every layer, and no page that says there are none. */
 /* Two models of one encoding differ if the layers of one train something beside it. */
 static void diff_counts_them(void **state) {
     (void)state;
@@ -111,6 +110,35 @@ static void diff_counts_them(void **state) {
     assert_non_null(strstr(run("explain @contextual")->out, "each query counts the keys that matter to it"));
 }
 
+/* The form of adapted biases and the sizes of parts, beside equal encodings. */
+static void diff_counts_forms_and_sizes(void **state) {
+    (void)state;
+    static const struct {
+        const char *a, *b, *row;
+    } cases[] = {{"\"alibi\", \"adaptive\": \"concat\"", "\"alibi\", \"adaptive\": \"add-residual\"", "adaptive"},
+                 {"\"alibi\", \"adaptive\": \"concat\"", "\"alibi\"", "adaptive"},
+                 {"\"alibi\", \"adaptive\": \"concat\", \"score_hidden_units\": 8",
+                  "\"alibi\", \"adaptive\": \"concat\", \"score_hidden_units\": 16", "hidden_units"},
+                 {"\"nope\", \"contextual\": true, \"score_max_positions\": 8",
+                  "\"nope\", \"contextual\": true, \"score_max_positions\": 16", "max_positions"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *names[2] = {"a.json", "b.json"}, *keys[2] = {cases[i].a, cases[i].b};
+        for (int k = 0; k < 2; k++) {
+            char text[512];
+            const int bytes = snprintf(text, sizeof text,
+                                       "{\"model_type\": \"gyre\", \"hidden_size\": 32, \"num_attention_heads\": 2, "
+                                       "\"num_hidden_layers\": 2, \"max_position_embeddings\": 64, "
+                                       "\"position_embedding_type\": %s}",
+                                       keys[k]);
+            write_file(names[k], text, (size_t)bytes);
+        }
+        const outcome *o = run("diff @a.json @b.json");
+        if (o->exit != 3 || !strstr(o->out, cases[i].row)) fail_msg("%zu: %d, %s", i, o->exit, o->out);
+        assert_int_equal(run("diff @a.json @a.json")->exit, 0);
+    }
+}
+
+/* The tensors that hold positions, of every layer, and no page that says there are none. */
 static void audit_names_what_is_trained(void **state) {
     (void)state;
     static const char *const holds[PARTS] = {"none of",
@@ -233,6 +261,7 @@ int main(void) {
                                        cmocka_unit_test(no_other_program_runs_polar_layers),
                                        cmocka_unit_test(audit_names_what_is_trained),
                                        cmocka_unit_test(diff_counts_them),
+                                       cmocka_unit_test(diff_counts_forms_and_sizes),
                                        cmocka_unit_test(nothing_that_turns_has_no_accuracy),
                                        cmocka_unit_test(what_would_be_lost_is_refused),
                                        cmocka_unit_test(killed_and_resumed)};
