@@ -72,7 +72,7 @@ static const struct {
 enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
 
 /* Variants that "all" leaves out: those that answer questions of learners (docs/questions.md) rather than serve models, and
- * adapted biases, whose training takes several times as long. */
+ * adapted biases, which send every pair of a query and a key through a network. */
 static const struct {
     variant v;
     int64_t rope_dim; /* 0 = all */
