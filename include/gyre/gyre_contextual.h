@@ -15,7 +15,7 @@
  * with --cope-nodiv 1.  Its --cope-sep-key and --cope-val-gates are gate_keys. */
 #ifndef GYRE_CONTEXTUAL_H
 #define GYRE_CONTEXTUAL_H
-#include "gyre/gyre.h"
+#include "gyre/gyre_cache.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -67,6 +67,20 @@ GYRE_API size_t gyre_contextual_scratch(const gyre_contextual_args *args, int gr
  * Errors: EINVAL, ESHAPE, EDTYPE, ENOMEM (scratch too small). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_attention(const gyre_contextual_args *args, void *scratch, size_t bytes,
                                                                const gyre_exec *exec, gyre_error *err);
+
+/* gyre_contextual_attention over the keys and values of sequences[b] for batch row b.  args->k and v are ignored; k_first and
+ * k_end are counted in the sequence.  The last query stands beside the last token: append before you attend.
+ * A row has the bits that an array of the same numbers gives, however its tokens lie in pages, and as long as it is
+ * there: the number of other sequences and tokens does not matter.
+ * Errors: as gyre_contextual_attention; EINVAL (no such sequence, q_starts, k_starts); EUNSUPPORTED (gate_keys; a cache with
+ * an encoding, because queries count positions, or with gate sums). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_contextual_attention(const gyre_cache *cache, const int64_t *sequences,
+                                                                     const gyre_contextual_args *args, void *scratch,
+                                                                     size_t bytes, const gyre_exec *exec, gyre_error *err);
+/* out = bytes of scratch for gyre_cache_contextual_attention; 0 = invalid args.  sequences NULL = any sequences, up to
+ * max_tokens long.  The size for some queries and tokens serves every call with fewer, and any number of batch rows. */
+GYRE_API size_t gyre_cache_contextual_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                              const gyre_contextual_args *args, const gyre_exec *exec);
 
 /* The gradients of a loss, given dout (as out) and the out and lse that gyre_contextual_attention wrote.  Gates and weights
  * are recomputed tile by tile.  At a position that is a whole number, or positions - 1, e(p) has a corner; the gradient

@@ -30,7 +30,7 @@ gyre_status gyre_adaptive_attention(const gyre_adaptive_args *given, void *scrat
     gyre_adaptive_args args;
     gyre_adaptive_plan plan;
     gyre_status status = gyre_adaptive_args_read(&args, given, err);
-    if (!status) status = gyre_adaptive_check(&args, 0, forward_name, err);
+    if (!status) status = gyre_adaptive_check(&args, GYRE_ADAPTIVE_FORWARD, forward_name, err);
     if (status || gyre_view_elements(args.out.shape) == 0) return status;
     status = plan_call(&plan, &args, 0, scratch, bytes, exec, err);
     if (!status) gyre_adaptive_forward_run(&plan, scratch, exec);
@@ -45,7 +45,7 @@ gyre_status gyre_adaptive_gradient(const gyre_adaptive_args *given, const gyre_c
     gyre_adaptive_plan plan;
     gyre_status status = gyre_adaptive_args_read(&args, given, err);
     if (!status) status = gyre_sized_read(&gradients, sizeof gradients, given_gradients, "gyre_adaptive_gradients", err);
-    if (!status) status = gyre_adaptive_check(&args, 1, gradient_name, err);
+    if (!status) status = gyre_adaptive_check(&args, GYRE_ADAPTIVE_GRADIENT, gradient_name, err);
     if (!status) status = gyre_adaptive_check_gradient(&args, dout, &gradients, gradient_name, err);
     if (status) return status;
     status = plan_call(&plan, &args, 1, scratch, bytes, exec, err);

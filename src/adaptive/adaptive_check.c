@@ -92,18 +92,18 @@ gyre_status gyre_adaptive_check_shapes(const gyre_adaptive_args *args, const cha
 
 /* -- memory -- */
 
-static int inputs_of(const gyre_adaptive_args *args, gyre_named_view inputs[MOST_READ]) {
+static int inputs_of(const gyre_adaptive_args *args, int cached, gyre_named_view inputs[MOST_READ]) {
     const gyre_adaptive_network *n = &args->network;
     const gyre_named_view always[] = {{"q", args->q},
-                                      {"k", args->k},
-                                      {"v", args->v},
                                       {"hidden_weights", n->hidden_weights},
-                                      {"output_weights", n->output_weights}};
+                                      {"output_weights", n->output_weights},
+                                      {"k", args->k},
+                                      {"v", args->v}};
     const gyre_named_view others[] = {
         {"hidden_bias", n->hidden_bias}, {"output_bias", n->output_bias}, {"bias", args->bias}};
     const int trained = args->encoding && args->encoding->table[GYRE_TABLE_BIAS].rows > 0;
     int count = 0;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < (cached ? 3 : 5); i++)
         inputs[count++] = always[i];
     for (int i = 0; i < 3; i++)
         if (others[i].view.data) inputs[count++] = others[i];
@@ -118,14 +118,15 @@ static gyre_status check_positions(const gyre_adaptive_args *args, const char *w
     return status ? status : gyre_positions_check(args->encoding, args->k_pos, k[0], k[1], "k_pos", where, err);
 }
 
-gyre_status gyre_adaptive_check(const gyre_adaptive_args *args, int gradient, const char *where, gyre_error *err) {
+gyre_status gyre_adaptive_check(const gyre_adaptive_args *args, gyre_adaptive_use use, const char *where, gyre_error *err) {
     const gyre_call_batch batch = gyre_adaptive_batch(args);
+    const int gradient = use == GYRE_ADAPTIVE_GRADIENT;
     gyre_named_view read[MOST_READ];
     gyre_status status = gyre_adaptive_check_shapes(args, where, err);
     if (!status) status = gyre_call_check_padding(&batch, where, err);
     if (!status && args->encoding) status = gyre_table_check(args->encoding, GYRE_TABLE_BIAS, args->tables, where, err);
     if (status) return status;
-    const int count = inputs_of(args, read);
+    const int count = inputs_of(args, use == GYRE_ADAPTIVE_CACHED, read);
     for (int i = 0; i < count && !status; i++)
         status = gyre_cview_check(&read[i].view, read[i].name, where, err);
     if (!status) status = check_positions(args, where, err);
@@ -159,7 +160,7 @@ gyre_status gyre_adaptive_check_gradient(const gyre_adaptive_args *args, const g
     if (!status && args->encoding) status = gyre_encoding_table_shape(args->encoding, GYRE_TABLE_BIAS, table);
     if (status) return status;
     bias_shape(args, bias);
-    int count = inputs_of(args, read);
+    int count = inputs_of(args, 0, read);
     read[count++] = (gyre_named_view){"out", gyre_const(args->out)};
     read[count++] = (gyre_named_view){"lse", gyre_const(args->lse)};
     read[count++] = (gyre_named_view){"dout", *dout};

@@ -25,7 +25,7 @@ static void add_values(gyre_adaptive_buffers *b, int64_t tile) {
     for (int64_t h = 0; h < plan->heads; h++) {
         const float *weights = b->scores + h * gyre_adaptive_plane(b);
         if (h % plan->group == 0)
-            gyre_tile_read_keys(plan->kernels, &plan->args->v, &b->sequence, h / plan->group, tile, b->value_rows, pad);
+            gyre_adaptive_read_values(b, h / plan->group, tile);
         const int spoiled = gyre_tile_softmax_take_nonfinite(&softmax, h * rows, rows, weights, b->value_rows);
         const gyre_matmul product = {.m = rows,
                                      .n = pad,
@@ -40,7 +40,7 @@ static void add_values(gyre_adaptive_buffers *b, int64_t tile) {
                                      .accumulate = 1};
         plan->kernels->matmul_f32(&product);
         if (spoiled) /* the next head of the group needs what zeros took the place of */
-            gyre_tile_read_keys(plan->kernels, &plan->args->v, &b->sequence, h / plan->group, tile, b->value_rows, pad);
+            gyre_adaptive_read_values(b, h / plan->group, tile);
     }
 }
 

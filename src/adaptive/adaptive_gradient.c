@@ -65,7 +65,7 @@ static void weights_backward(gyre_adaptive_buffers *b, int64_t tile) {
     const int64_t pad = plan->value_pad;
     for (int64_t h = 0; h < plan->heads; h++) {
         if (h % plan->group == 0) {
-            gyre_tile_read_keys(plan->kernels, &plan->args->v, &b->sequence, h / plan->group, tile, b->value_rows, pad);
+            gyre_adaptive_read_values(b, h / plan->group, tile);
             gyre_tile_transpose(plan->kernels, b->value_rows, pad, b->value_columns);
         }
         const gyre_matmul product = {.m = b->rows,
@@ -142,7 +142,7 @@ static void products_backward(gyre_adaptive_buffers *b, int64_t tile) {
         const weighted_rows products = {b->x + h * plane, b->q_rows + h * rows * plan->head_pad, rows, plan->head_pad,
                                         b->q_finite};
         if (h % plan->group == 0)
-            gyre_tile_read_keys(plan->kernels, &plan->args->k, &b->sequence, key_head, tile, b->key_rows, plan->head_pad);
+            gyre_adaptive_read_keys(b, key_head, tile);
         add_to_keys(plan->kernels, &values, b->sums.dv + key * plan->value_pad);
         add_to_keys(plan->kernels, &products, b->sums.dk + key * plan->head_pad);
         add_to_queries(plan->kernels, &products, b->key_rows, b->dq_rows + h * rows * plan->head_pad);

@@ -29,6 +29,7 @@ enum {
 
 typedef struct gyre_adaptive_plan {
     const gyre_adaptive_args *args; /* scale and slope not 0 */
+    const gyre_key_source *source;  /* keys and values of a cache; NULL: those of args */
     const gyre_cview *dout;         /* NULL: forward */
     const gyre_adaptive_gradients *gradients;
     const gyre_kernels *kernels;

@@ -45,14 +45,27 @@ int64_t gyre_adaptive_seen(const gyre_adaptive_buffers *b, int64_t row, int64_t 
     return seen < 0 ? 0 : seen > KEY_TILE ? KEY_TILE : seen;
 }
 
+/* -- keys -- */
+
+void gyre_adaptive_read_keys(gyre_adaptive_buffers *b, int64_t head, int64_t tile) {
+    const gyre_adaptive_plan *plan = b->plan;
+    const gyre_tile_input keys = {&plan->args->k, plan->source, 0};
+    gyre_tile_read_keys(plan->kernels, &keys, &b->sequence, head, tile, b->key_rows, plan->head_pad);
+}
+
+void gyre_adaptive_read_values(gyre_adaptive_buffers *b, int64_t head, int64_t tile) {
+    const gyre_adaptive_plan *plan = b->plan;
+    const gyre_tile_input values = {&plan->args->v, plan->source, 1};
+    gyre_tile_read_keys(plan->kernels, &values, &b->sequence, head, tile, b->value_rows, plan->value_pad);
+}
+
 /* -- what the network reads -- */
 
 static void multiply_keys(gyre_adaptive_buffers *b, int64_t tile) {
     const gyre_adaptive_plan *plan = b->plan;
     for (int64_t h = 0; h < plan->heads; h++) {
         if (h % plan->group == 0) {
-            gyre_tile_read_keys(plan->kernels, &plan->args->k, &b->sequence, h / plan->group, tile, b->key_rows,
-                                plan->head_pad);
+            gyre_adaptive_read_keys(b, h / plan->group, tile);
             gyre_tile_transpose(plan->kernels, b->key_rows, plan->head_pad, b->key_columns);
         }
         const gyre_matmul product = {.m = b->rows,

@@ -7,6 +7,9 @@
 void gyre_adaptive_rows_begin(gyre_adaptive_buffers *b, int64_t sequence, int64_t first);
 /* to[head][row][pad] = the same rows of a view of queries. */
 void gyre_adaptive_read_rows(const gyre_adaptive_buffers *b, const gyre_cview *view, float *to, int64_t pad);
+/* key_rows, or value_rows, = a tile of a key head. */
+void gyre_adaptive_read_keys(gyre_adaptive_buffers *b, int64_t head, int64_t tile);
+void gyre_adaptive_read_values(gyre_adaptive_buffers *b, int64_t head, int64_t tile);
 /* out = keys that query `row` of the tile sees, the first ones of its sequence. */
 int64_t gyre_adaptive_visible(const gyre_adaptive_buffers *b, int64_t row);
 /* out = the key tiles that some row sees. */

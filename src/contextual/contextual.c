@@ -31,7 +31,7 @@ gyre_status gyre_contextual_attention(const gyre_contextual_args *given, void *s
     gyre_contextual_args args;
     gyre_contextual_plan plan;
     gyre_status status = gyre_contextual_args_read(&args, given, err);
-    if (!status) status = gyre_contextual_check(&args, 0, forward_name, err);
+    if (!status) status = gyre_contextual_check(&args, GYRE_CONTEXTUAL_FORWARD, forward_name, err);
     if (status || gyre_view_elements(args.out.shape) == 0) return status;
     status = plan_call(&plan, &args, 0, scratch, bytes, exec, err);
     if (!status) gyre_contextual_forward_run(&plan, scratch, exec);
@@ -46,7 +46,7 @@ gyre_status gyre_contextual_gradient(const gyre_contextual_args *given, const gy
     gyre_contextual_plan plan;
     gyre_status status = gyre_contextual_args_read(&args, given, err);
     if (!status) status = gyre_sized_read(&gradients, sizeof gradients, given_gradients, "gyre_contextual_gradients", err);
-    if (!status) status = gyre_contextual_check(&args, 1, gradient_name, err);
+    if (!status) status = gyre_contextual_check(&args, GYRE_CONTEXTUAL_GRADIENT, gradient_name, err);
     if (!status) status = gyre_contextual_check_gradient(&args, dout, &gradients, gradient_name, err);
     const gyre_call_batch batch = gyre_contextual_batch(&args);
     if (status || gyre_call_sequences(&batch) == 0) return status;

@@ -54,21 +54,24 @@ gyre_status gyre_contextual_check_shapes(const gyre_contextual_args *args, const
 
 /* -- memory -- */
 
-static int inputs_of(const gyre_contextual_args *args, gyre_named_view inputs[5]) {
-    inputs[0] = (gyre_named_view){"q", args->q};
-    inputs[1] = (gyre_named_view){"k", args->k};
-    inputs[2] = (gyre_named_view){"v", args->v};
-    inputs[3] = (gyre_named_view){"embeddings", args->embeddings};
-    inputs[4] = (gyre_named_view){"gate_keys", args->gate_keys};
-    return args->gate_keys.data ? 5 : 4;
+static int inputs_of(const gyre_contextual_args *args, int cached, gyre_named_view inputs[5]) {
+    int count = 0;
+    inputs[count++] = (gyre_named_view){"q", args->q};
+    inputs[count++] = (gyre_named_view){"embeddings", args->embeddings};
+    if (!cached) inputs[count++] = (gyre_named_view){"k", args->k};
+    if (!cached) inputs[count++] = (gyre_named_view){"v", args->v};
+    if (args->gate_keys.data) inputs[count++] = (gyre_named_view){"gate_keys", args->gate_keys};
+    return count;
 }
 
-gyre_status gyre_contextual_check(const gyre_contextual_args *args, int gradient, const char *where, gyre_error *err) {
+gyre_status gyre_contextual_check(const gyre_contextual_args *args, gyre_contextual_use use, const char *where,
+                                  gyre_error *err) {
     const gyre_call_batch batch = gyre_contextual_batch(args);
+    const int gradient = use == GYRE_CONTEXTUAL_GRADIENT;
     gyre_named_view read[6];
     gyre_status status = gyre_contextual_check_shapes(args, where, err);
     if (!status) status = gyre_call_check_padding(&batch, where, err);
-    const int count = inputs_of(args, read);
+    const int count = inputs_of(args, use == GYRE_CONTEXTUAL_CACHED, read);
     for (int i = 0; i < count && !status; i++)
         status = gyre_cview_check(&read[i].view, read[i].name, where, err);
     if (!status) status = gyre_call_check_out(&args->out, &args->lse, &args->q, &args->v, gradient, where, err);
@@ -83,7 +86,7 @@ gyre_status gyre_contextual_check_gradient(const gyre_contextual_args *args, con
     if (status) return status;
     if (gradients->dgate_keys.data && !args->gate_keys.data)
         return gyre_fail(err, GYRE_EINVAL, "dgate_keys: gates are of k, whose gradient has them (%s)", where);
-    int count = inputs_of(args, read);
+    int count = inputs_of(args, 0, read);
     read[count++] = (gyre_named_view){"out", gyre_const(args->out)};
     read[count++] = (gyre_named_view){"lse", gyre_const(args->lse)};
     read[count++] = (gyre_named_view){"dout", *dout};

@@ -3,6 +3,7 @@
 #define GYRE_CONTEXTUAL_PLAN_H
 #include "attention/plan/arena.h"
 #include "attention/plan/buffers.h"
+#include "attention/plan/key_source.h"
 #include "gyre/gyre_contextual.h"
 #include "kernels/kernels.h"
 #include "tiling/call_sequences.h"
@@ -13,6 +14,7 @@ enum { ROWS_AT_ONCE = 4 };
  * group), the head fastest, so that the rows of few queries share a tile of keys. */
 typedef struct gyre_contextual_plan {
     const gyre_contextual_args *args; /* scales not 0 */
+    const gyre_key_source *source;    /* keys and values of a cache; NULL: those of args */
     const gyre_cview *dout;           /* NULL: forward */
     const gyre_contextual_gradients *gradients;
     const gyre_kernels *kernels;

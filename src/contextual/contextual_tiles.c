@@ -116,8 +116,8 @@ int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int6
 
 /* -- keys -- */
 
-static void read_keys(const gyre_contextual_buffers *b, const gyre_cview *view, int64_t tile, float *to, int64_t pad) {
-    gyre_tile_read_keys(b->plan->kernels, view, &b->sequence, b->key_head, tile, to, pad);
+static void read_keys(const gyre_contextual_buffers *b, gyre_tile_input input, int64_t tile, float *to, int64_t pad) {
+    gyre_tile_read_keys(b->plan->kernels, &input, &b->sequence, b->key_head, tile, to, pad);
 }
 
 /* to[r][j] = q_rows[r] . column j, for rows from first_row on. */
@@ -159,14 +159,14 @@ void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, in
     const gyre_contextual_plan *plan = b->plan;
     gyre_contextual_keys *keys = turn_to(b, tile);
     if (!keys->has_k) {
-        read_keys(b, &plan->args->k, tile, keys->k_rows, plan->head_pad);
+        read_keys(b, (gyre_tile_input){&plan->args->k, plan->source, 0}, tile, keys->k_rows, plan->head_pad);
         gyre_tile_transpose(plan->kernels, keys->k_rows, plan->head_pad, keys->k_columns);
         keys->has_k = 1;
     }
     multiply_keys(b, first_row, keys->k_columns, keys->scores);
     if (!plan->gates_apart || (!plan->dout && !gyre_contextual_counts(b, first_row))) return;
     if (!keys->has_gates) {
-        read_keys(b, &plan->args->gate_keys, tile, keys->gate_rows, plan->head_pad);
+        read_keys(b, (gyre_tile_input){&plan->args->gate_keys, NULL, 0}, tile, keys->gate_rows, plan->head_pad);
         gyre_tile_transpose(plan->kernels, keys->gate_rows, plan->head_pad, keys->gate_columns);
         keys->has_gates = 1;
     }
@@ -175,7 +175,8 @@ void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, in
 
 void gyre_contextual_values(const gyre_contextual_buffers *b, int64_t tile) {
     gyre_contextual_keys *keys = turn_to(b, tile);
-    if (!keys->has_v) read_keys(b, &b->plan->args->v, tile, keys->v_rows, b->plan->value_pad);
+    const gyre_tile_input values = {&b->plan->args->v, b->plan->source, 1};
+    if (!keys->has_v) read_keys(b, values, tile, keys->v_rows, b->plan->value_pad);
     keys->has_v = 1;
 }
 

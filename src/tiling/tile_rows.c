@@ -19,14 +19,35 @@ void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyr
     gyre_row_clear_padding(to, n, pad);
 }
 
-void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_cview *view, const gyre_call_sequence *s, int64_t head,
-                         int64_t tile, float *to, int64_t pad) {
-    for (int64_t j = 0, key = tile * KEY_TILE; j < KEY_TILE; j++, key++) {
-        if (key < s->keys)
-            gyre_tile_read_row(kernels, gyre_cview_at(view, s->batch, s->key + key, head, 0), view, to + j * pad, pad);
-        else
-            gyre_row_clear_padding(to + j * pad, 0, pad);
+/* Tokens first .. first + count - 1 of a source. */
+static void read_source(const gyre_kernels *kernels, const gyre_tile_input *input, int64_t head, int64_t first, int64_t count,
+                        float *to, int64_t pad) {
+    const int64_t channels = input->view->shape[3];
+    const gyre_dtype dtype = input->values ? input->source->v_dtype : input->source->k_dtype;
+    gyre_key_run run;
+    for (int64_t done = 0; done < count; done += run.count) {
+        gyre_key_run_at(input->source, 0, head, first + done, count - done, &run);
+        const char *from = input->values ? run.v : run.k;
+        const float *scale = input->values ? run.v_scale : run.k_scale;
+        const int64_t row = (input->values ? run.v_row_stride : run.k_row_stride) * (int64_t)gyre_dtype_size(dtype);
+        for (int64_t i = 0; i < run.count; i++) {
+            float *at = to + (done + i) * pad;
+            gyre_row_read(kernels, from + i * row, dtype, input->values ? run.v_step : run.k_step, channels, at);
+            gyre_row_clear_padding(at, channels, pad);
+            if (scale) kernels->scale_row_f32(at, pad, scale[i]);
+        }
     }
+}
+
+void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_tile_input *input, const gyre_call_sequence *s, int64_t head,
+                         int64_t tile, float *to, int64_t pad) {
+    const int64_t first = tile * KEY_TILE, left = s->keys - first, count = left < KEY_TILE ? left : KEY_TILE;
+    if (input->source) read_source(kernels, input, head, s->key + first, count, to, pad);
+    for (int64_t j = 0; j < count && !input->source; j++)
+        gyre_tile_read_row(kernels, gyre_cview_at(input->view, s->batch, s->key + first + j, head, 0), input->view,
+                           to + j * pad, pad);
+    for (int64_t j = count; j < KEY_TILE; j++)
+        gyre_row_clear_padding(to + j * pad, 0, pad);
 }
 
 void gyre_tile_transpose(const gyre_kernels *kernels, const float *rows, int64_t pad, float *columns) {

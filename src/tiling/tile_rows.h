@@ -6,6 +6,7 @@
 #ifndef GYRE_TILING_TILE_ROWS_H
 #define GYRE_TILING_TILE_ROWS_H
 #include "attention/plan/buffers.h"
+#include "attention/plan/key_source.h"
 #include "kernels/kernels.h"
 #include "tiling/call_sequences.h"
 
@@ -20,8 +21,14 @@ static inline int64_t gyre_tiles_of(int64_t n, int64_t tile) {
 /* -- rows in and out -- */
 /* to[pad] = the row of `view` that begins at `from`, and zeros. */
 void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyre_cview *view, float *to, int64_t pad);
+/* Where keys or values are read. */
+typedef struct gyre_tile_input {
+    const gyre_cview *view;        /* with a source: its shape alone */
+    const gyre_key_source *source; /* the pages of a cache, with keys as they are multiplied; NULL = view */
+    int values;                    /* of the source: 1 = values, 0 = keys */
+} gyre_tile_input;
 /* to[KEY_TILE][pad] = tile `tile` of the keys of a sequence. */
-void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_cview *view, const gyre_call_sequence *sequence,
+void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_tile_input *input, const gyre_call_sequence *sequence,
                          int64_t head, int64_t tile, float *to, int64_t pad);
 /* columns[c][j] = rows[j][c] of a tile of keys. */
 void gyre_tile_transpose(const gyre_kernels *kernels, const float *rows, int64_t pad, float *columns);
