@@ -103,8 +103,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_attention(const gyre_adaptive
                                                              const gyre_exec *exec, gyre_error *err);
 
 /* gyre_adaptive_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v and k_pos are
- * ignored, and args->encoding is the cache's.  q_pos NULL = the queries are the last tokens of their sequences.  bias has the
- * keys of the longest sequence; k_first and k_end are counted in the sequence.  Append before you attend.
+ * ignored, and args->encoding is the cache's.  q_pos NULL = the queries are the last tokens of their sequences.  bias has
+ * the keys of the longest sequence; k_first and k_end are counted in the sequence.  Append before you attend.
  * A row has the bits that an array of the same numbers gives, however its tokens lie in pages.
  * Errors: as gyre_adaptive_attention; EINVAL (no such sequence, q_starts, k_starts, more queries than tokens without q_pos);
  * EUNSUPPORTED (a cache with gate sums, or with several axes). */
@@ -113,8 +113,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_adaptive_attention(const gyre_ca
                                                                    size_t bytes, const gyre_exec *exec, gyre_error *err);
 /* out = bytes of scratch for gyre_cache_adaptive_attention; 0 = invalid args.  sequences NULL = any sequences, up to
  * max_tokens long.  The size for some queries and tokens serves every call with fewer, and any number of batch rows. */
-GYRE_API size_t gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_adaptive_args *args,
-                                            const gyre_exec *exec);
+GYRE_API size_t gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                            const gyre_adaptive_args *args, const gyre_exec *exec);
 
 /* The gradients of a loss, given dout (as out) and the out and lse that gyre_adaptive_attention wrote.  Scores, hidden units
  * and weights are recomputed tile by tile.  A hidden unit at exactly 0 passes `slope`, as PyTorch's does.  Those to the

@@ -50,14 +50,13 @@ typedef enum gyre_layer_part {
     GYRE_LAYER_PART_FOURIER_STILL = 16,
     /* CoPE, arXiv 2405.18719: queries count positions by gates (gyre_contextual_attention, its default scales), with
      * position.score.max_positions embeddings, which all heads share, as in the released code; 0 = one more than
-     * trained_length, at most 64, the paper's.  position is NOPE without a temperature.  Contexts take no other encoding, no
-     * window, and no cache in Q8.  Without any other part */
+     * trained_length, at most 64, the paper's.  position is NOPE without a temperature.  Contexts take no other
+     * encoding.  Without any other part */
     GYRE_LAYER_PART_CONTEXTUAL = 32,
     /* DAPE, arXiv 2405.14722: a network adapts the biases of ALIBI, T5, KERPLE, FIRE or SANDWICH to queries and keys
      * (gyre_adaptive_attention, its default form, slope and scale), with position.score.hidden_units hidden units, 0 = 32, at
      * most 65536; FIRE's own networks have as many.  Its outputs have no bias, which softmax would not see.  position has no
-     * temperature.  Contexts take encodings that the part could have had, no window, and no cache in Q8.  Without any other
-     * part */
+     * temperature.  Contexts take encodings that the part could have had.  Without any other part */
     GYRE_LAYER_PART_ADAPTIVE = 64,
     GYRE_LAYER_PART_ADAPTIVE_CONCAT = 128, /* with ADAPTIVE: in the form A + f([A, B]) */
     GYRE_LAYER_PART_ADAPTIVE_ADD = 256     /* with ADAPTIVE: A + B + f(A + B); with a NOPE too, A + f(A) */

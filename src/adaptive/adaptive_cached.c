@@ -87,8 +87,9 @@ static gyre_status read_positions(const cached *c, int64_t row, int64_t *to, gyr
     const int64_t tokens = gyre_cached_call_tokens(&c->call, row), queries = c->args.q.shape[1];
     if (!c->args.encoding) return GYRE_OK;
     if (!c->args.q_pos && queries > tokens)
-        return gyre_fail(err, GYRE_EINVAL, "q: %" PRId64 " queries have no q_pos, but sequence %" PRId64 " has %" PRId64
-                         " tokens (%s)", queries, c->call.sequences[row], tokens, call_name);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "q: %" PRId64 " queries have no q_pos, but sequence %" PRId64 " has %" PRId64 " tokens (%s)",
+                         queries, c->call.sequences[row], tokens, call_name);
     return gyre_cache_positions(c->call.cache, c->call.sequences[row], 0, tokens, 0, to, err);
 }
 

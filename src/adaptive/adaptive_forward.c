@@ -24,8 +24,7 @@ static void add_values(gyre_adaptive_buffers *b, int64_t tile) {
     const int64_t pad = plan->value_pad, rows = b->rows;
     for (int64_t h = 0; h < plan->heads; h++) {
         const float *weights = b->scores + h * gyre_adaptive_plane(b);
-        if (h % plan->group == 0)
-            gyre_adaptive_read_values(b, h / plan->group, tile);
+        if (h % plan->group == 0) gyre_adaptive_read_values(b, h / plan->group, tile);
         const int spoiled = gyre_tile_softmax_take_nonfinite(&softmax, h * rows, rows, weights, b->value_rows);
         const gyre_matmul product = {.m = rows,
                                      .n = pad,

@@ -141,8 +141,7 @@ static void products_backward(gyre_adaptive_buffers *b, int64_t tile) {
                                       plan->value_pad, b->dout_finite};
         const weighted_rows products = {b->x + h * plane, b->q_rows + h * rows * plan->head_pad, rows, plan->head_pad,
                                         b->q_finite};
-        if (h % plan->group == 0)
-            gyre_adaptive_read_keys(b, key_head, tile);
+        if (h % plan->group == 0) gyre_adaptive_read_keys(b, key_head, tile);
         add_to_keys(plan->kernels, &values, b->sums.dv + key * plan->value_pad);
         add_to_keys(plan->kernels, &products, b->sums.dk + key * plan->head_pad);
         add_to_queries(plan->kernels, &products, b->key_rows, b->dq_rows + h * rows * plan->head_pad);

@@ -60,7 +60,8 @@ static gyre_status check(const cached *c, gyre_error *err) {
 }
 
 /* The row with the longest sequence needs the most scratch. */
-static gyre_status plan_longest(const cached *c, gyre_contextual_args *args, gyre_contextual_plan *plan, const gyre_exec *exec) {
+static gyre_status plan_longest(const cached *c, gyre_contextual_args *args, gyre_contextual_plan *plan,
+                                const gyre_exec *exec) {
     *args = c->args;
     args->q.shape[0] = args->k.shape[0] = args->v.shape[0] = 1;
     return gyre_contextual_plan_make(plan, args, 0, exec);
@@ -75,8 +76,9 @@ size_t gyre_cache_contextual_scratch(const gyre_cache *cache, const int64_t *seq
     return plan.bytes;
 }
 
-gyre_status gyre_cache_contextual_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_contextual_args *given,
-                                            void *scratch, size_t bytes, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_cache_contextual_attention(const gyre_cache *cache, const int64_t *sequences,
+                                            const gyre_contextual_args *given, void *scratch, size_t bytes,
+                                            const gyre_exec *exec, gyre_error *err) {
     cached c;
     gyre_contextual_args args;
     gyre_contextual_plan plan;

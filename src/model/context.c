@@ -92,9 +92,6 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
             return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: are watched, by token (gyre_context_stream)");
         if (gyre_decoder_rotates_before(&context->decoder))
             return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are turned before they are cached (gyre_context_stream)");
-        if (gyre_decoder_keeps_rows(&context->decoder))
-            return gyre_fail(err, GYRE_EUNSUPPORTED, "window: %s, over keys that no window moves (gyre_context_stream)",
-                             gyre_own_attention_says(context->decoder.net->arch.layer_parts));
         if (gyre_encoding_places(encoding) & GYRE_PLACE_INPUT)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
                              "%s: adds positions at the input, where they stay (gyre_context_stream)",
@@ -113,7 +110,7 @@ gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weig
     if (context->window)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "window: one of %lld tokens moves the keys (gyre_context_watch)",
                          (long long)context->window);
-    if (gyre_decoder_keeps_rows(d) && weights)
+    if (gyre_decoder_has_own_attention(d) && weights)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: %s, whose weights are not to be had (gyre_context_watch)",
                          gyre_own_attention_says(d->net->arch.layer_parts));
     d->watched = weights;

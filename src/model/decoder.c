@@ -130,6 +130,17 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     return args;
 }
 
+gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_t rows) {
+    const gyre_architecture *a = &d->net->arch;
+    return (gyre_own_call){.layer = gyre_network_own_attention(d->net, layer),
+                           .q = gyre_const(gyre_decoder_heads(d, &d->net->q, rows)),
+                           .cache = d->cache[layer],
+                           .encoding = d->encoding,
+                           .tables = d->tables.layer ? &d->tables.layer[layer] : NULL,
+                           .q_pos = {.base = d->cached, .context_length = d->length},
+                           .out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim)};
+}
+
 /* rotates_input: the queries and keys of E(m) norm in place of those of norm. */
 static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l, int64_t rows, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
@@ -194,10 +205,13 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
-    if (gyre_decoder_keeps_rows(d)) return gyre_decoder_rows_attention(d, layer, rows, wanted, err);
     gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
     if (!status) status = append_keys(d, layer, rows, err);
     if (status || !wanted) return status;
+    if (gyre_decoder_has_own_attention(d)) {
+        const gyre_own_call call = gyre_decoder_own_call(d, layer, rows);
+        return gyre_own_attention_run(&call, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes, d->exec, err);
+    }
     gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, d->cached + rows);
     if (d->watched && layer == d->watched_layer) args.weights = watched_view(d, rows);
     return gyre_cache_attention(d->cache[layer], &sequence, &args, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes,

@@ -37,21 +37,13 @@ typedef struct gyre_decoder_gates {
     int64_t max_tokens;
 } gyre_decoder_gates;
 
-/* Keys and values in models whose layers have an attention of their own, over which gyre_cache does not run. */
-typedef struct gyre_decoder_rows {
-    char *keys, *values; /* [layers][max_tokens][kv_heads][head_dim] of dtype */
-    gyre_dtype dtype;    /* F32, F16 or BF16 */
-    int64_t max_tokens;
-} gyre_decoder_rows;
-
 typedef struct gyre_decoder {
     const gyre_network *net;
     const gyre_kernels *kernels;
     const gyre_exec *exec;
     const gyre_encoding *encoding; /* of the main group and groups that share it; other groups use the network's */
     gyre_layer_tables tables;      /* of a model made here; otherwise empty */
-    gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length;
-                                    * NULL in a model whose layers have an attention of their own */
+    gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length */
     int64_t cached;                /* tokens in the cache = position of the next token */
     int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
     int64_t qkv_dim;               /* channels of a row of qkv */
@@ -59,7 +51,6 @@ typedef struct gyre_decoder {
     float *watched;                /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
     int64_t watched_layer, watched_tokens;
     gyre_decoder_gates gates;
-    gyre_decoder_rows rows;
     gyre_decoder_buffers buffers;
 } gyre_decoder;
 
@@ -109,18 +100,11 @@ gyre_view gyre_decoder_gate_sums(const gyre_decoder *d, int64_t rows);
 /* Computes the sums of the rows in buffers.norm. */
 gyre_status gyre_decoder_sum_gates(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err);
 
-/* -- attention of the layers' own (decoder_rows.c) -- */
-/* 1: the layers of the model have an attention of their own, over keys and values in plain arrays. */
-static inline int gyre_decoder_keeps_rows(const gyre_decoder *d) {
+/* 1: the layers of the model have an attention of their own (parts/own_attention.h). */
+static inline int gyre_decoder_has_own_attention(const gyre_decoder *d) {
     return (d->net->arch.layer_parts & GYRE_LAYER_PARTS_OWN_ATTENTION) != 0;
 }
-/* In other models the first three do nothing.  Errors: EUNSUPPORTED (an encoding that does not fit, Q8), EDTYPE, ENOMEM. */
-gyre_status gyre_decoder_rows_create(gyre_decoder *d, const gyre_context_options *options, gyre_error *err);
-void gyre_decoder_rows_free(gyre_decoder *d);
-int64_t gyre_decoder_rows_bytes(const gyre_decoder *d);
-/* out = bytes of scratch for up to `rows` queries over as many tokens as there is room for; 0 = invalid shapes. */
-size_t gyre_decoder_rows_scratch(const gyre_decoder *d, int64_t rows);
-/* Stores the keys and values in buffers.qkv; buffers.attn_out = attention over all so far, if wanted. */
-gyre_status gyre_decoder_rows_attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted, gyre_error *err);
+/* out = that of a layer over `rows` queries, the last of the tokens in its cache. */
+gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_t rows);
 
 #endif

@@ -7,6 +7,13 @@
 
 #include <stdlib.h>
 
+/* Layers that count positions, or that adapt biases of none, read keys as they are. */
+static const gyre_encoding *cached_encoding(const gyre_decoder *d, int64_t layer) {
+    if (gyre_decoder_rotates_before(d)) return NULL;
+    if (gyre_decoder_has_own_attention(d)) return gyre_own_attention_encoding(d->encoding);
+    return gyre_decoder_encoding(d, d->net->layer[layer].group);
+}
+
 static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *options, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
@@ -16,11 +23,10 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     config.max_tokens = options->max_tokens;
     config.key_dtype = config.value_dtype = options->cache_dtype;
     config.gate_heads = gyre_decoder_forgets(d) ? a->heads : 0;
-    if (gyre_decoder_keeps_rows(d)) return GYRE_OK;
     d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
     if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
-        config.encoding = gyre_decoder_rotates_before(d) ? NULL : gyre_decoder_encoding(d, d->net->layer[layer].group);
+        config.encoding = cached_encoding(d, layer);
         const gyre_status status = gyre_cache_create(&d->cache[layer], &config, NULL, err);
         if (status) return status;
     }
@@ -30,7 +36,10 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
 /* out = bytes for up to `rows` queries.  Layers of a group need the same, so one of each is asked. */
 static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
     size_t max = 0;
-    if (gyre_decoder_keeps_rows(d)) return gyre_decoder_rows_scratch(d, rows);
+    if (gyre_decoder_has_own_attention(d)) {
+        const gyre_own_call call = gyre_decoder_own_call(d, 0, rows);
+        return gyre_own_attention_scratch(&call, 0, d->exec);
+    }
     for (int group = 0; group < d->net->groups; group++)
         for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
             if (d->net->layer[layer].group != group) continue;
@@ -131,6 +140,14 @@ static gyre_status check_turned(const gyre_decoder *d, gyre_error *err) {
                      parts & GYRE_LAYER_PART_FOURIER ? "series" : "frequencies");
 }
 
+static gyre_status check_own_attention(const gyre_decoder *d, gyre_error *err) {
+    const int64_t parts = d->net->arch.layer_parts;
+    const char *needs = gyre_decoder_has_own_attention(d) ? gyre_own_attention_needs(parts, d->encoding) : NULL;
+    if (!needs) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s, and this one does not fit: %s (gyre_context_create)",
+                     gyre_own_attention_says(parts), needs);
+}
+
 gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
                                 gyre_error *err) {
     const gyre_architecture *a = &model->network->arch;
@@ -143,8 +160,8 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
     if (!status) status = check_turned(d, err);
+    if (!status) status = check_own_attention(d, err);
     if (!status) status = create_caches(d, options, err);
-    if (!status) status = gyre_decoder_rows_create(d, options, err);
     if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
     if (status) return status;
     status = allocate_buffers(d, options->max_tokens);
@@ -160,14 +177,13 @@ void gyre_decoder_free(gyre_decoder *d) {
         gyre_cache_free(d->cache[layer]);
     free(d->cache);
     gyre_decoder_gates_free(d);
-    gyre_decoder_rows_free(d);
     free(d->buffers.memory);
     free(d->buffers.attn_scratch);
 }
 
 int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
-    bytes += gyre_decoder_gates_bytes(d) + gyre_decoder_rows_bytes(d);
+    bytes += gyre_decoder_gates_bytes(d);
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++)
         bytes += (int64_t)gyre_cache_get_usage(d->cache[layer]).bytes;
     return bytes;

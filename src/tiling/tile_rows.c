@@ -20,8 +20,8 @@ void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyr
 }
 
 /* Tokens first .. first + count - 1 of a source. */
-static void read_source(const gyre_kernels *kernels, const gyre_tile_input *input, int64_t head, int64_t first, int64_t count,
-                        float *to, int64_t pad) {
+static void read_source(const gyre_kernels *kernels, const gyre_tile_input *input, int64_t head, int64_t first,
+                        int64_t count, float *to, int64_t pad) {
     const int64_t channels = input->view->shape[3];
     const gyre_dtype dtype = input->values ? input->source->v_dtype : input->source->k_dtype;
     gyre_key_run run;
@@ -39,8 +39,8 @@ static void read_source(const gyre_kernels *kernels, const gyre_tile_input *inpu
     }
 }
 
-void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_tile_input *input, const gyre_call_sequence *s, int64_t head,
-                         int64_t tile, float *to, int64_t pad) {
+void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_tile_input *input, const gyre_call_sequence *s,
+                         int64_t head, int64_t tile, float *to, int64_t pad) {
     const int64_t first = tile * KEY_TILE, left = s->keys - first, count = left < KEY_TILE ? left : KEY_TILE;
     if (input->source) read_source(kernels, input, head, s->key + first, count, to, pad);
     for (int64_t j = 0; j < count && !input->source; j++)

@@ -1,5 +1,5 @@
-/* test_adaptive_cached.c: adaptive attention over a cache has the bits of adaptive attention over its tokens at the positions
- * that they have now, for every type that keeps them, and names what a cache cannot do. */
+/* test_adaptive_cached.c: adaptive attention over a cache has the bits of adaptive attention over its tokens, at the
+ * positions that they have now, for every type that keeps them, and names what a cache cannot do. */
 #include "adaptive_call.h"
 #include "cached_tokens.h"
 #include "run_each_tier.h"
@@ -147,7 +147,7 @@ static void wrong_arguments_are_named(void **state) {
     static float before[CACHED_SEQUENCES][QUERIES][HEADS][VALUES];
     memcpy(before, out, sizeof out);
 #define REFUSED(status, message, ...)                                                                                       \
-    assert_int_equal(gyre_cache_adaptive_attention(__VA_ARGS__, &args, NULL, 0, NULL, &err), status);                        \
+    assert_int_equal(gyre_cache_adaptive_attention(__VA_ARGS__, &args, NULL, 0, NULL, &err), status);                       \
     assert_string_equal(err.text, message " (gyre_cache_adaptive_attention)")
     REFUSED(GYRE_EINVAL, "cache: is NULL", NULL, all);
     REFUSED(GYRE_EINVAL, "sequences: is NULL", cache, NULL);

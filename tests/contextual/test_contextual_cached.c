@@ -1,5 +1,5 @@
-/* test_contextual_cached.c: contextual attention over a cache has the bits of contextual attention over its tokens, for every
- * type that keeps them, and names what a cache cannot do. */
+/* test_contextual_cached.c: contextual attention over a cache has the bits of contextual attention over its tokens, for
+ * every type that keeps them, and names what a cache cannot do. */
 #include "cached_tokens.h"
 #include "contextual_call.h"
 #include "run_each_tier.h"
@@ -7,8 +7,9 @@
 enum { QUERIES = 3, POSITIONS = 20, HEADS = CACHED_HEADS, DIM = CACHED_DIM, VALUES = CACHED_VALUES };
 
 static cached_tokens sequence_tokens[CACHED_SEQUENCES];
-static float q[CACHED_SEQUENCES][QUERIES][HEADS][DIM], embeddings[POSITIONS][DIM], out[CACHED_SEQUENCES][QUERIES][HEADS][VALUES],
-    lse[CACHED_SEQUENCES][QUERIES][HEADS], want[QUERIES][HEADS][VALUES], want_lse[QUERIES][HEADS];
+static float q[CACHED_SEQUENCES][QUERIES][HEADS][DIM], embeddings[POSITIONS][DIM],
+    out[CACHED_SEQUENCES][QUERIES][HEADS][VALUES], lse[CACHED_SEQUENCES][QUERIES][HEADS], want[QUERIES][HEADS][VALUES],
+    want_lse[QUERIES][HEADS];
 
 static gyre_contextual_args args_of_batch(void) {
     gyre_contextual_args args = GYRE_INIT(gyre_contextual_args);
@@ -126,7 +127,7 @@ static void wrong_arguments_are_named(void **state) {
     float before[CACHED_SEQUENCES][QUERIES][HEADS][VALUES];
     memcpy(before, out, sizeof out);
 #define REFUSED(status, message, ...)                                                                                       \
-    assert_int_equal(gyre_cache_contextual_attention(__VA_ARGS__, &args, NULL, 0, NULL, &err), status);                      \
+    assert_int_equal(gyre_cache_contextual_attention(__VA_ARGS__, &args, NULL, 0, NULL, &err), status);                     \
     assert_string_equal(err.text, message " (gyre_cache_contextual_attention)")
     REFUSED(GYRE_EINVAL, "cache: is NULL", NULL, all);
     REFUSED(GYRE_EINVAL, "sequences: is NULL", cache, NULL);

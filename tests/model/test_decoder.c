@@ -217,8 +217,48 @@ static void parts_have_the_same_bits_however_cut(void **state) {
         check_bits(m, GYRE_DTYPE_F32);
         check_bits(m, GYRE_DTYPE_F16);
         check_bits(m, GYRE_DTYPE_BF16);
+        check_bits(m, GYRE_DTYPE_Q8);
         gyre_model_free(m);
     }
+}
+
+/* With one layer keys and values are of their tokens alone: reading through a window of sinks and last tokens is reading the
+ * tokens that are kept, from the start. */
+static void check_window(gyre_kind kind, int64_t parts, gyre_dtype cache) {
+    enum { WINDOW = 14, SINKS = 2 };
+    static float through[TOKENS * VOCAB], fresh[WINDOW * VOCAB];
+    int32_t tokens[TOKENS], kept[WINDOW];
+    gyre_model_config c = tiny(kind);
+    gyre_context *x = NULL;
+    gyre_error err = {0, ""};
+    c.layer_parts = parts;
+    c.layers = 1;
+    gyre_model *m = naive_model(&c, 0.1);
+    const gyre_context_options options = {.size = sizeof options, .max_tokens = TOKENS, .cache_dtype = cache};
+    naive_draw_tokens(tokens, TOKENS);
+    assert_ok(gyre_context_create(&x, m, &options, &err));
+    assert_ok(gyre_context_stream(x, SINKS, WINDOW, &err));
+    assert_ok(gyre_context_forward(x, tokens, TOKENS, TOKENS, through, &err));
+    for (int64_t last = WINDOW; last < TOKENS; last += 5) {
+        memcpy(kept, tokens, SINKS * sizeof *kept);
+        memcpy(kept + SINKS, tokens + last + 1 - (WINDOW - SINKS), (WINDOW - SINKS) * sizeof *kept);
+        gyre_context *own = NULL;
+        assert_ok(gyre_context_create(&own, m, &options, &err));
+        assert_ok(gyre_context_forward(own, kept, WINDOW, 1, fresh, &err));
+        for (int i = 0; i < VOCAB; i++)
+            assert_true(fabsf(fresh[i] - through[last * VOCAB + i]) <= 1e-5F * (1 + fabsf(fresh[i])));
+        gyre_context_free(own);
+    }
+    gyre_context_free(x);
+    gyre_model_free(m);
+}
+
+static void own_attention_reads_through_a_window(void **state) {
+    (void)state;
+    check_window(GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, GYRE_DTYPE_F32);
+    check_window(GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, GYRE_DTYPE_Q8);
+    check_window(GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE, GYRE_DTYPE_F32);
+    check_window(GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE, GYRE_DTYPE_Q8);
 }
 
 /* A model whose layers have an attention of their own: what a context of it does not do, and dropping tokens, which it
@@ -234,17 +274,12 @@ static void check_own_attention(gyre_kind kind, int64_t parts, const char *says)
     gyre_model *m = naive_model(&c, 0.1);
     gyre_config p = m->config.position;
     if (kind == GYRE_KIND_NOPE) assert_int_equal(p.score.max_positions, TRAINED + 1);
-    snprintf(why, sizeof why, "cache_dtype: %s, over keys in F32, F16 or BF16", says);
-    refuses_context(m, &p, GYRE_DTYPE_Q8, GYRE_EUNSUPPORTED, why);
-    refuses_context(m, &p, GYRE_DTYPE_F64, GYRE_EDTYPE, why);
     snprintf(why, sizeof why, "encoding: %s, and this one does not fit", says);
     p.query.temperature = GYRE_TEMPERATURE_LOG;
     refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, why);
     p = m->config.position;
     p.kind = GYRE_KIND_ROPE;
     refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, why);
-    snprintf(why, sizeof why, "window: %s, over keys that no window moves", says);
-    refuses_stream(m, why);
     naive_draw_tokens(tokens, TOKENS);
     read_in(m, NULL, tokens, TOKENS, whole);
     const gyre_context_options options = {.size = sizeof options, .max_tokens = TOKENS};
@@ -635,6 +670,7 @@ int main(void) {
                                        cmocka_unit_test(parts_need_a_plain_rotation),
                                        cmocka_unit_test(turns_are_the_models),
                                        cmocka_unit_test(parts_have_the_same_bits_however_cut),
+                                       cmocka_unit_test(own_attention_reads_through_a_window),
                                        cmocka_unit_test(layers_with_an_attention_of_their_own),
                                        cmocka_unit_test(adapts_the_biases_of_the_context),
                                        cmocka_unit_test(every_method),

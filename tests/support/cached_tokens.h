@@ -1,12 +1,19 @@
-/* cached_tokens.h: sequences of a cache, and the same tokens in arrays.  Every number is a whole one over 64, and each row has
- * one of size 127 / 64: so F32, F16, BF16 and Q8 all keep it as it is, and attention over the cache must have the bits of
- * attention over the arrays. */
+/* cached_tokens.h: sequences of a cache, and the same tokens in arrays.  Every number is a whole one over 64, and each row
+ * has one of size 127 / 64: so F32, F16, BF16 and Q8 all keep it as it is, and attention over the cache must have the bits
+ * of attention over the arrays. */
 #ifndef GYRE_TESTS_CACHED_TOKENS_H
 #define GYRE_TESTS_CACHED_TOKENS_H
 #include "exact_scratch.h"
 #include "gyre/gyre_cache.h"
 
-enum { CACHED_HEADS = 4, CACHED_KEY_HEADS = 2, CACHED_DIM = 16, CACHED_VALUES = 24, CACHED_MOST = 400, CACHED_SEQUENCES = 3 };
+enum {
+    CACHED_HEADS = 4,
+    CACHED_KEY_HEADS = 2,
+    CACHED_DIM = 16,
+    CACHED_VALUES = 24,
+    CACHED_MOST = 400,
+    CACHED_SEQUENCES = 3
+};
 
 typedef struct cached_tokens {
     int64_t count, at[CACHED_MOST];

@@ -138,6 +138,26 @@ static void diff_counts_forms_and_sizes(void **state) {
     }
 }
 
+/* Layers with an attention of their own read from a cache of any type, and through a window. */
+static void caches_and_windows(void **state) {
+    (void)state;
+    static const char *const names[] = {"contextual", "dape-kerple"};
+    for (int i = 0; i < 2; i++) {
+        double perplexity[2];
+        for (int q8 = 0; q8 < 2; q8++) {
+            char line[128];
+            snprintf(line, sizeof line, "eval @%s --text @text --contexts 64 --windows 2 --cache %s --json", names[i],
+                     q8 ? "q8" : "f32");
+            perplexity[q8] = perplexity_of(line);
+        }
+        assert_true(perplexity[0] != perplexity[1]);
+        assert_true(fabs(perplexity[1] / perplexity[0] - 1) < 0.02);
+        char line[128];
+        snprintf(line, sizeof line, "generate @%s --prompt abcdef --stream 1,16 --tokens 40 --json", names[i]);
+        json_decref(run_json(line));
+    }
+}
+
 /* The tensors that hold positions, of every layer, and no page that says there are none. */
 static void audit_names_what_is_trained(void **state) {
     (void)state;
@@ -197,17 +217,13 @@ static void what_would_be_lost_is_refused(void **state) {
                  "FREQUENCIES needs a plain rotation");
     assert_fails("eval @contextual" EVAL "yarn:2", 1, "no rotation to scale (nope)");
     assert_fails("eval @contextual" EVAL "none+logn", 1, "count positions");
-    assert_fails("eval @contextual --text @text --contexts 64 --cache q8", 1, "over keys in F32, F16 or BF16");
     assert_fails("search @fope --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1,
                  "the model trained its series");
     assert_fails("search @contextual --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1, "nope");
     assert_fails("generate @fope --prompt abc --stream 1,16", 1, "turned before they are cached");
-    assert_fails("generate @contextual --prompt abc --stream 1,16", 1, "count positions, over keys that no window moves");
-    assert_fails("generate @dape-kerple --prompt abc --stream 1,16", 1, "adapt biases, over keys that no window moves");
     assert_fails("plot attention @contextual --text @text --csv", 1, "weights: the queries of the model count positions");
     assert_fails("plot attention @dape-kerple --text @text --csv", 1, "weights: the layers of the model adapt biases");
     assert_fails("eval @dape-kerple" EVAL "none+logn", 1, "adapt biases, and this one does not fit");
-    assert_fails("eval @dape-kerple --text @text --contexts 64 --cache q8", 1, "over keys in F32, F16 or BF16");
     assert_fails("convert @dape-kerple --to gguf -o @none.gguf", 1, "adaptive: layers of a llama have none");
     assert_fails("shard @dape-kerple --context 4k --ranks 4", 1, "adaptive: a network reads the scores of all heads");
     assert_fails("train --from @fope --drop-rope --text @text -o @none", 1, "FOURIER needs a plain rotation");
@@ -259,6 +275,7 @@ int main(void) {
                                        cmocka_unit_test(they_are_trained_on),
                                        cmocka_unit_test(configs_say_them),
                                        cmocka_unit_test(no_other_program_runs_polar_layers),
+                                       cmocka_unit_test(caches_and_windows),
                                        cmocka_unit_test(audit_names_what_is_trained),
                                        cmocka_unit_test(diff_counts_them),
                                        cmocka_unit_test(diff_counts_forms_and_sizes),

@@ -3,6 +3,10 @@
 #include "gyre/gyre_adaptive.h"
 #include "gyre/gyre_contextual.h"
 
+const gyre_encoding *gyre_own_attention_encoding(const gyre_encoding *encoding) {
+    return gyre_encoding_get_config(encoding)->kind == GYRE_KIND_NOPE ? NULL : encoding;
+}
+
 /* -- positions that queries count -- */
 
 static gyre_contextual_args contextual_args(const gyre_own_call *call) {
@@ -18,12 +22,15 @@ static gyre_contextual_args contextual_args(const gyre_own_call *call) {
 
 static size_t contextual_scratch(const gyre_own_call *call, int gradient, const gyre_exec *exec) {
     const gyre_contextual_args args = contextual_args(call);
+    if (call->cache) return gyre_cache_contextual_scratch(call->cache, NULL, &args, exec);
     return gyre_contextual_scratch(&args, gradient, exec);
 }
 
 static gyre_status contextual_run(const gyre_own_call *call, void *scratch, size_t bytes, const gyre_exec *exec,
                                   gyre_error *err) {
     const gyre_contextual_args args = contextual_args(call);
+    const int64_t sequence = 0;
+    if (call->cache) return gyre_cache_contextual_attention(call->cache, &sequence, &args, scratch, bytes, exec, err);
     return gyre_contextual_attention(&args, scratch, bytes, exec, err);
 }
 
@@ -53,7 +60,6 @@ static int64_t inputs_of(const gyre_own_call *call) {
 static gyre_adaptive_args adaptive_args(const gyre_own_call *call, const gyre_positions *k_pos) {
     const int64_t units = call->layer.rows, inputs = inputs_of(call);
     const float *data = call->layer.data;
-    const gyre_kind kind = gyre_encoding_get_config(call->encoding)->kind;
     const int64_t parts = call->layer.parts;
     gyre_adaptive_args args = GYRE_INIT(gyre_adaptive_args);
     args.q = call->q;
@@ -65,7 +71,7 @@ static gyre_adaptive_args adaptive_args(const gyre_own_call *call, const gyre_po
     args.form = parts & GYRE_LAYER_PART_ADAPTIVE_ADD      ? GYRE_ADAPTIVE_FORM_ADD_RESIDUAL
                 : parts & GYRE_LAYER_PART_ADAPTIVE_CONCAT ? GYRE_ADAPTIVE_FORM_CONCAT
                                                           : GYRE_ADAPTIVE_FORM_CONCAT_RESIDUAL;
-    args.encoding = kind == GYRE_KIND_NOPE ? NULL : call->encoding;
+    args.encoding = gyre_own_attention_encoding(call->encoding);
     args.tables = call->tables;
     args.q_pos = &call->q_pos;
     args.k_pos = k_pos;
@@ -77,6 +83,7 @@ static gyre_adaptive_args adaptive_args(const gyre_own_call *call, const gyre_po
 static size_t adaptive_scratch(const gyre_own_call *call, int gradient, const gyre_exec *exec) {
     const gyre_positions k_pos = {0};
     const gyre_adaptive_args args = adaptive_args(call, &k_pos);
+    if (call->cache) return gyre_cache_adaptive_scratch(call->cache, NULL, &args, exec);
     return gyre_adaptive_scratch(&args, gradient, exec);
 }
 
@@ -84,6 +91,8 @@ static gyre_status adaptive_run(const gyre_own_call *call, void *scratch, size_t
                                 gyre_error *err) {
     const gyre_positions k_pos = {0};
     const gyre_adaptive_args args = adaptive_args(call, &k_pos);
+    const int64_t sequence = 0;
+    if (call->cache) return gyre_cache_adaptive_attention(call->cache, &sequence, &args, scratch, bytes, exec, err);
     return gyre_adaptive_attention(&args, scratch, bytes, exec, err);
 }
 

@@ -3,6 +3,7 @@
  * to train, need not know which. */
 #ifndef GYRE_MODEL_OWN_ATTENTION_H
 #define GYRE_MODEL_OWN_ATTENTION_H
+#include "gyre/gyre_cache.h"
 #include "model/architecture/weight_layout.h"
 
 /* What a layer trains for it. */
@@ -16,11 +17,13 @@ typedef struct gyre_own_attention {
 
 typedef struct gyre_own_call {
     gyre_own_attention layer;
-    gyre_cview q, k, v;            /* [batch, token, head, channel] */
+    gyre_cview q;                  /* [batch, token, head, channel] */
+    gyre_cview k, v;               /* the same, with keys at 0, 1, 2, ... */
+    const gyre_cache *cache;       /* in place of k and v: those of its sequence 0, where they are */
     const gyre_encoding *encoding; /* of the model, or in its place.  CONTEXTUAL: not read */
     const gyre_tables *tables;     /* of the layer; NULL where it has none */
-    gyre_positions q_pos;          /* keys are at 0, 1, 2, ... */
-    gyre_view out, lse;            /* lse.data NULL = not wanted */
+    gyre_positions q_pos;
+    gyre_view out, lse; /* lse.data NULL = not wanted */
 } gyre_own_call;
 
 typedef struct gyre_own_gradients {
@@ -35,10 +38,14 @@ const char *gyre_own_attention_needs(int64_t parts, const gyre_encoding *encodin
 /* out = what sets such layers apart, the beginning of an error: "the queries of the model count positions". */
 const char *gyre_own_attention_says(int64_t parts);
 
+/* out = the encoding of a cache of such layers: one that puts biases on scores, or NULL. */
+const gyre_encoding *gyre_own_attention_encoding(const gyre_encoding *encoding);
+
 /* out = bytes of scratch of gyre_own_attention_run (gradient 0) or gyre_own_attention_gradient (gradient 1); 0 = invalid
- * shapes.  Memory is not looked at. */
+ * shapes.  Memory is not looked at.  With a cache: for as many tokens as it takes. */
 size_t gyre_own_attention_scratch(const gyre_own_call *call, int gradient, const gyre_exec *exec);
-/* out = attention, causal.  Errors: those of gyre_contextual_attention or gyre_adaptive_attention. */
+/* out = attention, causal.  The gradient takes no cache.
+ * Errors: those of gyre_contextual_attention or gyre_adaptive_attention, or of these over a cache. */
 gyre_status gyre_own_attention_run(const gyre_own_call *call, void *scratch, size_t bytes, const gyre_exec *exec,
                                    gyre_error *err);
 /* Gradients, given the gradient to out, and the out and lse that gyre_own_attention_run wrote.
