@@ -97,6 +97,17 @@ static void open_saved(const char *folder, int64_t parameters) {
     /* [end] */
 }
 
+static void check_weights(const char *folder) {
+    /* [gyre_weight_faults_open gyre_weight_faults_free] */
+    gyre_weight_faults *faults = NULL;
+    check(gyre_weight_faults_open(&faults, folder, GYRE_PROFILE_DEFAULT, 0, 32, &err)); /* 32 texts at most */
+    for (int64_t i = 0; i < faults->count; i++)
+        printf("%s\n", faults->texts[i]);
+    /* [end] */
+    expect(faults->in_all == 0 && faults->unchecked == GYRE_OK && faults->vocab == 256);
+    gyre_weight_faults_free(faults);
+}
+
 static void describe(const gyre_model *model) {
     /* [gyre_model_get_source] */
     const gyre_model_source source = gyre_model_get_source(model);
@@ -141,6 +152,7 @@ int main(int argc, char **argv) {
     check(gyre_model_save(made, folder, GYRE_DTYPE_BF16, &err)); /* config.json and model.safetensors */
     /* [end] */
     open_saved(folder, gyre_model_parameters(made));
+    check_weights(folder);
 
     /* [gyre_model_open_to_train] */
     check(gyre_model_open_to_train(&again, folder, &err)); /* weights as floats in memory: a start for gyre_trainer_create */

@@ -201,6 +201,25 @@ typedef struct gyre_stored_positions {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_stored_positions_open(gyre_stored_positions **out, const char *path,
                                                                 gyre_error *err);
 GYRE_API void gyre_stored_positions_free(gyre_stored_positions *positions); /* NULL is fine */
+/* What is wrong with the tensors of a checkpoint: all of it, where gyre_model_open stops at the first.  The library owns it
+ * and all it points to. */
+typedef struct gyre_weight_faults {
+    const char *const *texts; /* [count] "what: why (where)": tensors with a NaN or an infinity, by name; then those of
+                               * another shape than the config asks for, missing or unknown */
+    int64_t count, in_all;    /* in_all: with those past `most` */
+    gyre_status unchecked;    /* GYRE_OK = every shape was held against the config; else why one was not */
+    const char *why;          /* the text of `unchecked`; "" = none */
+    int64_t parameters;       /* of the tensors that the config describes; 0 = it describes none */
+    int64_t vocab;            /* rows of the embedding; 0 = not found */
+} gyre_weight_faults;
+/* *out = the faults of the files that gyre_model_open_as would open; it succeeds if and only if there are none and
+ * `unchecked` is GYRE_OK.  A config that Gyre does not run, or that makes no sense, is no error: numbers are looked at all
+ * the same, and shapes as far as it describes them.  most: texts that are kept, at least 1.
+ * Errors: EINVAL; EIO; ENOMEM; EFORMAT and EUNSUPPORTED (a config or a file of weights that cannot be read at all). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path,
+                                                             gyre_profile profile, int64_t context_length, int64_t most,
+                                                             gyre_error *err);
+GYRE_API void gyre_weight_faults_free(gyre_weight_faults *faults); /* NULL is fine */
 /* out = its source; strings valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
 /* *out = FNV-1a, 64 bits, of its weight files in order of their names, which are read whole; 0 for a model made here.

@@ -36,6 +36,13 @@ gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const g
  * model->weights. */
 gyre_status gyre_model_map_weights(gyre_model *model, const char *folder, gyre_error *err);
 
+/* out = the config.json that describes the weights at `path`: a folder, or a .safetensors file beside it. */
+gyre_status gyre_model_config_path(const char *path, char out[PATH_MAX], gyre_error *err);
+/* out = 1 if `path` is a folder whose config.json has model_type "gyre". */
+int gyre_model_is_native(const char *path, const gyre_config_document *config);
+/* out = 1 for a tensor that a folder of Gyre's own may hold beside its weights: the lm_head of a tied model, frequencies. */
+int gyre_model_is_implied(const char *tensor);
+
 /* *out = a model with an encoding and a network.  Its weights are allocated but not set.  Errors: EINVAL, ENOMEM. */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);
 

@@ -14,8 +14,7 @@ static gyre_status join_path(const char *folder, const char *name, char out[PATH
     return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
 }
 
-/* Tensors that a file may hold beside the weights: the lm_head of a tied model, and frequencies that the config implies. */
-static int is_ignored(const char *name) {
+int gyre_model_is_implied(const char *name) {
     static const char table[] = ".rotary_emb.inv_freq";
     const size_t length = strlen(name), tail = sizeof table - 1;
     return strcmp(name, "lm_head.weight") == 0 || (length > tail && strcmp(name + length - tail, table) == 0);
@@ -34,11 +33,11 @@ static gyre_status check_unknown_tensors(const gyre_weight_layout *layout, const
     int64_t known = 0;
     const int64_t count = gyre_safetensors_count(file);
     for (int64_t i = 0; i < count; i++)
-        known += !is_ignored(gyre_safetensors_name(file, i));
+        known += !gyre_model_is_implied(gyre_safetensors_name(file, i));
     if (known == gyre_tensor_count(layout)) return GYRE_OK;
     int64_t i = 0;
     while (i + 1 < count &&
-           (is_ignored(gyre_safetensors_name(file, i)) || has_tensor(layout, gyre_safetensors_name(file, i))))
+           (gyre_model_is_implied(gyre_safetensors_name(file, i)) || has_tensor(layout, gyre_safetensors_name(file, i))))
         i++;
     return gyre_fail(err, GYRE_EFORMAT, "%.100s: no tensor of the model that config.json describes (%s)",
                      gyre_safetensors_name(file, i), path);

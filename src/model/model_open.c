@@ -12,8 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* out = the config.json beside the weights. */
-static gyre_status config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
+gyre_status gyre_model_config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     const int is_file = dot && strcmp(dot, ".safetensors") == 0;
     const int folder = is_file ? (slash ? (int)(slash - path + 1) : 0) : (int)strlen(path);
@@ -21,8 +20,7 @@ static gyre_status config_path(const char *path, char out[PATH_MAX], gyre_error 
     return gyre_fail(err, GYRE_EIO, "config.json: path too long (%.200s...)", path);
 }
 
-/* 1 if `path` is a folder whose config.json has model_type "gyre". */
-static int is_native(const char *path, const gyre_config_document *config) {
+int gyre_model_is_native(const char *path, const gyre_config_document *config) {
     struct stat info;
     const char *type = json_string_value(json_object_get(config->root, "model_type"));
     return type && strcmp(type, "gyre") == 0 && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -67,11 +65,11 @@ gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile 
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "model: out and path are needed (NULL given)");
     if (gyre_gguf_is_file(path)) return open_network(out, path, NULL, profile, length, err);
     gyre_status status = gyre_model_path_check(path, err);
-    if (!status) status = config_path(path, described, err);
+    if (!status) status = gyre_model_config_path(path, described, err);
     if (!status) status = gyre_config_document_open(&config, described, err);
     if (status) return status;
-    status = is_native(path, &config) ? gyre_model_open_native(out, path, &config, 1, err)
-                                      : open_network(out, path, &config, profile, length, err);
+    status = gyre_model_is_native(path, &config) ? gyre_model_open_native(out, path, &config, 1, err)
+                                                 : open_network(out, path, &config, profile, length, err);
     gyre_config_document_free(&config);
     return status;
 }

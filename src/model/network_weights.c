@@ -14,8 +14,9 @@ enum { MAX_NAME = 160 };
 typedef struct loader {
     gyre_network *net;
     const gyre_kernels *kernels;
-    const char *prefix;  /* of tensor names: the architecture's, or "" */
-    unsigned char *used; /* [tensors in the store] 1 = read */
+    const char *prefix;      /* of tensor names: the architecture's, or "" */
+    unsigned char *used;     /* [tensors in the store] 1 = read */
+    gyre_fault_list *faults; /* NULL = the first fault ends the loading */
     gyre_error *err;
     gyre_status status; /* the first failure; every later step then does nothing */
 } loader;
@@ -28,7 +29,10 @@ static void fail(loader *o, gyre_status status, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    o->status = gyre_fail(o->err, status, "%s", text);
+    if (o->faults && status != GYRE_ENOMEM)
+        o->status = gyre_fault_list_add(o->faults, text, o->err);
+    else
+        o->status = gyre_fail(o->err, status, "%s", text);
 }
 
 /* -- tensors by role -- */
@@ -45,8 +49,8 @@ static int tensor_name(const loader *o, gyre_tensor_role role, int64_t layer, co
     return 1;
 }
 
-/* Binary search: the store is sorted by name.  Returns the index, or -1. */
-static int64_t find_tensor(const gyre_tensor_store *store, const char *name) {
+/* Binary search: the store is sorted by name. */
+int64_t gyre_network_find_tensor(const gyre_tensor_store *store, const char *name) {
     int64_t first = 0, end = gyre_tensor_store_count(store);
     while (first < end) {
         const int64_t middle = first + (end - first) / 2;
@@ -64,7 +68,7 @@ static int64_t find_tensor(const gyre_tensor_store *store, const char *name) {
 static int take_tensor(loader *o, gyre_tensor_role role, int64_t layer, const char *suffix, gyre_file_tensor *out) {
     char name[MAX_NAME];
     if (o->status || !tensor_name(o, role, layer, suffix, name)) return 0;
-    const int64_t index = find_tensor(o->net->store, name);
+    const int64_t index = gyre_network_find_tensor(o->net->store, name);
     if (index < 0) return 0;
     *out = gyre_tensor_store_at(o->net->store, index);
     if (!o->used[index]) o->net->parameter_count += out->count;
@@ -74,7 +78,7 @@ static int take_tensor(loader *o, gyre_tensor_role role, int64_t layer, const ch
 
 static int has_tensor(const loader *o, gyre_tensor_role role, int64_t layer) {
     char name[MAX_NAME];
-    return tensor_name(o, role, layer, ".weight", name) && find_tensor(o->net->store, name) >= 0;
+    return tensor_name(o, role, layer, ".weight", name) && gyre_network_find_tensor(o->net->store, name) >= 0;
 }
 
 static void fail_missing(loader *o, gyre_tensor_role role, int64_t layer, const char *suffix) {
@@ -85,7 +89,18 @@ static void fail_missing(loader *o, gyre_tensor_role role, int64_t layer, const 
 }
 
 /* -- vectors -- */
+static void fail_unread(loader *o, const gyre_file_tensor *tensor) {
+    gyre_error why = {0, ""};
+    const gyre_status status = gyre_stored_check_finite(o->kernels, tensor, &why);
+    if (status) fail(o, status, "%s", why.text);
+}
+
+/* Where all faults are listed no number is used, and those that are not finite are listed by the caller. */
 static float *load_floats(loader *o, const gyre_file_tensor *tensor) {
+    if (o->faults) {
+        if (tensor->type == GYRE_STORED_OTHER) fail_unread(o, tensor);
+        return NULL;
+    }
     float *out = gyre_network_alloc(o->net, (size_t)tensor->count * sizeof *out);
     if (!out) {
         fail(o, GYRE_ENOMEM, "%s: no memory for %lld numbers (%s)", tensor->name, (long long)tensor->count, tensor->file);
@@ -126,7 +141,7 @@ static gyre_norm_weights load_norm(loader *o, gyre_tensor_role role, int64_t lay
     float *gains = load_vector(o, role, layer, ".weight", dim, required);
     for (int64_t i = 0; gains && i < dim && o->net->arch.gain_offset != 0; i++)
         gains[i] += (float)o->net->arch.gain_offset;
-    return (gyre_norm_weights){gains, gains ? load_bias(o, role, layer, dim) : NULL, dim};
+    return (gyre_norm_weights){gains, gains || o->faults ? load_bias(o, role, layer, dim) : NULL, dim};
 }
 
 /* The norm of queries or keys: of each head alone, or of all heads at once in families without norms before the blocks
@@ -180,6 +195,9 @@ static gyre_matrix load_matrix(loader *o, const gyre_file_tensor *tensor, int64_
     else if (transposed && gyre_stored_block_size(tensor->type) > 1)
         fail(o, GYRE_EUNSUPPORTED, "%s: %s, stored with its rows for columns (%s)", tensor->name,
              gyre_stored_type_name(tensor->type), tensor->file);
+    else if (o->faults && tensor->type == GYRE_STORED_OTHER)
+        fail_unread(o, tensor);
+    if (o->faults) return (gyre_matrix){GYRE_STORED_F32, NULL, 0, 0, 0};
     if (!o->status) o->status = gyre_stored_check_finite(o->kernels, tensor, o->err);
     const void *data = o->status ? NULL : map_or_copy(o, tensor, transposed);
     if (o->status) return (gyre_matrix){GYRE_STORED_F32, NULL, 0, 0, 0};
@@ -194,6 +212,7 @@ static gyre_affine load_affine(loader *o, gyre_tensor_role role, int64_t layer, 
         fail_missing(o, role, layer, ".weight");
         return map;
     }
+    if (o->faults && role == GYRE_TENSOR_EMBEDDING) o->faults->vocab = tensor.shape[0];
     map.w = load_matrix(o, &tensor, out, in, transposed);
     map.bias = load_bias(o, role, layer, out);
     if (!o->status) o->net->weight_bytes += map.w.out * map.w.row_bytes;
@@ -232,11 +251,16 @@ static void load_layer(loader *o, int64_t layer) {
     l->down = load_affine(o, GYRE_TENSOR_DOWN, layer, a->model_dim, a->mlp_dim);
 }
 
-/* The position table that the main group's encoding adds to the embeddings, if it has one. */
+/* The position table that the main group's encoding adds to the embeddings, if it has one.  Without groups, which only a
+ * list of all faults does without, it is taken as it is. */
 static void load_position_embedding(loader *o) {
+    gyre_file_tensor tensor;
+    if (o->net->groups == 0) {
+        (void)take_tensor(o, GYRE_TENSOR_POSITION_EMBEDDING, 0, ".weight", &tensor);
+        return;
+    }
     const gyre_encoding *encoding = o->net->group[o->net->main_group].encoding;
     const gyre_table_size *t = &encoding->table[GYRE_TABLE_INPUT];
-    gyre_file_tensor tensor;
     for (int which = 0; which < GYRE_TABLE_COUNT && !o->status; which++)
         if (which != GYRE_TABLE_INPUT && encoding->table[which].rows > 0)
             fail(o, GYRE_EUNSUPPORTED, "%s: a position table beside the input's is not read from such files (%s)",
@@ -270,7 +294,7 @@ static void load_tensors(loader *o) {
     char name[MAX_NAME];
     o->prefix = a->prefix;
     (void)tensor_name(o, GYRE_TENSOR_EMBEDDING, 0, ".weight", name);
-    if (find_tensor(o->net->store, name) < 0) o->prefix = "";
+    if (gyre_network_find_tensor(o->net->store, name) < 0) o->prefix = "";
     o->net->embedding = load_affine(o, GYRE_TENSOR_EMBEDDING, 0, a->vocab, a->model_dim);
     load_position_embedding(o);
     o->net->embed_norm = load_norm(o, GYRE_TENSOR_EMBED_NORM, 0, a->model_dim,
@@ -315,12 +339,20 @@ static void check_unknown_tensors(loader *o) {
     }
 }
 
-gyre_status gyre_network_load_weights(gyre_network *network, gyre_error *err) {
-    loader o = {.net = network, .kernels = gyre_kernels_select(), .err = err};
+static gyre_status load(gyre_network *network, gyre_fault_list *faults, gyre_error *err) {
+    loader o = {.net = network, .kernels = gyre_kernels_select(), .faults = faults, .err = err};
     o.used = calloc((size_t)gyre_tensor_store_count(network->store) + 1, 1);
     if (!o.used) return gyre_fail(err, GYRE_ENOMEM, "model: no memory for its list of tensors");
     load_tensors(&o);
     check_unknown_tensors(&o);
     free(o.used);
     return o.status;
+}
+
+gyre_status gyre_network_load_weights(gyre_network *network, gyre_error *err) {
+    return load(network, NULL, err);
+}
+
+gyre_status gyre_network_list_faults(gyre_network *network, gyre_fault_list *faults, gyre_error *err) {
+    return load(network, faults, err);
 }

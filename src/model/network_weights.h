@@ -7,5 +7,19 @@
  * files unless they are misaligned or transposed.  Vectors become floats.  err must not be NULL.
  * Errors: EFORMAT (a tensor that is missing, unknown, of another shape or not finite), EUNSUPPORTED, ENOMEM. */
 gyre_status gyre_network_load_weights(gyre_network *network, gyre_error *err);
+/* out = index of the tensor in the store; -1 = there is none of that name. */
+int64_t gyre_network_find_tensor(const gyre_tensor_store *store, const char *name);
+
+/* What is wrong with tensors, in words. */
+typedef struct gyre_fault_list {
+    char **texts; /* [count] owned */
+    int64_t count, most, in_all;
+    int64_t vocab; /* rows of the embedding; 0 = not found */
+} gyre_fault_list;
+/* Keeps a copy while there are less than `most`.  Errors: ENOMEM. */
+gyre_status gyre_fault_list_add(gyre_fault_list *list, const char *text, gyre_error *err);
+/* gyre_network_load_weights that goes on after a fault and looks at no number; the network then has no weights and may be
+ * freed alone.  Its groups may be missing: then the table of positions is not checked.  Errors: ENOMEM. */
+gyre_status gyre_network_list_faults(gyre_network *network, gyre_fault_list *faults, gyre_error *err);
 
 #endif

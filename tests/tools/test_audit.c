@@ -1,36 +1,12 @@
 /* test_audit.c: gyre audit finds each contradiction between the files of a model, and nothing in models that are right. */
-#include "make_tensor_store.h"
-#include "run_command.h"
+#include "run_audit.h"
 
 #include <math.h>
 
-#define ROPE GYRE_TEST_DATA "/../models/rope"
-#define TEXT GYRE_TEST_DATA "/frozen/gyre/gyre_reading.h"
-enum { RIGHT = 0, FAILED = 1, USAGE = 2, FOUND = 3 };
+#define TEXT_FILE GYRE_TEST_DATA "/frozen/gyre/gyre_reading.h"
 enum { PAIRS = 4 };
 
 /* -- models -- */
-static void write_folder(const char *name) {
-    if (mkdir(in_folder(name), 0777)) fail_msg("%s: cannot be made", name);
-}
-
-static void write_in(const char *place, const char *file, const char *text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", place, file);
-    write_file(path, text, strlen(text));
-}
-
-/* A folder with a llama of four pairs, base 10000: frequencies 1, 0.1, 0.01, 0.001. */
-static void write_llama(const char *name, const char *more) {
-    char text[1024];
-    snprintf(text, sizeof text,
-             "{\"model_type\": \"llama\", \"hidden_size\": 16, \"num_attention_heads\": 2, \"num_hidden_layers\": 2,\n"
-             " \"rope_theta\": 10000.0,\n %s}\n",
-             more);
-    write_folder(name);
-    write_in(name, "config.json", text);
-}
-
 /* The only tensor of the folder: `count` frequencies of layer 1. */
 static void write_frequencies(const char *place, const char *dtype, const void *data, int count, int bytes) {
     char header[STORED_HEADER], path[256];
@@ -39,42 +15,6 @@ static void write_frequencies(const char *place, const char *dtype, const void *
              dtype, count, count * bytes);
     snprintf(path, sizeof path, "%s/model.safetensors", place);
     stored_safetensors(path, header, data, (size_t)(count * bytes));
-}
-
-/* -- running -- */
-/* Runs gyre audit --json and checks its status. */
-static json_t *audited(const char *arguments, int status) {
-    char line[512];
-    json_error_t error;
-    snprintf(line, sizeof line, "audit %s --json", arguments);
-    const outcome *o = run(line);
-    if (o->exit != status) fail_msg("gyre %s: exit %d, expected %d: %s%s", line, o->exit, status, o->out, o->err);
-    json_t *root = json_loads(o->out, 0, &error);
-    if (!root) fail_msg("gyre %s: %s", line, o->out);
-    assert_int_equal(json_is_true(json_object_get(root, "ok")), status == RIGHT);
-    return root;
-}
-
-/* out = the findings of a check with this status and text in them. */
-static int count_findings(const json_t *root, const char *check, const char *status, const char *says) {
-    const json_t *finding;
-    size_t i;
-    int count = 0;
-    json_array_foreach(json_object_get(root, "findings"), i, finding) {
-        count += strcmp(test_string(finding, "check"), check) == 0 && strcmp(test_string(finding, "status"), status) == 0 &&
-                 strstr(test_string(finding, "text"), says) != NULL;
-    }
-    return count;
-}
-
-/* Fails unless gyre audit has exactly one such finding. */
-static void expect(const char *arguments, int exit, const char *check, const char *status, const char *says) {
-    json_t *root = audited(arguments, exit);
-    if (count_findings(root, check, status, says) != 1) {
-        char *text = json_dumps(root, JSON_INDENT(1));
-        fail_msg("gyre audit %s: no finding of %s, %s, with \"%s\": %s", arguments, check, status, says, text);
-    }
-    json_decref(root);
 }
 
 /* -- what is right -- */
@@ -88,7 +28,7 @@ static void models_that_are_right(void **state) {
         json_decref(root);
     }
     expect("@learned", RIGHT, "tables", "ok", "64 rows, as the config says");
-    expect(ROPE " --text " TEXT, RIGHT, "layout", "ok", "half, as the files state");
+    expect(ROPE " --text " TEXT_FILE, RIGHT, "layout", "ok", "half, as the files state");
     expect(ROPE, RIGHT, "layout", "left_out", "--text");
     const outcome *o = run("audit @rope");
     assert_int_equal(o->exit, RIGHT);
@@ -192,9 +132,9 @@ static void layout(void **state) {
     assert_int_equal(run("convert " ROPE " -o @moved --layout interleaved")->exit, 0);
     read_whole(ROPE "/config.json", config, sizeof config);
     write_in("moved", "config.json", config);
-    expect("@moved --text " TEXT, FOUND, "layout", "wrong",
+    expect("@moved --text " TEXT_FILE, FOUND, "layout", "wrong",
            "the files state half, and the weights were trained with the other");
-    assert_non_null(strstr(run("audit @moved --text " TEXT)->out, "--from-layout interleaved"));
+    assert_non_null(strstr(run("audit @moved --text " TEXT_FILE)->out, "--from-layout interleaved"));
 }
 
 static void tokens(void **state) {

@@ -50,7 +50,23 @@ int audit_has_file(const audit *a, const char *name) {
     return access(path, F_OK) == 0;
 }
 
+const json_t *audit_decoder(const audit *a) {
+    static const char *const keys[] = {"text_config", "llm_config", "language_config", "thinker_config", "decoder", NULL};
+    const json_t *object = a->config.root;
+    for (int i = 0; keys[i]; i++) {
+        const json_t *inside = json_object_get(object, keys[i]);
+        if (!json_is_object(inside)) continue;
+        const json_t *text = json_object_get(inside, "text_config");
+        return json_is_object(text) ? text : inside;
+    }
+    return object;
+}
+
 int64_t audit_context(const audit *a) {
+    if (!a->reading) {
+        const double length = json_number_value(json_object_get(audit_decoder(a), "max_position_embeddings"));
+        return length >= 1 && length < 9e15 ? (int64_t)length : 0;
+    }
     const gyre_layer_reading *group = a->reading->groups[0];
     const gyre_reading_field *stated = explain_find_field(group, "max_length");
     const gyre_config *config = &group->config;

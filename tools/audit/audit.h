@@ -3,6 +3,7 @@
 #define GYRE_TOOLS_AUDIT_H
 #include "tools/common/model_input.h"
 #include "tools/explain/explain_terminal.h"
+#include <jansson.h>
 
 typedef enum audit_status {
     AUDIT_OK,
@@ -12,7 +13,7 @@ typedef enum audit_status {
     AUDIT_WRONG,    /* a value that cannot be right */
     AUDIT_STATUSES
 } audit_status;
-enum { AUDIT_TEXT = 1024, AUDIT_PLACE = 512, AUDIT_MAX_FINDINGS = 256 };
+enum { AUDIT_TEXT = 1024, AUDIT_PLACE = 512, AUDIT_MAX_FINDINGS = 256, AUDIT_VALUE = 72 };
 
 /* One line of the page. */
 typedef struct audit_finding {
@@ -23,13 +24,30 @@ typedef struct audit_finding {
     char remedy[AUDIT_TEXT]; /* what to do; "" = nothing */
 } audit_finding;
 
+/* A JSON file of the model.  Whole numbers are reals too: some are too large for an integer. */
+typedef struct audit_file {
+    const char *name; /* "config.json" */
+    json_t *root;     /* an object; NULL = there is none */
+    char *text;
+    char fault[AUDIT_TEXT]; /* why there is none; "" = nothing is wrong */
+    int fault_line;
+} audit_file;
+
 typedef struct audit {
-    const gyre_reading *reading; /* of the profile that is asked for */
-    const char *path;            /* MODEL, as it was found */
-    char folder[PATH_MAX];       /* of the config.json, with '/' at its end; "" = a lone file or a GGUF */
-    int64_t vocab;               /* rows of the embedding, once audit_weights has opened the model; 0 = not known */
-    audit_finding *findings;     /* [AUDIT_MAX_FINDINGS] */
-    int count, dropped;          /* dropped: findings past the room */
+    const gyre_reading *reading; /* of the profile that is asked for; NULL = that refuses the file */
+    gyre_error refused;          /* with which words */
+    char path[PATH_MAX];         /* MODEL as it was found, without '/' at its end */
+    char described[PATH_MAX];    /* the config.json or GGUF */
+    char folder[PATH_MAX];       /* path with '/' at its end; "" = a lone file or a GGUF */
+    int is_gguf;
+    const char *model_type;  /* "" if there is none */
+    gyre_profile profile;    /* never DEFAULT */
+    int64_t length;          /* --length; 0 = none */
+    audit_file config;       /* root NULL of a GGUF */
+    int runs;                /* 1: audit_weights has found nothing that keeps the model from running */
+    int64_t vocab;           /* rows of the embedding, once audit_weights has found it; 0 = not known */
+    audit_finding *findings; /* [AUDIT_MAX_FINDINGS] */
+    int count, dropped;      /* dropped: findings past the room */
 } audit;
 
 /* Adds a finding and returns it, so that place and remedy may be set; never NULL. */
@@ -43,16 +61,34 @@ int audit_is_failure(gyre_status status);
 int audit_count(const audit *a, audit_status status);
 /* out = 1 if a file of that name is in the model's folder. */
 int audit_has_file(const audit *a, const char *name);
+/* out = the object that describes the decoder: text_config or such, or the whole config.json; NULL of a GGUF. */
+const json_t *audit_decoder(const audit *a);
 /* out = tokens that the model is said to serve: max_length of its first group, or what its scaling reaches, whichever is
- * more; 0 = not said. */
+ * more; of a config that is refused, max_position_embeddings; 0 = not said. */
 int64_t audit_context(const audit *a);
 
+/* -- audit_files.c -- */
+/* *out = the object in a file, or its fault.  name: for messages; kept.  Errors: EIO, ENOMEM. */
+gyre_status audit_file_open(audit_file *out, const char *path, const char *name, gyre_error *err);
+/* audit_file_open of a file in the model's folder; root NULL if there is no such file, or with a finding of `check`. */
+gyre_status audit_file_find(audit *a, audit_file *out, const char *name, const char *check, gyre_error *err);
+void audit_file_close(audit_file *file);
+/* out = the line of a key such as "rope_scaling.factor", from 1; 0 = not found. */
+int64_t audit_file_line(const audit_file *file, const char *key);
+/* Writes a value as JSON, cut after 60 bytes. */
+void audit_value_text(const json_t *value, char out[AUDIT_VALUE]);
+
 /* -- the checks: each adds at least one finding.  Errors: ENOMEM and EIO; what is wrong with a file is a finding -- */
-gyre_status audit_config(audit *a, gyre_error *err);   /* audit_config.c: warnings of the reader */
+gyre_status audit_config(audit *a, gyre_error *err); /* audit_config.c: errors and warnings of the reader */
+void audit_keys(audit *a);                           /* audit_keys.c: misspelt keys; may add nothing */
+/* out = the key of positions that one such as "rope_scaling.beta_fst" is a misspelling of; NULL = none. */
+const char *audit_key_meant(const char *whole);
 gyre_status audit_programs(audit *a, gyre_error *err); /* audit_programs.c: transformers, vLLM, llama.cpp */
-gyre_status audit_lengths(audit *a, gyre_error *err);  /* audit_lengths.c: config, tokenizer, generation */
+gyre_status audit_lengths(audit *a, gyre_error *err);  /* audit_lengths.c: what scalings reach, and what is stated */
+gyre_status audit_limits(audit *a, gyre_error *err);   /* audit_limits.c: limits of the tokenizer and of generation */
 gyre_status audit_weights(audit *a, gyre_error *err);  /* audit_weights.c: stored frequencies and tables, shapes */
-gyre_status audit_tokens(audit *a, gyre_error *err);   /* audit_tokens.c: ids that the embedding lacks */
+gyre_status audit_tokens(audit *a, gyre_error *err);   /* audit_tokens.c: the tokenizer's ids that the embedding lacks */
+gyre_status audit_ids(audit *a, gyre_error *err);      /* audit_ids.c: the same of config and generation_config */
 /* audit_layout.c: reads the texts of `options` under both layouts of pairs; left out without a text. */
 gyre_status audit_layout(audit *a, const model_options *options, int argc, char **argv, const gyre_exec *exec,
                          gyre_error *err);

@@ -1,19 +1,36 @@
-/* audit_config.c: what the reader of the config warns of. */
+/* audit_config.c: what the reader of the config refuses or warns of. */
 #include "tools/audit/audit.h"
 #include "tools/explain/explain_format.h"
+#include <string.h>
+
+/* The reader's words end in their place: "rope_scaling.factor: -8 is below 1 (config.json, line 14)". */
+static void add_refusal(audit *a) {
+    const char *text = a->refused.text, *place = NULL;
+    for (const char *at = strstr(text, " ("); at; at = strstr(at + 1, " ("))
+        place = at;
+    const size_t length = place ? strlen(place) : 0;
+    const int ends = length > 3 && place[length - 1] == ')';
+    audit_finding *f = audit_add(a, AUDIT_WRONG, "config", "%.*s", ends ? (int)(place - text) : (int)strlen(text), text);
+    if (ends) audit_set_place(f, "%.*s", (int)length - 3, place + 2);
+}
 
 gyre_status audit_config(audit *a, gyre_error *err) {
     const gyre_reading *r = a->reading;
+    const int before = a->count;
     (void)err;
-    if (r->warnings_count == 0)
-        audit_add(a, AUDIT_OK, "config", "every key about positions is read, and makes sense to %s",
-                  gyre_profile_name(r->profile));
-    for (int64_t i = 0; i < r->warnings_count; i++) {
+    if (!r) add_refusal(a);
+    for (int64_t i = 0; r && i < r->warnings_count; i++) {
         char place[AUDIT_PLACE];
         const gyre_reading_warning *w = &r->warnings[i];
-        audit_finding *f = audit_add(a, AUDIT_DOUBT, "config", "%s", w->text);
+        const char *meant = w->key ? audit_key_meant(w->key) : NULL;
+        audit_finding *f = audit_add(a, AUDIT_DOUBT, "config", "%s%s%s%s", w->text, meant ? "; did you mean " : "",
+                                     meant ? meant : "", meant ? "?" : "");
         explain_format_location(w->key, w->line, place, sizeof place);
         audit_set_place(f, "%s", place);
     }
+    audit_keys(a);
+    if (a->count == before)
+        audit_add(a, AUDIT_OK, "config", "every key about positions is read, and makes sense to %s",
+                  gyre_profile_name(r->profile));
     return GYRE_OK;
 }

@@ -37,6 +37,11 @@ gyre_status audit_layout(audit *a, const model_options *options, int argc, char 
         audit_add(a, AUDIT_LEFT_OUT, "layout", "only a text shows which layout the weights have: --text FILE");
         return GYRE_OK;
     }
+    if (!a->reading || !a->runs) {
+        audit_add(a, AUDIT_LEFT_OUT, "layout", "the text is not read, for what is wrong with the %s",
+                  a->reading ? "weights" : "config");
+        return GYRE_OK;
+    }
     const gyre_status status = explain_check_run(&checked, options, argc, argv, exec, &why);
     if (status == GYRE_EUNSUPPORTED) {
         audit_add(a, AUDIT_LEFT_OUT, "layout", "%s", why.text);

@@ -27,9 +27,30 @@ static void add_difference(audit *a, const diff_result *r, const char *name) {
                      gyre_profile_name(a->reading->profile), name);
 }
 
+/* The profile that is asked for refuses the file: nothing can be compared. */
+static gyre_status ask_alone(audit *a, gyre_profile profile, gyre_error *err) {
+    gyre_reading *reading = NULL;
+    gyre_error why = {0, ""};
+    const char *name = gyre_profile_name(profile), *own = gyre_profile_name(a->profile);
+    const gyre_status status = gyre_reading_open(&reading, a->path, profile, a->length, &why);
+    if (audit_is_failure(status)) {
+        *err = why;
+        return status;
+    }
+    if (status)
+        audit_add(a, AUDIT_NOTE, "programs", "%s does not run it either%s%s", name,
+                  strcmp(why.text, a->refused.text) == 0 ? "" : ": ",
+                  strcmp(why.text, a->refused.text) == 0 ? "" : why.text);
+    else
+        audit_add(a, AUDIT_NOTE, "programs", "%s reads it, and %s does not", name, own);
+    gyre_reading_free(reading);
+    return GYRE_OK;
+}
+
 static gyre_status compare(audit *a, gyre_profile profile, gyre_error *err) {
     diff_result r = {.count = 0};
-    const char *name = gyre_profile_name(profile), *own = gyre_profile_name(a->reading->profile);
+    if (!a->reading) return ask_alone(a, profile, err);
+    const char *name = gyre_profile_name(profile), *own = gyre_profile_name(a->profile);
     gyre_status status = GYRE_OK;
     r.operand[0] = (diff_operand){.path = a->path, .profile = a->reading->profile};
     r.operand[0].reading = (gyre_reading *)a->reading; /* borrowed: taken back below */
@@ -55,7 +76,13 @@ static gyre_status compare(audit *a, gyre_profile profile, gyre_error *err) {
 
 gyre_status audit_programs(audit *a, gyre_error *err) {
     gyre_status status = GYRE_OK;
+    /* All profiles read such a config alike, because no program but this one has a class for it. */
+    if (strcmp(a->model_type, "gyre") == 0 && !a->is_gguf) {
+        audit_add(a, AUDIT_NOTE, "programs",
+                  "no program but Gyre runs model_type gyre: there is no reading of another to compare with");
+        return GYRE_OK;
+    }
     for (size_t i = 0; i < sizeof programs / sizeof *programs && !status; i++)
-        if (programs[i] != a->reading->profile) status = compare(a, programs[i], err);
+        if (programs[i] != a->profile) status = compare(a, programs[i], err);
     return status;
 }

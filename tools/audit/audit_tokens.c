@@ -1,7 +1,6 @@
 /* audit_tokens.c: the tokenizer against the vocabulary of the model. */
 #include "tools/audit/audit.h"
 #include <inttypes.h>
-#include <string.h>
 
 static void judge(audit *a, const gyre_tokenizer_info *info, int64_t vocab) {
     if (vocab == 0)
@@ -20,12 +19,11 @@ static void judge(audit *a, const gyre_tokenizer_info *info, int64_t vocab) {
 gyre_status audit_tokens(audit *a, gyre_error *err) {
     gyre_tokenizer *tokenizer = NULL;
     gyre_error why = {0, ""};
-    const int is_gguf = strcmp(a->reading->format, "GGUF") == 0;
-    if (!is_gguf && !audit_has_file(a, "tokenizer.json")) {
+    if (!a->is_gguf && !audit_has_file(a, "tokenizer.json")) {
         audit_add(a, AUDIT_LEFT_OUT, "tokens", "no tokenizer.json beside the config");
         return GYRE_OK;
     }
-    const gyre_status status = gyre_tokenizer_open(&tokenizer, is_gguf ? a->path : a->folder, &why);
+    const gyre_status status = gyre_tokenizer_open(&tokenizer, a->path, &why);
     if (audit_is_failure(status)) {
         *err = why;
         return status;

@@ -24,12 +24,16 @@ static void view_finding(const explain_terminal *page, const audit_finding *f) {
     }
 }
 
+static const char *format_of(const audit *a) {
+    return a->is_gguf ? "GGUF" : "config.json";
+}
+
 void audit_view(const explain_terminal *page, const audit *a) {
-    const gyre_reading *r = a->reading;
-    explain_print(page, EXPLAIN_STYLE_BOLD, "%s", r->path);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "%s", a->described);
     fputc('\n', page->file);
-    explain_print(page, EXPLAIN_STYLE_PLAIN, "%s, %s read as %s (%s)", *r->model_type ? r->model_type : "no model_type",
-                  r->format, gyre_profile_name(r->profile), explain_profile_name(r->profile));
+    explain_print(page, EXPLAIN_STYLE_PLAIN, "%s, %s%s %s (%s)", *a->model_type ? a->model_type : "no model_type",
+                  format_of(a), a->reading ? " read as" : ", refused by", gyre_profile_name(a->profile),
+                  explain_profile_name(a->profile));
     fputs("\n\n", page->file);
     for (int s = AUDIT_STATUSES - 1; s >= 0; s--)
         for (int i = 0; i < a->count; i++)
@@ -60,10 +64,10 @@ int audit_write_json(const audit *a, FILE *file) {
     json_t *root = json_object(), *findings = json_array();
     for (int i = 0; i < a->count; i++)
         findings = cli_json_append(findings, finding_json(&a->findings[i]));
-    int bad = cli_json_set(root, "path", cli_json_text(a->reading->path));
-    bad |= cli_json_set(root, "format", json_string(a->reading->format));
-    bad |= cli_json_set(root, "model_type", cli_json_text(a->reading->model_type));
-    bad |= cli_json_set(root, "profile", json_string(gyre_profile_name(a->reading->profile)));
+    int bad = cli_json_set(root, "path", cli_json_text(a->described));
+    bad |= cli_json_set(root, "format", json_string(format_of(a)));
+    bad |= cli_json_set(root, "model_type", cli_json_text(a->model_type));
+    bad |= cli_json_set(root, "profile", json_string(gyre_profile_name(a->profile)));
     bad |= cli_json_set(root, "ok", json_boolean(!audit_count(a, AUDIT_WRONG) && !audit_count(a, AUDIT_DOUBT)));
     bad |= cli_json_set(root, "wrong", json_integer(audit_count(a, AUDIT_WRONG)));
     bad |= cli_json_set(root, "doubt", json_integer(audit_count(a, AUDIT_DOUBT)));

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MAX_FAULTS = 32 }; /* of tensors, in words; the others are counted */
+
 /* -- which layers a tensor belongs to -- */
 static int has_layer(const gyre_layer_reading *group, int64_t layer) {
     for (int64_t i = 0; i < group->layers_count; i++)
@@ -164,40 +166,29 @@ static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, g
     return status;
 }
 
-/* -- all shapes -- */
-static gyre_status check_shapes(audit *a, gyre_error *err) {
-    gyre_model *model = NULL;
-    gyre_error why = {0, ""};
-    const gyre_status status = gyre_model_open_as(&model, a->path, a->reading->profile, a->reading->context_length, &why);
-    if (audit_is_failure(status))
-        *err = why;
-    else if (status == GYRE_OK)
+/* -- all tensors -- */
+static void add_faults(audit *a, const gyre_weight_faults *faults) {
+    for (int64_t i = 0; i < faults->count; i++)
+        audit_add(a, AUDIT_WRONG, "weights", "%s", faults->texts[i]);
+    if (faults->in_all > faults->count)
+        audit_add(a, AUDIT_WRONG, "weights", "and %" PRId64 " more tensors", faults->in_all - faults->count);
+    if (faults->unchecked && !a->reading && faults->parameters)
+        audit_add(a, AUDIT_LEFT_OUT, "weights", "the rows of a table of positions: the config is refused");
+    else if (faults->unchecked) /* the config part has said why a config is refused */
+        audit_add(a, faults->unchecked == GYRE_EUNSUPPORTED || !a->reading ? AUDIT_LEFT_OUT : AUDIT_WRONG, "weights",
+                  "shapes of the tensors: %s", faults->why);
+    if (faults->in_all == 0 && faults->parameters > 0)
         audit_add(a, AUDIT_OK, "weights", "%" PRId64 " weights, of the shapes that the config says; all are finite",
-                  gyre_model_parameters(model));
-    else if (status == GYRE_EUNSUPPORTED)
-        audit_add(a, AUDIT_LEFT_OUT, "weights", "shapes of the other tensors: %s", why.text);
-    else
-        audit_add(a, AUDIT_WRONG, "weights", "%s", why.text);
-    if (!status) a->vocab = gyre_model_get_config(model)->vocab;
-    gyre_model_free(model);
-    return audit_is_failure(status) ? status : GYRE_OK;
+                  faults->parameters);
+    else if (faults->in_all == 0)
+        audit_add(a, AUDIT_OK, "weights", "all numbers are finite");
 }
 
-gyre_status audit_weights(audit *a, gyre_error *err) {
-    gyre_stored_positions *stored = NULL;
+/* *opens = 1 if the files can be read at all. */
+static gyre_status check_tensors(audit *a, int *opens, gyre_error *err) {
+    gyre_weight_faults *faults = NULL;
     gyre_error why = {0, ""};
-    const int is_gguf = strcmp(a->reading->format, "GGUF") == 0;
-    if (!is_gguf && !*a->folder) {
-        audit_add(a, AUDIT_LEFT_OUT, "weights", "a config.json alone: no weights to look at");
-        return GYRE_OK;
-    }
-    const int has_weights =
-        is_gguf || audit_has_file(a, "model.safetensors") || audit_has_file(a, "model.safetensors.index.json");
-    if (!has_weights) {
-        audit_add(a, AUDIT_LEFT_OUT, "weights", "no model.safetensors in the folder, nor an index of several");
-        return GYRE_OK;
-    }
-    gyre_status status = gyre_stored_positions_open(&stored, is_gguf ? a->path : a->folder, &why);
+    const gyre_status status = gyre_weight_faults_open(&faults, a->path, a->profile, a->length, MAX_FAULTS, &why);
     if (audit_is_failure(status)) {
         *err = why;
         return status;
@@ -206,7 +197,47 @@ gyre_status audit_weights(audit *a, gyre_error *err) {
         audit_add(a, AUDIT_WRONG, "weights", "%s", why.text);
         return GYRE_OK;
     }
-    status = check_stored(a, stored, err);
+    *opens = 1;
+    a->vocab = faults->vocab;
+    a->runs = faults->in_all == 0 && !faults->unchecked;
+    add_faults(a, faults);
+    gyre_weight_faults_free(faults);
+    return GYRE_OK;
+}
+
+/* The tensors that hold positions, if the files can be read. */
+static gyre_status check_positions(audit *a, gyre_error *err) {
+    gyre_stored_positions *stored = NULL;
+    gyre_error why = {0, ""};
+    gyre_status status = gyre_stored_positions_open(&stored, a->path, &why);
+    if (audit_is_failure(status)) {
+        *err = why;
+        return status;
+    }
+    if (status) {
+        /* check_tensors has told it. */
+        audit_add(a, AUDIT_LEFT_OUT, "tables", "%s", why.text);
+        return GYRE_OK;
+    }
+    if (a->reading)
+        status = check_stored(a, stored, err);
+    else
+        audit_add(a, AUDIT_LEFT_OUT, "tables", "%" PRId64 " tensors hold positions; the config, which is refused, says none",
+                  stored->count);
     gyre_stored_positions_free(stored);
-    return status ? status : check_shapes(a, err);
+    return status;
+}
+
+gyre_status audit_weights(audit *a, gyre_error *err) {
+    if (!a->is_gguf && !*a->folder) {
+        audit_add(a, AUDIT_LEFT_OUT, "weights", "a config.json alone: no weights to look at");
+        return GYRE_OK;
+    }
+    if (!a->is_gguf && !audit_has_file(a, "model.safetensors") && !audit_has_file(a, "model.safetensors.index.json")) {
+        audit_add(a, AUDIT_LEFT_OUT, "weights", "no model.safetensors in the folder, nor an index of several");
+        return GYRE_OK;
+    }
+    int opens = 0;
+    const gyre_status status = check_tensors(a, &opens, err);
+    return status || !opens ? status : check_positions(a, err);
 }

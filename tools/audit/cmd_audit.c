@@ -2,6 +2,7 @@
 #include "tools/audit/audit.h"
 #include "tools/cli/cli.h"
 #include "tools/subcommands.h"
+#include "util/checkpoint_files.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,19 +45,72 @@ static const char DOC[] =
     "  gyre audit models/rope --text /usr/share/common-licenses/GPL-3\n"
     "  gyre audit config.json --as vllm --json\n";
 
-/* a->folder = the folder of MODEL, if it is one. */
-static void find_folder(audit *a) {
+/* -- the file that describes the model -- */
+/* Sets path, folder and described.  Paths of files are printed as path + '/' + name. */
+static int find_files(audit *a, const char *model) {
     struct stat info;
-    const size_t length = strlen(a->path);
-    if (stat(a->path, &info) || !S_ISDIR(info.st_mode) || length + 2 > sizeof a->folder) return;
-    memcpy(a->folder, a->path, length + 1);
-    if (length == 0 || a->path[length - 1] != '/') memcpy(a->folder + length, "/", 2);
+    size_t length = strlen(model);
+    if (length + 2 + sizeof GYRE_CONFIG_FILE > sizeof a->path)
+        return cli_fail("MODEL: the path is too long (%.200s...)", model);
+    while (length > 1 && model[length - 1] == '/')
+        length--;
+    memcpy(a->path, model, length);
+    snprintf(a->described, sizeof a->described, "%s", a->path);
+    if (stat(model, &info) || !S_ISDIR(info.st_mode)) return 0;
+    snprintf(a->folder, sizeof a->folder, "%.*s/", (int)(a->path[length - 1] == '/' ? length - 1 : length), a->path);
+    snprintf(a->described, sizeof a->described, "%.*s" GYRE_CONFIG_FILE, (int)(sizeof a->path - sizeof GYRE_CONFIG_FILE),
+             a->folder);
+    return 0;
 }
 
+static int is_gguf(const char *path) {
+    char magic[4] = "";
+    FILE *file = fopen(path, "rb");
+    const int found = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
+    if (file) fclose(file);
+    return found;
+}
+
+/* out = 1 if the file is what it should be, so that what it says is at fault: a JSON object, or a GGUF with its tensors. */
+static int is_readable(const audit *a) {
+    gyre_stored_positions *stored = NULL;
+    if (!a->is_gguf) return a->config.root != NULL;
+    if (a->profile != GYRE_PROFILE_LLAMA_CPP) return 0; /* no other program reads a GGUF */
+    const int opens = gyre_stored_positions_open(&stored, a->path, NULL) == GYRE_OK;
+    gyre_stored_positions_free(stored);
+    return opens;
+}
+
+/* Reads the file as the profile does.  A file that the profile refuses is a finding; one that is none is an error. */
+static gyre_status open_reading(audit *a, gyre_reading **reading, gyre_profile profile, gyre_error *err) {
+    struct stat info;
+    gyre_error why = {0, ""};
+    const gyre_status status = gyre_reading_open(reading, a->path, profile, a->length, &why);
+    const int is_file = stat(a->described, &info) == 0 && S_ISREG(info.st_mode);
+    a->reading = *reading;
+    a->is_gguf = status ? is_file && is_gguf(a->described) : strcmp(a->reading->format, "GGUF") == 0;
+    a->profile = !status                           ? a->reading->profile
+                 : profile != GYRE_PROFILE_DEFAULT ? profile
+                 : a->is_gguf                      ? GYRE_PROFILE_LLAMA_CPP
+                                                   : GYRE_PROFILE_HF_5;
+    if (!a->is_gguf && is_file && !audit_is_failure(status)) {
+        const gyre_status opened = audit_file_open(&a->config, a->described, GYRE_CONFIG_FILE, err);
+        if (opened) return opened;
+    }
+    const char *type = json_string_value(json_object_get(a->config.root, "model_type"));
+    a->model_type = a->reading ? a->reading->model_type : type ? type : "";
+    a->refused = why;
+    if (!status) return GYRE_OK;
+    if ((status == GYRE_EFORMAT || status == GYRE_EUNSUPPORTED) && is_readable(a)) return GYRE_OK;
+    *err = why;
+    return status;
+}
+
+/* -- the command -- */
 static gyre_status check_all(audit *a, const audit_options *o, int argc, char **argv, const gyre_exec *exec,
                              gyre_error *err) {
-    static gyre_status (*const checks[])(audit *, gyre_error *) = {audit_config, audit_programs, audit_lengths,
-                                                                   audit_weights, audit_tokens};
+    static gyre_status (*const checks[])(audit *, gyre_error *) = {audit_config,  audit_programs, audit_lengths,
+                                                                   audit_weights, audit_tokens,   audit_ids};
     gyre_status status = GYRE_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++)
         status = checks[i](a, err);
@@ -91,16 +145,14 @@ int cmd_audit(int argc, char **argv) {
     model_options_init(&o.model, argc);
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
     model_options_check(&o.model, 0);
-    audit a = {.path = o.model.path, .findings = calloc(AUDIT_MAX_FINDINGS, sizeof(audit_finding))};
+    audit a = {.length = o.reading.length, .findings = calloc(AUDIT_MAX_FINDINGS, sizeof(audit_finding))};
     int status = a.findings ? 0 : cli_fail("MODEL: out of memory (%s)", o.model.path);
-    if (!status && gyre_reading_open(&reading, o.model.path, o.model.profile, o.reading.length, &err))
-        status = cli_fail_error(&err);
-    if (!status) {
-        a.reading = reading;
-        find_folder(&a);
-        status = run(&a, &o, argc, argv);
-    }
+    if (!status) status = find_files(&a, o.model.path);
+    if (!status && open_reading(&a, &reading, o.model.profile, &err)) status = cli_fail_error(&err);
+    o.model.path = a.path;
+    if (!status) status = run(&a, &o, argc, argv);
     if (!status && (audit_count(&a, AUDIT_WRONG) || audit_count(&a, AUDIT_DOUBT))) status = EXIT_FOUND;
+    audit_file_close(&a.config);
     gyre_reading_free(reading);
     free(a.findings);
     model_options_free(&o.model);

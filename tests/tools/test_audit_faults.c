@@ -1,0 +1,318 @@
+/* test_audit_faults.c: gyre audit finds everything that is wrong with a file, and says so on its page. */
+#include "run_audit.h"
+
+/* -- files that are spoiled -- */
+/* A copy of a folder whose config.json says `value` for `key`; NULL = without the key. */
+static void write_changed(const char *from, const char *name, const char *key, const char *value) {
+    char line[256], path[128];
+    if (*from == '@')
+        snprintf(line, sizeof line, "cp -r %s %s", in_folder(from + 1), in_folder(name));
+    else
+        snprintf(line, sizeof line, "cp -r %s %s", from, in_folder(name));
+    assert_int_equal(system(line), 0);
+    snprintf(path, sizeof path, "%s/config.json", name);
+    json_t *config = json_load_file(in_folder(path), 0, NULL),
+           *parsed = value ? json_loads(value, JSON_DECODE_ANY, NULL) : NULL;
+    assert_non_null(config);
+    if (key && value) assert_int_equal(json_object_set_new(config, key, parsed), 0);
+    if (key && !value) json_object_del(config, key);
+    assert_int_equal(json_dump_file(config, in_folder(path), JSON_INDENT(1)), 0);
+    json_decref(config);
+}
+
+/* The bytes of a tensor's first number in the safetensors file of a folder become those of a NaN of F32. */
+static void spoil_number(const char *name, const char *tensor) {
+    static const unsigned char nan_bytes[4] = {0, 0, 0xc0, 0x7f};
+    unsigned char length[8] = {0};
+    char path[128], header[32768];
+    snprintf(path, sizeof path, "%s/model.safetensors", name);
+    FILE *file = fopen(in_folder(path), "r+b");
+    assert_non_null(file);
+    assert_int_equal(fread(length, 1, 8, file), 8);
+    const size_t bytes = (size_t)length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16;
+    assert_true(bytes < sizeof header);
+    assert_int_equal(fread(header, 1, bytes, file), bytes);
+    json_t *root = json_loadb(header, bytes, 0, NULL), *spec = json_object_get(root, tensor);
+    assert_non_null(spec);
+    assert_string_equal(json_string_value(json_object_get(spec, "dtype")), "F32");
+    const json_int_t at = json_integer_value(json_array_get(json_object_get(spec, "data_offsets"), 0));
+    assert_int_equal(fseek(file, (long)(8 + bytes) + (long)at, SEEK_SET), 0);
+    assert_int_equal(fwrite(nan_bytes, 1, 4, file), 4);
+    assert_int_equal(fclose(file), 0);
+    json_decref(root);
+}
+
+static int64_t config_number(const char *folder_name, const char *key) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/config.json", folder_name);
+    json_t *config = json_load_file(in_folder(path), 0, NULL);
+    const int64_t number = json_integer_value(json_object_get(config, key));
+    json_decref(config);
+    return number;
+}
+
+/* -- a config that is refused -- */
+static void refused_configs(void **state) {
+    (void)state;
+    static const struct {
+        const char *key, *value, *says;
+    } rows[] = {{"rope_theta", "-1", "rope_theta: a base of -1"},
+                {"rope_theta", "\"500000\"", "rope_theta: "},
+                {"rope_scaling", "{\"rope_type\": \"magic\", \"factor\": 2.0}", "\"magic\" is not a type"},
+                {"rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": -8.0}", "rope_scaling.factor: "},
+                {"rope_scaling", "{\"rope_type\": \"linear\", \"factor\": 0.5}", "rope_scaling.factor: "},
+                {"max_position_embeddings", "0", "max_position_embeddings: not a whole number of at least 1"},
+                {"head_dim", "31", "head_dim: 31 channels"},
+                {"sliding_window", "-3", "sliding_window: "}};
+    char name[32], place[32];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(name, sizeof name, "refused%d", (int)i);
+        snprintf(place, sizeof place, "@refused%d", (int)i);
+        write_changed(ROPE, name, rows[i].key, rows[i].value);
+        json_t *root = audited(place, FOUND);
+        expect_count(root, 1, "config", "wrong", rows[i].says);
+        expect_count(root, 0, "config", "ok", "");
+        expect_count(root, 0, "programs", "ok", "");
+        assert_string_equal(test_string(root, "model_type"), "llama");
+        assert_string_equal(test_string(root, "profile"), "hf-5");
+        /* the weights are those of the model: all are looked at; head_dim alone is about their shapes */
+        if (strcmp(rows[i].key, "head_dim") != 0) expect_count(root, 1, "weights", "ok", "all are finite");
+        json_decref(root);
+        const outcome *o = run(i % 2 ? "audit @refused1" : "audit @refused0");
+        assert_int_equal(o->exit, FOUND);
+        assert_non_null(strstr(o->out, "refused by hf-5"));
+        assert_non_null(strstr(o->out, "1 wrong, 0 in doubt"));
+        assert_string_equal(o->err, "");
+    }
+}
+
+/* The other parts of the page go on. */
+static void refused_config_and_more(void **state) {
+    (void)state;
+    write_changed("@learned_words", "several", "max_position_embeddings", "-2");
+    write_in("several", "generation_config.json", "{\"max_length\": -5, \"eos_token_id\": 5000}");
+    write_in("several", "tokenizer.json",
+             "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 300}, \"merges\": []}}");
+    spoil_number("several", "model.layers.0.mlp.up_proj.weight");
+    json_t *root = audited("@several --text @text", FOUND);
+    expect_count(root, 1, "config", "wrong", "max_position_embeddings");
+    expect_count(root, 1, "lengths", "wrong", "max_length is -5");
+    expect_count(root, 1, "weights", "wrong", "mlp.up_proj.weight: element 0 is not a number");
+    expect_count(root, 1, "tokens", "wrong", "eos_token_id is 5000");
+    expect_count(root, 1, "tokens", "wrong", "the tokenizer has ids up to");
+    expect_count(root, 1, "layout", "left_out", "wrong with the config");
+    json_decref(root);
+}
+
+/* What cannot be read at all stays an error of use. */
+static void unreadable_files(void **state) {
+    (void)state;
+    write_folder("nojson");
+    write_in("nojson", "config.json", "{\"model_type\": \"llama\", ");
+    assert_fails("audit @nojson", FAILED, "config.json");
+    write_in("nojson", "config.json", "[1]");
+    assert_fails("audit @nojson", FAILED, "not an object");
+    assert_fails("audit @nothing", FAILED, "config.json");
+    write_file("short.gguf", "GGUF\3\0\0\0", 8);
+    assert_fails("audit @short.gguf", FAILED, "short.gguf");
+    assert_int_equal(run("convert " ROPE " -o @right.gguf")->exit, 0);
+    assert_fails("audit @right.gguf --as vllm", FAILED, "");
+}
+
+/* -- all tensors -- */
+static void all_faults_of_weights(void **state) {
+    (void)state;
+    static const char *const spoilt[] = {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.down_proj.weight",
+                                         "model.layers.3.self_attn.o_proj.weight", "model.layers.2.input_layernorm.weight"};
+    assert_int_equal(run("convert " ROPE " -o @floats --dtype f32")->exit, 0);
+    write_changed("@floats", "spoilt", NULL, NULL);
+    for (int i = 0; i < 4; i++)
+        spoil_number("spoilt", spoilt[i]);
+    json_t *root = audited("@spoilt", FOUND);
+    expect_count(root, 4, "weights", "wrong", "");
+    for (int i = 0; i < 4; i++)
+        expect_count(root, 1, "weights", "wrong", spoilt[i]);
+    expect_count(root, 0, "weights", "ok", "");
+    json_decref(root);
+
+    /* keys and values of every layer get another shape; the numbers are told beside */
+    char heads[16];
+    const int64_t layers = config_number("floats", "num_hidden_layers"),
+                  own = config_number("floats", "num_attention_heads");
+    snprintf(heads, sizeof heads, "%d", (int)own / 2);
+    write_changed("@spoilt", "shapes", "num_key_value_heads", heads);
+    root = audited("@shapes", FOUND);
+    expect_count(root, 2 * (int)layers, "weights", "wrong", "where the config asks for");
+    expect_count(root, 4, "weights", "wrong", "is not a number");
+    json_decref(root);
+
+    /* nine tensors of each layer that is not there: more than the page holds */
+    char more[16], rest[64];
+    snprintf(more, sizeof more, "%d", (int)layers + 5);
+    snprintf(rest, sizeof rest, "and %d more tensors", 9 * 5 - 32);
+    write_changed("@floats", "missing", "num_hidden_layers", more);
+    root = audited("@missing", FOUND);
+    expect_count(root, 32, "weights", "wrong", "no such tensor");
+    expect_count(root, 1, "weights", "wrong", rest);
+    json_decref(root);
+    expect("@spoilt --text @text", FOUND, "layout", "left_out", "wrong with the weights");
+}
+
+/* -- limits -- */
+static void limits(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *status, *says;
+    } rows[] = {{"{\"max_length\": -5}", "wrong", "max_length is -5, which is below 0"},
+                {"{\"max_new_tokens\": 0}", "wrong", "max_new_tokens is 0, which is room for no token"},
+                {"{\"max_length\": \"abc\"}", "wrong", "max_length is \"abc\", which is not a number"},
+                {"{\"max_length\": 2.5}", "wrong", "max_length is 2.5, which is not a whole number"},
+                {"{\"max_length\": true}", "wrong", "max_length is true, which is not a number"},
+                {"{\"max_length\": NaN}", "wrong", "max_length is \"\", which is not a number"},
+                {"{\"max_new_tokens\": 1e30}", "doubt", "max_new_tokens is 1e+30, and the model serves 4096 tokens"},
+                {"{\"min_length\": -1}", "wrong", "min_length is -1, which is below 0"},
+                {"{\"min_length\": 30, \"max_length\": 20}", "wrong", "min_length is 30, above max_length, which is 20"}};
+    write_llama("limited", "\"max_position_embeddings\": 4096");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_in("limited", "generation_config.json", rows[i].text);
+        expect("@limited", FOUND, "lengths", rows[i].status, rows[i].says);
+    }
+    write_in("limited", "generation_config.json",
+             "{\"max_length\": null, \"max_new_tokens\": 20.0, \"min_length\": 0, \"length_penalty\": Infinity}");
+    expect("@limited", RIGHT, "lengths", "ok", "max_new_tokens is 20, within");
+    write_in("limited", "generation_config.json", "{}");
+    write_in("limited", "tokenizer_config.json", "{\n\"model_max_length\": -1}");
+    json_t *root = audited("@limited", FOUND);
+    expect_count(root, 1, "lengths", "wrong", "model_max_length is -1");
+    json_decref(root);
+    assert_non_null(strstr(run("audit @limited")->out, "tokenizer_config.json, line 2"));
+}
+
+/* -- ids of special tokens -- */
+static void ids(void **state) {
+    (void)state;
+    const int rows = (int)config_number("floats", "vocab_size");
+    char text[160];
+    snprintf(text, sizeof text, "[1, %d, -7]", rows);
+    write_changed("@floats", "named", "eos_token_id", text);
+    json_t *root = audited("@named", FOUND);
+    snprintf(text, sizeof text, "eos_token_id is %d, which is past the last row: the embedding has %d rows", rows, rows);
+    expect_count(root, 1, "tokens", "wrong", text);
+    expect_count(root, 1, "tokens", "wrong", "eos_token_id is -7, which is below 0");
+    json_decref(root);
+    write_changed("@floats", "last", "bos_token_id", "1.5");
+    expect("@last", FOUND, "tokens", "wrong", "bos_token_id is 1.5, which is not a whole number");
+    snprintf(text, sizeof text, "%d", rows - 1);
+    write_changed("@floats", "within", "eos_token_id", text);
+    write_in("within", "generation_config.json", "{\"pad_token_id\": -1, \"bos_token_id\": null}");
+    expect("@within", RIGHT, "tokens", "ok", "2 ids of special tokens, all within the embedding");
+    snprintf(text, sizeof text, "{\"pad_token_id\": %d}", rows);
+    write_in("within", "generation_config.json", text);
+    expect("@within", FOUND, "tokens", "wrong", "pad_token_id is");
+    /* without weights the config tells */
+    write_llama("unweighted", "\"max_position_embeddings\": 64, \"vocab_size\": 100, \"eos_token_id\": 100");
+    expect("@unweighted", FOUND, "tokens", "wrong", "the vocab_size of the config has 100 rows");
+}
+
+/* -- keys -- */
+static void misspelt_keys(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } rows[] = {{"\"rope_scalling\": {\"rope_type\": \"yarn\", \"factor\": 2.0}",
+                 "rope_scalling: no program reads it; did you mean rope_scaling?"},
+                {"\"rope_thetta\": 1.0", "did you mean rope_theta?"},
+                {"\"max_position_embedding\": 3", "did you mean max_position_embeddings?"},
+                {"\"partial_rotary_facter\": 0.5", "did you mean partial_rotary_factor?"},
+                {"\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, \"beta_fst\": 16.0,\n"
+                 "  \"original_max_position_embeddings\": 64}",
+                 "where the type is yarn; did you mean beta_fast?"},
+                {"\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_tetha\": 1e6}",
+                 "rope_tetha: transformers 5 does not read it where the type is linear; did you mean rope_theta?"}};
+    char name[32], place[32], more[512];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(name, sizeof name, "misspelt%d", (int)i);
+        snprintf(place, sizeof place, "@misspelt%d", (int)i);
+        snprintf(more, sizeof more, "\"max_position_embeddings\": 128, %s", rows[i].text);
+        write_llama(name, more);
+        json_t *root = audited(place, FOUND);
+        expect_count(root, 1, "config", "doubt", rows[i].says);
+        expect_count(root, 0, "config", "ok", "every key");
+        json_decref(root);
+    }
+    assert_non_null(strstr(run("audit @misspelt4")->out, "rope_scaling.beta_fst, line 3"));
+    /* A name that is near to none: every key is not read, and this one may mean anything. */
+    write_llama("foreign", "\"max_position_embeddings\": 128, \"rope_base\": 5");
+    json_t *root = audited("@foreign", RIGHT);
+    expect_count(root, 1, "config", "note", "rope_base: no value of the positions comes from it");
+    expect_count(root, 0, "config", "ok", "every key");
+    json_decref(root);
+}
+
+/* Configs of real models, in which no key is misspelt. */
+static void keys_that_are_right(void **state) {
+    (void)state;
+    char line[512];
+    int files = 0;
+    DIR *dir = opendir(GYRE_TEST_DATA "/configs");
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (!strstr(entry->d_name, ".json")) continue;
+        snprintf(line, sizeof line, "audit " GYRE_TEST_DATA "/configs/%s", entry->d_name);
+        const outcome *o = run(line);
+        if (o->exit != RIGHT && o->exit != FOUND) fail_msg("%s: %d: %s", line, o->exit, o->err);
+        if (strstr(o->out, "did you mean") || strstr(o->out, "no value of the")) fail_msg("%s: %s", line, o->out);
+        if (strstr(o->out, "WRONG")) fail_msg("%s: %s", line, o->out);
+        files++;
+    }
+    closedir(dir);
+    assert_true(files > 100);
+}
+
+/* -- programs and paths -- */
+static void models_of_gyre_alone(void **state) {
+    (void)state;
+    write_model_with("polar", GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR);
+    static const char *const models[] = {"@polar", "@alibi"};
+    for (int i = 0; i < 2; i++) {
+        json_t *root = audited(models[i], RIGHT);
+        expect_count(root, 0, "programs", "ok", "");
+        expect_count(root, 1, "programs", "note", "no program but Gyre runs");
+        json_decref(root);
+    }
+}
+
+static void paths(void **state) {
+    (void)state;
+    write_changed("@floats", "slashes", NULL, NULL);
+    write_in("slashes", "tokenizer.json", "{}");
+    spoil_number("slashes", "model.embed_tokens.weight");
+    static const char *const lines[] = {"audit @slashes", "audit @slashes/", "audit @slashes// --json"};
+    for (int i = 0; i < 3; i++) {
+        const outcome *o = run(lines[i]);
+        assert_int_equal(o->exit, FOUND);
+        assert_non_null(strstr(o->out, "slashes/tokenizer.json"));
+        assert_non_null(strstr(o->out, "slashes/model.safetensors"));
+        if (strstr(o->out, "//")) fail_msg("%s: %s", lines[i], o->out);
+    }
+}
+
+static int write_models(void **state) {
+    if (make_folder(state)) return -1;
+    write_model("learned_words", GYRE_KIND_LEARNED);
+    return 0;
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(refused_configs),
+                                              cmocka_unit_test(refused_config_and_more),
+                                              cmocka_unit_test(unreadable_files),
+                                              cmocka_unit_test(all_faults_of_weights),
+                                              cmocka_unit_test(limits),
+                                              cmocka_unit_test(ids),
+                                              cmocka_unit_test(misspelt_keys),
+                                              cmocka_unit_test(keys_that_are_right),
+                                              cmocka_unit_test(models_of_gyre_alone),
+                                              cmocka_unit_test(paths)};
+    return cmocka_run_group_tests(tests, write_models, remove_folder);
+}
