@@ -486,8 +486,10 @@ typedef struct gyre_config {
         double factor; /* a >= 1, at every length; 0 = max(1, n / trained_length), n as for rotations: rope.context_length,
                         * rope.length_policy and rope.length_block say which length is in use */
     } slope;
-    /* ROPE: the scaling of one axis, where it differs from that of rope.  The attention factor, and beta_fast and such, are
-     * those of rope. */
+    /* ROPE: the scaling of one axis, where it differs from that of rope.  beta_fast, beta_slow, low_freq, high_freq,
+     * proportion, mixed_exponent and fractional_bounds are those of rope, and so are short_factor and long_factor, which
+     * have a number for each pair of the rotation: an axis reads those of its own pairs.  The attention factor is one for
+     * all axes, that of rope.scaling or rope.attention_factor: the scaling of an axis adds none. */
     struct gyre_axis_config {
         int own; /* 1 = the fields below, even where zero, take the place of those of rope and config */
         gyre_scaling scaling;
@@ -500,8 +502,9 @@ typedef struct gyre_config {
     } axis[4];
     struct gyre_diffusion_config { /* ROPE: DyPE, arXiv 2510.20766: a scaling that fades as an image is denoised.  With
                                     * kappa = strength time^exponent, LINEAR and NTK take s^kappa for s, and BY_PARTS, its
-                                    * text's ramp and YARN take kappa beta_fast and kappa beta_slow (all pairs are kept at 0).
-                                    * The attention factor stays.  An encoding for each step costs some powers */
+                                    * text's ramp, YARN and DYNAMIC_YARN take kappa beta_fast and kappa beta_slow (all pairs
+                                    * are kept at 0).  At least one axis has one of these.  The attention factor stays.  An
+                                    * encoding for each step costs some powers */
         int timed;                 /* 1 = on */
         double time;               /* t: 1 = pure noise ... 0 = the image */
         double strength, exponent; /* lambda_s, lambda_t; 0 = 2 */

@@ -237,7 +237,15 @@ static gyre_status check_axis_scalings(const gyre_config *config, gyre_error *er
     return status;
 }
 
-static gyre_status check_diffusion(const struct gyre_diffusion_config *d, gyre_error *err) {
+/* out = 1 if DyPE changes what a scaling does. */
+static int fades(gyre_scaling scaling) {
+    return scaling == GYRE_SCALING_LINEAR || scaling == GYRE_SCALING_NTK || scaling == GYRE_SCALING_BY_PARTS ||
+           scaling == GYRE_SCALING_BY_PARTS_PAPER || scaling == GYRE_SCALING_YARN || scaling == GYRE_SCALING_DYNAMIC_YARN;
+}
+
+static gyre_status check_diffusion(const gyre_config *config, gyre_error *err) {
+    const struct gyre_diffusion_config *d = &config->diffusion;
+    int some = 0;
     if (d->timed != 0 && d->timed != 1)
         return gyre_fail(err, GYRE_EINVAL, "diffusion.timed: %d is neither 0 nor 1 (gyre_config)", d->timed);
     if (!d->timed) return GYRE_OK;
@@ -247,7 +255,11 @@ static gyre_status check_diffusion(const struct gyre_diffusion_config *d, gyre_e
         return gyre_fail(err, GYRE_EINVAL, "diffusion.strength: %g is not above 0 and up to 64 (gyre_config)", d->strength);
     if (!(d->exponent > 0 && isfinite(d->exponent)))
         return gyre_fail(err, GYRE_EINVAL, "diffusion.exponent: %g is not above 0 (gyre_config)", d->exponent);
-    return GYRE_OK;
+    for (int64_t a = 0; a < config->rope.axes; a++)
+        some |= fades(config->axis[a].own ? config->axis[a].scaling : config->rope.scaling);
+    if (some) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)");
 }
 
 static gyre_status check_clip(const struct gyre_clip_config *clip, gyre_error *err) {
@@ -439,7 +451,7 @@ static gyre_status check(const gyre_config *config, gyre_error *err) {
     if (status == GYRE_OK) status = check_scaling(config, err);
     if (status == GYRE_OK) status = check_axes(rope, err);
     if (status == GYRE_OK) status = check_axis_scalings(config, err);
-    if (status == GYRE_OK) status = check_diffusion(&config->diffusion, err);
+    if (status == GYRE_OK) status = check_diffusion(config, err);
     if (status == GYRE_OK) status = check_clip(&config->clip, err);
     if (status == GYRE_OK) status = check_far(config, err);
     if (status == GYRE_OK) status = check_start(config, err);

@@ -181,6 +181,42 @@ static void dype_ends_unscaled(void **state) {
         test_close(f[i], theta(256, i % 8, 8), 1e-15L, "kept");
 }
 
+/* DyPE is defined for some scalings.  With none of them on any axis it would change nothing, so it is refused. */
+static void dype_needs_what_it_fades(void **state) {
+    (void)state;
+    static const gyre_scaling others[] = {GYRE_SCALING_NONE,     GYRE_SCALING_DYNAMIC_NTK,  GYRE_SCALING_LLAMA3,
+                                          GYRE_SCALING_LONGROPE, GYRE_SCALING_PROPORTIONAL, GYRE_SCALING_NTK_MIXED};
+    static const gyre_scaling fading[] = {GYRE_SCALING_LINEAR,         GYRE_SCALING_NTK,  GYRE_SCALING_BY_PARTS,
+                                          GYRE_SCALING_BY_PARTS_PAPER, GYRE_SCALING_YARN, GYRE_SCALING_DYNAMIC_YARN};
+    static const char why[] =
+        "diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)";
+    double ones[PAIRS], f[PAIRS], plain[PAIRS];
+    for (int i = 0; i < PAIRS; i++)
+        ones[i] = 1;
+    for (int s = 0; s < 6; s++) {
+        gyre_config config = video(GYRE_AXES_AXIAL);
+        config.rope.scaling = others[s];
+        config.rope.factor = 4;
+        config.rope.short_factor = config.rope.long_factor = ones;
+        config.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 0.3};
+        assert_config_refused(&config, "diffusion.timed");
+        assert_config_error(&config, why);
+        config.axis[2] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .factor = 2, .repeats_at = 48};
+        assert_config_error(&config, why);
+        config.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = fading[s], .factor = 4, .context_length = 256};
+        gyre_encoding *e = test_encoding(&config);
+        assert_ok(gyre_encoding_frequencies(e, 0, f, NULL));
+        gyre_encoding_free(e);
+        config.diffusion.timed = 0;
+        gyre_encoding *without = test_encoding(&config);
+        assert_ok(gyre_encoding_frequencies(without, 0, plain, NULL));
+        gyre_encoding_free(without);
+        assert_memory_not_equal(f + 8, plain + 8, 8 * sizeof *f); /* the axis that fades */
+        assert_memory_equal(f, plain, 8 * sizeof *f);
+        assert_memory_equal(f + 16, plain + 16, 8 * sizeof *f);
+    }
+}
+
 /* Rotation and attention take the frequencies of each axis. */
 static void rotation_uses_them(void **state) {
     (void)state;
@@ -210,6 +246,7 @@ static void rotation_uses_them(void **state) {
 #define REFUSED(field, text, change)                                                                                        \
     do {                                                                                                                    \
         gyre_config c = video(GYRE_AXES_AXIAL);                                                                             \
+        c.rope.scaling = GYRE_SCALING_LINEAR;                                                                               \
         c.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .intrinsic_pair = 1};               \
         c.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 0.5};                                              \
         gyre_encoding_free(test_encoding(&c));                                                                              \
@@ -248,6 +285,7 @@ int main(void) {
         cmocka_unit_test(riflex),
         cmocka_unit_test(dype),
         cmocka_unit_test(dype_ends_unscaled),
+        cmocka_unit_test(dype_needs_what_it_fades),
         cmocka_unit_test(rotation_uses_them),
         cmocka_unit_test(wrong_fields),
     };

@@ -128,7 +128,7 @@ static gyre_config not_plain(gyre_config p, int which) {
     if (which == 2) p.rope.clockwise = 1;
     if (which == 3) p.rope.attention_factor = 1.25;
     if (which == 4) p.axis[0].own = 1, p.axis[0].scaling = GYRE_SCALING_LINEAR, p.axis[0].factor = 2;
-    if (which == 5) p.diffusion.timed = 1, p.diffusion.time = 0.5;
+    if (which == 5) p.rope.scaling = GYRE_SCALING_LINEAR, p.diffusion.timed = 1, p.diffusion.time = 0.5;
     if (which == 6) p.rope.scaling = GYRE_SCALING_LINEAR, p.rope.factor = 2;
     if (which == 7) p.rope.far = GYRE_FAR_CLAMPED, p.rope.far_window = 4;
     if (which == 8) p.query.temperature = GYRE_TEMPERATURE_LOG;
