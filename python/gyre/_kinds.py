@@ -27,6 +27,18 @@ _SCALINGS: dict[str, tuple[str, ...]] = {
     "proportional": ("factor", "proportion"),
     "ntk-mixed": ("factor", "mixed_exponent"),
 }
+# Those of rope that an axis with a scaling of its own looks at too.
+_OF_ALL_AXES = (
+    "beta_fast",
+    "beta_slow",
+    "low_freq",
+    "high_freq",
+    "proportion",
+    "mixed_exponent",
+    "short_factor",
+    "long_factor",
+)
+_FADES = ("linear", "ntk", "by-parts", "by-parts-paper", "yarn", "dynamic-yarn")
 _OF_SCALINGS = (
     "factor",
     "beta_fast",
@@ -64,14 +76,36 @@ def _terms(terms: Iterable[str]) -> int:
     return sum({_TERMS[term] for term in given})
 
 
+def _scalings_of_axes(given: dict[str, Any]) -> list[str]:
+    """The scalings in use: each axis has its own or that of rope."""
+    pairs = given["axis_pairs"]
+    axes = 1 if pairs is None else len(pairs)
+    own = list(given["axis_scalings"] or ())[:axes]
+    scalings = [given["scaling"] if one is None else one.get("scaling", "none") for one in own]
+    return scalings + [given["scaling"]] * (axes - len(own))
+
+
+def _check_dype(given: dict[str, Any], scalings: list[str]) -> None:
+    time = given["dype_time"]
+    if time is None and (given["dype_strength"] is not None or given["dype_exponent"] is not None):
+        raise Error("EINVAL", "dype_time: is None, but dype_strength or dype_exponent is set", "dype_time")
+    if time is not None and not any(scaling in _FADES for scaling in scalings):
+        names = ", ".join(repr(scaling) for scaling in dict.fromkeys(scalings))
+        text = f"dype_time: is {time!r}, but no axis is scaled by one of {', '.join(_FADES)}, which DyPE fades: {names}"
+        raise Error("EINVAL", text, "dype_time")
+
+
 def _check_rope(given: dict[str, Any]) -> None:
     """Refuses options that would change nothing, and zeros, which gyre.h takes for its defaults."""
     scaling, far = given["scaling"], given["far"]
+    scalings = _scalings_of_axes(given)
+    _check_dype(given, scalings)
     for name in _NOT_ZERO:
         if isinstance(given[name], (int, float)) and given[name] == 0:
             raise Error("EINVAL", f"{name}: is {given[name]!r}; None is the default", name)
     for name in _OF_SCALINGS:
-        if given[name] is not None and name not in _SCALINGS.get(scaling, _OF_SCALINGS):
+        of_axes = name in _OF_ALL_AXES and any(name in _SCALINGS.get(one, ()) for one in scalings)
+        if given[name] is not None and not of_axes and name not in _SCALINGS.get(scaling, _OF_SCALINGS):
             text = f"{name}: is {given[name]!r}, but scaling is {scaling!r}, which has no {name}"
             raise Error("EINVAL", text, name)
     if given["xpos_center"] is not None and given["xpos_base"] is None:
@@ -98,6 +132,9 @@ def _of_axes(scalings: Sequence[Mapping[str, Any] | None] | None) -> dict[str, A
             continue
         fields[f"axis[{i}].own"] = True
         for name, value in own.items():
+            if name in _OF_ALL_AXES:
+                text = f"axis_scalings: [{i}] has {name!r}, which all axes share: it is an option of rope"
+                raise Error("EINVAL", text, "axis_scalings")
             if name not in _OF_AXIS:
                 raise Error("EINVAL", f"axis_scalings: [{i}] has {name!r}, which is none of {', '.join(_OF_AXIS)}", "axis_scalings")
             fields[f"axis[{i}].{name}"] = value
@@ -187,10 +224,13 @@ def rope(
         length_policy: "declared", "causal" or "prefix".
         axis_scalings: for each axis (also of one alone) None, as the options above say, or a dict of its own: scaling, also
             "riflex" or "riflex-paper" (RIFLEx, arXiv 2502.15894); base, factor, trained_length, context_length; and for
-            RIFLEx intrinsic_pair, from 1, or repeats_at, the first frame that was seen to repeat.
+            RIFLEx intrinsic_pair, from 1, or repeats_at, the first frame that was seen to repeat.  What else a scaling has is
+            one for all axes, given beside: beta_fast, beta_slow, low_freq, high_freq, proportion, mixed_exponent, and
+            LongRoPE's lists, with a number for each of the dim / 2 pairs, of which an axis reads those of its own pairs.
+            The attention factor is that of scaling or attention_factor; the scaling of an axis adds none.
         dype_time: DyPE (arXiv 2510.20766): 1 = pure noise ... 0 = the image.  With kappa = dype_strength (None = 2) times
             dype_time^dype_exponent (None = 2), scalings "linear" and "ntk" take factor^kappa, "by-parts" and "yarn" kappa
-            times their betas.
+            times their betas, and so do "by-parts-paper" and "dynamic-yarn".  Others are refused.
         clip: clipped RoPE (arXiv 2602.05258), after any scaling: the frequencies of the last clip_pairs pairs (None = 20, as
             released) fall to 0 along half a cosine ("soft"), or are 0 ("hard").
         start_tokens: LongRoPE, past trained_length: positions below it rotate as without a scaling.  starts: "paper" (None) =
@@ -201,8 +241,6 @@ def rope(
     """
     _check_rope(locals())
     axes = len(axis_pairs) if axis_pairs is not None else None
-    if dype_time is None and (dype_strength is not None or dype_exponent is not None):
-        raise Error("EINVAL", "dype_time: is None, but dype_strength or dype_exponent is set", "dype_time")
     return _make(
         "rope",
         **_of_axes(axis_scalings),

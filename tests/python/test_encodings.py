@@ -105,10 +105,58 @@ def test_scalings_of_axes_and_dype() -> None:
     assert np.allclose(encoding.frequencies(), want, rtol=1e-15)
     assert encoding.config["axis[0].intrinsic_pair"] == 4 and pickle.loads(pickle.dumps(encoding)) == encoding
     faded = gyre.rope(32, scaling="linear", factor=4, dype_time=0.5)
+    assert gyre.rope(32, **options, dype_time=0.5, axis_scalings=[{"scaling": "ntk", "factor": 2}, None]).config["diffusion.timed"]
     assert np.allclose(faded.frequencies(), gyre.rope(32).frequencies() / 2, rtol=1e-15)
     for wrong in ({"axis_scalings": [{"scalling": "ntk"}]}, {"axis_scalings": [riflex] * 5}, {"dype_strength": 2}, {"dype_time": 2}):
         with pytest.raises(gyre.Error):
             gyre.rope(32, **{**options, **wrong})
+
+
+@pytest.mark.parametrize("scaling", ["none", "dynamic", "llama3", "longrope", "proportional", "ntk-mixed"])
+def test_dype_that_would_change_nothing(scaling) -> None:
+    given = {"scaling": scaling, "trained_length": 128, "dype_time": 0.3}
+    if scaling not in ("none", "dynamic"):
+        given["factor"] = 4
+    if scaling == "longrope":
+        given |= {"short_factor": [1.0] * 16, "long_factor": [2.0] * 16}
+    with pytest.raises(gyre.Error, match="dype_time: is 0.3, but no axis is scaled by one of linear, ntk") as caught:
+        gyre.rope(32, **given)
+    assert caught.value.field == "dype_time"
+    del given["dype_time"]
+    gyre.rope(32, **given)
+
+
+# What a scaling has beside its factor and lengths is one for all axes, and an axis alone may use it.
+def test_what_the_scaling_of_one_axis_reads() -> None:
+    axes = {"axis_pairs": [8, 12, 12], "axes_layout": "axial", "base": 256.0}
+    plain = gyre.rope(64, **axes).frequencies()
+    own = {"scaling": "yarn", "factor": 4, "trained_length": 64}
+    turns = 64 * plain[:8] / (2 * math.pi)
+    for beta_fast in (8.0, 2.0):
+        got = gyre.rope(64, **axes, beta_fast=beta_fast, beta_slow=1.0, axis_scalings=[own, None, None]).frequencies()
+        assert np.array_equal(got[8:], plain[8:])
+        low, high = (8 * math.log(64 / (2 * math.pi * b)) / math.log(256) for b in (beta_fast, 1.0))
+        ramp = np.clip((np.arange(8) - max(0, math.floor(low))) / (math.ceil(high) - max(0, math.floor(low))), 0, 1)
+        assert np.allclose(got[:8], plain[:8] * (1 - ramp + ramp / 4), rtol=1e-14)
+    own["scaling"] = "llama3"
+    got = gyre.rope(64, **axes, low_freq=0.5, high_freq=2.0, axis_scalings=[own, None, None]).frequencies()
+    keep = np.clip((turns - 0.5) / 1.5, 0, 1)
+    assert np.array_equal(got[8:], plain[8:]) and np.allclose(got[:8], plain[:8] * (keep + (1 - keep) / 4), rtol=1e-14)
+    own = {"scaling": "longrope", "trained_length": 64}
+    lists = {"short_factor": [1.0] * 32, "long_factor": [float(i + 1) for i in range(32)]}
+    encoding = gyre.rope(64, **axes, **lists, axis_scalings=[None, own, None])
+    assert np.array_equal(encoding.frequencies(64), plain) and pickle.loads(pickle.dumps(encoding)) == encoding
+    want = plain.copy()
+    want[8:20] /= np.arange(9, 21)
+    assert np.allclose(encoding.frequencies(65), want, rtol=1e-15) and encoding.attention_factor(65) == 1
+    for name, value in (("proportion", 0.5), ("mixed_exponent", 0.5)):
+        scaling = {"proportion": "proportional", "mixed_exponent": "ntk-mixed"}[name]
+        gyre.rope(64, **axes, **{name: value}, axis_scalings=[{"scaling": scaling, "factor": 2}, None, None])
+    # An axis that takes no part in them, and a place of their own for what is shared.
+    with pytest.raises(gyre.Error, match="beta_fast: is 8.0, but scaling is 'none', which has no beta_fast"):
+        gyre.rope(64, **axes, beta_fast=8.0, axis_scalings=[own, None, None], **lists)
+    with pytest.raises(gyre.Error, match=r"axis_scalings: \[0\] has 'beta_fast', which all axes share"):
+        gyre.rope(64, **axes, axis_scalings=[{"scaling": "yarn", "factor": 4, "trained_length": 64, "beta_fast": 8.0}])
 
 
 def test_clipped_rope() -> None:
