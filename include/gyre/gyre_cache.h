@@ -39,8 +39,8 @@ typedef struct gyre_cache_config {
     int64_t page_tokens;               /* 0 = one page per sequence of max_tokens / sequences tokens: contiguous */
     int64_t context_length;            /* ROTATED: the context length in use; 0 = the encoding's own.  RAW: attention takes
                                         * that of each call; files tell encodings apart by this one */
-    /* Query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles; at most 65536.
-     * gyre_cache_append_gated appends them.  0 = none */
+    /* Query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles; a multiple of
+     * heads, at most 65536.  gyre_cache_append_gated appends them.  0 = none */
     int64_t gate_heads;
     /* 1 = the value of a token is the first value_dim channels of its key, which are stored once: the latents of multi-head
      * latent attention (DeepSeek-V2, arXiv 2405.04434), where a key is [latent, rotated slice].  gyre_cache_append then takes

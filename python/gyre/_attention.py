@@ -239,7 +239,7 @@ class Cache(_gyre.Cache):
             keys: "raw" = rotated each time they are read; "rotated" = rotated once.
             dtype, value_dtype: "float32", "float16", "bfloat16" or "q8".
             page_tokens: tokens of a page; 0 = one page for each sequence.
-            gate_heads: query heads whose gate sums each key keeps; append then takes gate_sums.
+            gate_heads: query heads whose gate sums each key keeps, a multiple of heads; append then takes gate_sums.
             values_in_keys: True = the value of a token is the first value_dim channels of its key (None = those before
                 the rotated ones): the latents of multi-head latent attention.  append then takes no v.
         """

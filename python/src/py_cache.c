@@ -499,10 +499,11 @@ static PyMethodDef methods[] = {
     FAST("_create", cache_create, METH_CLASS, "an empty cache"),
     {"_load", cache_load, METH_VARARGS | METH_CLASS, "a cache from a file"},
     FAST("append", cache_append, 0,
-         "append($self, k, v=None, positions=None, *, sequence=0, layout=None, length=0)\n--\n\n"
+         "append($self, k, v=None, positions=None, *, sequence=0, layout=None, length=0, gate_sums=None)\n--\n\n"
          "Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,\n"
          "bfloat16 or float32, any strides.  v None where values are in keys.  positions None = after the last token.\n"
-         "All or nothing.  Raises gyre.Error."),
+         "gate_sums, for a cache with gate_heads: [tokens, gate_heads], or [1, gate_heads, tokens] with 'bhsd', float32 or\n"
+         "float64: those of gyre.gate_sums from the first token of the sequence on.  All or nothing.  Raises gyre.Error."),
     FAST("_attention", cache_attention, 0, "attention over the tokens of sequences"),
     {"_remove", cache_remove, METH_VARARGS, ""},
     {"_shift", cache_shift, METH_VARARGS, ""},

@@ -88,6 +88,10 @@ static gyre_status check_config(const gyre_cache_config *config, gyre_error *err
     const gyre_encoding *encoding = config->encoding;
     gyre_status status = check_numbers(config, err);
     if (status != GYRE_OK) return status;
+    if (config->gate_heads % config->heads != 0)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "gate_heads: %" PRId64 " query heads cannot share %" PRId64 " key heads evenly (gyre_cache_config)",
+                         config->gate_heads, config->heads);
     if (config->values_in_keys && config->value_dim > config->head_dim)
         return gyre_fail(err, GYRE_ESHAPE,
                          "value_dim: %" PRId64 " is above head_dim, %" PRId64 ", but values are in keys (gyre_cache_config)",

@@ -203,6 +203,10 @@ static void says_what_is_wrong(void **state) {
     config.gate_heads = -1;
     assert_int_equal(gyre_cache_create(&plain, &config, NULL, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "gate_heads: -1 is not in 0 .. 65536 (gyre_cache_config)");
+    config.heads = 2;
+    config.gate_heads = 3;
+    assert_int_equal(gyre_cache_create(&plain, &config, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gate_heads: 3 query heads cannot share 2 key heads evenly (gyre_cache_config)");
     free(s);
     gyre_cache_free(plain);
     gyre_cache_free(cache);

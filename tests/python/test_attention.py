@@ -190,6 +190,17 @@ def test_a_cache_keeps_gates() -> None:
     np.testing.assert_allclose(out, forgetting(q, k, v, sums[..., -6:], sums), atol=2e-6)
     with pytest.raises(gyre.Error, match="gate_sums: missing"):
         cache.append(k, v)
+    with pytest.raises(gyre.Error, match="gate_heads: 3 query heads cannot share 2 key heads evenly"):
+        gyre.Cache(heads=2, head_dim=16, max_tokens=16, gate_heads=3)
+    assert "gate_sums=None" in gyre.Cache.append.__text_signature__ and "gate_heads" in gyre.Cache.append.__doc__
+
+
+@pytest.mark.parametrize("wrong", [0.5, float("nan"), float("-inf")])
+def test_what_is_no_logarithm_of_a_gate(wrong) -> None:
+    log_gates = np.zeros((1, 2, 5))
+    log_gates[0, 1, 3] = wrong
+    with pytest.raises(gyre.Error, match=r"log_gates: .* of token 3, head 1 is no logarithm of a gate in \(0, 1\]"):
+        gyre.gate_sums(log_gates)
 
 
 @pytest.mark.parametrize("keys", ["raw", "rotated"])
