@@ -56,6 +56,14 @@ static void test_clipped(void **state) {
     const gyre_config kept = config_under("clipped:6", &base, 4 * TRAINED);
     assert_true(kept.rope.scaling == GYRE_SCALING_LINEAR && kept.rope.factor == 3);
     assert_int_equal(config_under("yarn:4", &kept, 4 * TRAINED).clip.pairs, 6);
+    /* More pairs than the model turns are not clipped, in the place of what was asked for. */
+    method many;
+    gyre_config none;
+    gyre_error refusal = {0, ""};
+    assert_int_equal(config_under("clipped:16", &base, 4 * TRAINED).clip.pairs, PAIRS);
+    assert_int_equal(method_parse("yarn:4+clipped-hard:17", &many, NULL), GYRE_OK);
+    assert_int_equal(method_config(&many, &base, TRAINED, 4 * TRAINED, NULL, &none, &refusal), GYRE_EINVAL);
+    assert_string_equal(refusal.text, "method yarn:4+clipped-hard:17: the model turns 16 pairs, so no more can be clipped");
     /* Where all pairs make a turn none is clipped.  Without a rotation, or a length to count over, there is an error. */
     base = rope();
     base.trained_length = 1 << 20;

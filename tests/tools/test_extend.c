@@ -195,6 +195,28 @@ static void settings_beside_frequencies_count(void **state) {
     json_decref(root);
 }
 
+/* A config says dual chunks, and vLLM alone reads them.  Those of the paper have no key. */
+static void dual_chunks_have_a_key(void **state) {
+    (void)state;
+    json_t *root = run_json("extend @llama2 --to 16k --json --methods dca:1024,dca-paper,rerope");
+    assert_string_equal(says(root, "dca:1024", "hf-5"), "differs");
+    assert_string_equal(says(root, "dca:1024", "vllm"), "same");
+    assert_string_equal(says(root, "dca:1024", "llama.cpp"), "differs");
+    assert_string_equal(says(root, "dca-paper", "vllm"), "no");
+    assert_string_equal(test_string(row_of(root, "dca:1024"), "config"),
+                        "dual_chunk_attention_config, chunk_size 1024, local_size 170");
+    assert_string_equal(test_string(row_of(root, "dca-paper"), "config"), "no config says it");
+    assert_string_equal(test_string(row_of(root, "rerope"), "config"), "no config says it");
+    json_decref(root);
+    root = run_json("extend @llama2 --to 16k --json --methods dca");
+    const json_t *vllm = json_object_get(json_object_get(json_object_get(root, "verdict"), "engines"), "vLLM");
+    const json_t *chunks = json_object_get(json_object_get(vllm, "keys"), "dual_chunk_attention_config");
+    assert_int_equal(test_integer(chunks, "chunk_size"), 3072);
+    assert_int_equal(test_integer(chunks, "local_size"), 512);
+    assert_non_null(strstr(test_string(vllm, "note"), "up to 0.10"));
+    json_decref(root);
+}
+
 /* The reach of a linear scaling, divided by its factor. */
 static void existing_scaling_counts_from_original_length(void **state) {
     (void)state;
@@ -586,6 +608,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_match_the_formulas),
                                        cmocka_unit_test(each_profile_is_checked),
                                        cmocka_unit_test(settings_beside_frequencies_count),
+                                       cmocka_unit_test(dual_chunks_have_a_key),
                                        cmocka_unit_test(existing_scaling_counts_from_original_length),
                                        cmocka_unit_test(config_can_be_extended_twice),
                                        cmocka_unit_test(dynamic_methods_leave_short_contexts),

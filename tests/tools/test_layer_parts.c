@@ -202,6 +202,13 @@ static void no_other_program_runs_polar_layers(void **state) {
     json_decref(run_json("explain @far.json --json"));
 }
 
+/* There is nothing to stretch, but that is not because there would be no positions. */
+static void extend_says_what_parts_do(void **state) {
+    (void)state;
+    assert_non_null(strstr(run("extend @forgetting --to 128")->out, "nope: its forget gates go on lowering the scores"));
+    assert_non_null(strstr(run("extend @contextual --to 128")->out, "nope: its queries count positions themselves"));
+}
+
 /* Methods, windows, pictures and files that would leave out what the layers trained. */
 static void what_would_be_lost_is_refused(void **state) {
     (void)state;
@@ -280,6 +287,7 @@ int main(void) {
                                        cmocka_unit_test(diff_counts_them),
                                        cmocka_unit_test(diff_counts_forms_and_sizes),
                                        cmocka_unit_test(nothing_that_turns_has_no_accuracy),
+                                       cmocka_unit_test(extend_says_what_parts_do),
                                        cmocka_unit_test(what_would_be_lost_is_refused),
                                        cmocka_unit_test(killed_and_resumed)};
     return cmocka_run_group_tests(tests, train_all, remove_folder);

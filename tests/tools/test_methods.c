@@ -98,6 +98,9 @@ static void test_wrong_names(void **state) {
                {"by-part", "did you mean by-parts?"},
                {"by-parts-papers", "did you mean by-parts-paper?"},
                {"rerope:0", "the window is below 1"},
+               {"dca:0", "method dca:0: the chunk is below 2, the least allowed"},
+               {"dca:1", "method dca:1: the chunk is below 2, the least allowed"},
+               {"dca-paper:1.5", "the chunk is below 2, the least allowed"},
                {"rerope:3.5", "the window is not a whole number"},
                {"rerope:1e10", "the window is not a whole number"},
                {"rerope:x", "the window is not a number"},
@@ -432,6 +435,48 @@ static void test_far_rotations(void **state) {
     assert_int_equal(config_under("none", &clamped, 4 * TRAINED).rope.far, GYRE_FAR_CLAMPED);
 }
 
+/* out = the distance by which a query at m and a key at n turn, m >= n >= 0: the formulas of gyre.h. */
+static int64_t turned_by(const gyre_config *c, int64_t m, int64_t n) {
+    const int64_t window = c->rope.far_window, group = (int64_t)c->rope.far_factor;
+    const int paper = c->rope.far == GYRE_FAR_CHUNKED_PAPER;
+    if (c->rope.far == GYRE_FAR_CLAMPED) return m - n < window ? m - n : window;
+    if (c->rope.far == GYRE_FAR_GROUPED) return m - n < window ? m - n : m / group - n / group + window - window / group;
+    const int64_t size = c->chunk.size, chunk = size - c->chunk.local, apart = m / chunk - n / chunk;
+    const int64_t cap = size - paper, last = paper || 2 * chunk - 1 > size ? cap : 2 * chunk - 1;
+    if (apart == 0) return m - n;
+    const int64_t query = apart > 1 ? last : chunk + m % chunk < cap ? chunk + m % chunk : cap;
+    return query - n % chunk;
+}
+
+/* The first distance of two tokens that some place turns otherwise, by trying them all. */
+static void first_far_changes(void **state) {
+    (void)state;
+    enum { PLACES = 90 };
+    int tried = 0;
+    for (int64_t size = 2; size < 24; size++)
+        for (int64_t local = 1; local < 24; local++)
+            for (gyre_far far = GYRE_FAR_CLAMPED; far <= GYRE_FAR_CHUNKED_PAPER; far++) {
+                gyre_config c = GYRE_INIT(gyre_config);
+                const int is_chunked = far == GYRE_FAR_CHUNKED || far == GYRE_FAR_CHUNKED_PAPER;
+                if (far == GYRE_FAR_LEAKY || (is_chunked && local >= size)) continue;
+                c.kind = GYRE_KIND_ROPE;
+                c.rope.far = far;
+                if (is_chunked) c.chunk.size = size, c.chunk.local = local;
+                if (!is_chunked) c.rope.far_window = size, c.rope.far_factor = (double)local;
+                int64_t first = -1;
+                for (int64_t d = 1; d < PLACES && first < 0; d++)
+                    for (int64_t m = d; m < PLACES + d; m++)
+                        if (turned_by(&c, m, m - d) != d) first = d;
+                if (far_first_change(&c) != first)
+                    fail_msg("far %d, %lld, %lld: %lld, not %lld", (int)far, (long long)size, (long long)local,
+                             (long long)far_first_change(&c), (long long)first);
+                tried++;
+            }
+    assert_true(tried > 1000);
+    gyre_config near = GYRE_INIT(gyre_config);
+    assert_int_equal(far_first_change(&near), -1);
+}
+
 static void test_chunks(void **state) {
     (void)state;
     const gyre_config base = rope(), dca = config_under("dca", &base, 4 * TRAINED),
@@ -594,6 +639,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_modifiers_are_read),
         cmocka_unit_test(test_far_rotations),
+        cmocka_unit_test(first_far_changes),
         cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_modifiers),
         cmocka_unit_test(test_resonance_rounds_what_is_scaled),

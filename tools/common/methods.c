@@ -2,6 +2,7 @@
 #include "tools/common/methods.h"
 #include "tools/cli/cli_error.h"
 #include "util/suggest.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,13 +63,13 @@ static gyre_status parse_factor(const char *text, const method *m, double *out, 
     if (!end || *end || strpbrk(text, "xX"))
         return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not a number", m->label, what);
     if (!isfinite(factor)) return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not finite", m->label, what);
-    if (factor < 1) return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is below 1, the least allowed", m->label, what);
+    const int least = is_chunked(m) ? 2 : 1;
+    if (factor < least)
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is below %d, the least allowed", m->label, what, least);
     if (m->far == GYRE_FAR_LEAKY && factor > 0x1p32)
         return gyre_fail(err, GYRE_EINVAL, "method %s: the factor is above 2^32, the most allowed", m->label);
     if (m->far != GYRE_FAR_AS_NEAR && m->far != GYRE_FAR_LEAKY && (factor != floor(factor) || factor > INT32_MAX))
         return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not a whole number below 2^31", m->label, what);
-    if (is_chunked(m) && factor < 2)
-        return gyre_fail(err, GYRE_EINVAL, "method %s: the chunk is below 2, the least allowed", m->label);
     *out = factor;
     return GYRE_OK;
 }
@@ -377,6 +378,10 @@ static gyre_status check(const method *m, const gyre_config *base, int64_t train
     if (base->kind == GYRE_KIND_ROPE && method_needs_two_pairs(m) && (base->rope.dim ? base->rope.dim : base->head_dim) == 2)
         return gyre_fail(err, GYRE_EINVAL, "method %s: needs 4 channels that rotate, not 2: " METHOD_TWO_PAIRS_WHY,
                          m->label);
+    const int64_t rotated = base->rope.dim ? base->rope.dim : base->head_dim - base->rope.first_channel;
+    if (m->clip_pairs > rotated / 2)
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the model turns %" PRId64 " pairs, so no more can be clipped",
+                         m->label, rotated / 2);
     const int counts_turns = m->clip != GYRE_CLIP_NONE && m->clip_pairs == 0;
     if ((!m->keeps_model_scaling || m->logn || counts_turns) && trained < (m->logn ? 2 : 1))
         return gyre_fail(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
@@ -428,6 +433,25 @@ gyre_status config_drop_rotation(const gyre_config *base, gyre_config *out, gyre
 }
 
 /* -- distances -- */
+
+/* To the last key of the chunk before, once the query stands behind its cap, or of the one before that, which stands a chunk
+ * nearer (in the paper's form where it should: a place further). */
+static int64_t first_chunk_change(const gyre_config *config) {
+    const int64_t local = config->chunk.local, chunk = config->chunk.size - local;
+    const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
+    const int64_t capped = local + (paper ? 1 : 2);
+    return capped <= chunk ? capped : chunk + 1 + (paper && local == chunk + 1);
+}
+
+int64_t far_first_change(const gyre_config *config) {
+    const struct gyre_rope_config *rope = &config->rope;
+    if (far_is_chunked(config)) return first_chunk_change(config);
+    if (rope->far == GYRE_FAR_AS_NEAR || (rope->far != GYRE_FAR_CLAMPED && rope->far_factor == 1)) return -1;
+    /* If the window is not a multiple of the group, some tokens at that distance are one more group apart. */
+    const int apart = rope->far == GYRE_FAR_GROUPED && rope->far_window % (int64_t)rope->far_factor != 0;
+    return rope->far_window + !apart;
+}
+
 static far_piece chunk_piece(const gyre_config *config, double d) {
     const double length = (double)(config->chunk.size - config->chunk.local), back = floor(d / length);
     const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;

@@ -132,6 +132,8 @@ typedef struct far_piece {
 /* out = the piece that distance d >= 0 is in; without the steps of Self-Extend's groups.  Under Dual Chunk Attention, where
  * it matters which token asks, that of the last token of a chunk. */
 far_piece far_piece_at(const gyre_config *config, double d);
+/* out = the first distance at which two tokens may turn otherwise than near ones; -1 = none. */
+int64_t far_first_change(const gyre_config *config);
 /* out = the distance between near tokens that turns as much. */
 double far_distance(const gyre_config *config, double d);
 

@@ -85,6 +85,9 @@ int extend_transformers_lacks(const extension *e, char why[200]);
 const char *extend_part_in_place(const extension *e);
 const char *extend_part_of_gyre(const extension *e, char why[200]);
 
+/* out = a copy of a config.json with dual_chunk_attention_config, of want->chunk; NULL = out of memory. */
+json_t *extend_with_chunks(const json_t *config, const gyre_config *want);
+
 /* -- comparing -- */
 int extend_is_gguf(const extension *e);
 /* What a program is compared with. */

@@ -35,6 +35,7 @@ static gyre_status load_written(const extension *e, const gyre_config *config, j
     snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder.path);
     status = gyre_reading_write(e->path, config, e->to, path, &refusal);
     if (!status) *after = cli_json_load(path);
+    if (status == GYRE_EUNSUPPORTED && config->rope.far == GYRE_FAR_CHUNKED) *after = extend_with_chunks(e->config, config);
     temporary_folder_remove(&folder);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     return GYRE_OK; /* a refusal: no config says it */
@@ -212,7 +213,10 @@ static gyre_status advise_vllm(const advice_source *s, extend_advice *out, gyre_
     status = set_command(out, has_overrides ? 6 : 4, words, err);
     free(text);
     const char *type = json_string_value(json_object_get(json_object_get(out->keys, "rope_parameters"), "rope_type"));
-    if (type && strcmp(type, "default") != 0)
+    if (json_object_get(out->keys, "dual_chunk_attention_config"))
+        snprintf(out->note, sizeof out->note,
+                 "vLLM runs dual chunks up to 0.10; later versions have no backend for them and stop with a TypeError");
+    else if (type && strcmp(type, "default") != 0)
         snprintf(out->note, sizeof out->note,
                  "vLLM before 0.11.1: --rope-scaling with the object of rope_scaling above, in place of --hf-overrides%s",
                  replaces

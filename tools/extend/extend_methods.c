@@ -178,13 +178,6 @@ static double chunked_length(const gyre_config *config, int64_t length) {
     return (double)(length - 1 < cap ? length - 1 : cap) + 1;
 }
 
-/* out = the first distance that the chunks change: to the last key of the chunk before, or of the one before that. */
-static int64_t first_chunk_change(const gyre_config *config, int64_t trained) {
-    const int64_t chunk = config->chunk.size - config->chunk.local, paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
-    const int64_t capped = config->chunk.local + (paper ? 1 : 2), distance = capped <= chunk ? capped : chunk + 1;
-    return distance < trained ? distance : -1;
-}
-
 /* out = 1 + the distance that the largest distance among `length` tokens is rotated by. */
 static double effective_length(const gyre_config *config, int64_t length) {
     const struct gyre_rope_config *rope = &config->rope;
@@ -201,13 +194,12 @@ static double effective_length(const gyre_config *config, int64_t length) {
 /* out = the first distance whose rotation is changed by the far window; -1 = none below the trained length. */
 static int64_t first_far_change(const gyre_config *config, double fastest, int64_t trained) {
     const struct gyre_rope_config *rope = &config->rope;
-    if (far_is_chunked(config)) return first_chunk_change(config, trained);
     double off = fastest; /* radians off per token past the window */
-    int64_t distance = rope->far_window + 1;
-    if (rope->far == GYRE_FAR_AS_NEAR || (rope->far != GYRE_FAR_CLAMPED && rope->far_factor == 1)) return -1;
+    int64_t distance = far_first_change(config);
+    if (distance < 0) return -1;
+    if (far_is_chunked(config)) return distance < trained ? distance : -1;
     if (rope->far == GYRE_FAR_LEAKY) off *= fabs(1 - 1 / rope->far_factor);
-    /* If the window is not a multiple of the group, some tokens at that distance are one more group apart. */
-    if (rope->far == GYRE_FAR_GROUPED && rope->far_window % (int64_t)rope->far_factor != 0) return rope->far_window;
+    if (distance == rope->far_window) return distance;
     while (distance < trained && (double)(distance - rope->far_window) * off <= same_angle)
         distance++;
     return distance < trained ? distance : -1;

@@ -23,8 +23,25 @@ static const char *current_scaling(const extension *e) {
     return NULL;
 }
 
-static const char *scheme_note(gyre_kind kind) {
-    switch (kind) {
+static int has_part(const extension *e, const char *name) {
+    for (int64_t i = 0; i < e->group->fields_count; i++)
+        if (strcmp(e->group->fields[i].name, name) == 0) return 1;
+    return 0;
+}
+
+/* What layers of a model without an encoding do all the same; NULL = nothing. */
+static const char *part_note(const extension *e) {
+    if (has_part(e, "forget_gates"))
+        return "its forget gates go on lowering the scores of what is far at any length: there is nothing to stretch";
+    if (has_part(e, "contextual"))
+        return "its queries count positions themselves, up to that of the last embedding, at any length: there is nothing "
+               "to stretch";
+    return NULL;
+}
+
+static const char *scheme_note(const extension *e) {
+    const char *of_part = part_note(e);
+    switch (e->group->config.kind) {
     case GYRE_KIND_ALIBI:
         return "its bias goes on falling with distance at any length: there is nothing to stretch; what is far weighs less";
     case GYRE_KIND_T5:
@@ -39,14 +56,14 @@ static const char *scheme_note(gyre_kind kind) {
     case GYRE_KIND_TAPA:
         return "its phase is computed at any length, and its paper stretches nothing but trains a little at the new one";
     case GYRE_KIND_NOPE:
-        return "it has no positions: there is nothing to stretch";
+        return of_part ? of_part : "it has no positions: there is nothing to stretch";
     default:
         return "its bias is computed at any length: there is nothing to stretch";
     }
 }
 
 int extend_print_other(const extension *e, int json, FILE *file) {
-    const char *kind = gyre_kind_name(e->group->config.kind), *why = scheme_note(e->group->config.kind);
+    const char *kind = gyre_kind_name(e->group->config.kind), *why = scheme_note(e);
     if (json)
         return cli_json_write(file, json_pack("{s:o, s:o, s:o, s:s, s:I, s:s, s:[]}", "path",
                                               cli_json_text(e->reading->path), "model_type",
@@ -90,7 +107,7 @@ static const char *const legend[] = {"pairs: how the method treats them at the n
                                      "slowest: tokens that the slowest pair takes for a turn.", changes_legend};
 
 static const char need_legend[] =
-    "config: what the model's own would say of the scaling.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
+    "config: what the model's own would say of the method.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
     "make of it at the new length: the same rotation, one that differs, or no (refused, or it cannot be said).";
 
 typedef struct texts {

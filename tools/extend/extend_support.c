@@ -131,6 +131,15 @@ static int64_t starts_in_use(const gyre_config *c, int64_t length) {
     return length > c->trained_length ? c->longrope.start_tokens : 0;
 }
 
+json_t *extend_with_chunks(const json_t *config, const gyre_config *want) {
+    json_t *out = json_deep_copy(config), *chunks;
+    chunks =
+        json_pack("{s:I, s:I}", "chunk_size", (json_int_t)want->chunk.size, "local_size", (json_int_t)want->chunk.local);
+    if (out && !json_object_set_new(out, "dual_chunk_attention_config", chunks)) return out;
+    json_decref(out);
+    return NULL;
+}
+
 /* What turns keys otherwise although all frequencies are the same; nothing where nothing does. */
 static void compare_reach(const gyre_config *want, const gyre_config *got, int64_t length, char why[200]) {
     const int64_t starts[2] = {starts_in_use(want, length), starts_in_use(got, length)};
@@ -272,6 +281,19 @@ static void set_unsupported(const extension *e, extend_effect *out, const char *
     }
 }
 
+/* Dual chunks are written by hand alone, but there is a key, so each program is asked what it makes of it. */
+static gyre_status check_chunks(const char *path, const extend_candidate *c, const extension *e, extend_effect *out,
+                                gyre_error *err) {
+    const struct gyre_chunk_config *chunk = &c->config.chunk;
+    json_t *config = extend_with_chunks(e->config, &c->config);
+    const int written = config && !json_dump_file(config, path, JSON_REAL_PRECISION(17));
+    json_decref(config);
+    if (!written) return gyre_fail(err, GYRE_EIO, "%s: the config cannot be written (extend)", path);
+    snprintf(out->config, sizeof out->config, "dual_chunk_attention_config, chunk_size %lld, local_size %lld",
+             (long long)chunk->size, (long long)chunk->local);
+    return check_readers(c, e, path, out, err);
+}
+
 static gyre_status check_in_folder(const char *folder, const extend_candidate *c, const extension *e, extend_effect *out,
                                    gyre_error *err) {
     char path[4200];
@@ -280,6 +302,7 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
     gyre_status status = gyre_reading_write(e->path, &c->config, e->to, path, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
+        if (c->config.rope.far == GYRE_FAR_CHUNKED && e->config) return check_chunks(path, c, e, out, err);
         extend_drop_location(refusal.text, e->reading->path);
         set_unsupported(e, out, refusal.text);
         return GYRE_OK;
