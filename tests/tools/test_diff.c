@@ -237,8 +237,12 @@ static void test_vllm(void **state) {
     json_decref(root);
     assert_verdict(
         "diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT,
-        "Same frequencies, but far is chunked under vllm, as near under hf-5; chunk_size is 3072 under vllm, 0 under "
-        "hf-5; chunk_local is 512 under vllm, 0 under hf-5.");
+        "Same frequencies, but keys of other chunks turn otherwise from a distance of 514 tokens on; also far is chunked "
+        "under vllm, as near under hf-5; chunk_size is 3072 under vllm, 0 under hf-5; chunk_local is 512 under vllm, 0 "
+        "under hf-5.");
+    root = compare("diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT);
+    assert_int_equal(test_integer(group_at(root, 0), "first_distance"), 514); /* a query 513 past its chunk's start */
+    json_decref(root);
     assert_verdict("diff @factor.json --as vllm --with hf-5 --json", DIFFERENT,
                    "Same rotations, but scores are 1.30 times smaller under hf-5.");
     /* Its dynamic base is that of 2 x 4096 tokens at every length: 10000 x 3^(128/126). */

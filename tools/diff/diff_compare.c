@@ -77,6 +77,16 @@ static void compare_starts(diff_layers *d) {
     }
 }
 
+/* Of the two first distances that are not as near, the smaller one. */
+static int64_t first_distance(const gyre_config *a, const gyre_config *b) {
+    const struct gyre_rope_config *x = &a->rope, *y = &b->rope;
+    const int64_t in_a = far_first_change(a), in_b = far_first_change(b);
+    if (x->far == y->far && x->far_window == y->far_window && x->far_factor == y->far_factor &&
+        a->chunk.size == b->chunk.size && a->chunk.local == b->chunk.local)
+        return -1;
+    return in_a < 0 || (in_b >= 0 && in_b < in_a) ? in_b : in_a;
+}
+
 static double ratio(double b, double a) {
     return a > 0 && b > 0 ? b / a : 1;
 }
@@ -87,7 +97,8 @@ static int is_one(double value) {
 
 gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const gyre_layer_reading *group_a,
                                 const gyre_reading *b, const gyre_layer_reading *group_b, gyre_error *err) {
-    *out = (diff_layers){.pair = -1, .max_difference_pair = -1, .first_position = -1, .same_frequencies = 1};
+    *out = (diff_layers){
+        .pair = -1, .max_difference_pair = -1, .first_position = -1, .first_distance = -1, .same_frequencies = 1};
     gyre_status status = explain_stats_compute(&out->a, a, group_a, err);
     if (status) return status;
     status = explain_stats_compute(&out->b, b, group_b, err);
@@ -98,6 +109,7 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
     out->rotates = out->a.config->kind == GYRE_KIND_ROPE && out->b.config->kind == GYRE_KIND_ROPE;
     if (out->rotates) compare_frequencies(out);
     if (out->rotates) compare_starts(out);
+    if (out->rotates) out->first_distance = first_distance(out->a.config, out->b.config);
     out->reordered =
         out->rotates && strcmp(a->format, b->format) != 0 && out->a.config->rope.layout != out->b.config->rope.layout;
     out->factor_ratio = ratio(out->b.attention_factor, out->a.attention_factor);

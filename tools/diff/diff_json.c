@@ -86,6 +86,7 @@ static json_t *layers_json(const diff_layers *d) {
     bad |= cli_json_set(object, "max_difference", d->rotates ? cli_json_number(d->max_difference) : json_null());
     bad |= cli_json_set(object, "max_difference_pair", pair_json(d->max_difference_pair));
     bad |= cli_json_set(object, "first_position", pair_json(d->first_position));
+    bad |= cli_json_set(object, "first_distance", pair_json(d->first_distance));
     bad |= cli_json_set(object, "length", cli_json_nonzero(d->length));
     bad |= cli_json_set(object, "angle_at_length", d->rotates ? cli_json_number(d->angle_difference) : json_null());
     bad |= cli_json_set(object, "layout", layout_json(d));

@@ -100,6 +100,15 @@ static int far_differs(const diff_layers *d) {
            (d->same_frequencies && d->first_position >= 0); /* start tokens */
 }
 
+/* What is far turns otherwise.  out = 1 if that is said. */
+static int append_distance(diff_result *r, const diff_layers *d, const char *opening) {
+    if (d->first_distance < 0) return 0;
+    const int chunks = far_is_chunked(d->a.config) || far_is_chunked(d->b.config);
+    append(r, "%skeys%s turn otherwise from a distance of %" PRId64 " tokens on", opening, chunks ? " of other chunks" : "",
+           d->first_distance);
+    return 1;
+}
+
 /* Frequencies come first, because their effect grows with the length; then multipliers of scores; then the rest. */
 static void append_layers(diff_result *r, const diff_layers *d, int opens) {
     const char *first = opens ? "D" : "d";
@@ -116,15 +125,18 @@ static void append_layers(diff_result *r, const diff_layers *d, int opens) {
         append_pair(r, d);
         if (scores_differ(d)) append(r, ", and ");
         if (scores_differ(d)) append_scores(r, d);
+        append_distance(r, d, ", and ");
         append_settings(r, d, "; also ");
     } else {
         if (d->rotates)
             append(r, "%same %s, but ", opens ? "S" : "the s", far_differs(d) ? "frequencies" : "rotations");
         else
             append(r, "%sifferent: ", first);
+        const int far = append_distance(r, d, "");
+        if (far && scores_differ(d)) append(r, ", and ");
         if (scores_differ(d)) append_scores(r, d);
         if (scores_differ(d)) append(r, " under %s", r->operand[1].label);
-        append_settings(r, d, scores_differ(d) ? "; also " : "");
+        append_settings(r, d, far || scores_differ(d) ? "; also " : "");
     }
 }
 

@@ -174,6 +174,8 @@ static void view_layers(const explain_terminal *page, const diff_result *r, cons
         return;
     }
     if (d->rotates) view_frequencies(page, d);
+    if (d->first_distance >= 0)
+        view_line(page, "first distance", "%" PRId64 ": from there on keys turn otherwise", d->first_distance);
     if (d->a.config->kind == d->b.config->kind) {
         view_ratio(page, r, "attention factor", d->factor_ratio);
         view_ratio(page, r, "softmax multiplier", d->softmax_ratio);
