@@ -406,6 +406,24 @@ static void chunks_go_before_scaling(void **state) {
     gyre_reading_free(reading);
 }
 
+/* The note of the factor's length policy names whose factor it is: the paper has none. */
+static void the_factor_is_of_the_program(void **state) {
+    (void)state;
+    static const char text[] = "{\"model_type\": \"llama\", \"head_dim\": 128, \"max_position_embeddings\": 4096, "
+                               "\"dual_chunk_attention_config\": {\"chunk_size\": 3072, \"local_size\": 512, "
+                               "\"original_max_position_embeddings\": 4096}}";
+    static const gyre_profile profiles[] = {GYRE_PROFILE_VLLM, GYRE_PROFILE_REFERENCE};
+    static const char *const begins[] = {"at n tokens vLLM multiplies",
+                                         "at n tokens the fork of vLLM by the model's authors"};
+    for (int i = 0; i < 2; i++) {
+        gyre_reading *reading = parse(text, profiles[i]);
+        const char *note = engine_field(reading, "length_policy")->note;
+        assert_non_null(strstr(note, begins[i]));
+        assert_true(!strstr(note, "the paper of dual chunks has no such factor") == (i == 0));
+        gyre_reading_free(reading);
+    }
+}
+
 /* The authors' code has no scaling to go before. */
 static void reference_reads_chunks_and_scaling(void **state) {
     (void)state;
@@ -579,6 +597,7 @@ int main(void) {
                                        cmocka_unit_test(types),
                                        cmocka_unit_test(chunks_go_before_scaling),
                                        cmocka_unit_test(reference_reads_chunks_and_scaling),
+                                       cmocka_unit_test(the_factor_is_of_the_program),
                                        cmocka_unit_test(chunks_that_say_less),
                                        cmocka_unit_test(temperature_outside_the_rotation),
                                        cmocka_unit_test(differs_from_transformers),
