@@ -1,6 +1,7 @@
 /* test_bench_command.c: gyre bench encodings: what it measures with, and what it prints. */
 #include "run_command.h"
 #include "tools/bench/bench.h"
+#include <math.h>
 
 /* -- resident memory -- */
 enum { GROWTH = 16 << 20 };
@@ -140,6 +141,74 @@ static void every_gradient_runs(void **state) {
     assert_int_equal(rows, 2 * bench_choose_schemes(NULL, all));
 }
 
+/* out = the sum of dout x out of one call of the scheme on the data. */
+static double loss_of(const bench_scheme *scheme, const bench_data *data) {
+    bench_shape shape = data->shape;
+    bench_data forward = *data;
+    bench_call call;
+    double loss = 0;
+    shape.gradient = 0;
+    forward.shape = shape;
+    assert_ok(bench_call_create(&call, scheme, scheme->causal, &forward, NULL));
+    const size_t bytes = bench_call_scratch(&call, NULL);
+    void *scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    assert_ok(bench_call_run(&call, scratch, bytes, NULL));
+    for (int64_t i = 0; i < shape.tokens * shape.heads * shape.head_dim; i++)
+        loss += (double)data->dout[i] * (double)call.out[i];
+    free(scratch);
+    bench_call_free(&call);
+    return loss;
+}
+
+/* Along the gradient g, which the call writes to x, the loss changes by |g|^2 a step. */
+static void check_gradient(const bench_scheme *scheme, bench_data *data, float *x, const float *g) {
+    const int64_t count = data->shape.tokens * data->shape.heads * data->shape.head_dim;
+    double square = 0, loss[2];
+    float *kept = malloc((size_t)count * sizeof *kept);
+    assert_non_null(kept);
+    memcpy(kept, x, (size_t)count * sizeof *kept);
+    for (int64_t i = 0; i < count; i++)
+        square += (double)g[i] * (double)g[i];
+    const double step = 0.02 / sqrt(square);
+    for (int s = 0; s < 2; s++) {
+        for (int64_t i = 0; i < count; i++)
+            x[i] = kept[i] + (float)(s ? -step : step) * g[i];
+        loss[s] = loss_of(scheme, data);
+    }
+    memcpy(x, kept, (size_t)count * sizeof *kept);
+    free(kept);
+    assert_true(square > 1e-3);
+    test_close((loss[0] - loss[1]) / (2 * step), square, 0.02 * square, scheme->name);
+}
+
+/* Rotations whose numbers are trained are measured as models run them: forward and gradient to queries, keys, values. */
+static void trained_rotations_are_what_they_say(void **state) {
+    (void)state;
+    static const char *const names[] = {"pope", "trained-frequencies", "fope"};
+    const bench_shape shape = {24, 2, 8, 1};
+    bench_scheme chosen[BENCH_MAX_SCHEMES], none[BENCH_MAX_SCHEMES];
+    bench_data data;
+    assert_ok(bench_data_create(&data, &shape, NULL));
+    assert_true(bench_choose_schemes("nope", none) > 0);
+    const double without = loss_of(&none[0], &data);
+    for (int i = 0; i < 3; i++) {
+        bench_call call;
+        assert_int_equal(bench_choose_schemes(names[i], chosen), 1);
+        assert_true(fabs(loss_of(chosen, &data) - without) > 1e-3);
+        assert_ok(bench_call_create(&call, chosen, chosen->causal, &data, NULL));
+        const size_t bytes = bench_call_scratch(&call, NULL);
+        void *scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
+        assert_ok(bench_call_forward(&call, NULL, NULL));
+        assert_ok(bench_call_run(&call, scratch, bytes, NULL));
+        check_gradient(chosen, &data, data.q, data.dq);
+        check_gradient(chosen, &data, data.k, data.dk);
+        check_gradient(chosen, &data, data.v, data.dv);
+        free(scratch);
+        bench_call_free(&call);
+    }
+    bench_data_free(&data);
+}
+
 static void table_for_people(void **state) {
     (void)state;
     const outcome *o = run("bench encodings --tokens 16 --heads 1 --head-dim 8 --schemes alibi,nope --rounds 1 --threads 1");
@@ -231,15 +300,22 @@ static void wrong_use(void **state) {
     assert_fails("bench encodings --context 32", 2, "--context: not an option of gyre bench encodings");
     assert_fails("bench train --gradient", 2, "--gradient: not an option of gyre bench train");
     assert_fails("bench encodings --schemes rope --head-dim 7 --tokens 16", 1, "rope-no-table: rope.dim: 7 is odd");
-    assert_fails("bench encodings --tokens 64 --heads 2 --head-dim 15 --rounds 1", 1, ": rope.dim: 15 is odd");
+    assert_fails("bench encodings --tokens 64 --heads 2 --head-dim 15 --rounds 1", 1,
+                 "trained-frequencies: needs heads of an even number of channels");
     assert_string_equal(run("bench encodings --tokens 64 --heads 2 --head-dim 15 --rounds 1")->out, ""); /* no row before */
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_of_a_call),           cmocka_unit_test(median_of_rounds),
-                                       cmocka_unit_test(every_kind_is_measured),   cmocka_unit_test(table_for_people),
-                                       cmocka_unit_test(no_scheme_needs_a_matrix), cmocka_unit_test(every_gradient_runs),
-                                       cmocka_unit_test(results_are_lines),        cmocka_unit_test(calls_of_a_cache),
-                                       cmocka_unit_test(latents_of_a_cache),       cmocka_unit_test(wrong_use)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_of_a_call),
+                                       cmocka_unit_test(median_of_rounds),
+                                       cmocka_unit_test(every_kind_is_measured),
+                                       cmocka_unit_test(table_for_people),
+                                       cmocka_unit_test(no_scheme_needs_a_matrix),
+                                       cmocka_unit_test(every_gradient_runs),
+                                       cmocka_unit_test(trained_rotations_are_what_they_say),
+                                       cmocka_unit_test(results_are_lines),
+                                       cmocka_unit_test(calls_of_a_cache),
+                                       cmocka_unit_test(latents_of_a_cache),
+                                       cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -73,8 +73,17 @@ int bench_json_line(json_t *line, const char *const names[], const double number
 
 /* -- the schemes compared -- */
 /* What stands beside a scheme: forget gates; positions that queries count, with BENCH_POSITIONS embeddings; a Fourier series
- * for each pair and head; or a network that adapts its bias, of BENCH_NETWORK_WIDTH hidden units. */
-typedef enum bench_extra { BENCH_NO_EXTRA, BENCH_GATES, BENCH_CONTEXTUAL, BENCH_FOURIER, BENCH_ADAPTIVE } bench_extra;
+ * for each pair and head; polar coordinates with phases for each head; frequencies for each head; or a network that adapts
+ * its bias, of BENCH_NETWORK_WIDTH hidden units. */
+typedef enum bench_extra {
+    BENCH_NO_EXTRA,
+    BENCH_GATES,
+    BENCH_CONTEXTUAL,
+    BENCH_FOURIER,
+    BENCH_POLAR,
+    BENCH_FREQUENCIES,
+    BENCH_ADAPTIVE
+} bench_extra;
 enum { BENCH_POSITIONS = 64, BENCH_NETWORK_WIDTH = 32 };
 typedef struct bench_scheme {
     const char *name;
@@ -108,6 +117,7 @@ void bench_data_free(bench_data *data);
 
 enum { BENCH_TABLES = GYRE_TABLE_POSITION_BIAS + 1, BENCH_NETWORK_PARTS = 4 };
 typedef struct bench_fourier bench_fourier; /* bench_fourier.c */
+typedef struct bench_trained bench_trained; /* bench_trained.c */
 typedef struct bench_call {
     const char *name;
     gyre_encoding *encoding; /* NULL = attention without positions */
@@ -122,6 +132,7 @@ typedef struct bench_call {
     double *gate_sums, *dgate_sums;  /* [heads][tokens]; [2][heads][tokens]; NULL without gates */
     float *embeddings, *dembeddings; /* [BENCH_POSITIONS][head_dim]; NULL without contextual positions */
     bench_fourier *series;           /* NULL without Fourier series */
+    bench_trained *turns;            /* NULL without trained frequencies or polar coordinates */
     /* Weights and biases of both layers of the network, and gradients to them; NULL without one. */
     float *network[BENCH_NETWORK_PARTS], *dnetwork[BENCH_NETWORK_PARTS];
 } bench_call;
@@ -138,6 +149,20 @@ gyre_status bench_fourier_run(const bench_fourier *series, const gyre_attention_
 /* dqk, on entry the gradients to what bench_fourier_run computed, become those to queries and keys of args; sums those to
  * the coefficients. */
 gyre_status bench_fourier_gradient(const bench_fourier *series, const gyre_attention_args *args, const gyre_view dqk[2],
+                                   const gyre_exec *exec);
+
+/* Trained frequencies of a half layout for each head, which begin near those of RoPE; or PoPE: frequencies
+ * 10000^(-i / head_dim) of all heads, phases of each head for keys.  NULL = out of memory. */
+bench_trained *bench_trained_create(const bench_shape *shape, int is_polar);
+void bench_trained_free(bench_trained *trained); /* NULL is fine */
+/* args: the queries, keys and scale give way to those that attention takes. */
+void bench_trained_turned(const bench_trained *trained, gyre_attention_args *args);
+/* Computes them from the queries and keys of args. */
+gyre_status bench_trained_run(const bench_trained *trained, const gyre_attention_args *args, const gyre_exec *exec);
+/* out = where the gradient to the turned queries (i 0) or keys (1) goes; dqk = where that to the given ones goes. */
+gyre_view bench_trained_gradient_view(const bench_trained *trained, const gyre_view *dqk, int i);
+/* dqk = gradients to queries and keys of args, given those to the turned ones; sums those to frequencies or phases. */
+gyre_status bench_trained_gradient(const bench_trained *trained, const gyre_attention_args *args, const gyre_view dqk[2],
                                    const gyre_exec *exec);
 
 /* scheme NULL: attention without positions.  The call borrows data.  Errors: ENOMEM, those of gyre_encoding_create. */

@@ -86,11 +86,17 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
     return status ? gyre_fail(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
 }
 
+static int is_trained(const bench_scheme *scheme) {
+    return scheme->extra == BENCH_POLAR || scheme->extra == BENCH_FREQUENCIES;
+}
+
 gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     if (scheme->extra == BENCH_FOURIER && !bench_fourier_fits(shape))
         return gyre_fail(err, GYRE_EINVAL, "%s: needs heads of 4 channels, and 7 tokens for a turn (gyre bench)",
                          scheme->name);
+    if (scheme->extra == BENCH_FREQUENCIES && shape->head_dim % 2 != 0)
+        return gyre_fail(err, GYRE_EINVAL, "%s: needs heads of an even number of channels (gyre bench)", scheme->name);
     const gyre_status status = make_encoding(&encoding, scheme, shape, err);
     gyre_encoding_free(encoding);
     return status;
@@ -237,20 +243,11 @@ static gyre_status run_adaptive(const bench_call *call, int gradient, void *scra
 
 /* -- which of them a call is -- */
 
-static size_t scratch_of(const bench_call *call, int gradient, const gyre_exec *exec) {
-    if (call->network[0]) {
-        const gyre_adaptive_args adaptive = adaptive_args(call);
-        return gyre_adaptive_scratch(&adaptive, gradient, exec);
-    }
-    if (!call->embeddings) return gyre_attention_scratch(&call->args, gradient, exec);
-    const gyre_contextual_args args = contextual_args(call);
-    return gyre_contextual_scratch(&args, gradient, exec);
-}
-
 /* out = the arguments of the call, with the queries and keys that attention takes. */
 static gyre_attention_args turned_args(const bench_call *call) {
     gyre_attention_args args = call->args;
     gyre_view qk[2];
+    if (call->turns) bench_trained_turned(call->turns, &args);
     if (!call->series) return args;
     bench_fourier_turned(call->series, &call->args, qk);
     args.q = gyre_const(qk[0]);
@@ -258,10 +255,25 @@ static gyre_attention_args turned_args(const bench_call *call) {
     return args;
 }
 
+static size_t scratch_of(const bench_call *call, int gradient, const gyre_exec *exec) {
+    if (call->network[0]) {
+        const gyre_adaptive_args adaptive = adaptive_args(call);
+        return gyre_adaptive_scratch(&adaptive, gradient, exec);
+    }
+    if (!call->embeddings) {
+        const gyre_attention_args turned = turned_args(call);
+        return gyre_attention_scratch(&turned, gradient, exec);
+    }
+    const gyre_contextual_args args = contextual_args(call);
+    return gyre_contextual_scratch(&args, gradient, exec);
+}
+
 static gyre_status run_forward(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
     if (call->network[0]) return run_adaptive(call, 0, scratch, bytes, exec);
     if (call->embeddings) return run_contextual(call, 0, scratch, bytes, exec);
-    const gyre_status status = call->series ? bench_fourier_run(call->series, &call->args, exec) : GYRE_OK;
+    const gyre_status status = call->series  ? bench_fourier_run(call->series, &call->args, exec)
+                               : call->turns ? bench_trained_run(call->turns, &call->args, exec)
+                                             : GYRE_OK;
     const gyre_attention_args args = turned_args(call);
     return status ? status : gyre_attention(&args, scratch, bytes, exec, NULL);
 }
@@ -271,9 +283,13 @@ static gyre_status run_gradient(const bench_call *call, void *scratch, size_t by
     if (call->network[0]) return run_adaptive(call, 1, scratch, bytes, exec);
     if (call->embeddings) return run_contextual(call, 1, scratch, bytes, exec);
     const gyre_attention_args args = turned_args(call);
-    const gyre_status status =
-        gyre_attention_gradient(&args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec, NULL);
-    return status || !call->series ? status : bench_fourier_gradient(call->series, &call->args, call->dqkv, exec);
+    gyre_view dqkv[3] = {call->dqkv[0], call->dqkv[1], call->dqkv[2]};
+    for (int i = 0; i < 2 && call->turns; i++)
+        dqkv[i] = bench_trained_gradient_view(call->turns, &call->dqkv[i], i);
+    gyre_status status = gyre_attention_gradient(&args, &call->dout, dqkv, &call->gradients, scratch, bytes, exec, NULL);
+    if (!status && call->series) status = bench_fourier_gradient(call->series, &call->args, call->dqkv, exec);
+    if (!status && call->turns) status = bench_trained_gradient(call->turns, &call->args, call->dqkv, exec);
+    return status;
 }
 
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
@@ -287,6 +303,8 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (!status && scheme && scheme->extra == BENCH_GATES) status = make_gates(out, s);
     if (!status && scheme && scheme->extra == BENCH_CONTEXTUAL) status = make_embeddings(out, s);
     if (!status && scheme && scheme->extra == BENCH_FOURIER && !(out->series = bench_fourier_create(s)))
+        status = GYRE_ENOMEM;
+    if (!status && scheme && is_trained(scheme) && !(out->turns = bench_trained_create(s, scheme->extra == BENCH_POLAR)))
         status = GYRE_ENOMEM;
     if (!status && scheme && scheme->extra == BENCH_ADAPTIVE) status = make_network(out, s);
     out->out = alloc_random(s->tokens * s->heads * s->head_dim, 0, 0, 0);
@@ -316,6 +334,7 @@ void bench_call_free(bench_call *call) {
     free(call->embeddings);
     free(call->dembeddings);
     bench_fourier_free(call->series);
+    bench_trained_free(call->turns);
     free(call->out);
     free(call->lse);
 }
