@@ -180,12 +180,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attentio
 
 /* sums[b][t][h] = log_gates[b][0][h] + ... + log_gates[b][t][h]: the c of gyre_attention_args, added in double in the order
  * of tokens.  A gate f in (0, 1] has the log gate ln f; with f = sigmoid(x) that is -ln(1 + exp(-x)).
- * log_gates: F32, F16, BF16 or F64 [batch, token, heads, 1], finite, at most 0.  sums: F64, or F32 for short sequences;
- * shaped alike; the same view as log_gates, or apart from it.
+ * log_gates: F32, F16, BF16 or F64 [batch, token, heads, 1].  sums: F64, or F32 for short sequences; shaped alike; the same
+ * view as log_gates, or apart from it.
  * starts: NULL, or [sequences + 1] as q_starts, for batch 1: each document of a packed batch begins at 0.
  * before: F64 [batch or sequences, 1, heads, 1], the sum before the first token, for a sequence that comes in pieces; pieces
  * have the bits of one call.  NULL = 0.  (To forget nothing at a padding token, give it the log gate 0.)
- * Errors: EINVAL (also a log gate above 0, infinite or NaN), ESHAPE, EDTYPE. */
+ * The numbers are added as they are: one above 0, as a gate in the place of its logarithm, is no error and makes far keys
+ * weigh more; NaN or an infinity is in every sum after it.
+ * Errors: EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_gate_sums(const gyre_cview *log_gates, const int64_t *starts, int64_t sequences,
                                                     const gyre_cview *before, const gyre_view *sums, const gyre_exec *exec,
                                                     gyre_error *err);

@@ -14,8 +14,9 @@ def gate_sums(log_gates: Any, *, layout: str | None = None, starts: Any = None, 
     arXiv 2503.02130).
 
     Args:
-        log_gates: the logarithms of gates in (0, 1]: finite, at most 0, or they are refused.  [batch, heads, tokens], or [tokens, heads] of a packed batch: the axes of
-            queries but channels.  A padding token has 0.
+        log_gates: the logarithms of gates in (0, 1], [batch, heads, tokens], or [tokens, heads] of a packed batch: the axes of
+            queries but channels.  A padding token has 0.  They are added as they are: numbers above 0, as gates in the place of
+            their logarithms, are not refused, and NaN or an infinity is in every sum after it.
         layout: that of the queries, "bhsd" (None), "bshd", "thd" (None with two axes) or the like.
         starts: a packed batch: sequence s is tokens starts[s] .. starts[s + 1] - 1, and its sums begin at 0.
         initial: float64 [batch, heads], or [sequences, heads] of a packed batch: the sums before the first token, where a

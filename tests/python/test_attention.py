@@ -195,14 +195,6 @@ def test_a_cache_keeps_gates() -> None:
     assert "gate_sums=None" in gyre.Cache.append.__text_signature__ and "gate_heads" in gyre.Cache.append.__doc__
 
 
-@pytest.mark.parametrize("wrong", [0.5, float("nan"), float("-inf")])
-def test_what_is_no_logarithm_of_a_gate(wrong) -> None:
-    log_gates = np.zeros((1, 2, 5))
-    log_gates[0, 1, 3] = wrong
-    with pytest.raises(gyre.Error, match=r"log_gates: .* of token 3, head 1 is no logarithm of a gate in \(0, 1\]"):
-        gyre.gate_sums(log_gates)
-
-
 @pytest.mark.parametrize("keys", ["raw", "rotated"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "q8"])
 def test_a_cache_of_latents_is_plain_attention(keys, dtype) -> None:
