@@ -364,15 +364,18 @@ typedef enum gyre_angle_path {
     GYRE_ANGLE_PATH_TORCH, /* frequencies, products, cos and sin in float, as transformers gets them from PyTorch on a CPU with
                             * FMA; one built with MKL rounds 2 of 100 cos and sin the other way.  Models were trained with it.
                             * Off by position x 2^-25 rad and more.  Needs a build with SLEEF */
-    GYRE_ANGLE_PATH_TORCH_BF16, /* those, cos and sin rounded to bf16: what transformers multiplies a bf16 tensor by, and the
-                                 * table that vLLM keeps for a bf16 model.  (vLLM divides positions under LINEAR, not
-                                 * frequencies, which may change a last bit.) */
-    GYRE_ANGLE_PATH_TORCH_F16,  /* the same, to f16 */
-    GYRE_ANGLE_PATH_LLAMA_CPP,  /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
+    GYRE_ANGLE_PATH_TORCH_BF16,   /* those, cos and sin rounded to bf16: what transformers multiplies a bf16 tensor by */
+    GYRE_ANGLE_PATH_TORCH_F16,    /* the same, to f16 */
+    GYRE_ANGLE_PATH_LLAMA_CPP,    /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
                                  * in float; cosf and sinf are the C library's.  For one axis and NONE, LINEAR, YARN, LLAMA3,
                                  * LONGROPE */
-    GYRE_ANGLE_PATH_TENSORRT_LLM /* as the table that TensorRT-LLM computes with NumPy on a CPU with FMA: powers in double,
-                                  * all else in float.  For one axis and NONE, LINEAR, LLAMA3 */
+    GYRE_ANGLE_PATH_TENSORRT_LLM, /* the formulas of TensorRT-LLM's table as NumPy computes them on a CPU with FMA: powers in
+                                   * double, all else in float.  NumPy was run, TensorRT-LLM was not.  For one axis and NONE,
+                                   * LINEAR, LLAMA3 */
+    GYRE_ANGLE_PATH_VLLM_BF16, /* the formulas of the table that vLLM keeps for a bf16 model, as PyTorch computes them on a CPU:
+                                * TORCH_BF16, but LINEAR divides positions, not frequencies.  vLLM was not run: it makes the
+                                * table on the GPU, whose cos and sin may round the other way */
+    GYRE_ANGLE_PATH_VLLM_F16 /* the same, for an f16 model */
 } gyre_angle_path;
 /* Layouts of a sinusoid, shown for 6 channels, and the exponent of its base. */
 typedef enum gyre_sinusoid {

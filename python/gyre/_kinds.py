@@ -218,9 +218,12 @@ def rope(
             a config.json's dual_chunk_attention_config; past original_length tokens (its
             original_max_position_embeddings) scores grow too.
         temperature: "log", "llama4" or "ministral": a factor of queries that grows with position.
-        angles: "torch" = the bits that transformers gets from PyTorch on a CPU; "torch-bf16", "torch-f16" = those rounded,
-            as a model in that type multiplies by them (and vLLM's table); "llama.cpp" = ggml's running product in float;
-            "tensorrt-llm" = the table in float that it computes with NumPy.
+        angles: "torch" = in float, as transformers gets them from PyTorch on a CPU with FMA; a PyTorch with MKL, as that of
+            pip, rounds 2 of 100 cos and sin the other way.  "torch-bf16", "torch-f16" = those rounded, as a model in that
+            type multiplies by them.  "vllm-bf16", "vllm-f16" = the formulas of vLLM's table, as PyTorch computes them on a
+            CPU: linear scaling divides positions, not frequencies.  vLLM was not run: it makes the table on the GPU.
+            "llama.cpp" = ggml's running product in float.  "tensorrt-llm" = the formulas of TensorRT-LLM's table, as NumPy
+            computes them; TensorRT-LLM was not run.
         length_policy: "declared", "causal" or "prefix".
         axis_scalings: for each axis (also of one alone) None, as the options above say, or a dict of its own: scaling, also
             "riflex" or "riflex-paper" (RIFLEx, arXiv 2502.15894); base, factor, trained_length, context_length; and for

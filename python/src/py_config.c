@@ -27,7 +27,8 @@ static const char *const axes_layouts[] = {"chunked", "interleaved", "axial"};
 static const char *const fars[] = {"as-near", "clamped", "leaky", "grouped", "chunked", "chunked-paper"};
 static const char *const clips[] = {"none", "soft", "hard"};
 static const char *const starts[] = {"paper", "released"};
-static const char *const angles[] = {"exact", "torch", "torch-bf16", "torch-f16", "llama.cpp", "tensorrt-llm"};
+static const char *const angles[] = {"exact",     "torch",        "torch-bf16", "torch-f16",
+                                     "llama.cpp", "tensorrt-llm", "vllm-bf16",  "vllm-f16"};
 static const char *const policies[] = {"declared", "causal", "prefix"};
 static const char *const temperatures[] = {"none", "log", "llama4", "ministral"};
 static const char *const slope_scalings[] = {"none", "linear", "ntk", "ntk-released"};

@@ -417,30 +417,66 @@ static const char *unknown_to_programs(const gyre_config *config, const char *ot
                                                : other;
 }
 
+/* Why a program's angles are refused: the program has no such thing, or Gyre does not know how the program computes it. */
+static gyre_status refuse_path(const char *program, const char *lacks, const char *unknown, gyre_error *err) {
+    if (lacks) return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: %s has no %s (gyre_config)", program, lacks);
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: Gyre has no path for %s with %s (gyre_config)", program, unknown);
+}
+
+static const char *scaling_text(gyre_scaling scaling) {
+    static const char *const texts[] = {[GYRE_SCALING_NTK] = "an NTK-aware base",
+                                        [GYRE_SCALING_DYNAMIC_NTK] = "dynamic NTK",
+                                        [GYRE_SCALING_BY_PARTS] = "NTK by parts",
+                                        [GYRE_SCALING_BY_PARTS_PAPER] = "ramp over revolutions",
+                                        [GYRE_SCALING_YARN] = "YaRN",
+                                        [GYRE_SCALING_LONGROPE] = "LongRoPE",
+                                        [GYRE_SCALING_PROPORTIONAL] = "a proportional rotation",
+                                        [GYRE_SCALING_NTK_MIXED] = "mixed NTK",
+                                        [GYRE_SCALING_DYNAMIC_YARN] = "dynamic YaRN"};
+    const size_t i = (size_t)scaling;
+    return i < sizeof texts / sizeof *texts && texts[i] ? texts[i] : "such a scaling";
+}
+
+static int is_of_no_program(gyre_scaling scaling) {
+    return scaling == GYRE_SCALING_BY_PARTS_PAPER || scaling == GYRE_SCALING_NTK_MIXED ||
+           scaling == GYRE_SCALING_DYNAMIC_YARN;
+}
+
+static gyre_status refuse_llama_cpp(const gyre_config *config, gyre_error *err) {
+    const gyre_scaling scaling = config->rope.scaling;
+    const char *lacks = unknown_to_programs(config, NULL);
+    if (!lacks && (is_of_no_program(scaling) || scaling == GYRE_SCALING_DYNAMIC_NTK)) lacks = scaling_text(scaling);
+    if (!lacks && config->rope.fractional_bounds)
+        lacks = "ramp with fractional ends (rope.fractional_bounds): it rounds them";
+    return refuse_path("llama.cpp", lacks, config->rope.axes > 1 ? "several axes" : scaling_text(scaling), err);
+}
+
+static gyre_status refuse_tensorrt_llm(const gyre_config *config, gyre_error *err) {
+    const gyre_scaling scaling = config->rope.scaling;
+    const char *lacks = unknown_to_programs(config, NULL);
+    if (!lacks && is_of_no_program(scaling)) lacks = scaling_text(scaling);
+    return refuse_path("TensorRT-LLM", lacks, config->rope.axes > 1 ? "several axes" : scaling_text(scaling), err);
+}
+
+static gyre_status refuse_torch(const gyre_config *config, gyre_error *err) {
+    const char *lacks = unknown_to_programs(config, NULL);
+    if (!gyre_torch_math_available())
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: PyTorch's need a build with SLEEF (gyre_config)");
+    if (!lacks && is_of_no_program(config->rope.scaling)) lacks = scaling_text(config->rope.scaling);
+    return refuse_path(gyre_is_vllm(config->rope.angles) ? "vLLM" : "transformers", lacks,
+                       config->rope.axes > 1 ? "axial rotations" : scaling_text(config->rope.scaling), err);
+}
+
 static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
-    if ((unsigned)config->rope.angles > GYRE_ANGLE_PATH_TENSORRT_LLM)
+    if ((unsigned)config->rope.angles > GYRE_ANGLE_PATH_VLLM_F16)
         return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
                          (int)config->rope.angles);
     if (config->rope.angles == GYRE_ANGLE_PATH_EXACT) return GYRE_OK;
-    if (config->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP) {
-        if (gyre_llama_cpp_supports(config)) return GYRE_OK;
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: llama.cpp has no %s (gyre_config)",
-                         unknown_to_programs(config, "such scaling or axes"));
-    }
-    if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM) {
-        if (gyre_numpy_supports(config)) return GYRE_OK;
-        return gyre_fail(
-            err, GYRE_EUNSUPPORTED,
-            "rope.angles: TensorRT-LLM's are known without scaling, with linear and with Llama 3's, on one axis, "
-            "and it has no %s (gyre_config)",
-            unknown_to_programs(config, "such scaling or axes"));
-    }
-    if (gyre_torch_supports(config)) return GYRE_OK;
-    if (!gyre_torch_math_available())
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: PyTorch's need a build with SLEEF (gyre_config)");
-    return gyre_fail(err, GYRE_EUNSUPPORTED,
-                     "rope.angles: PyTorch's need what transformers has, and it has no %s (gyre_config)",
-                     unknown_to_programs(config, "such scaling"));
+    if (config->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP)
+        return gyre_llama_cpp_supports(config) ? GYRE_OK : refuse_llama_cpp(config, err);
+    if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM)
+        return gyre_numpy_supports(config) ? GYRE_OK : refuse_tensorrt_llm(config, err);
+    return gyre_torch_supports(config) ? GYRE_OK : refuse_torch(config, err);
 }
 
 static gyre_status check(const gyre_config *config, gyre_error *err) {

@@ -1,6 +1,7 @@
 /* test_torch.c: the angle paths of programs, bit for bit: GYRE_ANGLE_PATH_TORCH against values computed by PyTorch
- * (tests/reference/torch_rows.py), GYRE_ANGLE_PATH_LLAMA_CPP against those of ggml (llama_cpp_rows.c),
- * GYRE_ANGLE_PATH_TENSORRT_LLM against those of NumPy (numpy_rows.py). */
+ * (tests/reference/torch_rows.py), GYRE_ANGLE_PATH_VLLM_BF16 and _F16 against tables by PyTorch (vllm_rows.py),
+ * GYRE_ANGLE_PATH_LLAMA_CPP against those of ggml (llama_cpp_rows.c), GYRE_ANGLE_PATH_TENSORRT_LLM against those of NumPy
+ * (numpy_rows.py). */
 #include "support.h"
 
 #include "core/convert.h"
@@ -134,31 +135,94 @@ static void exact_rows_differ(void **state) {
     gyre_encoding_free(torch);
 }
 
-/* The table of a 16-bit model: PyTorch's rows, rounded. */
-static void tables_are_rounded(void **state) {
+/* -- vLLM -- */
+/* FNV-1a over 16-bit values, as in vllm_rows.py. */
+static void add_to_checksum(uint64_t *sum, uint16_t value) {
+    *sum = (*sum ^ value) * UINT64_C(0x100000001B3);
+}
+
+/* The bits of a number that has a 16-bit type's precision; a bf16 that is not one has low bits, which no row has. */
+static uint16_t word_of(float value, int is_f16) {
+    uint32_t bits;
+    if (is_f16) return gyre_f32_to_f16(value);
+    memcpy(&bits, &value, sizeof bits);
+    assert_int_equal(bits & 0xffff, 0);
+    return (uint16_t)(bits >> 16);
+}
+
+/* out = entries of c, position by position, that are not PyTorch's: in all rows of the file, and 1 if the checksum of the
+ * whole table is another. */
+static int other_words(const json_t *c, gyre_angle_path path, int is_f16) {
+    double list[MOST];
+    float cosine[MOST], sine[MOST];
+    gyre_config config = config_of(c, list);
+    config.rope.context_length = 0;
+    config.rope.angles = path;
+    gyre_encoding *e = test_encoding(&config);
+    const json_t *rows = json_object_get(c, "rows");
+    const int pairs = (int)config.head_dim / 2;
+    const int64_t length = test_integer(c, "length");
+    uint64_t sum = UINT64_C(0xCBF29CE484222325);
+    int other = 0;
+    size_t next = 0;
+    char text[32];
+    for (int64_t m = 0; m < length; m++) {
+        cos_sin_at(e, m, (size_t)pairs, cosine, sine);
+        const json_t *row = json_array_get(rows, next);
+        const char *hexes = row && test_integer(row, "position") == m ? test_string(row, "cos_sin") : NULL;
+        next += hexes != NULL;
+        for (int i = 0; i < 2 * pairs; i++) {
+            const uint16_t word = word_of(i < pairs ? cosine[i] : sine[i - pairs], is_f16);
+            unsigned want = word;
+            if (hexes) assert_int_equal(sscanf(hexes + 4 * i, "%4x", &want), 1);
+            other += word != want;
+            add_to_checksum(&sum, word);
+        }
+    }
+    assert_int_equal(next, json_array_size(rows));
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)sum);
+    gyre_encoding_free(e);
+    return other + (strcmp(text, test_string(c, "checksum")) != 0);
+}
+
+/* vLLM's formulas, run by PyTorch: all entries of tables of 8192 positions.  transformers' order of operations has the same
+ * bits, but not where the positions are divided: LINEAR by a factor that is no power of two. */
+static void tables_match_vllm(void **state) {
+    (void)state;
+    if (!comparable()) skip();
+    json_t *cases = test_reference("vllm_rows.json"), *c;
+    size_t i;
+    json_array_foreach(cases, i, c) {
+        const int is_f16 = strcmp(test_string(c, "type"), "f16") == 0;
+        const double s = test_number_or(c, "factor", 1);
+        const int differs = strcmp(test_string(c, "scaling"), "linear") == 0 && s != floor(s / 2) * 2;
+        const int other = other_words(c, is_f16 ? GYRE_ANGLE_PATH_VLLM_F16 : GYRE_ANGLE_PATH_VLLM_BF16, is_f16);
+        if (other) fail_msg("case %zu, %s: %d entries are not PyTorch's", i, test_string(c, "scaling"), other);
+        const int as_transformers = other_words(c, is_f16 ? GYRE_ANGLE_PATH_TORCH_F16 : GYRE_ANGLE_PATH_TORCH_BF16, is_f16);
+        if ((as_transformers > 0) != differs)
+            fail_msg("case %zu, %s: %d entries differ in transformers' order", i, test_string(c, "scaling"),
+                     as_transformers);
+    }
+    assert_int_equal(i, 14);
+    json_decref(cases);
+}
+
+/* A frequency is what a position turns by, whichever of the two is divided. */
+static void divided_positions_have_scaled_frequencies(void **state) {
     (void)state;
     if (!gyre_torch_math_available()) skip();
+    double exact[MOST], got[MOST];
     gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
-    float c[MOST], s[MOST], rounded_c[MOST], rounded_s[MOST];
-    for (int type = 0; type < 2; type++) {
-        config.rope.angles = GYRE_ANGLE_PATH_TORCH;
-        gyre_encoding *torch = test_encoding(&config);
-        config.rope.angles = type ? GYRE_ANGLE_PATH_TORCH_F16 : GYRE_ANGLE_PATH_TORCH_BF16;
-        gyre_encoding *rounded = test_encoding(&config);
-        int changed = 0;
-        for (int64_t position = 1; position < 40000; position += 4999) {
-            cos_sin_at(torch, position, 32, c, s);
-            cos_sin_at(rounded, position, 32, rounded_c, rounded_s);
-            for (int i = 0; i < 32; i++) {
-                const float want = type ? gyre_f16_to_f32(gyre_f32_to_f16(c[i])) : gyre_bf16_to_f32(gyre_f32_to_bf16(c[i]));
-                assert_true(rounded_c[i] == want && fabsf(rounded_s[i] - s[i]) <= ldexpf(1, type ? -12 : -9));
-                changed += rounded_c[i] != c[i];
-            }
-        }
-        assert_true(changed > 100);
-        gyre_encoding_free(torch);
-        gyre_encoding_free(rounded);
+    config.rope.scaling = GYRE_SCALING_LINEAR;
+    config.rope.factor = 2.5;
+    for (int program = 0; program < 2; program++) {
+        config.rope.angles = program ? GYRE_ANGLE_PATH_VLLM_BF16 : GYRE_ANGLE_PATH_EXACT;
+        gyre_encoding *e = test_encoding(&config);
+        assert_ok(gyre_encoding_frequencies(e, 0, program ? got : exact, NULL));
+        gyre_encoding_free(e);
     }
+    for (int i = 0; i < 32; i++)
+        assert_true(fabs(got[i] / exact[i] - 1) < 1e-6 && got[i] * 2.5 == (double)(float)(got[i] * 2.5));
 }
 
 /* -- llama.cpp -- */
@@ -221,7 +285,17 @@ static void refused_without_llama_cpp_support(void **state) {
     config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 2;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "rope.angles: llama.cpp has no such scaling"));
+    assert_non_null(strstr(err.text, "rope.angles: llama.cpp has no dynamic NTK"));
+    config.rope.scaling = GYRE_SCALING_YARN;
+    config.rope.fractional_bounds = 1;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "rope.angles: llama.cpp has no ramp with fractional ends"));
+    config = test_rope_config(64, GYRE_LAYOUT_HALF);
+    config.rope.angles = GYRE_ANGLE_PATH_LLAMA_CPP;
+    config.rope.axes = 2;
+    config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = 16;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "rope.angles: Gyre has no path for llama.cpp with several axes"));
 }
 
 /* -- TensorRT-LLM -- */
@@ -277,7 +351,7 @@ static void refused_without_tensorrt_llm_support(void **state) {
     config.rope.scaling = GYRE_SCALING_YARN;
     config.rope.factor = 2;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "rope.angles: TensorRT-LLM's are known without scaling"));
+    assert_non_null(strstr(err.text, "rope.angles: Gyre has no path for TensorRT-LLM with YaRN"));
 }
 
 static void refused_without_torch_support(void **state) {
@@ -285,7 +359,7 @@ static void refused_without_torch_support(void **state) {
     gyre_error err;
     gyre_encoding *e = NULL;
     gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
-    config.rope.angles = (gyre_angle_path)6;
+    config.rope.angles = (gyre_angle_path)8;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
     config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     config.rope.scaling = GYRE_SCALING_NTK_MIXED;
@@ -312,15 +386,11 @@ static void refused_for_a_clip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_match_torch),
-        cmocka_unit_test(refused_for_a_clip),
-        cmocka_unit_test(exact_rows_differ),
-        cmocka_unit_test(refused_without_torch_support),
-        cmocka_unit_test(tables_are_rounded),
-        cmocka_unit_test(rows_match_llama_cpp),
-        cmocka_unit_test(refused_without_llama_cpp_support),
-        cmocka_unit_test(rows_match_numpy),
-        cmocka_unit_test(refused_without_tensorrt_llm_support),
+        cmocka_unit_test(rows_match_torch),     cmocka_unit_test(refused_for_a_clip),
+        cmocka_unit_test(exact_rows_differ),    cmocka_unit_test(refused_without_torch_support),
+        cmocka_unit_test(tables_match_vllm),    cmocka_unit_test(divided_positions_have_scaled_frequencies),
+        cmocka_unit_test(rows_match_llama_cpp), cmocka_unit_test(refused_without_llama_cpp_support),
+        cmocka_unit_test(rows_match_numpy),     cmocka_unit_test(refused_without_tensorrt_llm_support),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

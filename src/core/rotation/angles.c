@@ -5,6 +5,7 @@
 
 #include "core/rotation/angles_llama_cpp.h"
 #include "core/rotation/angles_numpy.h"
+#include "core/rotation/frequency_torch.h"
 #include "core/rotation/torch_math.h"
 
 #include <math.h>
@@ -66,8 +67,9 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
 
 /* In the type of the table. */
 static double table_entry(gyre_angle_path path, float value) {
-    if (path == GYRE_ANGLE_PATH_TORCH_BF16) return (double)gyre_bf16_to_f32(gyre_f32_to_bf16(value));
-    return (double)(path == GYRE_ANGLE_PATH_TORCH_F16 ? gyre_f16_to_f32(gyre_f32_to_f16(value)) : value);
+    if (path == GYRE_ANGLE_PATH_TORCH_BF16 || path == GYRE_ANGLE_PATH_VLLM_BF16)
+        return (double)gyre_bf16_to_f32(gyre_f32_to_bf16(value));
+    return (double)(path == GYRE_ANGLE_PATH_TORCH ? value : gyre_f16_to_f32(gyre_f32_to_f16(value)));
 }
 
 /* As PyTorch: in float; the results are widened to double. */
@@ -75,12 +77,13 @@ static void torch_cos_sin(const gyre_angles *angles, const gyre_frequency *frequ
                           const double *position, double *cosine, double *sine) {
     const gyre_encoding *encoding = angles->encoding;
     const float factor = (float)angles->factor;
+    const double divisor = gyre_torch_position_divisor(&encoding->config);
     float angle[GYRE_PAIR_CHUNK], c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     for (int64_t done = 0, n; done < count; done += n) {
         n = count - done < GYRE_PAIR_CHUNK ? count - done : GYRE_PAIR_CHUNK;
         for (int64_t j = 0; j < n; j++) {
             const int axis = encoding->axis ? encoding->axis[first + done + j] : 0;
-            angle[j] = (float)position[axis] * (float)frequency[done + j].high;
+            angle[j] = (float)position[axis] / (float)divisor * (float)(frequency[done + j].high * divisor);
         }
         gyre_torch_cos_sin(angle, n, c, s);
         for (int64_t j = 0; j < n; j++) {

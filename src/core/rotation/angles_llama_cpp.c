@@ -43,12 +43,12 @@ static program program_of(const gyre_config *config) {
     return p;
 }
 
-/* The program reads divisors from the file.  Llama 3's are exact here, rounded once. */
+/* The program reads divisors from the file.  Here they are quotients in double, rounded once; those of each call, so without
+ * the long double of other frequencies. */
 static float divisor_of(const gyre_angles *angles, gyre_frequency frequency, int64_t pair) {
     const struct gyre_rope_config *rope = &angles->encoding->config.rope;
     if (rope->scaling != GYRE_SCALING_LLAMA3 && rope->scaling != GYRE_SCALING_LONGROPE) return 1;
-    const gyre_frequency unscaled = gyre_frequency_power(rope->base, 2 * pair, rope->dim);
-    return (float)(unscaled.high / frequency.high);
+    return (float)(pow(rope->base, -2.0 * (double)pair / (double)rope->dim) / frequency.high);
 }
 
 static float angle_of(const program *p, float theta, int64_t pair) {

@@ -71,7 +71,7 @@ static float scaled_torch_frequency(const gyre_config *config, int64_t length, i
     const struct gyre_rope_config *rope = &config->rope;
     switch (rope->scaling) {
     case GYRE_SCALING_LINEAR:
-        return 1 / power / (float)rope->factor;
+        return gyre_is_vllm(rope->angles) ? 1 / power : 1 / power / (float)rope->factor;
     case GYRE_SCALING_BY_PARTS:
     case GYRE_SCALING_YARN:
         return by_parts_frequency(config, power, pair);
@@ -92,6 +92,7 @@ static float scaled_torch_frequency(const gyre_config *config, int64_t length, i
 }
 
 void gyre_torch_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
+    const double divisor = gyre_torch_position_divisor(config);
     float exponent[PAIR_BLOCK], power[PAIR_BLOCK];
     for (int64_t done = 0, n; done < count; done += n) {
         n = count - done < PAIR_BLOCK ? count - done : PAIR_BLOCK;
@@ -99,6 +100,7 @@ void gyre_torch_frequencies(const gyre_config *config, int64_t length, int64_t f
             exponent[i] = (float)(2 * (first + done + i)) / (float)config->rope.dim;
         gyre_torch_pow(base_of(config, length), exponent, n, power);
         for (int64_t i = 0; i < n; i++)
-            out[done + i] = (gyre_frequency){(double)scaled_torch_frequency(config, length, first + done + i, power[i]), 0};
+            out[done + i] =
+                (gyre_frequency){(double)scaled_torch_frequency(config, length, first + done + i, power[i]) / divisor, 0};
     }
 }
