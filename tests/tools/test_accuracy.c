@@ -7,15 +7,28 @@
 static const char config[] = "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32,\n"
                              " \"num_hidden_layers\": 2, \"max_position_embeddings\": %s}\n";
 
+/* Files of `config`, with what stands there in place of its last value. */
+static const struct {
+    const char *name, *rest;
+} files[] = {
+    {"plain.json", "8192, \"rope_theta\": 500000.0, \"torch_dtype\": \"bfloat16\""},
+    {"dynamic.json", "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}"},
+    {"linear.json", "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.5}"},
+    {"yarn.json", "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, "
+                  "\"original_max_position_embeddings\": 4096, \"truncate\": false}"},
+};
+
 static int write_configs(void **state) {
-    char text[512];
+    char text[1024];
     if (make_folder(state)) return -1;
-    write_file("plain.json", text,
-               (size_t)snprintf(text, sizeof text, config, "8192, \"rope_theta\": 500000.0, \"torch_dtype\": \"bfloat16\""));
-    write_file(
-        "dynamic.json", text,
-        (size_t)snprintf(text, sizeof text, config,
-                         "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}"));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        write_file(files[i].name, text, (size_t)snprintf(text, sizeof text, config, files[i].rest));
+    write_file("chunks.json", text,
+               (size_t)snprintf(text, sizeof text,
+                                "{\"model_type\": \"qwen2\", \"hidden_size\": 4096, \"num_attention_heads\": 32,\n"
+                                " \"num_hidden_layers\": 2, \"max_position_embeddings\": 65536, \"rope_theta\": 500000.0,\n"
+                                " \"dual_chunk_attention_config\": {\"chunk_size\": 8191, \"local_size\": 1024,\n"
+                                " \"original_max_position_embeddings\": 8192}}\n"));
     return 0;
 }
 
@@ -42,41 +55,161 @@ static const json_t *program_of(const json_t *accuracy, const char *name) {
 enum { DIM = 128 };
 static const double base = 500000;
 
-/* Largest error in the 16 positions up to `last`, of the recipe of transformers or of llama.cpp, with the functions of the C
+typedef struct recipe {
+    float inv_freq[DIM / 2], step; /* as the program has them; step: llama.cpp's, each pair's angle over the one before */
+    double exact[DIM / 2];
+} recipe;
+
+/* Of frequencies base^(-2 i / DIM) / divisor[i], or without divisors. */
+static recipe recipe_of(double own_base, const double *divisor) {
+    recipe r = {.step = powf((float)own_base, -2.0f / DIM)};
+    for (int i = 0; i < DIM / 2; i++) {
+        const float power = powf((float)own_base, (float)(2 * i) / DIM);
+        r.inv_freq[i] = divisor ? 1 / ((float)divisor[i] * power) : 1 / power;
+        r.exact[i] = (double)(powl((long double)own_base, -2.0L * i / DIM) / (divisor ? (long double)divisor[i] : 1));
+    }
+    return r;
+}
+
+/* Largest error at positions 0 .. length - 1, of the recipe of transformers or of llama.cpp, with the functions of the C
  * library. */
-static double largest_error(int is_llama_cpp, int64_t last) {
+static double largest_error(const recipe *r, int is_llama_cpp, int64_t length) {
     double most = 0;
-    const float step = powf((float)base, -2.0f / DIM);
-    for (int64_t m = last - 15; m <= last; m++) {
+    for (int64_t m = 0; m < length; m++) {
         float running = (float)m;
-        for (int i = 0; i < DIM / 2; i++, running *= step) {
-            const float inv_freq = 1 / powf((float)base, (float)(2 * i) / DIM);
-            const float angle = is_llama_cpp ? running : (float)m * inv_freq;
-            const long double exact = (long double)m * powl((long double)base, -2.0L * i / DIM);
-            most = fmax(most, fmax(fabs((double)(cosl(exact) - (long double)cosf(angle))),
-                                   fabs((double)(sinl(exact) - (long double)sinf(angle)))));
+        for (int i = 0; i < DIM / 2; i++, running *= r->step) {
+            const float angle = is_llama_cpp ? running : (float)m * r->inv_freq[i];
+            const double exact = (double)m * r->exact[i];
+            most = fmax(most, fmax(fabs(cos(exact) - (double)cosf(angle)), fabs(sin(exact) - (double)sinf(angle))));
         }
     }
     return most;
 }
 
-static void errors_are_those_of_the_recipes(void **state) {
+static double error_at(const json_t *accuracy, const char *program, int64_t length) {
+    const json_t *lengths = json_object_get(accuracy, "lengths");
+    const json_t *errors = json_object_get(program_of(accuracy, program), "largest_error");
+    for (size_t i = 0; i < json_array_size(lengths); i++)
+        if (json_integer_value(json_array_get(lengths, i)) == length) return json_number_value(json_array_get(errors, i));
+    fail_msg("no length %lld", (long long)length);
+    return 0;
+}
+
+static int has_torch(const json_t *accuracy) {
+    return !json_is_null(json_object_get(program_of(accuracy, "transformers, float32"), "largest_error"));
+}
+
+/* All positions of 32768, and a sample beyond that finds nine tenths of the largest error. */
+static void errors_are_the_largest_of_the_recipes(void **state) {
     (void)state;
     json_t *accuracy = accuracy_of("explain @plain.json --accuracy --json");
-    const json_t *positions = json_object_get(accuracy, "positions");
+    const json_t *lengths = json_object_get(accuracy, "lengths"), *measured = json_object_get(accuracy, "measured");
     static const int64_t want[] = {4096, 8192, 32768, 131072, 1048576}; /* the model's own length among them */
-    assert_int_equal(json_array_size(positions), 5);
-    for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(json_integer_value(json_array_get(positions, i)), want[i]);
-        const json_t *exact = json_object_get(program_of(accuracy, "exact (Gyre)"), "largest_error");
-        const json_t *llama = json_object_get(program_of(accuracy, "llama.cpp"), "largest_error");
-        const json_t *torch = json_object_get(program_of(accuracy, "transformers, float32"), "largest_error");
-        assert_true(json_number_value(json_array_get(exact, i)) < 0x1p-24);
-        assert_float_equal(json_number_value(json_array_get(llama, i)), largest_error(1, want[i]), 1e-6);
-        if (json_is_null(torch)) continue; /* without SLEEF */
-        assert_float_equal(json_number_value(json_array_get(torch, i)), largest_error(0, want[i]), 1e-6);
+    const recipe r = recipe_of(base, NULL);
+    assert_int_equal(json_array_size(lengths), 5);
+    assert_int_equal(test_integer(measured, "all_below"), 32768);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(json_integer_value(json_array_get(lengths, i)), want[i]);
+    for (int i = 0; i < 3; i++) {
+        assert_float_equal(error_at(accuracy, "llama.cpp", want[i]), largest_error(&r, 1, want[i]), 1e-7);
+        if (has_torch(accuracy))
+            assert_float_equal(error_at(accuracy, "transformers, float32", want[i]), largest_error(&r, 0, want[i]), 1e-7);
+    }
+    const double all = largest_error(&r, 1, 131072), sampled = error_at(accuracy, "llama.cpp", 131072);
+    if (sampled > all + 1e-7 || sampled < 0.9 * all) fail_msg("%g of %g", sampled, all);
+    json_decref(accuracy);
+}
+
+static void errors_never_fall(void **state) {
+    (void)state;
+    static const char *const lines[] = {"explain tests/configs/qwen2.5-7b-1m.json --accuracy --json",
+                                        "explain tests/configs/llama-2-7b.json --accuracy --json",
+                                        "explain @linear.json --accuracy --json"};
+    for (int l = 0; l < 3; l++) {
+        json_t *accuracy = accuracy_of(lines[l]);
+        const json_t *program;
+        size_t p;
+        json_array_foreach(json_object_get(accuracy, "programs"), p, program) {
+            const json_t *errors = json_object_get(program, "largest_error");
+            for (size_t i = 1; i < json_array_size(errors); i++)
+                if (json_number_value(json_array_get(errors, i)) < json_number_value(json_array_get(errors, i - 1)))
+                    fail_msg("%s, %s: column %zu falls", lines[l], test_string(program, "program"), i);
+        }
+        json_decref(accuracy);
+    }
+}
+
+/* transformers' base at n tokens; and LongRoPE's list at n tokens, of a file that has both. */
+static void frequencies_are_those_of_the_length(void **state) {
+    (void)state;
+    json_t *accuracy = accuracy_of("explain @dynamic.json --accuracy --json");
+    assert_true(json_is_true(json_object_get(accuracy, "follows_length")));
+    if (!has_torch(accuracy)) {
+        json_decref(accuracy);
+        skip();
+    }
+    for (int64_t n = 4096; n <= 32768; n *= 8) {
+        const double times = n > 8192 ? 2.0 * (double)n / 8192 - 1 : 1;
+        const recipe r = recipe_of(10000 * pow(times, (double)DIM / (DIM - 2)), NULL);
+        assert_float_equal(error_at(accuracy, "transformers, float32", n), largest_error(&r, 0, n), 1e-7);
     }
     json_decref(accuracy);
+    static const char *const lengths[] = {"4k", "32k", "128k", "1M"};
+    accuracy = accuracy_of("explain tests/configs/phi-3.5-mini.json --accuracy --json");
+    for (int i = 0; i < 4; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "explain tests/configs/phi-3.5-mini.json --length %s --accuracy --json", lengths[i]);
+        json_t *own = accuracy_of(line);
+        const int64_t n = (int64_t[]){4096, 32768, 131072, 1048576}[i];
+        assert_true(error_at(accuracy, "llama.cpp", n) == error_at(own, "llama.cpp", n));
+        assert_true(error_at(accuracy, "vLLM, bfloat16", n) == error_at(own, "vLLM, bfloat16", n));
+        json_decref(own);
+    }
+    json_decref(accuracy);
+}
+
+/* A chunk of 8191 turns no pair by more than 8191 positions: the errors are those of 8192 tokens of the same rotation. */
+static void chunks_end_the_angles(void **state) {
+    (void)state;
+    json_t *plain = accuracy_of("explain @plain.json --accuracy --json");
+    json_t *chunks = accuracy_of("explain @chunks.json --as vllm --accuracy --json");
+    static const char *const others[] = {"transformers, float32", "transformers, bfloat16", "llama.cpp", "TensorRT-LLM"};
+    assert_int_equal(test_integer(chunks, "largest_position"), 8191);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(test_string(program_of(chunks, others[i]), "reason"), "it runs no dual chunks");
+    if (has_torch(plain)) {
+        const double whole = error_at(plain, "vLLM, bfloat16", 8192);
+        assert_true(error_at(chunks, "vLLM, bfloat16", 4096) == error_at(plain, "vLLM, bfloat16", 4096));
+        for (int64_t n = 32768; n <= 1 << 20; n *= n < 131072 ? 4 : 8)
+            assert_true(error_at(chunks, "vLLM, bfloat16", n) == whole);
+        assert_true(json_is_null(json_object_get(program_of(chunks, "vLLM, float16"), "moves_from")));
+    }
+    json_decref(plain);
+    json_decref(chunks);
+}
+
+/* Gyre's own rotation of floats, in every layout: each number is cos or sin, rounded once. */
+static void gyre_runs_its_rotation(void **state) {
+    (void)state;
+    static const gyre_layout layouts[] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_INTERLEAVED_TO_HALF};
+    for (int i = 0; i < 6; i++) {
+        gyre_config c = GYRE_INIT(gyre_config);
+        c.kind = GYRE_KIND_ROPE;
+        c.head_dim = 64;
+        c.rope.base = base;
+        c.rope.dim = 48;
+        c.rope.first_channel = 16;
+        c.rope.layout = layouts[i % 3];
+        c.rope.clockwise = i / 3;
+        c.rope.attention_factor = 4;
+        gyre_encoding *e = test_encoding(&c);
+        explain_stats stats = {.config = gyre_encoding_get_config(e), .pairs = 24, .trained = 8192};
+        explain_accuracy a;
+        assert_ok(explain_accuracy_compute(&a, &stats, NULL));
+        for (int l = 0; l < a.count; l++) /* half a unit in the last place of 2 .. 4, and nearly reached */
+            if (a.error[0][l] > 0x1p-23 * 1.0001 || a.error[0][l] < 0.95 * 0x1p-23) fail_msg("%d: %g", i, a.error[0][l]);
+        gyre_encoding_free(e);
+    }
 }
 
 /* -- scores -- */
@@ -138,7 +271,7 @@ static void scores_move_from_there_on(void **state) {
     assert_true(from > 4096 && from < 1 << 20);
     assert_true(movement(program, exact, from) > 0.85 * rounding);
     assert_true(movement(program, exact, llround((double)from / sqrt(2))) < 1.15 * rounding);
-    assert_true(json_is_null(json_object_get(program_of(accuracy, "exact (Gyre)"), "moves_from")));
+    assert_true(json_is_null(json_object_get(program_of(accuracy, "Gyre, float32"), "moves_from")));
     gyre_encoding_free(exact);
     gyre_encoding_free(program);
     json_decref(accuracy);
@@ -146,26 +279,55 @@ static void scores_move_from_there_on(void **state) {
 
 /* -- caches -- */
 /* A rounding to p bits of a random mantissa has the root mean square 2^-p / sqrt(3) of its binade: 0.42 2^-p x of x. */
+enum { KEYS_ROUNDED = 2000 };
+/* Root mean square of the error of random keys that have one scale for `block` channels, whose largest is 127 steps. */
+static double error_of_steps(int block) {
+    double off = 0, whole = 0;
+    test_random random = {11};
+    for (int key = 0; key < KEYS_ROUNDED; key++) {
+        double x[DIM], most = 0;
+        for (int c = 0; c < DIM; c++) {
+            x[c] = -6;
+            for (int i = 0; i < 12; i++)
+                x[c] += (double)test_uniform(&random) / 2 + 0.5;
+        }
+        for (int c = 0; c < DIM; c++) {
+            most = c % block ? most : 0;
+            if (c % block == 0)
+                for (int i = c; i < c + block; i++)
+                    most = fmax(most, fabs(x[i]));
+            const double error = rint(x[c] / (most / 127)) * (most / 127) - x[c];
+            off += error * error;
+            whole += x[c] * x[c];
+        }
+    }
+    return sqrt(off / whole);
+}
+
 static void caches_lose_what_rounding_does(void **state) {
     (void)state;
     json_t *accuracy = accuracy_of("explain @plain.json --accuracy --json");
-    const json_t *kept = json_object_get(accuracy, "kept"), *type;
-    static const double want[] = {0x1p-11 * 0.42, 0x1p-8 * 0.42, 0.0052};
-    size_t i;
-    assert_int_equal(json_array_size(kept), 3);
-    json_array_foreach((json_t *)kept, i, type) {
-        const double one = test_number(type, "moves");
-        assert_float_equal(one, want[i], 0.1 * want[i]);
+    const json_t *kept = json_object_get(accuracy, "kept"), *cache;
+    const double want[] = {0x1p-11 * 0.42, 0x1p-8 * 0.42, error_of_steps(DIM),
+                           0x1p-11 * 0.42, 0x1p-8 * 0.42, error_of_steps(32)};
+    size_t i, s;
+    assert_true(want[2] > 1.15 * want[5]); /* the two 8-bit types are not one */
+    assert_int_equal(json_array_size(kept), 6);
+    json_array_foreach((json_t *)kept, i, cache) {
+        const int is_gyre = strcmp(test_string(cache, "cache"), "gyre_cache") == 0;
+        const double one = test_number(cache, "moves");
         double before = one;
-        const json_t *shifted = json_object_get(type, "shifted"), *row;
-        size_t s;
-        json_array_foreach((json_t *)shifted, s, row) {
-            assert_true(test_number(row, "moves") > before);
-            before = test_number(row, "moves");
+        assert_int_equal(is_gyre, i < 3);
+        if (fabs(one - want[i]) > 0.06 * want[i]) fail_msg("%zu: %g, not %g", i, one, want[i]);
+        const json_t *row;
+        json_array_foreach(json_object_get(cache, "shifted"), s, row) {
+            const double moves = test_number(row, "moves");
+            if (is_gyre ? fabs(moves - one) > 0.01 * one : moves <= before) fail_msg("%zu: %g after %g", i, moves, before);
+            before = moves;
         }
-        assert_true(before > 5 * one); /* a hundred shifts */
+        assert_true(is_gyre || before > 5 * one); /* a hundred shifts */
     }
-    assert_float_equal(test_number(accuracy, "rounding"), sqrt(2) * test_number(json_array_get(kept, 1), "moves"), 1e-12);
+    assert_float_equal(test_number(accuracy, "rounding"), sqrt(2) * test_number(json_array_get(kept, 4), "moves"), 1e-12);
     json_decref(accuracy);
 }
 
@@ -175,22 +337,36 @@ static void expect(const char *line, int exit, const char *says) {
     if (o->exit != exit || !strstr(o->out, says)) fail_msg("gyre %s: exit %d: %s%s", line, o->exit, o->out, o->err);
 }
 
-static void programs_without_the_scaling_are_named(void **state) {
+static void reasons_are_the_true_ones(void **state) {
     (void)state;
     json_t *accuracy = accuracy_of("explain @dynamic.json --accuracy --json");
     assert_true(json_is_null(json_object_get(program_of(accuracy, "llama.cpp"), "largest_error")));
     json_decref(accuracy);
-    expect("explain @dynamic.json --accuracy", 0, "not computed: it has no such scaling");
+    expect("explain @dynamic.json --accuracy", 0, "not computed: llama.cpp has no dynamic NTK");
+    expect("explain @yarn.json --accuracy", 0, "not computed: llama.cpp has no ramp with fractional ends");
+    expect("explain @yarn.json --accuracy", 0, "not computed: Gyre has no path for TensorRT-LLM with YaRN");
+    expect("explain tests/configs/qwen2-vl-7b.json --as llama.cpp --accuracy", 0,
+           "Gyre has no path for llama.cpp with several");
+    expect("explain @chunks.json --as vllm --accuracy", 0, "not computed: it runs no dual chunks");
     expect("explain @plain.json --accuracy", 0, "transformers, float32");
     expect("explain models/alibi --accuracy", 0, "slopes");
     expect("diff @plain.json --with llama.cpp --accuracy", 0, "Accuracy under the frequencies of both");
     expect("diff @plain.json @dynamic.json --accuracy --json", 3, "\"accuracy\": {");
 }
 
+/* Positions are divided by vLLM, frequencies by transformers: by 2.5 their tables differ. */
+static void linear_tells_vllm_from_transformers(void **state) {
+    (void)state;
+    json_t *accuracy = accuracy_of("explain @linear.json --accuracy --json");
+    if (has_torch(accuracy))
+        assert_true(error_at(accuracy, "vLLM, float16", 131072) != error_at(accuracy, "transformers, float16", 131072));
+    json_decref(accuracy);
+}
+
 /* A file may state any width of a head: above 1024 channels the work stays the same. */
 static void wide_heads_take_no_more_work(void **state) {
     (void)state;
-    static const int64_t dims[] = {128, 1024, 2048, 65536}, keys[] = {64, 64, 32, 1}, neighbours[] = {16, 16, 8, 1};
+    static const int64_t dims[] = {128, 1024, 2048, 65536}, keys[] = {64, 64, 32, 1}, every[] = {32768, 4096, 2048, 64};
     for (int i = 0; i < 4; i++) {
         gyre_config c = GYRE_INIT(gyre_config);
         c.kind = GYRE_KIND_ROPE;
@@ -202,9 +378,10 @@ static void wide_heads_take_no_more_work(void **state) {
         gyre_error err = {0, ""};
         if (explain_accuracy_compute(&a, &stats, &err)) fail_msg("%s", err.text);
         assert_int_equal(a.keys, keys[i]);
-        assert_int_equal(a.neighbours, neighbours[i]);
-        for (int t = 0; t < ACCURACY_TYPES; t++) /* a sample of as many numbers */
-            assert_true(fabs(a.kept[t] - (double[]){0x1p-11 * 0.42, 0x1p-8 * 0.42, 0.0052}[t]) < 0.1 * a.kept[t]);
+        assert_int_equal(a.every, every[i]);
+        for (int t = 0; t < 3; t++) /* a sample of as many numbers */
+            assert_true(fabs(a.kept[3 + t] - (double[]){0x1p-11 * 0.42, 0x1p-8 * 0.42, 0.0052}[t]) < 0.1 * a.kept[3 + t]);
+        assert_int_equal(isnan(a.kept[2]), dims[i] > 1024); /* gyre_cache takes no wider head */
         assert_true(a.error[0][0] > 0 && a.error[0][0] < 0x1p-24);
         gyre_encoding_free(e);
     }
@@ -212,8 +389,15 @@ static void wide_heads_take_no_more_work(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_those_of_the_recipes), cmocka_unit_test(scores_move_from_there_on),
-        cmocka_unit_test(caches_lose_what_rounding_does),  cmocka_unit_test(programs_without_the_scaling_are_named),
+        cmocka_unit_test(errors_are_the_largest_of_the_recipes),
+        cmocka_unit_test(errors_never_fall),
+        cmocka_unit_test(frequencies_are_those_of_the_length),
+        cmocka_unit_test(chunks_end_the_angles),
+        cmocka_unit_test(gyre_runs_its_rotation),
+        cmocka_unit_test(scores_move_from_there_on),
+        cmocka_unit_test(caches_lose_what_rounding_does),
+        cmocka_unit_test(reasons_are_the_true_ones),
+        cmocka_unit_test(linear_tells_vllm_from_transformers),
         cmocka_unit_test(wide_heads_take_no_more_work),
     };
     return cmocka_run_group_tests(tests, write_configs, remove_folder);

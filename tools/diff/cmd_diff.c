@@ -16,7 +16,7 @@ static const struct argp_option OPTIONS[] = {
     OPTION_LENGTH(0),
     OPTION_LAYER_TYPE(ONLY_LAYERS_HELP, 0),
     {"accuracy", KEY_ACCURACY, NULL, 0,
-     "Also how wrong the angles of each program are by position, and from where on scores feel it", 0},
+     "Also how wrong the angles of each program are in contexts of 4k to 1M tokens, and from where on scores feel it", 0},
     {0}};
 
 typedef struct diff_options {

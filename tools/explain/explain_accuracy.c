@@ -1,86 +1,233 @@
-/* explain_accuracy.c: the angles of each program against exact ones; keys that are kept in few bits, or shifted again and
- * again, against keys in double.
+/* explain_accuracy.c: the angles of each program against exact ones.
  *
  * A pair of a query at m turns by a complex number u, that of a key at n by v.  Scores of random channels are off by the
  * root mean square sqrt(sum |u v* - u0 v0*|^2) over all pairs, and are themselves sqrt(sum |u0 v0*|^2).  The ratio is by how
  * much a score moves. */
 #include "tools/explain/explain_accuracy.h"
-#include "gyre/gyre_cache.h"
 #include "util/error.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEIGHBOURS = 16, KEYS = 64, SAMPLES = 8, LONGEST_LOG2 = 24, USUAL_CHANNELS = 1024 };
-
-/* A file may state any width of a head.  A head of more than USUAL_CHANNELS is measured at fewer positions and with fewer
- * keys, so that memory and work stay about the same: each of them is then a sample of more pairs.  All pairs are measured:
- * gyre_cos_sin computes them together, and llama.cpp's errors add up from pair to pair. */
-static int64_t fewer(int64_t usual, int64_t channels) {
-    const int64_t count = channels > USUAL_CHANNELS ? usual * USUAL_CHANNELS / channels : usual;
-    return count < 1 ? 1 : count;
-}
+enum { BLOCK = 16, SAMPLES = 8, LONGEST_LOG2 = 24, EVERY = 32768, OCTAVE_SHARE = 4, EVERY_ANGLE = 1 << 21 };
 
 static const struct {
     const char *name;
     gyre_angle_path path;
-} programs[ACCURACY_PROGRAMS] = {{"exact (Gyre)", GYRE_ANGLE_PATH_EXACT},
-                                 {"transformers, float32", GYRE_ANGLE_PATH_TORCH},
-                                 {"transformers or vLLM, float16", GYRE_ANGLE_PATH_TORCH_F16},
-                                 {"transformers or vLLM, bfloat16", GYRE_ANGLE_PATH_TORCH_BF16},
-                                 {"llama.cpp", GYRE_ANGLE_PATH_LLAMA_CPP},
-                                 {"TensorRT-LLM", GYRE_ANGLE_PATH_TENSORRT_LLM}};
-static const char *const types[ACCURACY_TYPES] = {"f16", "bf16", "q8"};
-static const int64_t shifts[ACCURACY_SHIFTS] = {1, 10, 100};
+    int runs_chunks; /* Dual Chunk Attention */
+} programs[ACCURACY_PROGRAMS] = {{"Gyre, float32", GYRE_ANGLE_PATH_EXACT, 1},
+                                 {"transformers, float32", GYRE_ANGLE_PATH_TORCH, 0},
+                                 {"transformers, float16", GYRE_ANGLE_PATH_TORCH_F16, 0},
+                                 {"transformers, bfloat16", GYRE_ANGLE_PATH_TORCH_BF16, 0},
+                                 {"vLLM, float16", GYRE_ANGLE_PATH_VLLM_F16, 1},
+                                 {"vLLM, bfloat16", GYRE_ANGLE_PATH_VLLM_BF16, 1},
+                                 {"llama.cpp", GYRE_ANGLE_PATH_LLAMA_CPP, 0},
+                                 {"TensorRT-LLM", GYRE_ANGLE_PATH_TENSORRT_LLM, 0}};
 
 const char *explain_accuracy_program(int p) {
     return programs[p].name;
 }
-const char *explain_accuracy_type(int t) {
-    return types[t];
-}
-int64_t explain_accuracy_shifts(int s) {
-    return shifts[s];
-}
 
-/* -- angles -- */
-/* cos and sin of one program and the exact ones.  Each [neighbours][pairs]. */
+/* -- rows of cos and sin -- */
+/* Buffers of BLOCK positions, [BLOCK][pairs] each, and the encodings of all programs at one context length. */
 typedef struct angle_rows {
-    gyre_encoding *encoding, *exact;
-    int64_t pairs, neighbours, samples;                      /* samples <= neighbours: positions of queries */
-    double *cosine, *sine, *exact_cosine, *exact_sine, *key; /* key: [4][pairs], a row of each of the four */
+    const gyre_config *config; /* exact angles */
+    gyre_encoding *exact, *program[ACCURACY_PROGRAMS];
+    int64_t pairs;
+    double *cosine, *sine, *exact_cosine, *exact_sine;
+    double *step_cosine, *step_sine; /* exact, of positions 0 .. BLOCK - 1 */
+    double *key;                     /* [4][pairs], a row of each of the first four */
+    float *unit, *turned;            /* [BLOCK][head_dim]: (1, 0) in each pair, before and after its rotation */
 } angle_rows;
 
-/* Rows of `count` positions up to `last`.  The exact ones are rounded to float for the program `exact` itself. */
-static gyre_status rows_at(const gyre_encoding *encoding, int64_t last, int64_t count, int64_t pairs, double *cosine,
+static gyre_status rows_at(const angle_rows *r, const gyre_encoding *encoding, int64_t first, int64_t count, double *cosine,
                            double *sine, gyre_error *err) {
-    const gyre_positions at = {.base = last - count + 1};
-    const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, count, 1, pairs);
-    const gyre_view s = gyre_dense(sine, GYRE_DTYPE_F64, 1, count, 1, pairs);
+    const gyre_positions at = {.base = first};
+    const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, count, 1, r->pairs);
+    const gyre_view s = gyre_dense(sine, GYRE_DTYPE_F64, 1, count, 1, r->pairs);
     return gyre_cos_sin(encoding, &at, &c, &s, NULL, err);
 }
 
-static gyre_status both_rows(const angle_rows *r, int64_t last, int64_t count, double *const out[4], gyre_error *err) {
-    gyre_status status = rows_at(r->encoding, last, count, r->pairs, out[0], out[1], err);
-    if (!status) status = rows_at(r->exact, last, count, r->pairs, out[2], out[3], err);
-    for (int64_t i = 0; r->encoding == r->exact && i < count * r->pairs; i++) {
-        out[0][i] = (double)(float)out[0][i];
-        out[1][i] = (double)(float)out[1][i];
+/* Channels of the two numbers of pair i in what a rotation reads, or writes. */
+static void channels_of(const struct gyre_rope_config *rope, int writes, int64_t i, int64_t *x, int64_t *y) {
+    const int halves = rope->layout == GYRE_LAYOUT_HALF || (rope->layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF && writes);
+    *x = rope->first_channel + (halves ? i : 2 * i);
+    *y = *x + (halves ? rope->dim / 2 : 1);
+}
+
+/* Gyre's own rotation of floats, of unit vectors. */
+static gyre_status rotated_units(const angle_rows *r, const gyre_encoding *encoding, int64_t first, int64_t count,
+                                 double *cosine, double *sine, gyre_error *err) {
+    const gyre_config *config = gyre_encoding_get_config(encoding);
+    const int64_t channels = config->head_dim;
+    const gyre_positions at = {.base = first};
+    const gyre_cview in = gyre_cdense(r->unit, GYRE_DTYPE_F32, 1, count, 1, channels);
+    const gyre_view out = gyre_dense(r->turned, GYRE_DTYPE_F32, 1, count, 1, channels);
+    const gyre_status status = gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, err);
+    for (int64_t t = 0; t < count && !status; t++)
+        for (int64_t i = 0; i < r->pairs; i++) {
+            int64_t x, y;
+            channels_of(&config->rope, 1, i, &x, &y);
+            cosine[t * r->pairs + i] = (double)r->turned[t * channels + x];
+            sine[t * r->pairs + i] = (double)r->turned[t * channels + y];
+        }
+    return status;
+}
+
+static gyre_status program_rows(const angle_rows *r, int p, int64_t first, int64_t count, double *cosine, double *sine,
+                                gyre_error *err) {
+    if (programs[p].path == GYRE_ANGLE_PATH_EXACT) return rotated_units(r, r->program[p], first, count, cosine, sine, err);
+    return rows_at(r, r->program[p], first, count, cosine, sine, err);
+}
+
+/* Exact rows of count <= BLOCK positions.  The first is computed, the others are its complex products with the steps, which
+ * are off by some 2^-52.  Position 0 tells the attention factor, which a product would have twice. */
+static gyre_status exact_rows(const angle_rows *r, int64_t first, int64_t count, gyre_error *err) {
+    const int64_t n = r->pairs;
+    if (r->config->longrope.start_tokens > 0) /* they turn otherwise than the steps of later tokens */
+        return rows_at(r, r->exact, first, count, r->exact_cosine, r->exact_sine, err);
+    const gyre_status status = rows_at(r, r->exact, first, 1, r->exact_cosine, r->exact_sine, err);
+    for (int64_t t = 1; t < count && !status; t++)
+        for (int64_t i = 0; i < n; i++) {
+            const double c = r->exact_cosine[i], s = r->exact_sine[i], factor = r->step_cosine[i];
+            r->exact_cosine[t * n + i] = (c * r->step_cosine[t * n + i] - s * r->step_sine[t * n + i]) / factor;
+            r->exact_sine[t * n + i] = (s * r->step_cosine[t * n + i] + c * r->step_sine[t * n + i]) / factor;
+        }
+    return status;
+}
+
+/* -- encodings -- */
+static void close_programs(angle_rows *r) {
+    gyre_encoding_free(r->exact);
+    r->exact = NULL;
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++) {
+        gyre_encoding_free(r->program[p]);
+        r->program[p] = NULL;
+    }
+}
+
+/* The text of an error of the library, "rope.angles: why (gyre_config)", without its ends. */
+static void take_reason(char *out, const char *text) {
+    static const char prefix[] = "rope.angles: ", suffix[] = " (gyre_config)";
+    if (strncmp(text, prefix, strlen(prefix)) == 0) text += strlen(prefix);
+    const char *end = strstr(text, suffix);
+    size_t length = end ? (size_t)(end - text) : strlen(text);
+    if (length >= ACCURACY_REASON) length = ACCURACY_REASON - 1;
+    memcpy(out, text, length);
+    out[length] = 0;
+}
+
+static gyre_status open_program(explain_accuracy *out, angle_rows *r, int p, gyre_config *config, gyre_error *err) {
+    gyre_error refusal = {0, ""};
+    config->rope.angles = programs[p].path;
+    if (out->largest_position > 0 && !programs[p].runs_chunks) {
+        snprintf(out->reason[p], ACCURACY_REASON, "it runs no dual chunks");
+        return GYRE_OK;
+    }
+    const gyre_status status = gyre_encoding_create(&r->program[p], config, NULL, &refusal);
+    if (status == GYRE_EUNSUPPORTED) {
+        take_reason(out->reason[p], refusal.text);
+        return GYRE_OK;
+    }
+    if (status && err) *err = refusal;
+    return status;
+}
+
+/* Encodings at a context length, 0 = their own, and the exact rows of the first positions. */
+static gyre_status open_programs(explain_accuracy *out, angle_rows *r, int64_t length, gyre_error *err) {
+    gyre_config config = *r->config;
+    if (length > 0) config.rope.context_length = length;
+    gyre_status status = gyre_encoding_create(&r->exact, &config, NULL, err);
+    for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++)
+        status = open_program(out, r, p, &config, err);
+    if (!status) status = rows_at(r, r->exact, 0, BLOCK, r->step_cosine, r->step_sine, err);
+    if (status) close_programs(r);
+    return status;
+}
+
+static gyre_status reopen_programs(explain_accuracy *out, angle_rows *r, int64_t length, gyre_error *err) {
+    close_programs(r);
+    return open_programs(out, r, length, err);
+}
+
+/* -- largest errors -- */
+static double largest_of(const angle_rows *r, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count * r->pairs; i++)
+        most = fmax(most, fmax(fabs(r->cosine[i] - r->exact_cosine[i]), fabs(r->sine[i] - r->exact_sine[i])));
+    return most;
+}
+
+/* Raises most[p] to the largest errors of positions first .. end - 1, at most BLOCK of them. */
+static gyre_status add_block(const angle_rows *r, int64_t first, int64_t end, double most[ACCURACY_PROGRAMS],
+                             gyre_error *err) {
+    const int64_t count = end - first;
+    if (count < 1) return GYRE_OK;
+    gyre_status status = exact_rows(r, first, count, err);
+    for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++) {
+        if (!r->program[p]) continue;
+        status = program_rows(r, p, first, count, r->cosine, r->sine, err);
+        if (!status) most[p] = fmax(most[p], largest_of(r, count));
     }
     return status;
 }
 
-static gyre_status largest_error(const angle_rows *r, int64_t position, double *out, gyre_error *err) {
-    const int64_t count = position < r->neighbours ? position : r->neighbours;
-    double *const rows[4] = {r->cosine, r->sine, r->exact_cosine, r->exact_sine};
-    const gyre_status status = both_rows(r, position, count, rows, err);
-    *out = 0;
-    for (int64_t i = 0; !status && i < count * r->pairs; i++)
-        *out = fmax(*out, fmax(fabs(r->cosine[i] - r->exact_cosine[i]), fabs(r->sine[i] - r->exact_sine[i])));
+/* out = where block number i begins, the same for every length: all positions below a->every, then BLOCK consecutive ones
+ * somewhere in each part of a doubling.  Rises with i. */
+static int64_t block_at(const explain_accuracy *a, int64_t i) {
+    const int64_t parts = a->of_octave / BLOCK;
+    int64_t octave = a->every, part = i - a->every / BLOCK;
+    if (part < 0) return i * BLOCK;
+    for (; part >= parts; part -= parts)
+        octave *= 2;
+    const int64_t width = octave / parts;
+    return octave + part * width + (int64_t)((uint64_t)(i * 2654435761) % (uint64_t)(width - BLOCK + 1));
+}
+
+/* Raises most[p] by the measured positions from .. end - 1, *next = the number of the first block that reaches past end. */
+static gyre_status add_range(const explain_accuracy *a, const angle_rows *r, int64_t from, int64_t end, int64_t *next,
+                             double most[ACCURACY_PROGRAMS], gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (; !status; (*next)++) {
+        const int64_t at = block_at(a, *next), first = at < from ? from : at;
+        if (at >= end) break;
+        status = add_block(r, first, at + BLOCK < end ? at + BLOCK : end, most, err);
+        if (at + BLOCK > end) break; /* its rest belongs to the next length */
+    }
+    if (status) return status;
+    return add_block(r, end - BLOCK > 0 ? end - BLOCK : 0, end, most, err);
+}
+
+static void choose_positions(explain_accuracy *out, int64_t pairs) {
+    out->every = EVERY;
+    while (out->every > OCTAVE_SHARE * BLOCK && out->every * pairs > EVERY_ANGLE)
+        out->every /= 2;
+    out->of_octave = out->every / OCTAVE_SHARE;
+    out->last = BLOCK;
+}
+
+static gyre_status measure_errors(explain_accuracy *out, angle_rows *r, gyre_error *err) {
+    double most[ACCURACY_PROGRAMS] = {0};
+    int64_t next = 0, from = 0;
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < out->count && !status; i++) {
+        const int64_t past = out->largest_position + 1, n = out->lengths[i];
+        if (out->follows_length) {
+            status = reopen_programs(out, r, n, err);
+            memset(most, 0, sizeof most);
+            next = from = 0;
+        }
+        const int64_t end = out->largest_position > 0 && n > past ? past : n;
+        if (!status && end > from) status = add_range(out, r, from, end, &next, most, err);
+        from = end;
+        for (int p = 0; p < ACCURACY_PROGRAMS; p++)
+            out->error[p][i] = most[p];
+    }
     return status;
 }
 
-/* By how much scores of queries in `rows` at count positions move with the key in `key`. */
+/* -- scores -- */
+/* By how much scores of queries in the rows of count positions move with the key in `key`. */
 static double movement(const angle_rows *r, int64_t count) {
     const double *k = r->key;
     const int64_t n = r->pairs;
@@ -99,15 +246,15 @@ static double movement(const angle_rows *r, int64_t count) {
 }
 
 /* The most that scores move for queries up to `position`, with keys 1, 8, 64 ... tokens before them and the first token. */
-static gyre_status most_movement(const angle_rows *r, int64_t position, double *out, gyre_error *err) {
-    const int64_t count = position < r->samples ? position : r->samples;
-    double *const rows[4] = {r->cosine, r->sine, r->exact_cosine, r->exact_sine};
-    double *const key[4] = {r->key, r->key + r->pairs, r->key + 2 * r->pairs, r->key + 3 * r->pairs};
-    gyre_status status = both_rows(r, position, count, rows, err);
+static gyre_status most_movement(const angle_rows *r, int p, int64_t position, double *out, gyre_error *err) {
+    const int64_t count = position < SAMPLES ? position : SAMPLES, first = position - count + 1, n = r->pairs;
+    gyre_status status = program_rows(r, p, first, count, r->cosine, r->sine, err);
+    if (!status) status = rows_at(r, r->exact, first, count, r->exact_cosine, r->exact_sine, err);
     *out = 0;
     for (int64_t distance = 1; !status; distance *= 8) {
         const int64_t at = position > distance ? position - distance : 0;
-        status = both_rows(r, at, 1, key, err);
+        status = program_rows(r, p, at, 1, r->key, r->key + n, err);
+        if (!status) status = rows_at(r, r->exact, at, 1, r->key + 2 * n, r->key + 3 * n, err);
         if (!status) *out = fmax(*out, movement(r, count));
         if (at == 0) break;
     }
@@ -115,192 +262,98 @@ static gyre_status most_movement(const angle_rows *r, int64_t position, double *
 }
 
 /* Two positions an octave, from the far end, so that a lucky position in between does not count. */
-static gyre_status find_movement(const angle_rows *r, double rounding, int64_t *out, gyre_error *err) {
+static gyre_status find_movements(explain_accuracy *out, angle_rows *r, gyre_error *err) {
+    int searched[ACCURACY_PROGRAMS];
+    int64_t before = 0;
     gyre_status status = GYRE_OK;
-    *out = 0;
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++)
+        searched[p] = r->program[p] != NULL;
     for (int half = 2 * LONGEST_LOG2; half >= 0 && !status; half--) {
-        const int64_t position = llround(exp2(half / 2.0));
-        double moved = 0;
-        status = most_movement(r, position, &moved, err);
-        if (status || moved <= rounding) break;
-        *out = position;
-    }
-    return status;
-}
-
-static gyre_status measure_program(explain_accuracy *out, int p, angle_rows *r, const gyre_config *config, gyre_error *err) {
-    gyre_config own = *config;
-    own.rope.angles = programs[p].path;
-    own.rope.table_positions = GYRE_NO_TABLE;
-    gyre_encoding *made = NULL;
-    gyre_status status = gyre_encoding_create(&made, &own, NULL, NULL);
-    out->has[p] = !status;
-    if (status == GYRE_EUNSUPPORTED) return GYRE_OK;
-    if (status) return gyre_encoding_create(&made, &own, NULL, err); /* again, for its reason */
-    r->encoding = programs[p].path == GYRE_ANGLE_PATH_EXACT ? r->exact : made;
-    for (int i = 0; i < out->count && !status; i++)
-        status = largest_error(r, out->positions[i], &out->error[p][i], err);
-    if (!status) status = find_movement(r, out->rounding, &out->moves_from[p], err);
-    gyre_encoding_free(made);
-    return status;
-}
-
-/* -- keys kept in few bits -- */
-static double random_normal(uint64_t *state) {
-    double sum = -6;
-    for (int i = 0; i < 12; i++) {
-        *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        sum += (double)(*state >> 11) * 0x1p-53;
-    }
-    return sum;
-}
-
-/* To nearest even, `bits` of them; far from the ends of the type's range. */
-static float round_to_bits(float x, int bits) {
-    if (x == 0) return x;
-    const int unit = ilogbf(x) - bits + 1;
-    return ldexpf(rintf(ldexpf(x, -unit)), unit);
-}
-
-/* Blocks of 32: the largest magnitude is 127 steps, as Q8_0 has them. */
-static void round_to_q8(float *x, int64_t n) {
-    for (int64_t first = 0; first < n; first += 32) {
-        const int64_t end = first + 32 < n ? first + 32 : n;
-        float most = 0;
-        for (int64_t i = first; i < end; i++)
-            most = fmaxf(most, fabsf(x[i]));
-        const float step = round_to_bits(most / 127, 11);
-        for (int64_t i = first; i < end && step > 0; i++)
-            x[i] = rintf(x[i] / step) * step;
-    }
-}
-
-static void round_to_type(float *x, int64_t n, int type) {
-    if (type == 2) {
-        round_to_q8(x, n);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        x[i] = round_to_bits(x[i], type == 0 ? 11 : 8);
-}
-
-/* Random keys at KEY_POSITION and after. */
-typedef struct kept_keys {
-    const gyre_encoding *exact;
-    int64_t channels, count;
-    double *raw, *rotated; /* [count][channels]; exact */
-    float *kept;           /* what a cache holds, widened */
-} kept_keys;
-enum { KEY_POSITION = 65536, SHIFT = -64 };
-
-static gyre_status rotate_exactly(const kept_keys *k, int64_t position, gyre_error *err) {
-    const gyre_positions at = {.base = position};
-    const gyre_cview in = gyre_cdense(k->raw, GYRE_DTYPE_F64, 1, 1, k->count, k->channels);
-    const gyre_view out = gyre_dense(k->rotated, GYRE_DTYPE_F64, 1, 1, k->count, k->channels);
-    return gyre_rotate(k->exact, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, err);
-}
-
-static double relative_error(const kept_keys *k) {
-    double off = 0, whole = 0;
-    for (int64_t i = 0; i < k->count * k->channels; i++) {
-        off += ((double)k->kept[i] - k->rotated[i]) * ((double)k->kept[i] - k->rotated[i]);
-        whole += k->rotated[i] * k->rotated[i];
-    }
-    return whole > 0 ? sqrt(off / whole) : 0;
-}
-
-static gyre_status keep(const kept_keys *k, int type, double *error, gyre_error *err) {
-    const gyre_status status = rotate_exactly(k, KEY_POSITION, err);
-    if (status) return status;
-    for (int64_t i = 0; i < k->count * k->channels; i++)
-        k->kept[i] = (float)k->rotated[i];
-    round_to_type(k->kept, k->count * k->channels, type);
-    *error = relative_error(k);
-    return GYRE_OK;
-}
-
-/* Shifts the kept keys again and again: each time they are rotated in float and rounded to the type of the cache. */
-static gyre_status shift_keys(const kept_keys *k, int type, double *errors, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    int64_t position = KEY_POSITION, done = 0;
-    for (int s = 0; s < ACCURACY_SHIFTS && !status; s++) {
-        for (; done < shifts[s] && !status; done++, position += SHIFT) {
-            const gyre_positions before = {.base = position}, after = {.base = position + SHIFT};
-            const gyre_cview in = gyre_cdense(k->kept, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
-            const gyre_view out = gyre_dense(k->kept, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
-            status = gyre_rerotate(k->exact, k->exact, &before, &after, &in, &out, NULL, err);
-            round_to_type(k->kept, k->count * k->channels, type);
+        int64_t position = llround(exp2(half / 2.0));
+        if (out->largest_position > 0 && position > out->largest_position) position = out->largest_position;
+        if (position == before) continue;
+        before = position;
+        if (out->follows_length) status = reopen_programs(out, r, position + 1, err);
+        for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++) {
+            double moved = 0;
+            if (searched[p]) status = most_movement(r, p, position, &moved, err);
+            searched[p] = !status && searched[p] && moved > out->rounding;
+            if (searched[p]) out->moves_from[p] = position;
         }
-        if (!status) status = rotate_exactly(k, position, err);
-        errors[s] = relative_error(k);
     }
-    return status;
-}
-
-static gyre_status measure_types(explain_accuracy *out, const gyre_encoding *exact, int64_t channels, gyre_error *err) {
-    out->keys = fewer(KEYS, channels);
-    const size_t n = (size_t)(out->keys * channels);
-    kept_keys k = {exact, channels, out->keys, malloc(2 * n * sizeof(double)), NULL, malloc(n * sizeof(float))};
-    gyre_status status = GYRE_OK;
-    if (!k.raw || !k.kept) status = gyre_fail(err, GYRE_ENOMEM, "keys: out of memory (explain)");
-    uint64_t state = 1;
-    for (size_t i = 0; !status && i < n; i++)
-        k.raw[i] = random_normal(&state);
-    k.rotated = status ? NULL : k.raw + n;
-    for (int t = 0; t < ACCURACY_TYPES && !status; t++) {
-        status = keep(&k, t, &out->kept[t], err);
-        if (!status) status = shift_keys(&k, t, out->shifted[t], err);
-    }
-    out->rounding = sqrt(2) * out->kept[1];
-    free(k.raw);
-    free(k.kept);
     return status;
 }
 
 /* -- all of it -- */
-static void add_position(explain_accuracy *out, int64_t position) {
+static void add_length(explain_accuracy *out, int64_t length) {
     int i = out->count;
     for (int j = 0; j < out->count; j++)
-        if (out->positions[j] == position) return;
-    if (position < 1) return;
-    for (; i > 0 && out->positions[i - 1] > position; i--)
-        out->positions[i] = out->positions[i - 1];
-    out->positions[i] = position;
+        if (out->lengths[j] == length) return;
+    if (length < 1) return;
+    for (; i > 0 && out->lengths[i - 1] > length; i--)
+        out->lengths[i] = out->lengths[i - 1];
+    out->lengths[i] = length;
     out->count++;
 }
 
-static gyre_status measure(explain_accuracy *out, angle_rows *r, const explain_stats *stats, gyre_error *err) {
-    out->neighbours = r->neighbours = fewer(NEIGHBOURS, 2 * r->pairs);
-    r->samples = fewer(SAMPLES, 2 * r->pairs);
-    const size_t row = (size_t)r->pairs, rows = (size_t)r->neighbours;
-    double *memory = calloc((4 * rows + 4) * row, sizeof *memory);
-    if (!memory) return gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (explain)");
-    r->cosine = memory;
-    r->sine = memory + rows * row;
-    r->exact_cosine = memory + 2 * rows * row;
-    r->exact_sine = memory + 3 * rows * row;
-    r->key = memory + 4 * rows * row;
-    gyre_status status = measure_types(out, r->exact, stats->config->head_dim, err);
-    for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++)
-        status = measure_program(out, p, r, stats->config, err);
-    free(memory);
+static gyre_status measure(explain_accuracy *out, angle_rows *r, gyre_error *err) {
+    gyre_status status = explain_accuracy_of_caches(out, r->config, err);
+    if (!status && !out->follows_length) status = open_programs(out, r, 0, err);
+    if (!status) status = measure_errors(out, r, err);
+    if (!status) status = find_movements(out, r, err);
+    close_programs(r);
     return status;
+}
+
+static gyre_status measure_in(explain_accuracy *out, angle_rows *r, double *memory, float *floats, gyre_error *err) {
+    const int64_t block = BLOCK * r->pairs, channels = r->config->head_dim;
+    double **const rows[] = {&r->cosine,      &r->sine,      &r->exact_cosine, &r->exact_sine,
+                             &r->step_cosine, &r->step_sine, &r->key};
+    for (int i = 0; i < 7; i++)
+        *rows[i] = memory + i * block;
+    r->unit = floats;
+    r->turned = floats + BLOCK * channels;
+    for (int64_t t = 0; t < BLOCK; t++)
+        for (int64_t i = 0; i < r->pairs; i++) {
+            int64_t x, y;
+            channels_of(&r->config->rope, 0, i, &x, &y);
+            r->unit[t * channels + x] = 1;
+        }
+    return measure(out, r, err);
+}
+
+/* out = the largest position of an angle under Dual Chunk Attention (gyre_far in gyre.h); 0 = each position has its own. */
+static int64_t largest_position_of(const gyre_config *config) {
+    const int64_t all = 2 * (config->chunk.size - config->chunk.local) - 1;
+    const int64_t cap = config->chunk.size - (config->rope.far == GYRE_FAR_CHUNKED_PAPER);
+    if (config->rope.far != GYRE_FAR_CHUNKED && config->rope.far != GYRE_FAR_CHUNKED_PAPER) return 0;
+    return cap < all ? cap : all;
 }
 
 gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats *stats, gyre_error *err) {
     memset(out, 0, sizeof *out);
-    for (int64_t position = 4096; position <= 131072; position *= position < 32768 ? 8 : 4)
-        add_position(out, position);
-    add_position(out, 1 << 20);
-    add_position(out, stats->max_length > 0 ? stats->max_length : stats->trained);
+    for (int64_t length = 4096; length <= 131072; length *= length < 32768 ? 8 : 4)
+        add_length(out, length);
+    add_length(out, 1 << 20);
+    add_length(out, stats->max_length > 0 ? stats->max_length : stats->trained);
+    choose_positions(out, stats->pairs);
+    /* What multiplies queries and keys beside cos and sin is not measured: magnitudes, temperature, the factor of chunks. */
     gyre_config config = *stats->config;
     config.rope.angles = GYRE_ANGLE_PATH_EXACT;
     config.rope.table_positions = GYRE_NO_TABLE;
-    gyre_encoding *exact = NULL;
-    const gyre_status created = gyre_encoding_create(&exact, &config, NULL, err);
-    if (created) return created;
-    angle_rows rows = {.exact = exact, .pairs = stats->pairs};
-    const gyre_status status = measure(out, &rows, stats, err);
-    gyre_encoding_free(exact);
+    config.rope.xpos_base = 0;
+    config.query.temperature = GYRE_TEMPERATURE_NONE;
+    config.chunk.original_length = 0;
+    out->largest_position = largest_position_of(&config);
+    const gyre_scaling scaling = config.rope.scaling;
+    out->follows_length =
+        scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE;
+    angle_rows rows = {.config = &config, .pairs = stats->pairs};
+    double *memory = calloc((size_t)(7 * BLOCK * rows.pairs), sizeof *memory);
+    float *floats = calloc((size_t)(2 * BLOCK * config.head_dim), sizeof *floats);
+    const gyre_status status = memory && floats ? measure_in(out, &rows, memory, floats, err)
+                                                : gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (explain)");
+    free(memory);
+    free(floats);
     return status;
 }

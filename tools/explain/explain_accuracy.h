@@ -4,29 +4,39 @@
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_terminal.h"
 
-enum { ACCURACY_PROGRAMS = 6, ACCURACY_POSITIONS = 5, ACCURACY_TYPES = 3, ACCURACY_SHIFTS = 3 };
+enum { ACCURACY_PROGRAMS = 8, ACCURACY_LENGTHS = 5, ACCURACY_CACHES = 6, ACCURACY_SHIFTS = 3, ACCURACY_REASON = 192 };
 
 typedef struct explain_accuracy {
-    int64_t positions[ACCURACY_POSITIONS]; /* ascending: 4k, 32k, 128k, 1M and the model's own length, each once */
-    int count;                             /* of them */
-    int has[ACCURACY_PROGRAMS];            /* 0: the program has no such scaling or axes, or this build has no SLEEF */
-    int64_t neighbours, keys; /* 16 positions up to each of positions[], and 64 keys; fewer of a head above 1024 channels */
-    /* Largest error of cos and sin over the pairs, in the `neighbours` positions up to positions[i]. */
-    double error[ACCURACY_PROGRAMS][ACCURACY_POSITIONS];
-    /* From here on a score moves by more than `rounding`; 0 = nowhere up to 2^24. */
+    int64_t lengths[ACCURACY_LENGTHS]; /* ascending: contexts of 4k, 32k, 128k, 1M tokens and the model's own, each once */
+    int count;                         /* of them */
+    char reason[ACCURACY_PROGRAMS][ACCURACY_REASON]; /* why a program's angles are not computed; "" = they are */
+    /* Measured: all positions below `every`, `of_octave` of each doubling from there on, and the last ones of each length. */
+    int64_t every, of_octave, last;
+    int64_t largest_position; /* under dual chunks: of any angle that is made; 0 = each position has its own angle */
+    int follows_length;       /* 1: lengths[i] has frequencies of its own */
+    /* Largest error of cos and sin over the pairs, among the measured positions of a context of lengths[i] tokens.  Never
+     * falls with i, unless follows_length. */
+    double error[ACCURACY_PROGRAMS][ACCURACY_LENGTHS];
+    /* From this position on a score moves by more than `rounding`; 0 = nowhere up to 2^24, or to largest_position. */
     int64_t moves_from[ACCURACY_PROGRAMS];
     double rounding; /* root mean square of the change of a score, over the score's own, when query and key become bf16 */
-    /* The same for a rotated key alone that is kept in a type, and after it was shifted 1, 10, 100 times. */
-    double kept[ACCURACY_TYPES], shifted[ACCURACY_TYPES][ACCURACY_SHIFTS];
+    /* The same for a rotated key alone that a cache keeps, and after 1, 10, 100 shifts.  NAN: the cache takes no such
+     * head. */
+    double kept[ACCURACY_CACHES], shifted[ACCURACY_CACHES][ACCURACY_SHIFTS];
+    int64_t keys; /* 64 of them; fewer of a head above 1024 channels */
 } explain_accuracy;
 
-/* out = the name of program p, of cache type t; shifts of column s. */
+/* out = the name of program p, of the program and the type of cache c; shifts of column s. */
 const char *explain_accuracy_program(int p);
-const char *explain_accuracy_type(int t);
+const char *explain_accuracy_cache(int c);
+const char *explain_accuracy_type(int c);
 int64_t explain_accuracy_shifts(int s);
 
 /* Only for groups that rotate (stats->pairs > 0).  Errors: ENOMEM, those of gyre_encoding_create. */
 gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats *stats, gyre_error *err);
+/* explain_accuracy_caches.c: fills in rounding, kept, shifted and keys.  config: without positions in chunks, magnitudes,
+ * temperature and start tokens. */
+gyre_status explain_accuracy_of_caches(explain_accuracy *out, const gyre_config *config, gyre_error *err);
 /* explain_accuracy_view.c */
 void explain_accuracy_view(const explain_terminal *page, const explain_accuracy *accuracy);
 json_t *explain_accuracy_json(const explain_accuracy *accuracy);

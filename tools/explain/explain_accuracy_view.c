@@ -2,6 +2,7 @@
 #include "tools/cli/cli_json.h"
 #include "tools/explain/explain_accuracy.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 enum { MARGIN = 2, NAME_WIDTH = 32, NUMBER_WIDTH = 10 };
@@ -14,7 +15,7 @@ static void cell(const explain_terminal *page, explain_style style, const char *
 static void number_cell(const explain_terminal *page, double value) {
     char text[32];
     snprintf(text, sizeof text, "%.1e", value);
-    cell(page, EXPLAIN_STYLE_PLAIN, text);
+    cell(page, EXPLAIN_STYLE_PLAIN, isnan(value) ? "-" : text);
 }
 
 static void integer_cell(const explain_terminal *page, explain_style style, int64_t value) {
@@ -33,94 +34,142 @@ static void begin_row(const explain_terminal *page, const char *name) {
     explain_print_padded(page, EXPLAIN_STYLE_PLAIN, NAME_WIDTH, name);
 }
 
+static void note(const explain_terminal *page, const char *text) {
+    explain_print_spaces(page, MARGIN);
+    explain_print_wrapped(page, EXPLAIN_STYLE_DIM, MARGIN, MARGIN, text);
+}
+
 static void view_program(const explain_terminal *page, const explain_accuracy *a, int p) {
-    char text[32] = "nowhere";
+    char text[ACCURACY_REASON + 32] = "nowhere";
     begin_row(page, explain_accuracy_program(p));
-    for (int i = 0; i < a->count && a->has[p]; i++)
+    if (a->reason[p][0]) {
+        snprintf(text, sizeof text, "  not computed: %s", a->reason[p]);
+        explain_print_wrapped(page, EXPLAIN_STYLE_DIM, MARGIN + NAME_WIDTH, MARGIN + NAME_WIDTH + 2, text);
+        return;
+    }
+    for (int i = 0; i < a->count; i++)
         number_cell(page, a->error[p][i]);
     if (a->moves_from[p] > 0) snprintf(text, sizeof text, "%" PRId64, a->moves_from[p]);
-    if (a->has[p])
-        cell(page, EXPLAIN_STYLE_PLAIN, text);
-    else
-        explain_print(page, EXPLAIN_STYLE_DIM,
-                      "  not computed: it has no such scaling or axes, or Gyre was built without SLEEF");
+    cell(page, EXPLAIN_STYLE_PLAIN, text);
     fputc('\n', page->file);
 }
 
-static void view_types(const explain_terminal *page, const explain_accuracy *a) {
-    heading(page, "How much a score moves when the rotated key is kept in a type, and after shifts of it");
+static void view_notes(const explain_terminal *page, const explain_accuracy *a) {
+    char text[384];
+    snprintf(text, sizeof text,
+             "measured: all positions below %" PRId64 "; from there on %" PRId64 " of each doubling, and the last %" PRId64
+             " of each context",
+             a->every, a->of_octave, a->last);
+    note(page, text);
+    snprintf(text, sizeof text,
+             "moves from: from this position on a score moves by more than rounding query and key to bf16 moves it, %.1e of "
+             "its size (root mean square over random queries and keys)",
+             a->rounding);
+    note(page, text);
+    if (a->follows_length)
+        note(page, "frequencies follow the context: each column has those of its own length, and \"moves from\" those of a "
+                   "context that ends there");
+    if (a->largest_position > 0) {
+        snprintf(text, sizeof text,
+                 "dual chunks: a query or key turns by at most %" PRId64 " positions, however long the context",
+                 a->largest_position);
+        note(page, text);
+    }
+    note(page, "not run: vLLM, whose formulas are computed as PyTorch does on a CPU (it makes its table on the GPU), and "
+               "TensorRT-LLM, whose formulas are computed as NumPy does");
+}
+
+static void view_caches(const explain_terminal *page, const explain_accuracy *a) {
+    char text[256];
+    heading(page, "How much a score moves when a cache keeps the rotated key in few bits, and after shifts of it");
     begin_row(page, "");
     cell(page, EXPLAIN_STYLE_DIM, "kept");
     for (int s = 0; s < ACCURACY_SHIFTS; s++)
         integer_cell(page, EXPLAIN_STYLE_DIM, explain_accuracy_shifts(s));
     explain_print(page, EXPLAIN_STYLE_DIM, " shifts");
     fputc('\n', page->file);
-    for (int t = 0; t < ACCURACY_TYPES; t++) {
-        begin_row(page, explain_accuracy_type(t));
-        number_cell(page, a->kept[t]);
+    for (int c = 0; c < ACCURACY_CACHES; c++) {
+        snprintf(text, sizeof text, "%s, %s", explain_accuracy_cache(c), explain_accuracy_type(c));
+        begin_row(page, text);
+        number_cell(page, a->kept[c]);
         for (int s = 0; s < ACCURACY_SHIFTS; s++)
-            number_cell(page, a->shifted[t][s]);
+            number_cell(page, a->shifted[c][s]);
         fputc('\n', page->file);
     }
+    note(page,
+         "gyre_cache: run; q8 has one scale for each row of a head, and a shift changes no key.  llama.cpp: its rounding, "
+         "restated; Q8_0 has one scale for each 32 channels, and a shift rotates the kept key and rounds it again");
 }
 
 void explain_accuracy_view(const explain_terminal *page, const explain_accuracy *a) {
-    char text[256];
     fputc('\n', page->file);
-    heading(page, "Largest error of cos and sin up to a position, as each program computes them");
+    heading(page, "Largest error of cos and sin in a context of so many tokens, as each program computes them");
     begin_row(page, "");
     for (int i = 0; i < a->count; i++)
-        integer_cell(page, EXPLAIN_STYLE_DIM, a->positions[i]);
+        integer_cell(page, EXPLAIN_STYLE_DIM, a->lengths[i]);
     explain_print(page, EXPLAIN_STYLE_DIM, " moves from");
     fputc('\n', page->file);
     for (int p = 0; p < ACCURACY_PROGRAMS; p++)
         view_program(page, a, p);
-    snprintf(
-        text, sizeof text,
-        "moves from: from there on a score moves by more than rounding query and key to bf16 moves it, %.1e of its size "
-        "(root mean square over random queries and keys)",
-        a->rounding);
-    explain_print_spaces(page, MARGIN);
-    explain_print_wrapped(page, EXPLAIN_STYLE_DIM, MARGIN, MARGIN, text);
+    view_notes(page, a);
     fputc('\n', page->file);
-    view_types(page, a);
+    view_caches(page, a);
 }
 
 /* -- JSON -- */
 static json_t *program_json(const explain_accuracy *a, int p) {
     json_t *object = json_object(), *errors = json_array();
-    for (int i = 0; i < a->count && a->has[p]; i++)
+    const int has = !a->reason[p][0];
+    for (int i = 0; i < a->count && has; i++)
         errors = cli_json_append(errors, cli_json_number(a->error[p][i]));
     int bad = cli_json_set(object, "program", json_string(explain_accuracy_program(p)));
-    bad |= cli_json_set(object, "largest_error", a->has[p] ? json_incref(errors) : json_null());
+    bad |= cli_json_set(object, "largest_error", has ? json_incref(errors) : json_null());
     bad |= cli_json_set(object, "moves_from", a->moves_from[p] > 0 ? json_integer(a->moves_from[p]) : json_null());
+    bad |= cli_json_set(object, "reason", has ? json_null() : cli_json_text(a->reason[p]));
     json_decref(errors);
     return cli_json_checked(object, bad);
 }
 
-static json_t *type_json(const explain_accuracy *a, int t) {
+static json_t *number_or_null(double value) {
+    return isnan(value) ? json_null() : cli_json_number(value);
+}
+
+static json_t *cache_json(const explain_accuracy *a, int c) {
     json_t *object = json_object(), *list = json_array();
     for (int s = 0; s < ACCURACY_SHIFTS; s++) {
         json_t *shift = json_object();
         int bad = cli_json_set(shift, "shifts", json_integer(explain_accuracy_shifts(s)));
-        bad |= cli_json_set(shift, "moves", cli_json_number(a->shifted[t][s]));
+        bad |= cli_json_set(shift, "moves", number_or_null(a->shifted[c][s]));
         list = cli_json_append(list, cli_json_checked(shift, bad));
     }
-    int bad = cli_json_set(object, "type", json_string(explain_accuracy_type(t)));
-    bad |= cli_json_set(object, "moves", cli_json_number(a->kept[t]));
+    int bad = cli_json_set(object, "cache", json_string(explain_accuracy_cache(c)));
+    bad |= cli_json_set(object, "type", json_string(explain_accuracy_type(c)));
+    bad |= cli_json_set(object, "moves", number_or_null(a->kept[c]));
     bad |= cli_json_set(object, "shifted", list);
     return cli_json_checked(object, bad);
 }
 
+static json_t *measured_json(const explain_accuracy *a) {
+    json_t *object = json_object();
+    int bad = cli_json_set(object, "all_below", json_integer(a->every));
+    bad |= cli_json_set(object, "of_each_doubling", json_integer(a->of_octave));
+    bad |= cli_json_set(object, "last", json_integer(a->last));
+    return cli_json_checked(object, bad);
+}
+
 json_t *explain_accuracy_json(const explain_accuracy *a) {
-    json_t *object = json_object(), *positions = json_array(), *list = json_array(), *kept = json_array();
+    json_t *object = json_object(), *lengths = json_array(), *list = json_array(), *kept = json_array();
     for (int i = 0; i < a->count; i++)
-        positions = cli_json_append(positions, json_integer(a->positions[i]));
+        lengths = cli_json_append(lengths, json_integer(a->lengths[i]));
     for (int p = 0; p < ACCURACY_PROGRAMS; p++)
         list = cli_json_append(list, program_json(a, p));
-    for (int t = 0; t < ACCURACY_TYPES; t++)
-        kept = cli_json_append(kept, type_json(a, t));
-    int bad = cli_json_set(object, "positions", positions);
+    for (int c = 0; c < ACCURACY_CACHES; c++)
+        kept = cli_json_append(kept, cache_json(a, c));
+    int bad = cli_json_set(object, "lengths", lengths);
+    bad |= cli_json_set(object, "measured", measured_json(a));
+    bad |= cli_json_set(object, "follows_length", json_boolean(a->follows_length));
+    bad |=
+        cli_json_set(object, "largest_position", a->largest_position > 0 ? json_integer(a->largest_position) : json_null());
     bad |= cli_json_set(object, "programs", list);
     bad |= cli_json_set(object, "rounding", cli_json_number(a->rounding));
     bad |= cli_json_set(object, "kept", kept);

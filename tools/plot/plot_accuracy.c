@@ -25,7 +25,7 @@ static const struct {
 } recipes[RECIPES] = {{"exact: double, rounded once (Gyre)", GYRE_ANGLE_PATH_EXACT, 0},
                       {"transformers: all in float", GYRE_ANGLE_PATH_TORCH, 0},
                       {"llama.cpp: running product in float", GYRE_ANGLE_PATH_LLAMA_CPP, 0},
-                      {"vLLM: float table kept in bfloat16", GYRE_ANGLE_PATH_TORCH_BF16, 0},
+                      {"vLLM: float table kept in bfloat16", GYRE_ANGLE_PATH_VLLM_BF16, 0},
                       {"positions in bfloat16", GYRE_ANGLE_PATH_TORCH, 1}};
 
 /* bfloat16: the upper half of a float, rounded to even. */
@@ -125,7 +125,7 @@ static void draw(const plot_work *w, plot_script *s) {
     plot_data(s, t, "all", 0, t->rows);
     plot_box_begin(s, (plot_box){0.085, 0.97, 0.26, 0.9});
     plot_label(s, 'x', "position (tokens)");
-    plot_label(s, 'y', "largest error of cos and sin over the pairs");
+    plot_label(s, 'y', "largest error of cos and sin, 16 positions");
     plot_ticks_of_two(s, 'x', 1, longest);
     plot_ticks_of_ten(s, 'y', 1e-8, 2);
     fputs(
