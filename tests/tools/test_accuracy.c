@@ -122,8 +122,8 @@ static void errors_are_the_largest_of_the_recipes(void **state) {
 
 static void errors_never_fall(void **state) {
     (void)state;
-    static const char *const lines[] = {"explain tests/configs/qwen2.5-7b-1m.json --accuracy --json",
-                                        "explain tests/configs/llama-2-7b.json --accuracy --json",
+    static const char *const lines[] = {"explain " GYRE_TEST_DATA "/configs/qwen2.5-7b-1m.json --accuracy --json",
+                                        "explain " GYRE_TEST_DATA "/configs/llama-2-7b.json --accuracy --json",
                                         "explain @linear.json --accuracy --json"};
     for (int l = 0; l < 3; l++) {
         json_t *accuracy = accuracy_of(lines[l]);
@@ -155,10 +155,11 @@ static void frequencies_are_those_of_the_length(void **state) {
     }
     json_decref(accuracy);
     static const char *const lengths[] = {"4k", "32k", "128k", "1M"};
-    accuracy = accuracy_of("explain tests/configs/phi-3.5-mini.json --accuracy --json");
+    accuracy = accuracy_of("explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --accuracy --json");
     for (int i = 0; i < 4; i++) {
-        char line[128];
-        snprintf(line, sizeof line, "explain tests/configs/phi-3.5-mini.json --length %s --accuracy --json", lengths[i]);
+        char line[512];
+        snprintf(line, sizeof line, "explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --length %s --accuracy --json",
+                 lengths[i]);
         json_t *own = accuracy_of(line);
         const int64_t n = (int64_t[]){4096, 32768, 131072, 1048576}[i];
         assert_true(error_at(accuracy, "llama.cpp", n) == error_at(own, "llama.cpp", n));
@@ -345,7 +346,7 @@ static void reasons_are_the_true_ones(void **state) {
     expect("explain @dynamic.json --accuracy", 0, "not computed: llama.cpp has no dynamic NTK");
     expect("explain @yarn.json --accuracy", 0, "not computed: llama.cpp has no ramp with fractional ends");
     expect("explain @yarn.json --accuracy", 0, "not computed: Gyre has no path for TensorRT-LLM with YaRN");
-    expect("explain tests/configs/qwen2-vl-7b.json --as llama.cpp --accuracy", 0,
+    expect("explain " GYRE_TEST_DATA "/configs/qwen2-vl-7b.json --as llama.cpp --accuracy", 0,
            "Gyre has no path for llama.cpp with several");
     expect("explain @chunks.json --as vllm --accuracy", 0, "not computed: it runs no dual chunks");
     expect("explain @plain.json --accuracy", 0, "transformers, float32");
