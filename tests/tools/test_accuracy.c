@@ -154,14 +154,14 @@ static void frequencies_are_those_of_the_length(void **state) {
         assert_float_equal(error_at(accuracy, "transformers, float32", n), largest_error(&r, 0, n), 1e-7);
     }
     json_decref(accuracy);
-    static const char *const lengths[] = {"4k", "32k", "128k", "1M"};
+    static const char *const lengths[] = {"4k", "128k"};
     accuracy = accuracy_of("explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --accuracy --json");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2; i++) {
         char line[512];
         snprintf(line, sizeof line, "explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --length %s --accuracy --json",
                  lengths[i]);
         json_t *own = accuracy_of(line);
-        const int64_t n = (int64_t[]){4096, 32768, 131072, 1048576}[i];
+        const int64_t n = (int64_t[]){4096, 131072}[i];
         assert_true(error_at(accuracy, "llama.cpp", n) == error_at(own, "llama.cpp", n));
         assert_true(error_at(accuracy, "vLLM, bfloat16", n) == error_at(own, "vLLM, bfloat16", n));
         json_decref(own);
@@ -193,15 +193,15 @@ static void chunks_end_the_angles(void **state) {
 static void gyre_runs_its_rotation(void **state) {
     (void)state;
     static const gyre_layout layouts[] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_INTERLEAVED_TO_HALF};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 3; i++) {
         gyre_config c = GYRE_INIT(gyre_config);
         c.kind = GYRE_KIND_ROPE;
         c.head_dim = 64;
         c.rope.base = base;
         c.rope.dim = 48;
         c.rope.first_channel = 16;
-        c.rope.layout = layouts[i % 3];
-        c.rope.clockwise = i / 3;
+        c.rope.layout = layouts[i];
+        c.rope.clockwise = i == 1;
         c.rope.attention_factor = 4;
         gyre_encoding *e = test_encoding(&c);
         explain_stats stats = {.config = gyre_encoding_get_config(e), .pairs = 24, .trained = 8192};
