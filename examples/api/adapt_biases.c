@@ -1,5 +1,5 @@
-/* adapt_biases.c: attention whose KERPLE biases a network adapts to query and key (DAPE), and the gradients to the network
- * and to the table. */
+/* adapt_biases.c: attention whose KERPLE biases a network adapts to query and key (DAPE), the gradients to the network and
+ * to the table, and the same attention token by token over a cache. */
 #include "example.h"
 #include <gyre/gyre_adaptive.h>
 
@@ -57,6 +57,40 @@ static void train(void) {
     free(scratch);
 }
 
+/* [gyre_cache_adaptive_scratch gyre_cache_adaptive_attention] */
+static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
+    const int64_t sequence = 0;
+    const gyre_cview key = gyre_cdense(k[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
+    const gyre_cview value = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
+    const gyre_positions at = {.base = t};
+    check(gyre_cache_append(cache, sequence, &key, &value, &at, NULL, &err)); /* first, so that the query sees itself */
+
+    gyre_adaptive_args args = arguments(); /* network and table; k, v, their positions and the encoding are the cache's */
+    args.q = gyre_cdense(q[t], GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
+    args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
+    args.lse.data = NULL;
+    const size_t bytes = gyre_cache_adaptive_scratch(cache, &sequence, &args, NULL);
+    void *scratch = scratch_memory(bytes);
+    check(gyre_cache_adaptive_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+    free(scratch);
+}
+/* [end] */
+
+/* Token by token over a cache, the bits are those of the whole call. */
+static void decode_all(void) {
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
+    config.encoding = kerple;
+    config.heads = KEY_HEADS, config.head_dim = DIM, config.max_tokens = TOKENS;
+    gyre_cache *cache = NULL;
+    check(gyre_cache_create(&cache, &config, NULL, &err));
+    for (int t = 0; t < TOKENS; t++) {
+        float row[HEADS][DIM];
+        decode(cache, t, row);
+        expect(memcmp(row, out[t], sizeof row) == 0);
+    }
+    gyre_cache_free(cache);
+}
+
 int main(void) {
     gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_KERPLE;
@@ -72,6 +106,7 @@ int main(void) {
     for (int h = 0; h < HEADS; h++)
         table[0][h] = table[1][h] = 0.5F;
     const double before = loss();
+    decode_all();
     train();
     w1[1][2] += 0.01F; /* a step along one weight changes the loss as the gradient says */
     const double after = loss();

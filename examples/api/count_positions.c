@@ -1,4 +1,5 @@
-/* count_positions.c: attention whose positions each query counts by gates (CoPE), and the gradient to its embeddings. */
+/* count_positions.c: attention whose positions each query counts by gates (CoPE), the gradient to its embeddings, and the
+ * same attention token by token over a cache. */
 #include "example.h"
 #include <gyre/gyre_contextual.h>
 
@@ -49,6 +50,39 @@ static void train(void) {
     free(scratch);
 }
 
+/* [gyre_cache_contextual_scratch gyre_cache_contextual_attention] */
+static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
+    const int64_t sequence = 0;
+    const gyre_cview key = gyre_cdense(k[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
+    const gyre_cview value = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
+    const gyre_positions at = {.base = t};
+    check(gyre_cache_append(cache, sequence, &key, &value, &at, NULL, &err)); /* first, so that the query sees itself */
+
+    gyre_contextual_args args = GYRE_INIT(gyre_contextual_args); /* k and v are the cache's */
+    args.q = gyre_cdense(q[t], GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
+    args.embeddings = gyre_cdense(embeddings, GYRE_DTYPE_F32, 1, POSITIONS, 1, DIM);
+    args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
+    const size_t bytes = gyre_cache_contextual_scratch(cache, &sequence, &args, NULL);
+    void *scratch = scratch_memory(bytes);
+    check(gyre_cache_contextual_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+    free(scratch);
+}
+/* [end] */
+
+/* Token by token over a cache without an encoding, the bits are those of the whole call. */
+static void decode_all(void) {
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
+    config.heads = KEY_HEADS, config.head_dim = DIM, config.max_tokens = TOKENS;
+    gyre_cache *cache = NULL;
+    check(gyre_cache_create(&cache, &config, NULL, &err));
+    for (int t = 0; t < TOKENS; t++) {
+        float row[HEADS][DIM];
+        decode(cache, t, row);
+        expect(memcmp(row, out[t], sizeof row) == 0);
+    }
+    gyre_cache_free(cache);
+}
+
 int main(void) {
     for (int i = 0; i < TOKENS * HEADS * DIM; i++) {
         (&q[0][0][0])[i] = (float)sin(i);
@@ -61,6 +95,7 @@ int main(void) {
     for (int i = 0; i < POSITIONS * DIM; i++)
         (&embeddings[0][0])[i] = (float)sin(7 * i);
     const double before = loss();
+    decode_all();
     train();
     embeddings[1][2] += 0.01F; /* a step along one embedding changes the loss as the gradient says */
     expect(near(loss() - before, 0.01 * dembeddings[1][2], 2e-5));

@@ -296,6 +296,87 @@ class Cache(_gyre.Cache):
         options = _options(locals())
         return self._attention(q, sequences, out=out, lse=lse, **options)
 
+    def contextual_attention(
+        self,
+        q: A,
+        embeddings: Any,
+        *,
+        scale: float | None = None,
+        gate_scale: float | None = None,
+        position_scale: float | None = None,
+        layout: str | None = None,
+        sequences: Sequence[int] | None = None,
+        key_first: Any = None,
+        key_end: Any = None,
+        lse: bool = False,
+    ) -> Any:
+        """gyre.contextual_attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...
+
+        Append the tokens of the queries first: the last query stands beside the last token.  The cache has no encoding, because
+        queries count positions.  key_first, key_end: one number a row, counted in its sequence.
+        """
+        return self._contextual_attention(
+            q,
+            embeddings,
+            scale=scale,
+            gate_scale=gate_scale,
+            position_scale=position_scale,
+            layout=layout,
+            sequences=sequences,
+            key_first=key_first,
+            key_end=key_end,
+            lse=lse,
+        )
+
+    def adaptive_attention(
+        self,
+        q: A,
+        hidden_weights: Any,
+        output_weights: Any,
+        *,
+        hidden_bias: Any = None,
+        output_bias: Any = None,
+        form: str | None = None,
+        slope: float | None = None,
+        scale: float | None = None,
+        causal: bool | str = True,
+        tables: Any = None,
+        positions: Any = None,
+        length: int | None = None,
+        bias: Any = None,
+        layout: str | None = None,
+        sequences: Sequence[int] | None = None,
+        key_first: Any = None,
+        key_end: Any = None,
+        lse: bool = False,
+    ) -> Any:
+        """gyre.adaptive_attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...
+
+        Append the tokens of the queries first.  The biases are those of the cache's encoding at the positions of its tokens;
+        positions: of the queries, None = those of the last tokens of each sequence.  bias has the keys of the longest sequence.
+        key_first, key_end: one number a row, counted in its sequence.
+        """
+        return self._adaptive_attention(
+            q,
+            hidden_weights,
+            output_weights,
+            hidden_bias=hidden_bias,
+            output_bias=output_bias,
+            form=form,
+            slope=slope,
+            scale=scale,
+            causal=causal,
+            tables=tables,
+            positions=positions,
+            length=length,
+            bias=bias,
+            layout=layout,
+            sequences=sequences,
+            key_first=key_first,
+            key_end=key_end,
+            lse=lse,
+        )
+
     def tokens(self, sequence: int = 0) -> int:
         """Tokens of a sequence."""
         return self._tokens(sequence)

@@ -103,6 +103,7 @@ def make(status: int, text: str, field: str | None) -> Error:
     elif ((argument := _argument(field)) != field or field.startswith("starts[")) and text.startswith(field):
         text, field = argument + text[len(field) :], argument.partition("[")[0]
     text = re.sub(r"channels a head, (before|after) has", lambda found: f"channels a head, {_ARGUMENTS[found[1]]} has", text)
+    text = re.sub(r"(\d+ queries have no) q_pos,", r"\1 positions,", text)
     if name == "EIO" and (field is None or field in _FILE_WORDS):
         text = text.removeprefix(f"{field}: ")
         text, field = f"path: {text}", "path"

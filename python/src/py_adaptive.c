@@ -1,7 +1,9 @@
-/* py_adaptive.c: attention with biases that a network adapts (DAPE), and its gradient. */
+/* py_adaptive.c: attention with biases that a network adapts (DAPE), over arrays and over a cache, and its gradient. */
 #include "py_attention.h"
 
 #include "gyre/gyre_adaptive.h"
+
+#include <stdlib.h>
 
 /* Numbers of the network, in the order of weights[]; the first and the third are needed. */
 enum { HIDDEN_WEIGHTS, HIDDEN_BIAS, OUTPUT_WEIGHTS, OUTPUT_BIAS, WEIGHTS };
@@ -14,6 +16,7 @@ typedef struct adaptive_call {
     gyre_py_tiled tiled;
     gyre_py_array weights[WEIGHTS], bias, q_positions, k_positions;
     gyre_positions q_pos, k_pos;
+    int64_t *last_positions; /* over a cache, where a length is given without positions */
     gyre_py_tables tables;
     gyre_adaptive_gradients to;
     gyre_py_table_gradients table_gradients;
@@ -47,6 +50,7 @@ static void close_call(adaptive_call *c) {
     gyre_py_array_close(&c->bias);
     gyre_py_array_close(&c->q_positions);
     gyre_py_array_close(&c->k_positions);
+    free(c->last_positions);
     gyre_py_tables_close(&c->tables);
     gyre_py_table_gradients_drop(&c->table_gradients);
     gyre_py_tiled_close(&c->tiled);
@@ -111,14 +115,30 @@ static int open_positions(adaptive_call *c, PyObject *const *o) {
     return 0;
 }
 
+/* A cache has the positions of the keys. */
+static int open_query_positions(adaptive_call *c, PyObject *const *o) {
+    gyre_adaptive_args *args = &c->args;
+    const gyre_py_positions_request q = {"positions", 1, args->q.shape[0], args->q.shape[1]};
+    int64_t length = 0;
+    if (gyre_py_integer(o[LENGTH], "length", &length) < 0) return -1;
+    if (!o[POSITIONS] && length == 0) return 0;
+    if (gyre_py_positions(o[POSITIONS], &q, &c->q_pos, &c->q_positions) < 0) return -1;
+    c->q_pos.context_length = length;
+    args->q_pos = &c->q_pos;
+    return 0;
+}
+
 static int open_biases(adaptive_call *c, PyObject *const *o) {
     gyre_adaptive_args *args = &c->args;
     const gyre_py_encoding *encoding = NULL;
+    const int cached = !c->tiled.k.object;
     const gyre_py_score_request request = {"bias", gyre_py_reals, GYRE_PY_REAL, args->q.shape,
-                                           args->q_starts ? -1 : args->k.shape[1]};
+                                           args->q_starts || cached ? -1 : args->k.shape[1]};
     if (gyre_py_encoding_of(o[ENCODING], "encoding", &encoding) < 0) return -1;
     args->encoding = encoding ? encoding->encoding : NULL;
-    if (gyre_py_tables_open(&c->tables, o[TABLES], args->encoding) < 0 || open_positions(c, o) < 0) return -1;
+    if (gyre_py_tables_open(&c->tables, o[TABLES], args->encoding) < 0 ||
+        (cached ? open_query_positions(c, o) : open_positions(c, o)) < 0)
+        return -1;
     args->tables = o[TABLES] ? &c->tables.tables : NULL;
     return o[BIAS] ? gyre_py_scores_open(&c->bias, o[BIAS], &request, &args->bias) : 0;
 }
@@ -142,7 +162,7 @@ static int read_words(gyre_adaptive_args *args, PyObject *const *o) {
     return 0;
 }
 
-/* inputs: q, k, v, hidden_weights, output_weights. */
+/* inputs: q, k, v, hidden_weights, output_weights; k and v NULL: a cache has them. */
 static int open_call(adaptive_call *c, PyObject *const *inputs, PyObject *const *o) {
     gyre_adaptive_args *args = &c->args;
     gyre_py_tiled *t = &c->tiled;
@@ -185,12 +205,72 @@ PyObject *gyre_py_adaptive_attention(PyObject *self, PyObject *const *args, Py_s
         Py_BEGIN_ALLOW_THREADS
         status = gyre_adaptive_attention(&c.args, scratch, bytes, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status != GYRE_OK ? gyre_py_raise(status, &err)
-                   : wants_lse       ? gyre_py_tiled_finish(&c.tiled, 2)
-                                     : gyre_py_result_finish(&c.tiled.results[0]);
+        finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
     close_call(&c);
+    return finished;
+}
+
+/* -- over a cache -- */
+
+/* A length without positions: the queries stand where they do without either, as the last tokens of their sequences. */
+static gyre_status place_queries(adaptive_call *c, const gyre_cache *cache, const int64_t *sequences, gyre_error *err) {
+    const int64_t batch = c->args.q.shape[0], queries = c->args.q.shape[1];
+    gyre_status status = GYRE_OK;
+    c->last_positions = calloc((size_t)(batch * queries) + 1, sizeof *c->last_positions);
+    if (!c->last_positions) return GYRE_ENOMEM;
+    for (int64_t b = 0; b < batch && status == GYRE_OK; b++) {
+        const int64_t first = gyre_cache_tokens(cache, sequences[b]) - queries;
+        if (first < 0) { /* the call says what is wrong */
+            c->args.q_pos = NULL;
+            return GYRE_OK;
+        }
+        status = gyre_cache_positions(cache, sequences[b], first, queries, 0, c->last_positions + b * queries, err);
+    }
+    c->q_pos.data = c->last_positions;
+    c->q_pos.dtype = GYRE_DTYPE_I64;
+    c->q_pos.stride_batch = queries;
+    c->q_pos.stride_token = 1;
+    return status;
+}
+
+typedef struct cached_call {
+    adaptive_call call;
+    int placed; /* the caller has positions */
+} cached_call;
+
+static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
+                                 gyre_error *err) {
+    cached_call *c = call;
+    const gyre_adaptive_args *args = &c->call.args;
+    const gyre_status status = args->q_pos && !c->placed ? place_queries(&c->call, cache, sequences, err) : GYRE_OK;
+    if (status != GYRE_OK) return status;
+    const size_t bytes = gyre_cache_adaptive_scratch(cache, sequences, args, exec);
+    void *scratch = gyre_py_tiled_memory(&c->call.tiled, bytes);
+    return scratch ? gyre_cache_adaptive_attention(cache, sequences, args, scratch, bytes, exec, err) : GYRE_ENOMEM;
+}
+
+PyObject *gyre_py_cache_adaptive_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"q", "hidden_weights", "output_weights", "sequences", OPTION_NAMES, "lse", NULL};
+    static const gyre_py_signature signature = {"adaptive_attention", 3, 3, names};
+    cached_call cached = {0};
+    adaptive_call *c = &cached.call;
+    gyre_py_cached of = {0};
+    PyObject *a[4 + OPTION_COUNT + 2], *finished = NULL;
+    int wants_lse = 0;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[4 + OPTION_COUNT], "lse", &wants_lse) < 0 || gyre_py_cached_begin(&of, self) < 0)
+        return NULL;
+    PyObject *const inputs[5] = {a[0], NULL, NULL, a[1], a[2]};
+    a[4 + ENCODING] = of.encoding; /* the tables and the bias are its */
+    cached.placed = a[4 + POSITIONS] != NULL;
+    if (open_call(c, inputs, a + 4) == 0 && gyre_py_cached_open(&of, &c->args.q, a[3]) == 0 &&
+        gyre_py_tiled_make_out(&c->tiled, of.config->value_dim, &c->args.out, &c->args.lse) == 0 &&
+        gyre_py_cached_run(&of, attend_cached, &cached) == 0)
+        finished = gyre_py_tiled_finish_out(&c->tiled, wants_lse);
+    gyre_py_cached_end(&of);
+    close_call(c);
     return finished;
 }
 

@@ -4,6 +4,8 @@
 #define GYRE_PY_ATTENTION_H
 #include "py_encoding.h"
 
+#include "gyre/gyre_cache.h"
+
 /* The options that attention, its gradient and a cache's attention share; the order of their names in a signature. */
 enum {
     OPTION_LAYOUT,
@@ -111,7 +113,7 @@ void gyre_py_tiled_close(gyre_py_tiled *t);
 
 /* An array in the layout of the call. */
 int gyre_py_tiled_rows(const gyre_py_tiled *t, gyre_py_array *array, PyObject *object, const char *name, gyre_view *view);
-/* qkv[3] and their layout; views[3]. */
+/* qkv[3], of which k and v are NULL where a cache has them, and their layout; views[3]. */
 int gyre_py_tiled_open(gyre_py_tiled *t, PyObject *const *qkv, PyObject *layout, gyre_cview *const views[3]);
 /* o: the four lists, in their order.  batch: rows of q. */
 int gyre_py_tiled_read_lists(gyre_py_tiled *t, PyObject *const *o, int64_t batch);
@@ -129,8 +131,34 @@ int gyre_py_tiled_make_rows(gyre_py_tiled *t, int i, const gyre_py_array *of, gy
 int gyre_py_tiled_make_table(gyre_py_tiled *t, int i, const gyre_py_array *of);
 /* out = a tuple of results[0 .. count - 1]; None where there is none. */
 PyObject *gyre_py_tiled_finish(gyre_py_tiled *t, int count);
+/* out = what gyre_py_tiled_make_out made: out, or (out, lse). */
+PyObject *gyre_py_tiled_finish_out(gyre_py_tiled *t, int wants_lse);
 
 /* out = scratch; NULL with an exception.  0 bytes mean that the shapes make no sense, which the call itself then says. */
 void *gyre_py_tiled_scratch(gyre_py_tiled *t, size_t bytes);
+/* The same for a thread without the GIL: NULL without an exception. */
+void *gyre_py_tiled_memory(gyre_py_tiled *t, size_t bytes);
+
+/* -- calls over the sequences of a cache: py_cache.c -- */
+
+/* Begin with {0}; end it where begin returned 0. */
+typedef struct gyre_py_cached {
+    PyObject *cache;
+    const gyre_cache_config *config;
+    PyObject *encoding; /* the cache's, for which arguments are read; NULL = none; owned: another may be set meanwhile */
+    int64_t *sequences; /* of the batch rows */
+} gyre_py_cached;
+/* Computes without the GIL, while no other call uses the cache. */
+typedef gyre_status gyre_py_attend(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
+                                   gyre_error *err);
+int gyre_py_cached_begin(gyre_py_cached *c, PyObject *cache);
+/* sequences: of the rows of q, whose channels must be those of the cache; NULL = 0, 1, 2, ... */
+int gyre_py_cached_open(gyre_py_cached *c, const gyre_cview *q, PyObject *sequences);
+int gyre_py_cached_run(gyre_py_cached *c, gyre_py_attend *attend, void *call);
+void gyre_py_cached_end(gyre_py_cached *c);
+
+/* Methods of Cache, by file. */
+GYRE_PY_METHOD(gyre_py_cache_contextual_attention);
+GYRE_PY_METHOD(gyre_py_cache_adaptive_attention);
 
 #endif

@@ -367,7 +367,7 @@ int gyre_py_tiled_open(gyre_py_tiled *t, PyObject *const *qkv, PyObject *layout,
         gyre_py_array_view(&t->q, &t->layout, &view) < 0)
         return -1;
     *views[0] = gyre_py_const(&view);
-    for (int i = 1; i < 3; i++) {
+    for (int i = 1; i < 3 && qkv[i]; i++) {
         if (gyre_py_tiled_rows(t, arrays[i], qkv[i], names[i], &view) < 0) return -1;
         *views[i] = gyre_py_const(&view);
     }
@@ -463,11 +463,17 @@ PyObject *gyre_py_tiled_finish(gyre_py_tiled *t, int count) {
     return all;
 }
 
+PyObject *gyre_py_tiled_finish_out(gyre_py_tiled *t, int wants_lse) {
+    return wants_lse ? gyre_py_tiled_finish(t, 2) : gyre_py_result_finish(&t->results[0]);
+}
+
+void *gyre_py_tiled_memory(gyre_py_tiled *t, size_t bytes) {
+    t->memory = bytes < SIZE_MAX / 2 ? malloc(bytes + 64) : NULL;
+    return t->memory ? t->memory + (64 - (uintptr_t)t->memory % 64) % 64 : NULL;
+}
+
 void *gyre_py_tiled_scratch(gyre_py_tiled *t, size_t bytes) {
-    t->memory = malloc(bytes + 64);
-    if (!t->memory) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    return t->memory + (64 - (uintptr_t)t->memory % 64) % 64;
+    void *scratch = gyre_py_tiled_memory(t, bytes);
+    if (!scratch) PyErr_NoMemory();
+    return scratch;
 }

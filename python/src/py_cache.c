@@ -1,8 +1,6 @@
 /* py_cache.c: the Cache type. */
 #include "py_attention.h"
 
-#include "gyre/gyre_cache.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,14 +125,14 @@ static void cache_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
-/* -- appending and attending -- */
+/* -- appending -- */
 
 /* *next = the position after the last token of a sequence. */
-static gyre_status next_position(const cache_object *self, int64_t sequence, int64_t *next, gyre_error *err) {
-    const int64_t tokens = gyre_cache_tokens(self->cache, sequence);
+static gyre_status next_position(const gyre_cache *cache, int64_t sequence, int64_t *next, gyre_error *err) {
+    const int64_t tokens = gyre_cache_tokens(cache, sequence);
     *next = 0;
     if (tokens <= 0) return GYRE_OK;
-    const gyre_status status = gyre_cache_positions(self->cache, sequence, tokens - 1, 1, 0, next, err);
+    const gyre_status status = gyre_cache_positions(cache, sequence, tokens - 1, 1, 0, next, err);
     *next += 1;
     return status;
 }
@@ -228,7 +226,7 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
         lock_cache(self);
         gyre_status status = check_encoding(self, encoding, &err);
         Py_BEGIN_ALLOW_THREADS
-        if (status == GYRE_OK && !a[2]) status = next_position(self, c.sequence, &c.positions.base, &err);
+        if (status == GYRE_OK && !a[2]) status = next_position(self->cache, c.sequence, &c.positions.base, &err);
         if (status == GYRE_OK) status = append_rows(self, &c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         PyThread_release_lock(self->lock);
@@ -267,67 +265,87 @@ static int64_t *read_sequences(PyObject *object, int64_t batch) {
     return NULL;
 }
 
-static gyre_status attend(cache_object *self, const int64_t *sequences, gyre_py_attention_call *c, const gyre_exec *exec,
-                          gyre_error *err) {
-    const size_t bytes = gyre_cache_attention_scratch(self->cache, sequences, &c->args, exec);
-    c->scratch_bytes = bytes;
-    c->scratch = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
-    if (!c->scratch) return GYRE_ENOMEM;
-    return gyre_cache_attention(self->cache, sequences, &c->args, c->scratch, bytes, exec, err);
+/* -- calls over its sequences -- */
+
+int gyre_py_cached_begin(gyre_py_cached *c, PyObject *cache) {
+    cache_object *self = (cache_object *)cache;
+    if (check_fork(self) < 0) return -1;
+    c->cache = cache;
+    c->config = gyre_cache_get_config(self->cache);
+    c->encoding = take_encoding(self);
+    return 0;
+}
+
+void gyre_py_cached_end(gyre_py_cached *c) {
+    free(c->sequences);
+    Py_XDECREF(c->encoding);
 }
 
 /* The keys are the cache's, so queries of another width are at fault. */
-static int check_query(const gyre_py_attention_call *c, const gyre_cache_config *config) {
-    const int64_t channels = c->args.q.shape[3];
-    if (channels == config->head_dim) return 0;
-    gyre_py_fail(GYRE_ESHAPE, "q", "q: %lld channels, but the cache has %lld", (long long)channels,
-                 (long long)config->head_dim);
-    return -1;
+int gyre_py_cached_open(gyre_py_cached *c, const gyre_cview *q, PyObject *sequences) {
+    if (q->shape[3] != c->config->head_dim) {
+        gyre_py_fail(GYRE_ESHAPE, "q", "q: %lld channels, but the cache has %lld", (long long)q->shape[3],
+                     (long long)c->config->head_dim);
+        return -1;
+    }
+    c->sequences = read_sequences(sequences, q->shape[0]);
+    return c->sequences ? 0 : -1;
 }
 
-/* Positions of queries that the caller does not state: the last of the sequence, which all rows then share. */
-static gyre_status default_positions(cache_object *self, const int64_t *sequences, gyre_py_attention_call *c,
-                                     gyre_error *err) {
+int gyre_py_cached_run(gyre_py_cached *c, gyre_py_attend *attend, void *call) {
+    cache_object *self = (cache_object *)c->cache;
+    gyre_error err = {0};
+    gyre_py_threads threads = gyre_py_threads_begin(0);
+    lock_cache(self);
+    gyre_status status = check_encoding(self, c->encoding, &err);
+    Py_BEGIN_ALLOW_THREADS
+    if (status == GYRE_OK) status = attend(self->cache, c->sequences, call, gyre_py_exec(&threads), &err);
+    Py_END_ALLOW_THREADS
+    PyThread_release_lock(self->lock);
+    gyre_py_threads_end(&threads);
+    if (status != GYRE_OK) gyre_py_raise(status, &err);
+    return status == GYRE_OK ? 0 : -1;
+}
+
+typedef struct cached_attention {
+    gyre_py_attention_call call;
+    int placed; /* the caller has positions; else they are the last of the first sequence, which all rows then share */
+} cached_attention;
+
+static gyre_status attend(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
+                          gyre_error *err) {
+    cached_attention *cached = call;
+    gyre_py_attention_call *c = &cached->call;
     int64_t next = 0;
-    const gyre_status status = next_position(self, sequences[0], &next, err);
-    c->args.q_pos.base = next - c->args.q.shape[1];
-    return status;
+    const gyre_status status = cached->placed ? GYRE_OK : next_position(cache, sequences[0], &next, err);
+    if (status != GYRE_OK) return status;
+    if (!cached->placed) c->args.q_pos.base = next - c->args.q.shape[1];
+    const size_t bytes = gyre_cache_attention_scratch(cache, sequences, &c->args, exec);
+    c->scratch_bytes = bytes;
+    c->scratch = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
+    return c->scratch ? gyre_cache_attention(cache, sequences, &c->args, c->scratch, bytes, exec, err) : GYRE_ENOMEM;
 }
 
 static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     enum { OUT = 2 + OPTIONS, LSE, COUNT };
     static const char *const names[] = {"q", "sequences", GYRE_PY_OPTION_NAMES, "out", "lse", NULL};
     static const gyre_py_signature signature = {"attention", 2, 1, names};
-    cache_object *self = (cache_object *)object;
     PyObject *a[COUNT + 1], *finished = NULL;
-    gyre_py_attention_call c = {0};
+    cached_attention c = {0};
+    gyre_py_cached of = {0};
     gyre_py_attention_results results = {0};
-    if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0)
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 || gyre_py_cached_begin(&of, object) < 0)
         return NULL;
-    PyObject *encoding = take_encoding(self);
-    const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)encoding, .options = a + 2};
-    const gyre_cache_config *config = gyre_cache_get_config(self->cache);
-    int64_t *sequences = NULL;
-    if (gyre_py_attention_open(&c, &in) == 0 && check_query(&c, config) == 0 &&
-        (sequences = read_sequences(a[1], c.args.q.shape[0])) &&
-        gyre_py_attention_results_make(&c, &results, a[OUT], config->value_dim) == 0) {
-        gyre_error err = {0};
-        gyre_py_threads threads = gyre_py_threads_begin(0);
-        lock_cache(self);
-        gyre_status status = check_encoding(self, encoding, &err);
-        Py_BEGIN_ALLOW_THREADS
-        if (status == GYRE_OK && !in.options[OPTION_POSITIONS]) status = default_positions(self, sequences, &c, &err);
-        if (status == GYRE_OK) status = attend(self, sequences, &c, gyre_py_exec(&threads), &err);
-        Py_END_ALLOW_THREADS
-        PyThread_release_lock(self->lock);
-        gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_attention_results_finish(&results) : gyre_py_raise(status, &err);
-    }
-    free(sequences);
+    const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)of.encoding, .options = a + 2};
+    c.placed = in.options[OPTION_POSITIONS] != NULL;
+    if (gyre_py_attention_open(&c.call, &in) == 0 && gyre_py_cached_open(&of, &c.call.args.q, a[1]) == 0 &&
+        gyre_py_attention_results_make(&c.call, &results, a[OUT], of.config->value_dim) == 0 &&
+        gyre_py_cached_run(&of, attend, &c) == 0)
+        finished = gyre_py_attention_results_finish(&results);
     gyre_py_attention_results_drop(&results);
-    gyre_py_attention_close(&c);
-    Py_XDECREF(encoding);
+    gyre_py_attention_close(&c.call);
+    gyre_py_cached_end(&of);
     return finished;
 }
 
@@ -505,6 +523,8 @@ static PyMethodDef methods[] = {
          "gate_sums, for a cache with gate_heads: [tokens, gate_heads], or [1, gate_heads, tokens] with 'bhsd', float32 or\n"
          "float64: those of gyre.gate_sums from the first token of the sequence on.  All or nothing.  Raises gyre.Error."),
     FAST("_attention", cache_attention, 0, "attention over the tokens of sequences"),
+    FAST("_contextual_attention", gyre_py_cache_contextual_attention, 0, "the same with positions that queries count"),
+    FAST("_adaptive_attention", gyre_py_cache_adaptive_attention, 0, "the same with biases that a network adapts"),
     {"_remove", cache_remove, METH_VARARGS, ""},
     {"_shift", cache_shift, METH_VARARGS, ""},
     {"_fork", cache_fork, METH_VARARGS, ""},

@@ -1,4 +1,4 @@
-/* py_contextual.c: attention with positions that queries count (CoPE), and its gradient. */
+/* py_contextual.c: attention with positions that queries count (CoPE), over arrays and over a cache, and its gradient. */
 #include "py_attention.h"
 
 #include "gyre/gyre_contextual.h"
@@ -52,7 +52,7 @@ static int open_embeddings(contextual_call *c, PyObject *object) {
     return 0;
 }
 
-/* inputs: q, k, v, embeddings. */
+/* inputs: q, k, v, embeddings; k and v NULL: a cache has them. */
 static int open_call(contextual_call *c, PyObject *const *inputs, PyObject *const *o) {
     gyre_contextual_args *args = &c->args;
     gyre_py_tiled *t = &c->tiled;
@@ -95,11 +95,39 @@ PyObject *gyre_py_contextual_attention(PyObject *self, PyObject *const *args, Py
         Py_BEGIN_ALLOW_THREADS
         status = gyre_contextual_attention(&c.args, scratch, bytes, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status != GYRE_OK ? gyre_py_raise(status, &err)
-                   : wants_lse       ? gyre_py_tiled_finish(&c.tiled, 2)
-                                     : gyre_py_result_finish(&c.tiled.results[0]);
+        finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
+    close_call(&c);
+    return finished;
+}
+
+/* -- over a cache -- */
+
+static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
+                                 gyre_error *err) {
+    contextual_call *c = call;
+    const size_t bytes = gyre_cache_contextual_scratch(cache, sequences, &c->args, exec);
+    void *scratch = gyre_py_tiled_memory(&c->tiled, bytes);
+    return scratch ? gyre_cache_contextual_attention(cache, sequences, &c->args, scratch, bytes, exec, err) : GYRE_ENOMEM;
+}
+
+PyObject *gyre_py_cache_contextual_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    static const char *const names[] = {"q", "embeddings", "sequences", OPTION_NAMES, "lse", NULL};
+    static const gyre_py_signature signature = {"contextual_attention", 2, 2, names};
+    contextual_call c = {0};
+    gyre_py_cached of = {0};
+    PyObject *a[3 + OPTION_COUNT + 2], *finished = NULL;
+    int wants_lse = 0;
+    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[3 + OPTION_COUNT], "lse", &wants_lse) < 0 || gyre_py_cached_begin(&of, self) < 0)
+        return NULL;
+    PyObject *const inputs[4] = {a[0], NULL, NULL, a[1]};
+    if (open_call(&c, inputs, a + 3) == 0 && gyre_py_cached_open(&of, &c.args.q, a[2]) == 0 &&
+        gyre_py_tiled_make_out(&c.tiled, of.config->value_dim, &c.args.out, &c.args.lse) == 0 &&
+        gyre_py_cached_run(&of, attend_cached, &c) == 0)
+        finished = gyre_py_tiled_finish_out(&c.tiled, wants_lse);
+    gyre_py_cached_end(&of);
     close_call(&c);
     return finished;
 }

@@ -69,6 +69,9 @@ class Broken(Old):
 
 SHARDS = gyre.Shards(8, 2)
 ROW = np.ones((1, 8), "f4")
+CACHE = gyre.Cache(heads=2, head_dim=8, max_tokens=8)
+CACHE.append(X, X)
+NETWORK = np.ones((3, 4), "f4"), np.ones((2, 3), "f4")
 CASES = {
     "rotate": lambda: ENCODING.rotate(X, 3),
     "pair": lambda: ENCODING.rotate_pair(X, X, 3),
@@ -95,6 +98,8 @@ CASES = {
     "no join": failing(lambda: SHARDS.join([ROW[:, :4], ROW])),
     "gates": lambda: gyre.gate_sums_gradient(gyre.gate_sums(X[..., 0])),
     "no gates": failing(lambda: gyre.gate_sums(X[..., 0], initial=np.zeros((1, 3)))),
+    "cached attention": lambda: [CACHE.contextual_attention(X, X[0, 0], lse=True), CACHE.adaptive_attention(X, *NETWORK, length=9)],
+    "no cached attention": failing(lambda: CACHE.adaptive_attention(X, *NETWORK, sequences=[1])),
     "no attention": failing(lambda: gyre._gyre.attention(X, X, X[..., :1, :], encoding=ENCODING)),
 }
 
