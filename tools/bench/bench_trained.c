@@ -16,8 +16,10 @@ struct bench_trained {
 /* Frequencies of RoPE, a little apart for each head of a trained rotation. */
 static void fill(bench_trained *t, int64_t pairs) {
     uint64_t seed = 12;
-    for (int64_t i = 0; i < t->frequencies; i++)
-        t->numbers[i] = pow(10000, -(double)(i % pairs) / (double)pairs) * (1 + 0.1 * (double)(i / pairs));
+    for (int64_t i = 0; i < t->frequencies; i++) {
+        const int64_t head = i / pairs;
+        t->numbers[i] = pow(10000, -(double)(i % pairs) / (double)pairs) * (1 + 0.1 * (double)head);
+    }
     for (int64_t i = 0; i < t->phases; i++)
         t->numbers[t->frequencies + i] = -6.28 * bench_random(&seed);
 }
