@@ -67,7 +67,7 @@ static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequ
     if (!status) status = gyre_cached_call_begin(&c->call, cache, sequences, batch, call_name, err);
     if (!status) status = check_options(c, err);
     if (status) return status;
-    c->args.encoding = cache->config.encoding;
+    c->args.encoding = c->call.cache->config.encoding;
     c->args.k_pos = c->args.q_pos; /* those of the cache take its place in every row */
     c->args.k = gyre_cached_call_keys(&c->call, batch, c->call.longest);
     c->args.v = gyre_cached_call_values(&c->call, batch, c->call.longest);

@@ -14,10 +14,10 @@ static gyre_status join_path(const char *folder, const char *name, char out[PATH
     return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
 }
 
-int gyre_model_is_implied(const char *name) {
+int gyre_model_is_implied(const char *tensor) {
     static const char table[] = ".rotary_emb.inv_freq";
-    const size_t length = strlen(name), tail = sizeof table - 1;
-    return strcmp(name, "lm_head.weight") == 0 || (length > tail && strcmp(name + length - tail, table) == 0);
+    const size_t length = strlen(tensor), tail = sizeof table - 1;
+    return strcmp(tensor, "lm_head.weight") == 0 || (length > tail && strcmp(tensor + length - tail, table) == 0);
 }
 
 static int has_tensor(const gyre_weight_layout *layout, const char *name) {

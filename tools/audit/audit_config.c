@@ -29,7 +29,7 @@ gyre_status audit_config(audit *a, gyre_error *err) {
         audit_set_place(f, "%s", place);
     }
     audit_keys(a);
-    if (a->count == before)
+    if (r && a->count == before)
         audit_add(a, AUDIT_OK, "config", "every key about positions is read, and makes sense to %s",
                   gyre_profile_name(r->profile));
     return GYRE_OK;
