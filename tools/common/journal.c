@@ -17,13 +17,16 @@ static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
     return status;
 }
 
-static gyre_status read_lines(line_journal *j, gyre_error *err) {
+/* *cut = 1 if a kill cut the last line off. */
+static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
+    *cut = 0;
     FILE *file = fopen(j->path, "r");
     if (!file) return GYRE_OK; /* a new journal */
     gyre_status status = GYRE_OK;
     char *text = NULL;
     size_t capacity = 0;
-    while (!status && getline(&text, &capacity, file) > 0) {
+    for (ssize_t length; !status && (length = getline(&text, &capacity, file)) > 0;) {
+        *cut = text[length - 1] != '\n';
         json_t *line = json_loads(text, 0, NULL);
         if (line) status = load_line(j, line, err);
         json_decref(line);
@@ -35,11 +38,12 @@ static gyre_status read_lines(line_journal *j, gyre_error *err) {
 }
 
 static gyre_status open_file(line_journal *j, gyre_error *err) {
-    const gyre_status status = read_lines(j, err);
+    int cut;
+    const gyre_status status = read_lines(j, &cut, err);
     if (status) return status;
     j->file = fopen(j->path, "a");
     if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
-    fputc('\n', j->file); /* ends a line that a kill cut off */
+    if (cut) fputc('\n', j->file);
     return GYRE_OK;
 }
 
