@@ -3,6 +3,7 @@
 #include "adaptive/adaptive_run.h"
 #include "attention/attention.h"
 #include "attention/plan/arena.h"
+#include "core/positions.h"
 #include "core/view.h"
 #include "tiling/cached_call.h"
 #include "util/error.h"
@@ -30,10 +31,10 @@ static void make_row(const cached *c, int64_t row, const int64_t *positions, row
     *args = c->args;
     args->k = gyre_cached_call_keys(&c->call, 1, tokens);
     args->v = gyre_cached_call_values(&c->call, 1, tokens);
-    gyre_cached_call_narrow(&args->q, row);
-    gyre_cached_call_narrow(&args->bias, row);
-    gyre_cached_call_narrow_result(&args->out, row);
-    gyre_cached_call_narrow_result(&args->lse, row);
+    gyre_cview_narrow(&args->q, 0, row, 1);
+    gyre_cview_narrow(&args->bias, 0, row, 1);
+    gyre_view_narrow(&args->out, 0, row, 1);
+    gyre_view_narrow(&args->lse, 0, row, 1);
     args->bias.shape[3] = tokens;
     if (args->k_first) args->k_first += row;
     if (args->k_end) args->k_end += row;
@@ -46,9 +47,7 @@ static void make_row(const cached *c, int64_t row, const int64_t *positions, row
         out->q_pos.data = positions + tokens - args->q.shape[1];
         return;
     }
-    out->q_pos = *c->args.q_pos;
-    const int64_t bytes = row * out->q_pos.stride_batch * (int64_t)gyre_dtype_size(out->q_pos.dtype);
-    if (out->q_pos.data) out->q_pos.data = (const char *)out->q_pos.data + bytes;
+    out->q_pos = gyre_positions_of_row(c->args.q_pos, row);
 }
 
 static gyre_status check_options(const cached *c, gyre_error *err) {

@@ -3,6 +3,7 @@
 #include "core/encoding.h"
 #include "core/positions.h"
 #include "core/scheme.h"
+#include "core/view.h"
 
 int gyre_length_is_dynamic(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
@@ -33,27 +34,13 @@ static const void *advance(const void *data, gyre_dtype dtype, int64_t elements)
 
 /* Narrows a view to tokens first .. first + count - 1 of batch row b. */
 static void narrow(gyre_cview *view, int64_t b, int64_t first, int64_t count) {
-    view->data = advance(view->data, view->dtype, b * view->stride[0] + first * view->stride[1]);
-    view->shape[0] = 1;
-    view->shape[1] = count;
+    gyre_cview_narrow(view, 0, b, 1);
+    gyre_cview_narrow(view, 1, first, count);
 }
 
 static void narrow_out(gyre_view *view, int64_t b, int64_t first, int64_t count) {
-    const int64_t elements = b * view->stride[0] + first * view->stride[1];
-    if (view->data) view->data = (char *)view->data + elements * (int64_t)gyre_dtype_size(view->dtype);
-    view->shape[0] = 1;
-    view->shape[1] = count;
-}
-
-/* Narrows a view to heads first .. first + count - 1. */
-static void narrow_heads(gyre_cview *view, int64_t first, int64_t count) {
-    view->data = advance(view->data, view->dtype, first * view->stride[2]);
-    view->shape[2] = count;
-}
-
-static void narrow_out_heads(gyre_view *view, int64_t first, int64_t count) {
-    if (view->data) view->data = (char *)view->data + first * view->stride[2] * (int64_t)gyre_dtype_size(view->dtype);
-    view->shape[2] = count;
+    gyre_view_narrow(view, 0, b, 1);
+    gyre_view_narrow(view, 1, first, count);
 }
 
 /* Narrows positions to those from token `token` of row b on, which has index `place` in its sequence. */
@@ -161,18 +148,18 @@ static void take_heads(const gyre_segments *segments, gyre_segment *out) {
     out->head_first = segments->head_first + first;
     out->source.head_first += key_first;
     out->accumulate_dkv |= first % group != 0;
-    narrow_heads(&args->q, first, heads);
-    narrow_heads(&args->mask, first, heads);
-    narrow_heads(&args->q_gate_sums, first, heads);
-    narrow_heads(&args->k_gate_sums, first, heads);
-    narrow_out_heads(&args->dq_gate_sums, first, heads);
-    narrow_out_heads(&args->dk_gate_sums, first, heads);
-    narrow_heads(&args->k, key_first, key_heads);
-    narrow_heads(&args->v, key_first, key_heads);
-    narrow_out_heads(&args->out, first, heads);
-    narrow_out_heads(&args->lse, first, heads);
-    narrow_out_heads(&args->state, first, heads);
-    narrow_out_heads(&args->weights, first, heads);
+    gyre_cview_narrow(&args->q, 2, first, heads);
+    gyre_cview_narrow(&args->mask, 2, first, heads);
+    gyre_cview_narrow(&args->q_gate_sums, 2, first, heads);
+    gyre_cview_narrow(&args->k_gate_sums, 2, first, heads);
+    gyre_view_narrow(&args->dq_gate_sums, 2, first, heads);
+    gyre_view_narrow(&args->dk_gate_sums, 2, first, heads);
+    gyre_cview_narrow(&args->k, 2, key_first, key_heads);
+    gyre_cview_narrow(&args->v, 2, key_first, key_heads);
+    gyre_view_narrow(&args->out, 2, first, heads);
+    gyre_view_narrow(&args->lse, 2, first, heads);
+    gyre_view_narrow(&args->state, 2, first, heads);
+    gyre_view_narrow(&args->weights, 2, first, heads);
     args->q_pos = query_positions(segments);
     args->k_pos.data = advance(args->k_pos.data, args->k_pos.dtype, key_first * args->k_pos_head_stride);
     args->q_pos_head_stride = args->k_pos_head_stride = 0;
@@ -206,8 +193,7 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     args->q_starts = args->k_starts = args->k_first = args->k_end = args->q_end = args->context_lengths = NULL;
     args->sequences = 0;
     take_heads(segments, out);
-    args->slopes.data = advance(args->slopes.data, args->slopes.dtype, segments->sequence * args->slopes.stride[0]);
-    args->slopes.shape[0] = 1;
+    gyre_cview_narrow(&args->slopes, 0, segments->sequence, 1);
     narrow(&args->q, s->batch, at, count);
     narrow_out(&args->out, s->batch, at, count);
     if (args->lse.data) narrow_out(&args->lse, s->batch, at, count);
@@ -216,8 +202,7 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     narrow(&args->v, s->batch, s->k_first + s->first, keys);
     if (args->mask.data) {
         narrow(&args->mask, s->batch, at, count);
-        args->mask.data = advance(args->mask.data, args->mask.dtype, s->first * args->mask.stride[3]);
-        args->mask.shape[3] = keys;
+        gyre_cview_narrow(&args->mask, 3, s->first, keys);
     }
     narrow_gate_sums(args, s, at, count);
     narrow_weights(args, s->batch, at, count, s->first, keys);

@@ -3,6 +3,7 @@
 #include "attention/attention.h"
 #include "attention/plan/arena.h"
 #include "cache/cache.h"
+#include "core/positions.h"
 #include "core/sized.h"
 #include "core/view.h"
 
@@ -127,26 +128,8 @@ static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequen
 
 /* -- one row -- */
 
-/* Narrows a view to batch row b. */
-static void narrow(gyre_cview *view, int64_t b) {
-    if (view->data) view->data = (const char *)view->data + b * view->stride[0] * (int64_t)gyre_dtype_size(view->dtype);
-    view->shape[0] = 1;
-}
-
-static void narrow_out(gyre_view *view, int64_t b) {
-    if (view->data) view->data = (char *)view->data + b * view->stride[0] * (int64_t)gyre_dtype_size(view->dtype);
-    view->shape[0] = 1;
-}
-
 static int64_t tokens_of(const call *c, int64_t b) {
     return c->sequences ? gyre_cache_tokens(c->cache, c->sequences[b]) : c->longest;
-}
-
-static gyre_positions positions_of_row(const gyre_positions *positions, int64_t b) {
-    gyre_positions row = *positions;
-    const int64_t elements = b * row.stride_batch;
-    if (row.data) row.data = (const char *)row.data + elements * (int64_t)gyre_dtype_size(row.dtype);
-    return row;
 }
 
 /* out = the arguments of batch row b, whose keys have `positions`. */
@@ -159,20 +142,20 @@ static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *pos
     row.v = gyre_cdense(NULL, cache->v.dtype, 1, tokens, cache->config.heads, cache->v.channels);
     row.k_pos = (gyre_positions){positions, GYRE_DTYPE_I64, 0, 0, 0, cache->axes, cache->axes > 1};
     if (cache->rotated) row.q_pos.context_length = cache->config.context_length;
-    row.q_pos = positions_of_row(&row.q_pos, b);
+    row.q_pos = gyre_positions_of_row(&row.q_pos, b);
     if (row.k_first) row.k_first += b;
     if (row.k_end) row.k_end += b;
     if (row.q_end) row.q_end += b;
     if (row.context_lengths) row.context_lengths += b;
-    narrow(&row.q, b);
-    narrow(&row.mask, b);
-    narrow(&row.slopes, b);
-    narrow(&row.q_gate_sums, b);
+    gyre_cview_narrow(&row.q, 0, b, 1);
+    gyre_cview_narrow(&row.mask, 0, b, 1);
+    gyre_cview_narrow(&row.slopes, 0, b, 1);
+    gyre_cview_narrow(&row.q_gate_sums, 0, b, 1);
     row.k_gate_sums.data = NULL;
-    narrow_out(&row.out, b);
-    narrow_out(&row.lse, b);
-    narrow_out(&row.state, b);
-    narrow_out(&row.weights, b);
+    gyre_view_narrow(&row.out, 0, b, 1);
+    gyre_view_narrow(&row.lse, 0, b, 1);
+    gyre_view_narrow(&row.state, 0, b, 1);
+    gyre_view_narrow(&row.weights, 0, b, 1);
     if (row.mask.data) row.mask.shape[3] = tokens;
     if (row.weights.data) row.weights.shape[3] = tokens;
     /* Dense: the strides for a shorter sequence would make rows overlap. */
@@ -214,8 +197,8 @@ typedef struct row_call {
 /* positions: memory for those of its keys; NULL for scratch and for calls that write nothing. */
 static void make_row(const call *c, int64_t b, int64_t *positions, row_call *row) {
     row->args = row_args(c, b, positions);
-    if (row->args.q_index) row->q_index = positions_of_row(row->args.q_index, b), row->args.q_index = &row->q_index;
-    if (row->args.k_index) row->k_index = positions_of_row(row->args.k_index, b), row->args.k_index = &row->k_index;
+    if (row->args.q_index) row->q_index = gyre_positions_of_row(row->args.q_index, b), row->args.q_index = &row->q_index;
+    if (row->args.k_index) row->k_index = gyre_positions_of_row(row->args.k_index, b), row->args.k_index = &row->k_index;
     row->source = gyre_cache_source(c->cache, c->sequences ? c->sequences[b] : 0);
     row->request = (gyre_attention_request){call_name, &row->args, &row->source, NULL, 0, 0, NULL};
 }

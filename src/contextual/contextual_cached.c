@@ -19,9 +19,9 @@ static gyre_contextual_args row_args(const cached *c, int64_t row) {
     const int64_t tokens = gyre_cached_call_tokens(&c->call, row);
     args.k = gyre_cached_call_keys(&c->call, 1, tokens);
     args.v = gyre_cached_call_values(&c->call, 1, tokens);
-    gyre_cached_call_narrow(&args.q, row);
-    gyre_cached_call_narrow_result(&args.out, row);
-    gyre_cached_call_narrow_result(&args.lse, row);
+    gyre_cview_narrow(&args.q, 0, row, 1);
+    gyre_view_narrow(&args.out, 0, row, 1);
+    gyre_view_narrow(&args.lse, 0, row, 1);
     if (args.k_first) args.k_first += row;
     if (args.k_end) args.k_end += row;
     return args;

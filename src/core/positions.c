@@ -7,6 +7,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+gyre_positions gyre_positions_of_row(const gyre_positions *positions, int64_t batch) {
+    gyre_positions row = *positions;
+    const int64_t bytes = batch * row.stride_batch * (int64_t)gyre_dtype_size(row.dtype);
+    if (row.data) row.data = (const char *)row.data + bytes;
+    return row;
+}
+
 int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis) {
     if (!positions->data) return positions->base + token;
     const int64_t at = batch * positions->stride_batch + token * positions->stride_token + axis * positions->stride_axis;

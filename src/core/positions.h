@@ -11,6 +11,8 @@
  * Errors: EINVAL (NULL, or a negative length), EDTYPE, ERANGE. */
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
                                  int64_t tokens, const char *name, const char *where, gyre_error *err);
+/* out = the positions of batch row `batch` alone; base counts up from the same number in every row. */
+gyre_positions gyre_positions_of_row(const gyre_positions *positions, int64_t batch);
 /* out = axis `axis` of the position of a token. */
 int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis);
 /* out[i] = position (axis 0) of token first + i of batch row `batch`. */

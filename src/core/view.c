@@ -68,6 +68,18 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
     return (char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
 }
 
+void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count) {
+    const int64_t bytes = first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
+    if (view->data && bytes != 0) view->data = (const char *)view->data + bytes;
+    view->shape[axis] = count;
+}
+
+void gyre_view_narrow(gyre_view *view, int axis, int64_t first, int64_t count) {
+    const int64_t bytes = first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
+    if (view->data && bytes != 0) view->data = (char *)view->data + bytes;
+    view->shape[axis] = count;
+}
+
 /* a b, or -1 if that is past int64; a, b >= 0.  Every call gets here, and a division would cost as much as all its other
  * checks. */
 static inline int64_t checked_product(int64_t a, int64_t b) {

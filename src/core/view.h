@@ -9,6 +9,10 @@
 const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t h, int64_t c);
 void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c);
 
+/* *view = elements first .. first + count - 1 of that axis.  A view without memory stays without. */
+void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count);
+void gyre_view_narrow(gyre_view *view, int axis, int64_t first, int64_t count);
+
 /* Number of elements; -1 for a negative extent or a product past int64. */
 int64_t gyre_view_elements(const int64_t shape[4]);
 int gyre_same_shape(const int64_t a[4], const int64_t b[4]);

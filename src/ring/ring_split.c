@@ -43,18 +43,6 @@ gyre_ring_range gyre_ring_piece(const gyre_ring_call *r, int64_t rank, int64_t p
 
 /* -- narrowing -- */
 
-static void narrow(gyre_view *view, int axis, int64_t first, int64_t count) {
-    const int64_t bytes = first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
-    if (view->data && bytes != 0) view->data = (char *)view->data + bytes;
-    view->shape[axis] = count;
-}
-
-static void narrow_input(gyre_cview *view, int axis, int64_t first, int64_t count) {
-    const int64_t bytes = first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
-    if (view->data && bytes != 0) view->data = (const char *)view->data + bytes;
-    view->shape[axis] = count;
-}
-
 void gyre_ring_narrow_positions(gyre_positions *positions, int64_t first) {
     if (!positions->data)
         positions->base += first;
@@ -85,37 +73,37 @@ void gyre_ring_take_queries(gyre_ring_call *r, const gyre_shard_info *shard, con
 
 void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, gyre_attention_args *args, gyre_cview *dout,
                               gyre_view *dq) {
-    narrow_input(&args->q, 1, range->first, range->count);
-    narrow(&args->out, 1, range->first, range->count);
-    if (args->lse.data) narrow(&args->lse, 1, range->first, range->count);
-    if (r->gated) narrow_input(&args->q_gate_sums, 1, range->first, range->count);
-    if (args->dq_gate_sums.data) narrow(&args->dq_gate_sums, 1, range->first, range->count);
-    if (dout) narrow_input(dout, 1, range->first, range->count);
-    if (dq) narrow(dq, 1, range->first, range->count);
+    gyre_cview_narrow(&args->q, 1, range->first, range->count);
+    gyre_view_narrow(&args->out, 1, range->first, range->count);
+    if (args->lse.data) gyre_view_narrow(&args->lse, 1, range->first, range->count);
+    if (r->gated) gyre_cview_narrow(&args->q_gate_sums, 1, range->first, range->count);
+    if (args->dq_gate_sums.data) gyre_view_narrow(&args->dq_gate_sums, 1, range->first, range->count);
+    if (dout) gyre_cview_narrow(dout, 1, range->first, range->count);
+    if (dq) gyre_view_narrow(dq, 1, range->first, range->count);
     gyre_ring_take_queries(r, &r->own, range, args);
 }
 
 void gyre_ring_narrow_heads(const gyre_ring_call *r, int64_t key_heads, gyre_attention_args *args) {
     const int64_t share = r->whole.q.shape[2] / r->whole.k.shape[2], heads = key_heads * share, first = r->head_first;
-    narrow_input(&args->q, 2, first, heads);
-    narrow(&args->out, 2, first, heads);
-    if (args->lse.data) narrow(&args->lse, 2, first, heads);
-    narrow_input(&args->k, 2, first / share, key_heads);
-    narrow_input(&args->v, 2, first / share, key_heads);
+    gyre_cview_narrow(&args->q, 2, first, heads);
+    gyre_view_narrow(&args->out, 2, first, heads);
+    if (args->lse.data) gyre_view_narrow(&args->lse, 2, first, heads);
+    gyre_cview_narrow(&args->k, 2, first / share, key_heads);
+    gyre_cview_narrow(&args->v, 2, first / share, key_heads);
     if (!r->gated) return;
-    narrow_input(&args->q_gate_sums, 2, first, heads);
-    narrow_input(&args->k_gate_sums, 2, first, heads);
-    if (args->dq_gate_sums.data) narrow(&args->dq_gate_sums, 2, first, heads);
-    if (args->dk_gate_sums.data) narrow(&args->dk_gate_sums, 2, first, heads);
+    gyre_cview_narrow(&args->q_gate_sums, 2, first, heads);
+    gyre_cview_narrow(&args->k_gate_sums, 2, first, heads);
+    if (args->dq_gate_sums.data) gyre_view_narrow(&args->dq_gate_sums, 2, first, heads);
+    if (args->dk_gate_sums.data) gyre_view_narrow(&args->dk_gate_sums, 2, first, heads);
 }
 
 void gyre_ring_narrow_views(const gyre_ring_call *r, const gyre_gradient_views *call, gyre_ring_views *out) {
     const int64_t heads = r->args.q.shape[2], key_heads = r->args.k.shape[2], share = heads / key_heads;
     *out = (gyre_ring_views){.dout = *call->dout, .dqkv = {call->dqkv[0], call->dqkv[1], call->dqkv[2]}};
-    narrow_input(&out->dout, 2, r->head_first, heads);
-    narrow(&out->dqkv[0], 2, r->head_first, heads);
+    gyre_cview_narrow(&out->dout, 2, r->head_first, heads);
+    gyre_view_narrow(&out->dqkv[0], 2, r->head_first, heads);
     for (int i = 1; i < 3; i++)
-        narrow(&out->dqkv[i], 2, r->head_first / share, key_heads);
+        gyre_view_narrow(&out->dqkv[i], 2, r->head_first / share, key_heads);
 }
 
 void gyre_ring_enter(gyre_ring_call *r, int64_t turn) {
@@ -126,10 +114,10 @@ void gyre_ring_enter(gyre_ring_call *r, int64_t turn) {
     gyre_ring_narrow_heads(r, gyre_min_i64(r->split.heads, all - group * r->split.heads), &r->args);
     if (r->gradient) return;
     const gyre_ring_range chunk = gyre_ring_chunk(r, r->transport.rank);
-    narrow_input(&r->args.q, 1, chunk.first, chunk.count);
-    narrow(&r->args.out, 1, chunk.first, chunk.count);
-    if (r->args.lse.data) narrow(&r->args.lse, 1, chunk.first, chunk.count);
-    if (r->gated) narrow_input(&r->args.q_gate_sums, 1, chunk.first, chunk.count);
+    gyre_cview_narrow(&r->args.q, 1, chunk.first, chunk.count);
+    gyre_view_narrow(&r->args.out, 1, chunk.first, chunk.count);
+    if (r->args.lse.data) gyre_view_narrow(&r->args.lse, 1, chunk.first, chunk.count);
+    if (r->gated) gyre_cview_narrow(&r->args.q_gate_sums, 1, chunk.first, chunk.count);
 }
 
 /* -- memory -- */

@@ -39,13 +39,3 @@ gyre_status gyre_cached_call_check_packing(const int64_t *q_starts, const int64_
     if (!q_starts && !k_starts && sequences == 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch (%s)", where);
 }
-
-void gyre_cached_call_narrow(gyre_cview *view, int64_t row) {
-    if (view->data) view->data = (const char *)view->data + row * view->stride[0] * (int64_t)gyre_dtype_size(view->dtype);
-    view->shape[0] = 1;
-}
-
-void gyre_cached_call_narrow_result(gyre_view *view, int64_t row) {
-    if (view->data) view->data = (char *)view->data + row * view->stride[0] * (int64_t)gyre_dtype_size(view->dtype);
-    view->shape[0] = 1;
-}

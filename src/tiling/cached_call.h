@@ -24,8 +24,4 @@ gyre_cview gyre_cached_call_values(const gyre_cached_call *call, int64_t batch, 
 gyre_status gyre_cached_call_check_packing(const int64_t *q_starts, const int64_t *k_starts, int64_t sequences,
                                            const char *where, gyre_error *err);
 
-/* Makes a view that of one of its batch rows. */
-void gyre_cached_call_narrow(gyre_cview *view, int64_t row);
-void gyre_cached_call_narrow_result(gyre_view *view, int64_t row);
-
 #endif

@@ -36,10 +36,9 @@ static void run_wave(void *arg, int64_t job) {
 /* Narrows a view to tokens token .. token + shape[1] - 1 and heads head .. head + shape[2] - 1 of shape[0] batch rows from
  * `batch` on. */
 static void narrow(gyre_view *view, int64_t batch, int64_t token, int64_t head, const int64_t shape[4]) {
-    if (view->data) view->data = gyre_view_at(view, batch, token, head, 0);
-    view->shape[0] = shape[0];
-    view->shape[1] = shape[1];
-    view->shape[2] = shape[2];
+    gyre_view_narrow(view, 0, batch, shape[0]);
+    gyre_view_narrow(view, 1, token, shape[1]);
+    gyre_view_narrow(view, 2, head, shape[2]);
 }
 
 /* dout, dq, dk and dv of a segment. */
