@@ -2,12 +2,13 @@
 #include "core/convert.h"
 #include "core/exec.h"
 #include "core/view.h"
+#include "trained/row_math.h"
 #include "trained/trained_angles.h"
 #include "util/error.h"
 
 #include <inttypes.h>
-#include <math.h>
 
+enum { TOKENS = 8 }; /* of a task */
 static const double LOWEST_PHASE = -6.283185307179586476925286766559, HIGHEST_PHASE = 0;
 
 typedef struct polar_call {
@@ -18,83 +19,132 @@ typedef struct polar_call {
     const gyre_view *out; /* or din */
 } polar_call;
 
-static double softplus(double x) {
-    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-}
-
-/* Its slope. */
-static double sigmoid(double x) {
-    return x > 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+static int64_t blocks_of(const polar_call *c) {
+    return (c->in->shape[1] + TOKENS - 1) / TOKENS;
 }
 
 static void load_channels(const gyre_cview *in, const gyre_pair_place *at, int64_t count, double *x) {
     gyre_load_row_f64(gyre_cview_at(in, at->batch, at->token, at->head, at->pair), in->dtype, in->stride[3], count, x);
 }
 
-static void cos_sin(const gyre_trained_rotation *r, const gyre_pair_place *at, int64_t count, const double *position,
-                    double *cosine, double *sine) {
-    double phase[GYRE_TRAINED_CHUNK];
+static void load_phases(const gyre_trained_rotation *r, const gyre_pair_place *at, int64_t count, double *phase) {
     gyre_trained_phases(r, at, count, phase);
     for (int64_t i = 0; i < count; i++)
-        phase[i] = fmin(fmax(phase[i], LOWEST_PHASE), HIGHEST_PHASE);
-    gyre_trained_cos_sin(r, phase, position, at, count, cosine, sine);
+        phase[i] = phase[i] < LOWEST_PHASE ? LOWEST_PHASE : phase[i] > HIGHEST_PHASE ? HIGHEST_PHASE : phase[i];
 }
 
-/* Every chunk of pairs of every head of a token. */
-static void for_chunks(const polar_call *c, int64_t task,
-                       void (*run)(const polar_call *c, const gyre_pair_place *at, int64_t count, const double *position)) {
-    double position[GYRE_MAX_AXES];
-    gyre_pair_place at = {.batch = task / c->in->shape[1], .token = task % c->in->shape[1]};
-    gyre_trained_positions(c->positions, at.batch, at.token, c->rotation.frequencies.shape[1], position);
-    for (at.head = 0; at.head < c->in->shape[2]; at.head++)
-        for (at.pair = 0; at.pair < c->layout.pairs; at.pair += GYRE_TRAINED_CHUNK) {
-            const int64_t left = c->layout.pairs - at.pair;
-            run(c, &at, left < GYRE_TRAINED_CHUNK ? left : GYRE_TRAINED_CHUNK, position);
+/* -- angles -- */
+
+/* Angles of some pairs of some tokens. */
+typedef struct token_angles {
+    double cosine[TOKENS][GYRE_TRAINED_CHUNK], sine[TOKENS][GYRE_TRAINED_CHUNK];
+} token_angles;
+
+typedef struct angle_block {
+    double position[TOKENS][GYRE_MAX_AXES];
+    token_angles positions, head; /* head: with the phases of a head */
+} angle_block;
+
+static void turn_by_phases(const token_angles *in, const double *phase, int64_t tokens, int64_t count, token_angles *out) {
+    double cosine[GYRE_TRAINED_CHUNK], sine[GYRE_TRAINED_CHUNK];
+    gyre_row_cos_sin(phase, count, cosine, sine);
+    for (int64_t t = 0; t < tokens; t++)
+        for (int64_t i = 0; i < count; i++) {
+            const double c = in->cosine[t][i], s = in->sine[t][i];
+            out->cosine[t][i] = c * cosine[i] - s * sine[i];
+            out->sine[t][i] = s * cosine[i] + c * sine[i];
         }
 }
 
-static void rotate_chunk(const polar_call *c, const gyre_pair_place *at, int64_t count, const double *position) {
-    double x[GYRE_TRAINED_CHUNK], cosine[GYRE_TRAINED_CHUNK], sine[GYRE_TRAINED_CHUNK];
-    load_channels(c->in, at, count, x);
-    cos_sin(&c->rotation, at, count, position, cosine, sine);
-    for (int64_t i = 0; i < count; i++) {
-        const double magnitude = softplus(x[i]);
-        cosine[i] *= magnitude;
-        sine[i] *= magnitude;
+/* out = the angles of pairs at->pair .. at->pair + count - 1 of the head of `at`; heads come in order.  Heads that share
+ * frequencies share cos and sin of the positions too, and each turns them by its phases: a row for all the tokens. */
+static const token_angles *angles_of_head(const gyre_trained_rotation *r, const gyre_pair_place *at, int64_t tokens,
+                                          int64_t count, angle_block *block) {
+    const int shared = r->frequencies.shape[2] == 1;
+    double phase[GYRE_TRAINED_CHUNK] = {0};
+    if (!shared) load_phases(r, at, count, phase);
+    for (int64_t t = 0; t < tokens && (at->head == 0 || !shared); t++)
+        gyre_trained_cos_sin(r, phase, block->position[t], at, count, block->positions.cosine[t], block->positions.sine[t]);
+    if (!shared || !r->phases.data) return &block->positions;
+    load_phases(r, at, count, phase);
+    turn_by_phases(&block->positions, phase, tokens, count, &block->head);
+    return &block->head;
+}
+
+/* -- rotation -- */
+
+typedef void run_row(const polar_call *c, const gyre_pair_place *at, int64_t count, const double *cosine,
+                     const double *sine);
+
+/* Some pairs of every head of a block of tokens. */
+static void for_heads(const polar_call *c, const gyre_pair_place *first, int64_t tokens, int64_t count, run_row *run,
+                      angle_block *block) {
+    gyre_pair_place at = *first;
+    for (at.head = 0; at.head < c->in->shape[2]; at.head++) {
+        const token_angles *angles = angles_of_head(&c->rotation, &at, tokens, count, block);
+        for (int64_t t = 0; t < tokens; t++) {
+            at.token = first->token + t;
+            run(c, &at, count, angles->cosine[t], angles->sine[t]);
+        }
     }
-    gyre_pairs_store(cosine, sine, c->out, &c->layout, at, count);
 }
 
-static void rotate_token(void *arg, int64_t task) {
-    for_chunks(arg, task, rotate_chunk);
+static void for_block(const polar_call *c, int64_t task, run_row *run) {
+    const int64_t blocks = blocks_of(c), axes = c->rotation.frequencies.shape[1], all = c->in->shape[1];
+    gyre_pair_place at = {.batch = task / blocks, .token = task % blocks * TOKENS};
+    const int64_t tokens = all - at.token < TOKENS ? all - at.token : TOKENS;
+    angle_block block;
+    for (int64_t t = 0; t < tokens; t++)
+        gyre_trained_positions(c->positions, at.batch, at.token + t, axes, block.position[t]);
+    for (; at.pair < c->layout.pairs; at.pair += GYRE_TRAINED_CHUNK) {
+        const int64_t left = c->layout.pairs - at.pair;
+        for_heads(c, &at, tokens, left < GYRE_TRAINED_CHUNK ? left : GYRE_TRAINED_CHUNK, run, &block);
+    }
 }
 
-static void gradient_chunk(const polar_call *c, const gyre_pair_place *at, int64_t count, const double *position) {
-    double x[GYRE_TRAINED_CHUNK], cosine[GYRE_TRAINED_CHUNK], sine[GYRE_TRAINED_CHUNK], dx[GYRE_TRAINED_CHUNK],
-        dy[GYRE_TRAINED_CHUNK];
-    load_channels(c->in, at, count, x);
-    cos_sin(&c->rotation, at, count, position, cosine, sine);
+static void rotate_row(const polar_call *c, const gyre_pair_place *at, int64_t count, const double *cosine,
+                       const double *sine) {
+    double x[GYRE_TRAINED_CHUNK], y[GYRE_TRAINED_CHUNK];
+    load_channels(c->in, at, count, y);
+    gyre_row_softplus(y, count, y);
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = y[i] * cosine[i];
+        y[i] *= sine[i];
+    }
+    gyre_pairs_store(x, y, c->out, &c->layout, at, count);
+}
+
+static void rotate_block(void *arg, int64_t task) {
+    for_block(arg, task, rotate_row);
+}
+
+static void gradient_row(const polar_call *c, const gyre_pair_place *at, int64_t count, const double *cosine,
+                         const double *sine) {
+    double slope[GYRE_TRAINED_CHUNK], dx[GYRE_TRAINED_CHUNK], dy[GYRE_TRAINED_CHUNK];
+    load_channels(c->in, at, count, slope);
+    gyre_row_sigmoid(slope, count, slope);
     gyre_pairs_load(c->dout, &c->layout, at, count, dx, dy);
     for (int64_t i = 0; i < count; i++)
-        x[i] = sigmoid(x[i]) * (dx[i] * cosine[i] + dy[i] * sine[i]);
-    gyre_store_row_f64(x, count, gyre_view_at(c->out, at->batch, at->token, at->head, at->pair), c->out->dtype,
+        slope[i] *= dx[i] * cosine[i] + dy[i] * sine[i];
+    gyre_store_row_f64(slope, count, gyre_view_at(c->out, at->batch, at->token, at->head, at->pair), c->out->dtype,
                        c->out->stride[3]);
 }
 
-static void gradient_token(void *arg, int64_t task) {
-    for_chunks(arg, task, gradient_chunk);
+static void gradient_block(void *arg, int64_t task) {
+    for_block(arg, task, gradient_row);
 }
 
 /* The pairs that gyre_polar_rotate wrote. */
 static void load_rotated(const gyre_trained_sums *sums, const gyre_pair_place *at, int64_t count, const double *position,
                          double *x, double *y) {
-    double magnitude[GYRE_TRAINED_CHUNK];
+    double magnitude[GYRE_TRAINED_CHUNK], phase[GYRE_TRAINED_CHUNK];
     load_channels(sums->in, at, count, magnitude);
-    cos_sin(sums->rotation, at, count, position, x, y);
+    gyre_row_softplus(magnitude, count, magnitude);
+    load_phases(sums->rotation, at, count, phase);
+    gyre_trained_cos_sin(sums->rotation, phase, position, at, count, x, y);
     for (int64_t i = 0; i < count; i++) {
-        const double m = softplus(magnitude[i]);
-        x[i] *= m;
-        y[i] *= m;
+        x[i] *= magnitude[i];
+        y[i] *= magnitude[i];
     }
 }
 
@@ -138,7 +188,7 @@ gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation, const gyre_
     if (!status) status = check_output(out, "out", in, where, err);
     if (!status) status = check_shapes(&c, rotation, out->shape, "out", where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
-    gyre_parallel(exec, rotate_token, &c, in->shape[0] * in->shape[1]);
+    gyre_parallel(exec, rotate_block, &c, in->shape[0] * blocks_of(&c));
     return GYRE_OK;
 }
 
@@ -163,7 +213,7 @@ gyre_status gyre_polar_rotate_gradient(const gyre_trained_rotation *rotation, co
     if (!status) status = check_shapes(&c, rotation, dout->shape, "dout", where, err);
     if (!status && gradients) status = gyre_trained_gradients_read(&c.rotation, gradients, &to, where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
-    if (din->data) gyre_parallel(exec, gradient_token, &c, in->shape[0] * in->shape[1]);
+    if (din->data) gyre_parallel(exec, gradient_block, &c, in->shape[0] * blocks_of(&c));
     if (!gradients) return GYRE_OK;
     gyre_trained_sums sums = {.rotation = &c.rotation,
                               .layout = c.layout,

@@ -3,6 +3,7 @@
 #include "core/exec.h"
 #include "core/sized.h"
 #include "core/view.h"
+#include "trained/row_math.h"
 #include "trained/trained_angles.h"
 #include "util/error.h"
 
@@ -47,10 +48,7 @@ void gyre_trained_cos_sin(const gyre_trained_rotation *r, const double *phases, 
     double angle[GYRE_TRAINED_CHUNK];
     memcpy(angle, phases, (size_t)count * sizeof *angle);
     add_products(r, position, at, count, angle);
-    for (int64_t i = 0; i < count; i++) {
-        cosine[i] = cos(angle[i]);
-        sine[i] = sin(angle[i]);
-    }
+    gyre_row_cos_sin(angle, count, cosine, sine);
 }
 
 void gyre_trained_phases(const gyre_trained_rotation *r, const gyre_pair_place *at, int64_t count, double *out) {
