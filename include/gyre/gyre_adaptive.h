@@ -58,6 +58,7 @@ typedef struct gyre_adaptive_args {
     const gyre_positions *q_pos, *k_pos;
     /* Biases of the caller, added to those of the scheme: F32, F16, BF16 or F64 [batch, query, query heads, key].  Stride 0
      * broadcasts.  Packed: [1, all queries, query heads, keys of the longest sequence], keys counted in their sequence.
+     * The network reads them, so -inf hides no key and makes its row NaN: two_sided, k_first and k_end hide keys.
      * data NULL = none */
     gyre_cview bias;
     /* A packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and the same of
@@ -103,8 +104,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_attention(const gyre_adaptive
                                                              const gyre_exec *exec, gyre_error *err);
 
 /* gyre_adaptive_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v and k_pos are
- * ignored, and args->encoding is the cache's.  q_pos NULL = the queries are the last tokens of their sequences.  bias has
- * the keys of the longest sequence; k_first and k_end are counted in the sequence.  Append before you attend.
+ * ignored, and args->encoding is the cache's.  q_pos NULL = the queries are the last tokens of their sequences, or the last
+ * before k_end.  bias has the keys of the longest sequence; k_first and k_end are counted in the sequence.  Append first.
  * A row has the bits that an array of the same numbers gives, however its tokens lie in pages.
  * Errors: as gyre_adaptive_attention; EINVAL (no such sequence, q_starts, k_starts, more queries than tokens without q_pos);
  * EUNSUPPORTED (a cache with gate sums, or with several axes). */

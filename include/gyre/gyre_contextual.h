@@ -69,7 +69,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_attention(const gyre_contex
                                                                const gyre_exec *exec, gyre_error *err);
 
 /* gyre_contextual_attention over the keys and values of sequences[b] for batch row b.  args->k and v are ignored; k_first
- * and k_end are counted in the sequence.  The last query stands beside the last token: append before you attend.
+ * and k_end are counted in the sequence.  The last query stands beside the last token, or the last before k_end: append
+ * before you attend.
  * A row has the bits that an array of the same numbers gives, however its tokens lie in pages.
  * Errors: as gyre_contextual_attention; EINVAL (no such sequence, q_starts, k_starts); EUNSUPPORTED (gate_keys; a cache with
  * an encoding, because queries count positions, or with gate sums). */

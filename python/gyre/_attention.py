@@ -312,8 +312,8 @@ class Cache(_gyre.Cache):
     ) -> Any:
         """gyre.contextual_attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...
 
-        Append the tokens of the queries first: the last query stands beside the last token.  The cache has no encoding, because
-        queries count positions.  key_first, key_end: one number a row, counted in its sequence.
+        Append the tokens of the queries first: the last query stands beside the last token, or the last before key_end.  The cache
+        has no encoding, because queries count positions.  key_first, key_end: one number a row, counted in its sequence.
         """
         return self._contextual_attention(
             q,
@@ -353,8 +353,8 @@ class Cache(_gyre.Cache):
         """gyre.adaptive_attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...
 
         Append the tokens of the queries first.  The biases are those of the cache's encoding at the positions of its tokens;
-        positions: of the queries, None = those of the last tokens of each sequence.  bias has the keys of the longest sequence.
-        key_first, key_end: one number a row, counted in its sequence.
+        positions: of the queries, None = those of the last tokens of each sequence, of those before key_end.  bias has the keys of
+        the longest sequence.  key_first, key_end: one number a row, counted in its sequence.
         """
         return self._adaptive_attention(
             q,

@@ -24,6 +24,10 @@ typedef struct row_call {
     gyre_positions q_pos, k_pos; /* what those of args point to */
 } row_call;
 
+static int64_t end_of_keys(const cached *c, int64_t row) {
+    return c->args.k_end ? c->args.k_end[row] : gyre_cached_call_tokens(&c->call, row);
+}
+
 /* positions: of the tokens of the row; NULL for scratch. */
 static void make_row(const cached *c, int64_t row, const int64_t *positions, row_call *out) {
     const int64_t tokens = gyre_cached_call_tokens(&c->call, row);
@@ -42,9 +46,9 @@ static void make_row(const cached *c, int64_t row, const int64_t *positions, row
     out->k_pos = (gyre_positions){.data = positions, .dtype = GYRE_DTYPE_I64, .stride_token = 1};
     args->k_pos = &out->k_pos;
     args->q_pos = &out->q_pos;
-    if (!c->args.q_pos) { /* the queries are the last tokens */
+    if (!c->args.q_pos) { /* the last query stands beside the last key */
         out->q_pos = out->k_pos;
-        out->q_pos.data = positions + tokens - args->q.shape[1];
+        out->q_pos.data = positions + end_of_keys(c, row) - args->q.shape[1];
         return;
     }
     out->q_pos = gyre_positions_of_row(c->args.q_pos, row);
@@ -85,16 +89,16 @@ static gyre_status check_whole(const cached *c, gyre_error *err) {
 static gyre_status read_positions(const cached *c, int64_t row, int64_t *to, gyre_error *err) {
     const int64_t tokens = gyre_cached_call_tokens(&c->call, row), queries = c->args.q.shape[1];
     if (!c->args.encoding) return GYRE_OK;
-    if (!c->args.q_pos && queries > tokens)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "q: %" PRId64 " queries have no q_pos, but sequence %" PRId64 " has %" PRId64 " tokens (%s)",
-                         queries, c->call.sequences[row], tokens, call_name);
+    if (!c->args.q_pos && queries > end_of_keys(c, row))
+        return gyre_fail(
+            err, GYRE_EINVAL, "q: %" PRId64 " queries have no q_pos, but sequence %" PRId64 " has %" PRId64 " tokens%s (%s)",
+            queries, c->call.sequences[row], end_of_keys(c, row), c->args.k_end ? " before k_end" : "", call_name);
     return gyre_cache_positions(c->call.cache, c->call.sequences[row], 0, tokens, 0, to, err);
 }
 
 static gyre_status check_rows(const cached *c, int64_t *positions, gyre_error *err) {
     row_call row;
-    gyre_status status = GYRE_OK;
+    gyre_status status = gyre_cached_call_check_padding(&c->call, c->args.k_first, c->args.k_end, call_name, err);
     for (int64_t b = 0; b < c->call.batch && !status; b++) {
         status = read_positions(c, b, positions, err);
         if (status) return status;

@@ -52,6 +52,7 @@ static gyre_status check(const cached *c, gyre_error *err) {
     gyre_contextual_args whole = c->args;
     whole.k_first = whole.k_end = NULL;
     gyre_status status = gyre_contextual_check(&whole, GYRE_CONTEXTUAL_CACHED, call_name, err);
+    if (!status) status = gyre_cached_call_check_padding(&c->call, c->args.k_first, c->args.k_end, call_name, err);
     for (int64_t b = 0; b < c->call.batch && !status; b++) {
         const gyre_contextual_args args = row_args(c, b);
         status = gyre_contextual_check(&args, GYRE_CONTEXTUAL_CACHED, call_name, err);

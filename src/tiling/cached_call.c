@@ -39,3 +39,17 @@ gyre_status gyre_cached_call_check_packing(const int64_t *q_starts, const int64_
     if (!q_starts && !k_starts && sequences == 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch (%s)", where);
 }
+
+gyre_status gyre_cached_call_check_padding(const gyre_cached_call *call, const int64_t *k_first, const int64_t *k_end,
+                                           const char *where, gyre_error *err) {
+    for (int64_t row = 0; row < call->batch && (k_first || k_end); row++) {
+        const int64_t tokens = gyre_cached_call_tokens(call, row);
+        const int64_t first = k_first ? k_first[row] : 0, end = k_end ? k_end[row] : tokens;
+        if (first < 0 || first > end || end > tokens)
+            return gyre_fail(err, GYRE_EINVAL,
+                             "k_first, k_end: keys %" PRId64 " .. %" PRId64 " of row %" PRId64
+                             ", whose sequence has %" PRId64 " tokens (%s)",
+                             first, end, row, tokens, where);
+    }
+    return GYRE_OK;
+}

@@ -24,4 +24,8 @@ gyre_cview gyre_cached_call_values(const gyre_cached_call *call, int64_t batch, 
 gyre_status gyre_cached_call_check_packing(const int64_t *q_starts, const int64_t *k_starts, int64_t sequences,
                                            const char *where, gyre_error *err);
 
+/* EINVAL: keys k_first[row] .. k_end[row] - 1 that the sequence of a row does not have.  Either may be NULL. */
+gyre_status gyre_cached_call_check_padding(const gyre_cached_call *call, const int64_t *k_first, const int64_t *k_end,
+                                           const char *where, gyre_error *err);
+
 #endif

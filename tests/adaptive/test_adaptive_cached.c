@@ -76,6 +76,8 @@ static void run_array(const gyre_adaptive_args *given, int b, int64_t sequence, 
     args.k = gyre_cdense(s->k, GYRE_DTYPE_F32, 1, s->count, CACHED_KEY_HEADS, DIM);
     args.v = gyre_cdense(s->v, GYRE_DTYPE_F32, 1, s->count, CACHED_KEY_HEADS, VALUES);
     if (args.bias.data) args.bias.data = bias[b];
+    if (args.k_first) args.k_first += b;
+    if (args.k_end) args.k_end += b;
     args.bias.shape[0] = 1;
     args.bias.shape[3] = s->count;
     args.out = gyre_dense(want, GYRE_DTYPE_F32, 1, QUERIES, HEADS, VALUES);
@@ -83,21 +85,26 @@ static void run_array(const gyre_adaptive_args *given, int b, int64_t sequence, 
     run_forward(&args, NULL);
 }
 
-/* with_positions: the caller says where the queries stand, which is past the last tokens. */
-static void check_cache(const gyre_cache *cache, const gyre_encoding *encoding, int with_positions, const gyre_exec *exec) {
+/* with_positions: the caller says where the queries stand, which is past the last tokens.  with_padding: the first token is
+ * left out, and 0, 2 and 4 of the last. */
+static void check_cache(const gyre_cache *cache, const gyre_encoding *encoding, int with_positions, int with_padding,
+                        const gyre_exec *exec) {
     static const int64_t orders[][CACHED_SEQUENCES] = {{0, 1, 2}, {2, 0, 0}};
-    int64_t at[CACHED_SEQUENCES][QUERIES];
+    int64_t at[CACHED_SEQUENCES][QUERIES], k_first[CACHED_SEQUENCES], k_end[CACHED_SEQUENCES];
     for (int i = 0; i < 2; i++) {
         int64_t longest = 0;
         for (int b = 0; b < CACHED_SEQUENCES; b++) {
             const cached_tokens *s = &sequence_tokens[orders[i][b]];
             longest = s->count > longest ? s->count : longest;
+            k_first[b] = 1;
+            k_end[b] = s->count - (with_padding ? 2 * b : 0);
             for (int m = 0; m < QUERIES; m++)
-                at[b][m] = with_positions ? s->at[s->count - 1] + 3 * m : s->at[s->count - QUERIES + m];
+                at[b][m] = with_positions ? s->at[s->count - 1] + 3 * m : s->at[k_end[b] - QUERIES + m];
         }
         const gyre_positions q_pos = {at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0};
         gyre_adaptive_args args = args_of_batch(longest);
         if (with_positions) args.q_pos = &q_pos;
+        if (with_padding) args.k_first = k_first, args.k_end = k_end;
         run_cached(cache, orders[i], &args, exec);
         for (int b = 0; b < CACHED_SEQUENCES; b++) {
             run_array(&args, b, orders[i][b], encoding, at[b]);
@@ -120,8 +127,9 @@ static void every_type_has_the_bits_of_arrays(void **state) {
             const gyre_encoding *encoding = p < 2 ? kerple : NULL;
             gyre_cache *cache = cached_create(encoding, types[i], pages[p]);
             cached_make_all(cache, sequence_tokens, 5 + (uint64_t)i);
-            check_cache(cache, encoding, 0, NULL);
-            check_cache(cache, encoding, p == 0, &exec);
+            check_cache(cache, encoding, 0, 0, NULL);
+            check_cache(cache, encoding, p == 0, 0, &exec);
+            check_cache(cache, encoding, p == 1, 1, NULL);
             gyre_cache_free(cache);
         }
     gyre_pool_free(pool);
@@ -165,6 +173,15 @@ static void wrong_arguments_are_named(void **state) {
     void *scratch = take(bytes);
     assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, scratch, bytes, NULL, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "q: 3 queries have no q_pos, but sequence 2 has 0 tokens (gyre_cache_adaptive_attention)");
+    static const int64_t two[] = {2, 10, 0}, past[] = {10, 11, 0};
+    args.k_end = two;
+    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "q: 3 queries have no q_pos, but sequence 0 has 2 tokens before k_end "
+                                  "(gyre_cache_adaptive_attention)");
+    args.k_end = past;
+    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "k_first, k_end: keys 0 .. 11 of row 1, whose sequence has 10 tokens "
+                                  "(gyre_cache_adaptive_attention)");
     assert_memory_equal(before, out, sizeof out);
     give(scratch, bytes);
     gyre_cache_free(plane);

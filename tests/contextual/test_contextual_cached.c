@@ -31,9 +31,11 @@ static void run_cached(const gyre_cache *cache, const int64_t *sequences, const 
 }
 
 /* The rows of batch row b over arrays. */
-static void run_array(int b, int64_t sequence) {
+static void run_array(const gyre_contextual_args *given, int b, int64_t sequence) {
     const cached_tokens *s = &sequence_tokens[sequence];
-    gyre_contextual_args args = args_of_batch();
+    gyre_contextual_args args = *given;
+    if (args.k_first) args.k_first += b;
+    if (args.k_end) args.k_end += b;
     args.q = gyre_cdense(q[b], GYRE_DTYPE_F32, 1, QUERIES, HEADS, DIM);
     args.k = gyre_cdense(s->k, GYRE_DTYPE_F32, 1, s->count, CACHED_KEY_HEADS, DIM);
     args.v = gyre_cdense(s->v, GYRE_DTYPE_F32, 1, s->count, CACHED_KEY_HEADS, VALUES);
@@ -48,13 +50,20 @@ static void fill_queries(void) {
     test_fill(&random, &embeddings[0][0], sizeof embeddings / sizeof(float));
 }
 
-static void check_cache(const gyre_cache *cache, const gyre_exec *exec) {
+/* with_padding: the first token is left out, and 0, 2 and 4 of the last. */
+static void check_cache(const gyre_cache *cache, int with_padding, const gyre_exec *exec) {
     static const int64_t orders[][CACHED_SEQUENCES] = {{0, 1, 2}, {2, 0, 0}, {1, 2, 1}};
     for (int i = 0; i < 3; i++) {
+        int64_t k_first[CACHED_SEQUENCES], k_end[CACHED_SEQUENCES];
         gyre_contextual_args args = args_of_batch();
+        for (int b = 0; b < CACHED_SEQUENCES; b++) {
+            k_first[b] = 1;
+            k_end[b] = sequence_tokens[orders[i][b]].count - 2 * b;
+        }
+        if (with_padding) args.k_first = k_first, args.k_end = k_end;
         run_cached(cache, orders[i], &args, exec);
         for (int b = 0; b < CACHED_SEQUENCES; b++) {
-            run_array(b, orders[i][b]);
+            run_array(&args, b, orders[i][b]);
             assert_memory_equal(out[b], want, sizeof want);
             assert_memory_equal(lse[b], want_lse, sizeof want_lse);
         }
@@ -74,8 +83,9 @@ static void every_type_has_the_bits_of_arrays(void **state) {
         for (int p = 0; p < 3; p++) {
             gyre_cache *cache = cached_create(NULL, types[i], pages[p]);
             cached_make_all(cache, sequence_tokens, 5 + (uint64_t)i);
-            check_cache(cache, NULL);
-            check_cache(cache, &exec);
+            check_cache(cache, 0, NULL);
+            check_cache(cache, 0, &exec);
+            check_cache(cache, p == 1, NULL);
             gyre_cache_free(cache);
         }
     gyre_pool_free(pool);
