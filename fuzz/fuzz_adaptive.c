@@ -1,7 +1,9 @@
 /* fuzz_adaptive.c: legal calls of gyre_adaptive_attention and its gradient, chosen by the bytes, against their definitions
  * in double (fuzz_network.h, fuzz_tables.h).  Two threads and other strides have the bits of one call, and so do queries
- * that are cut out of their sequence.  Keys and biases that no query sees may be NaN.  A refused call writes nothing. */
+ * that are cut out of their sequence, and keys in a cache.  Keys and biases that no query sees may be NaN.  A refused call
+ * writes nothing. */
 #include "fuzz_adaptive_call.h"
+#include "fuzz_cached.h"
 #include "fuzz_support.h"
 
 #include <math.h>
@@ -262,15 +264,6 @@ static void check_twin(call *c, const gyre_exec *exec) {
     c->to.dtable = table;
 }
 
-static gyre_cview rows_of(const gyre_cview *view, int64_t b, int64_t from, int64_t count) {
-    gyre_cview out = *view;
-    const int64_t at = b * view->stride[0] + from * view->stride[1];
-    if (view->data) out.data = (const char *)view->data + at * (int64_t)gyre_dtype_size(view->dtype);
-    out.shape[0] = 1;
-    out.shape[1] = count;
-    return out;
-}
-
 /* Queries `from` .. `end` - 1 of a sequence as a call of its own, with the keys that they see and the same positions. */
 static void check_cut(const call *c, const sequence *at, int64_t from, int64_t end) {
     const int64_t keys = fuzz_adaptive_seen(c, at, end - 1), count = end - from, *o = c->args.out.shape;
@@ -289,10 +282,11 @@ static void check_cut(const call *c, const sequence *at, int64_t from, int64_t e
         positions[side] = (gyre_positions){.data = numbers[side], .dtype = GYRE_DTYPE_I64, .stride_token = 1};
         positions[side].context_length = c->at[side].context_length;
     }
-    args.q = rows_of(&c->args.q, at->batch, at->query + from, count);
-    args.k = rows_of(&c->args.k, at->batch, at->key, keys);
-    args.v = rows_of(&c->args.v, at->batch, at->key, keys);
-    args.bias = rows_of(&c->args.bias, at->batch, at->query + from, count);
+    const fuzz_tokens queries = {at->batch, at->query + from, count}, seen = {at->batch, at->key, keys};
+    args.q = fuzz_tokens_of(&c->args.q, &queries);
+    args.k = fuzz_tokens_of(&c->args.k, &seen);
+    args.v = fuzz_tokens_of(&c->args.v, &seen);
+    args.bias = fuzz_tokens_of(&c->args.bias, &queries);
     args.bias.shape[3] = keys;
     if (args.bias.data)
         args.bias.data =
@@ -319,13 +313,80 @@ static void check_cut(const call *c, const sequence *at, int64_t from, int64_t e
     free(numbers[1]);
 }
 
-static void check_cuts(const call *c, uint64_t seed) {
+/* -- over a cache -- */
+static void forward_cached(const gyre_cache *cache, const gyre_adaptive_args *args) {
+    gyre_error err = {0, ""};
+    const int64_t sequence = 0;
+    const size_t bytes = gyre_cache_adaptive_scratch(cache, &sequence, args, NULL);
+    fuzz_require(bytes > 0, "legal shapes have a size of scratch for a cache");
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    fuzz_require(scratch != NULL, "memory for scratch");
+    memset(scratch, 0xa5, bytes);
+    const gyre_status status = gyre_cache_adaptive_attention(cache, &sequence, args, scratch, bytes, NULL, &err);
+    free(scratch);
+    fuzz_require_error(status, &err);
+    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call over a cache is done");
+}
+
+/* Positions of the keys of a sequence, those of its padding too, and of its queries.  out = 1 where the queries stand where
+ * a cache takes them to stand by itself. */
+static int positions_in_cache(const call *c, const sequence *at, const fuzz_tokens *keys, int64_t *of_keys,
+                              int64_t *of_queries) {
+    const int64_t end = at->padding + at->keys - at->queries; /* place of the first query */
+    int same = end >= 0 && c->at[0].context_length == 0;
+    for (int64_t t = 0; t < keys->count; t++)
+        of_keys[t] = t < at->padding || t >= at->padding + at->keys ? t - at->padding
+                                                                    : fuzz_adaptive_position(c, at, 1, t - at->padding);
+    for (int64_t t = 0; t < at->queries; t++) {
+        of_queries[t] = fuzz_adaptive_position(c, at, 0, t);
+        same = same && of_queries[t] == of_keys[end + t];
+    }
+    return same;
+}
+
+/* The keys of a sequence in a cache, its padding too. */
+static void check_cached(const call *c, int64_t s, test_random *random) {
+    const sequence at = fuzz_adaptive_sequence(c, s);
+    const int64_t end = c->args.k_starts ? c->k_starts[s + 1] - c->k_starts[s] : c->keys, *o = c->args.out.shape;
+    const fuzz_tokens keys = {at.batch, at.key - at.padding, end}, queries = {at.batch, at.query, at.queries};
+    int64_t *of_keys = fuzz_room((size_t)end, sizeof *of_keys), *of_queries = fuzz_room((size_t)at.queries, sizeof *of_keys);
+    fuzz_bytes none = {NULL, 0};
+    fuzz_view out = fuzz_view_make(&none, c->args.out.dtype, 1, at.queries, o[2], o[3]),
+              lse = fuzz_view_make(&none, c->args.lse.dtype, 1, at.queries, o[2], 1);
+    const int by_itself = positions_in_cache(c, &at, &keys, of_keys, of_queries) && test_next(random) % 2;
+    gyre_cache *cache = fuzz_cached_make(c->args.encoding, &c->args.k, &c->args.v, &keys, of_keys, random);
+    const gyre_positions q_pos = {
+        .data = of_queries, .dtype = GYRE_DTYPE_I64, .stride_token = 1, .context_length = c->at[0].context_length};
+    gyre_adaptive_args args = c->args;
+    args.q = fuzz_tokens_of(&c->args.q, &queries);
+    args.bias = fuzz_tokens_of(&c->args.bias, &queries);
+    args.bias.shape[3] = end;
+    args.q_starts = args.k_starts = NULL;
+    args.sequences = 0;
+    args.q_pos = by_itself ? NULL : &q_pos;
+    args.k_pos = NULL;
+    if (args.k_first) args.k_first += s;
+    if (args.k_end) args.k_end += s;
+    args.out = out.view;
+    args.lse = lse.view;
+    forward_cached(cache, &args);
+    fuzz_cached_require_same(&out, &c->part[OUT], &queries);
+    fuzz_cached_require_same(&lse, &c->part[LSE], &queries);
+    gyre_cache_free(cache);
+    fuzz_view_free(&out);
+    fuzz_view_free(&lse);
+    free(of_keys);
+    free(of_queries);
+}
+
+static void check_parts(const call *c, uint64_t seed) {
     test_random random = {1 + seed};
     for (int64_t s = 0; s < c->sequences; s++) {
         const sequence at = fuzz_adaptive_sequence(c, s);
         if (at.queries == 0) continue;
         const int64_t from = (int64_t)(test_next(&random) % (uint64_t)at.queries);
         check_cut(c, &at, from, from + 1 + (int64_t)(test_next(&random) % (uint64_t)(at.queries - from)));
+        check_cached(c, s, &random);
     }
 }
 
@@ -380,7 +441,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (fuzz_adaptive_has(&c, i)) check_part(&c, i);
     if (c.args.encoding) fuzz_tables_check(&c.positions.tables);
     check_twin(&c, &exec);
-    check_cuts(&c, size > 0 ? data[0] : 0);
+    check_parts(&c, size > 0 ? data[0] : 0);
     fuzz_adaptive_free(&c);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* fuzz_contextual.c: legal calls of gyre_contextual_attention and its gradient, chosen by the bytes, against their
- * definitions in double (tests/support/naive_contextual.h).  Two threads and one have the same bits, and a refused call
- * writes nothing. */
+ * definitions in double (tests/support/naive_contextual.h).  Two threads and one have the same bits, arrays and a cache too,
+ * and a refused call writes nothing. */
+#include "fuzz_cached.h"
 #include "fuzz_support.h"
 #include "fuzz_views.h"
 #include "gyre/gyre_contextual.h"
@@ -281,6 +282,49 @@ static void check_threads(const call *c, const gyre_exec *exec) {
     fuzz_view_free(&lse);
 }
 
+static void forward_cached(const gyre_cache *cache, const gyre_contextual_args *args) {
+    gyre_error err = {0, ""};
+    const int64_t sequence = 0;
+    const size_t bytes = gyre_cache_contextual_scratch(cache, &sequence, args, NULL);
+    fuzz_require(bytes > 0, "legal shapes have a size of scratch for a cache");
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    fuzz_require(memory != NULL, "memory for scratch");
+    memset(memory, 0xa5, bytes);
+    const gyre_status status = gyre_cache_contextual_attention(cache, &sequence, args, memory, bytes, NULL, &err);
+    free(memory);
+    fuzz_require_error(status, &err);
+    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call over a cache is done");
+}
+
+/* The keys of a sequence in a cache, its padding too. */
+static void check_cached(const call *c, int64_t s, test_random *random) {
+    const int packed = c->args.q_starts != NULL;
+    const int64_t b = packed ? 0 : s, key = packed ? c->k_starts[s] : 0, query = packed ? c->q_starts[s] : 0;
+    const fuzz_tokens keys = {b, key, packed ? c->k_starts[s + 1] - key : c->args.k.shape[1]},
+                      queries = {b, query, packed ? c->q_starts[s + 1] - query : c->args.q.shape[1]};
+    const int64_t *o = c->args.out.shape;
+    int64_t *positions = fuzz_room((size_t)keys.count, sizeof *positions);
+    fuzz_bytes none = {NULL, 0};
+    fuzz_view out = fuzz_view_make(&none, c->args.out.dtype, 1, queries.count, o[2], o[3]),
+              lse = fuzz_view_make(&none, c->args.lse.dtype, 1, queries.count, o[2], 1);
+    gyre_cache *cache = fuzz_cached_make(NULL, &c->args.k, &c->args.v, &keys, positions, random);
+    gyre_contextual_args args = c->args;
+    args.q = fuzz_tokens_of(&c->args.q, &queries);
+    args.q_starts = args.k_starts = NULL;
+    args.sequences = 0;
+    if (args.k_first) args.k_first += s;
+    if (args.k_end) args.k_end += s;
+    args.out = out.view;
+    args.lse = lse.view;
+    forward_cached(cache, &args);
+    fuzz_cached_require_same(&out, &c->part[OUT], &queries);
+    fuzz_cached_require_same(&lse, &c->part[LSE], &queries);
+    gyre_cache_free(cache);
+    fuzz_view_free(&out);
+    fuzz_view_free(&lse);
+    free(positions);
+}
+
 static void check_gradient(call *c, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
@@ -325,6 +369,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_part(&c, OUT);
     check_part(&c, LSE);
     check_threads(&c, &exec);
+    test_random random = {1 + size};
+    for (int64_t s = 0; s < c.sequences && !c.gates_apart; s++)
+        check_cached(&c, s, &random);
     check_gradient(&c, c.sequences > 1 ? &exec : NULL);
     free_call(&c);
     return 0;

@@ -71,7 +71,8 @@ static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequ
     if (!status) status = check_options(c, err);
     if (status) return status;
     c->args.encoding = c->call.cache->config.encoding;
-    c->args.k_pos = c->args.q_pos; /* those of the cache take its place in every row */
+    if (!c->args.encoding) c->args.q_pos = NULL; /* positions are those of an encoding */
+    c->args.k_pos = c->args.q_pos;               /* those of the cache take its place in every row */
     c->args.k = gyre_cached_call_keys(&c->call, batch, c->call.longest);
     c->args.v = gyre_cached_call_values(&c->call, batch, c->call.longest);
     if (c->args.encoding) c->position_bytes = gyre_arena_round_up((size_t)c->call.longest * sizeof(int64_t));

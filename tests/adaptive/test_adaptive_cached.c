@@ -128,7 +128,7 @@ static void every_type_has_the_bits_of_arrays(void **state) {
             gyre_cache *cache = cached_create(encoding, types[i], pages[p]);
             cached_make_all(cache, sequence_tokens, 5 + (uint64_t)i);
             check_cache(cache, encoding, 0, 0, NULL);
-            check_cache(cache, encoding, p == 0, 0, &exec);
+            check_cache(cache, encoding, p != 1, 0, &exec); /* without an encoding they mean nothing */
             check_cache(cache, encoding, p == 1, 1, NULL);
             gyre_cache_free(cache);
         }
