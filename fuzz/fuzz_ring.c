@@ -233,7 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_require(memchr(err.text, 0, sizeof err.text) != NULL, "a text that ends");
         fuzz_require(!c.others.failed || status, "a failed exchange fails the call");
         fuzz_require(!(c.others.spoiled & 2) || status, "a spoiled greeting is no agreement");
-        fuzz_require(c.others.failed || c.others.spoiled || !status, "true greetings agree");
+        fuzz_require(c.others.failed || c.others.spoiled || !status, err.text[0] ? err.text : "true greetings agree");
     }
     free_call(&c);
     return 0;

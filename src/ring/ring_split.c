@@ -179,7 +179,10 @@ gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, c
     args.dk_gate_sums.shape[1] = keys;
     if (one) args.dk_gate_sums.shape[0] = 1;
     args.k_pos = gyre_ring_keys_of(r, 0).positions;
-    if (args.q.shape[0] > 1) args.k_pos.data = r, args.k_pos.stride_batch = 1; /* an empty shard tells nothing of others */
+    if (args.q.shape[0] > 1) { /* an empty shard tells nothing of others: each row has positions of its own */
+        args.q_pos.data = args.k_pos.data = r;
+        args.q_pos.stride_batch = args.k_pos.stride_batch = 1;
+    }
     args.q_index = args.k_index = &r->q_index;
     args.k_first = args.k_end = NULL;
     args.q_starts = r->own.starts ? q_starts : NULL;
