@@ -18,6 +18,21 @@ static const struct {
                   "\"original_max_position_embeddings\": 4096, \"truncate\": false}"},
 };
 
+/* Models of Gyre's own, with what their layers train or turn by beside plain rotations; why no other program's angles are
+ * computed. */
+static const struct {
+    const char *name, *rest, *reason;
+    int gyre_too; /* Gyre's own rotation does not turn them either */
+} layers[] = {
+    {"own.json", "", NULL, 0},
+    {"trained.json", ", \"trained_frequencies\": true", "the weights hold the turns", 1},
+    {"fope.json", ", \"fourier\": true", "the weights hold the turns", 1},
+    {"fope-paper.json", ", \"fourier\": true, \"fourier_still\": true", "the weights hold the turns", 1},
+    {"pope.json", ", \"polar\": true", "it has no polar layers", 0},
+    {"xpos.json", ", \"rope_xpos_base\": 512.0", "it has no xPos", 0},
+    {"rerope.json", ", \"rope_far\": \"clamped\", \"rope_far_window\": 1024", "it has no ReRoPE", 0},
+};
+
 static int write_configs(void **state) {
     char text[1024];
     if (make_folder(state)) return -1;
@@ -29,6 +44,14 @@ static int write_configs(void **state) {
                                 " \"num_hidden_layers\": 2, \"max_position_embeddings\": 65536, \"rope_theta\": 500000.0,\n"
                                 " \"dual_chunk_attention_config\": {\"chunk_size\": 8191, \"local_size\": 1024,\n"
                                 " \"original_max_position_embeddings\": 8192}}\n"));
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        write_file(layers[i].name, text,
+                   (size_t)snprintf(text, sizeof text,
+                                    "{\"model_type\": \"gyre\", \"vocab_size\": 256, \"hidden_size\": 256,\n"
+                                    " \"intermediate_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 2,\n"
+                                    " \"head_dim\": 128, \"max_position_embeddings\": 8192,\n"
+                                    " \"position_embedding_type\": \"rope\", \"rope_theta\": 500000.0%s}\n",
+                                    layers[i].rest));
     return 0;
 }
 
@@ -271,10 +294,79 @@ static void scores_move_from_there_on(void **state) {
     const int64_t from = test_integer(program_of(accuracy, "llama.cpp"), "moves_from");
     assert_true(from > 4096 && from < 1 << 20);
     assert_true(movement(program, exact, from) > 0.85 * rounding);
-    assert_true(movement(program, exact, llround((double)from / sqrt(2))) < 1.15 * rounding);
+    assert_true(movement(program, exact, from - (from > 100000 ? 10000 : 1000)) < 1.15 * rounding);
     assert_true(json_is_null(json_object_get(program_of(accuracy, "Gyre, float32"), "moves_from")));
     gyre_encoding_free(exact);
     gyre_encoding_free(program);
+    json_decref(accuracy);
+}
+
+/* Largest root mean square of the change of a score, over its own, with keys 1, 8, 64 ... tokens before and the first one:
+ * transformers' recipe in floats against exact angles, without Gyre. */
+static double recipe_movement(const recipe *r, int64_t position) {
+    double most = 0;
+    for (int64_t distance = 1;; distance *= 8) {
+        const int64_t n = position > distance ? position - distance : 0;
+        double moved = 0;
+        for (int64_t m = position - 7; m <= position; m++)
+            for (int i = 0; i < DIM / 2; i++) {
+                const float q = (float)m * r->inv_freq[i], k = (float)n * r->inv_freq[i];
+                const double a = (double)cosf(q), b = (double)sinf(q), c = (double)cosf(k), d = (double)sinf(k);
+                const double exact = (double)(m - n) * r->exact[i];
+                const double re = a * c + b * d - cos(exact), im = b * c - a * d - sin(exact);
+                moved += (re * re + im * im) / (4 * DIM);
+            }
+        most = fmax(most, sqrt(moved));
+        if (n == 0) return most;
+    }
+}
+
+/* Llama 2's rotation: to two digits, not to half an octave.  The number below it moves scores by no more than rounding. */
+static void positions_have_two_digits(void **state) {
+    (void)state;
+    json_t *accuracy = accuracy_of("explain " GYRE_TEST_DATA "/configs/llama-2-7b.json --accuracy --json");
+    const json_t *search = json_object_get(accuracy, "search");
+    assert_int_equal(test_integer(search, "end"), 1 << 24);
+    assert_int_equal(test_integer(search, "of_each_doubling"), 2);
+    assert_int_equal(test_integer(search, "digits"), 2);
+    if (!has_torch(accuracy)) {
+        json_decref(accuracy);
+        skip();
+    }
+    const recipe r = recipe_of(10000, NULL);
+    const double rounding = test_number(accuracy, "rounding");
+    const int64_t from = test_integer(program_of(accuracy, "transformers, float32"), "moves_from");
+    assert_true(from >= 100000 && from < 1000000 && from % 10000 == 0);
+    const double there = recipe_movement(&r, from), before = recipe_movement(&r, from - 10000);
+    double least = INFINITY, most = 0; /* neighbours differ by about a tenth, as docs/questions.md says */
+    for (int64_t m = 274000; m <= 286000; m += 2000) {
+        least = fmin(least, recipe_movement(&r, m));
+        most = fmax(most, recipe_movement(&r, m));
+    }
+    assert_true(most > 1.1 * least && most < 1.3 * least);
+    if (there < 0.999 * rounding || before > 1.001 * rounding) fail_msg("%g, before %g: %g", there, before, rounding);
+    json_decref(accuracy);
+}
+
+/* A table in bfloat16 rounds the attention factor: 1.0693147 to 1.0703125, of 1 + n / 128. */
+static void tables_round_the_attention_factor(void **state) {
+    (void)state;
+    json_t *accuracy = accuracy_of("explain @yarn.json --accuracy --json");
+    const double factor = 1 + 0.1 * log(2), rounded = 1.0703125;
+    if (has_torch(accuracy)) {
+        const json_t *program = program_of(accuracy, "vLLM, bfloat16");
+        test_close(test_number(program, "table_factor"), rounded, 1e-12, "table_factor");
+        test_close(test_number(program, "factor_moves"), pow(rounded / factor, 2) - 1, 1e-12, "factor_moves");
+        assert_true(test_number(program_of(accuracy, "transformers, float16"), "factor_moves") < 0x1p-10);
+        assert_true(json_is_null(json_object_get(program_of(accuracy, "transformers, float32"), "table_factor")));
+        assert_non_null(strstr(run("explain @yarn.json --accuracy")->out, "the attention factor 1.06931 as 1.07031"));
+        assert_null(strstr(run("explain @yarn.json --accuracy")->out, "so scores move"));
+        assert_null(strstr(run("explain @plain.json --accuracy")->out, "attention factor 1 as"));
+        /* 1.19024 becomes 1.1875: more than the rounding of query and key, so that every position moves scores */
+        static const char line[] = "explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --as vllm --accuracy";
+        assert_non_null(strstr(run(line)->out, "as 1.1875"));
+        assert_non_null(strstr(run(line)->out, "so scores move"));
+    }
     json_decref(accuracy);
 }
 
@@ -332,6 +424,55 @@ static void caches_lose_what_rounding_does(void **state) {
     json_decref(accuracy);
 }
 
+static float to_bf16(double x) {
+    int exponent;
+    const double mantissa = frexp(x, &exponent);
+    return (float)ldexp(rint(mantissa * 256), exponent - 8);
+}
+
+/* How far a key is off that stands at `position` in bf16 and is turned by `shift` positions and rounded so many times. */
+static double error_of_shifts(int64_t position, int64_t shift, int shifts) {
+    const recipe r = recipe_of(base, NULL);
+    double off = 0, whole = 0;
+    test_random random = {5};
+    for (int key = 0; key < 200; key++)
+        for (int i = 0; i < DIM / 2; i++) {
+            const double x = test_uniform(&random), y = test_uniform(&random);
+            const double first = (double)position * r.exact[i], last = (double)(position + shifts * shift) * r.exact[i];
+            const double c = cos((double)shift * r.exact[i]), s = sin((double)shift * r.exact[i]);
+            float u = to_bf16(x * cos(first) - y * sin(first)), v = to_bf16(x * sin(first) + y * cos(first));
+            for (int t = 0; t < shifts; t++) {
+                const double turned = (double)u * c - (double)v * s;
+                v = to_bf16((double)u * s + (double)v * c);
+                u = to_bf16(turned);
+            }
+            const double dx = (double)u - (x * cos(last) - y * sin(last)), dy = (double)v - (x * sin(last) + y * cos(last));
+            off += dx * dx + dy * dy;
+            whole += x * x + y * y;
+        }
+    return sqrt(off / whole);
+}
+
+/* The keys and shifts that are named lose what is said. */
+static void shifts_are_those_that_are_named(void **state) {
+    (void)state;
+    json_t *accuracy = accuracy_of("explain @plain.json --accuracy --json");
+    const json_t *keys = json_object_get(accuracy, "keys"), *row;
+    const int64_t position = test_integer(keys, "position"), shift = test_integer(keys, "shift");
+    size_t i;
+    assert_int_equal(test_integer(keys, "count"), 64);
+    assert_int_equal(shift, -64);
+    assert_int_equal(position, 65536);
+    json_array_foreach(json_object_get(json_array_get(json_object_get(accuracy, "kept"), 4), "shifted"), i, row) {
+        const double want = error_of_shifts(position, shift, (int)test_integer(row, "shifts")),
+                     got = test_number(row, "moves");
+        if (fabs(got - want) > 0.08 * want) fail_msg("%zu: %g, not %g", i, got, want);
+    }
+    assert_non_null(strstr(run("explain @plain.json --accuracy")->out,
+                           "keys: 64 random ones at position 65536, which each shift moves 64 tokens back"));
+    json_decref(accuracy);
+}
+
 /* -- the commands -- */
 static void expect(const char *line, int exit, const char *says) {
     const outcome *o = run(line);
@@ -353,6 +494,121 @@ static void reasons_are_the_true_ones(void **state) {
     expect("explain models/alibi --accuracy", 0, "slopes");
     expect("diff @plain.json --with llama.cpp --accuracy", 0, "Accuracy under the frequencies of both");
     expect("diff @plain.json @dynamic.json --accuracy --json", 3, "\"accuracy\": {");
+}
+
+/* What layers train or turn by beside plain rotations is of no other program, and trained turns are not in the config. */
+static void layers_of_gyre_have_no_other_rows(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        char line[128];
+        const json_t *program;
+        size_t p;
+        snprintf(line, sizeof line, "explain @%s --accuracy --json", layers[i].name);
+        json_t *accuracy = accuracy_of(line);
+        json_array_foreach(json_object_get(accuracy, "programs"), p, program) {
+            const int computed = !layers[i].reason || (p == 0 && !layers[i].gyre_too);
+            if (json_is_array(json_object_get(program, "largest_error")) == computed && computed) continue;
+            if (!layers[i].reason || computed) { /* a build without SLEEF */
+                assert_true(p > 0 && !has_torch(accuracy));
+                continue;
+            }
+            assert_string_equal(test_string(program, "reason"), layers[i].reason);
+            assert_true(json_is_null(json_object_get(program, "largest_error")));
+            assert_true(json_is_null(json_object_get(program, "moves_from")));
+        }
+        const json_t *kept = json_object_get(accuracy, "kept");
+        for (size_t c = 0; c < 6; c++) {
+            const int by_gyre = !layers[i].gyre_too && strcmp(layers[i].name, "xpos.json") != 0;
+            const int has = c < 3 ? by_gyre : !layers[i].reason;
+            assert_int_equal(json_is_number(json_object_get(json_array_get(kept, c), "moves")), has);
+        }
+        assert_int_equal(json_is_null(json_object_get(accuracy, "rounding")), layers[i].gyre_too);
+        snprintf(line, sizeof line, "explain @%s --accuracy", layers[i].name);
+        const outcome *o = run(line);
+        assert_int_equal(o->exit, 0);
+        assert_int_equal(strstr(o->out, "moves from: ") != NULL, !layers[i].gyre_too);
+        json_decref(accuracy);
+    }
+}
+
+/* vLLM chooses LongRoPE's list once, transformers by the length. */
+static void contexts_are_followed_where_programs_follow_them(void **state) {
+    (void)state;
+    static const char follows[] = "frequencies follow the context";
+    static const char line[] = "explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --accuracy";
+    char other[512];
+    assert_non_null(strstr(run(line)->out, follows));
+    snprintf(other, sizeof other, "%s --as vllm", line);
+    assert_null(strstr(run(other)->out, follows));
+    snprintf(other, sizeof other, "%s --as vllm --json", line);
+    json_t *accuracy = accuracy_of(other);
+    assert_true(json_is_false(json_object_get(accuracy, "follows_length")));
+    json_decref(accuracy);
+}
+
+/* One page of figures only where both have the same. */
+static void diff_merges_what_is_the_same(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *a, *b; /* NULL: merged */
+    } cases[] = {
+        {"diff " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --with vllm --accuracy", "of hf-5", "of vllm"},
+        {"diff " GYRE_TEST_DATA "/configs/qwen2.5-7b-1m.json --as vllm --with hf-5 --accuracy", "of vllm", "of hf-5"},
+        {"diff @own.json @trained.json --accuracy", "of A", "of B"},
+        {"diff @own.json @pope.json --accuracy", "of A", "of B"},
+        {"diff " GYRE_TEST_DATA "/configs/llama-3.1-8b.json --with vllm --accuracy", NULL, NULL},
+        {"diff @trained.json @trained.json --accuracy", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char title[80];
+        const outcome *o = run(cases[i].line);
+        assert_int_equal(strstr(o->out, "Accuracy under the frequencies of both") != NULL, !cases[i].a);
+        for (int s = 0; s < 2 && cases[i].a; s++) {
+            snprintf(title, sizeof title, "Accuracy under the frequencies %s\n", s ? cases[i].b : cases[i].a);
+            if (!strstr(o->out, title)) fail_msg("%s: no %s", cases[i].line, title);
+        }
+    }
+}
+
+/* Any number or reason that is shown tells two apart. */
+static void equality_is_of_all_that_is_shown(void **state) {
+    (void)state;
+    gyre_config c = GYRE_INIT(gyre_config);
+    c.kind = GYRE_KIND_ROPE;
+    c.head_dim = 2048; /* gyre_cache takes no such head: NAN */
+    c.rope.base = base;
+    gyre_encoding *e = test_encoding(&c);
+    const explain_stats stats = {.config = gyre_encoding_get_config(e), .pairs = 1024, .trained = 8192};
+    explain_accuracy a, b;
+    assert_ok(explain_accuracy_compute(&a, &stats, NULL));
+    const double changed = 1;
+    b = a;
+    double *const numbers[] = {&b.error[2][b.count - 1], &b.rounding,         &b.kept[0],         &b.kept[5],
+                               &b.shifted[4][2],         &b.attention_factor, &b.table_factor[3], &b.factor_moves[5]};
+    b = a;
+    assert_true(explain_accuracy_equal(&a, &b));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        b = a;
+        *numbers[i] = *numbers[i] == changed ? 2 : changed;
+        if (explain_accuracy_equal(&a, &b)) fail_msg("number %zu", i);
+    }
+    int64_t *const integers[] = {&b.lengths[1],       &b.every,         &b.of_octave,  &b.last,
+                                 &b.largest_position, &b.moves_from[7], &b.search_end, &b.keys};
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        b = a;
+        ++*integers[i];
+        if (explain_accuracy_equal(&a, &b)) fail_msg("integer %zu", i);
+    }
+    b = a;
+    b.follows_length = !a.follows_length;
+    assert_false(explain_accuracy_equal(&a, &b));
+    b = a;
+    b.count--;
+    assert_false(explain_accuracy_equal(&a, &b));
+    b = a;
+    snprintf(b.reason[6], sizeof b.reason[6], "another");
+    assert_false(explain_accuracy_equal(&a, &b));
+    gyre_encoding_free(e);
 }
 
 /* Positions are divided by vLLM, frequencies by transformers: by 2.5 their tables differ. */
@@ -396,8 +652,15 @@ int main(void) {
         cmocka_unit_test(chunks_end_the_angles),
         cmocka_unit_test(gyre_runs_its_rotation),
         cmocka_unit_test(scores_move_from_there_on),
+        cmocka_unit_test(positions_have_two_digits),
+        cmocka_unit_test(tables_round_the_attention_factor),
         cmocka_unit_test(caches_lose_what_rounding_does),
+        cmocka_unit_test(shifts_are_those_that_are_named),
         cmocka_unit_test(reasons_are_the_true_ones),
+        cmocka_unit_test(layers_of_gyre_have_no_other_rows),
+        cmocka_unit_test(contexts_are_followed_where_programs_follow_them),
+        cmocka_unit_test(diff_merges_what_is_the_same),
+        cmocka_unit_test(equality_is_of_all_that_is_shown),
         cmocka_unit_test(linear_tells_vllm_from_transformers),
         cmocka_unit_test(wide_heads_take_no_more_work),
     };

@@ -98,6 +98,18 @@ static void nothing_that_turns_has_no_accuracy(void **state) {
     assert_null(strstr(run("explain @pope --accuracy")->out, "--accuracy: nothing turns here"));
 }
 
+static void trained_turns_have_no_figures(void **state) {
+    (void)state;
+    static const char *const trained[] = {"trained-frequencies", "fope", "fope-paper"};
+    for (int i = 0; i < 3; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "explain @%s --accuracy", trained[i]);
+        assert_non_null(
+            strstr(run(line)->out, "  Gyre, float32                    not computed: the weights hold the turns"));
+    }
+    assert_non_null(strstr(run("explain @pope --accuracy")->out, "not computed: it has no polar layers"));
+}
+
 /* Two models of one encoding differ if the layers of one train something beside it. */
 static void diff_counts_them(void **state) {
     (void)state;
@@ -287,6 +299,7 @@ int main(void) {
                                        cmocka_unit_test(diff_counts_them),
                                        cmocka_unit_test(diff_counts_forms_and_sizes),
                                        cmocka_unit_test(nothing_that_turns_has_no_accuracy),
+                                       cmocka_unit_test(trained_turns_have_no_figures),
                                        cmocka_unit_test(extend_says_what_parts_do),
                                        cmocka_unit_test(what_would_be_lost_is_refused),
                                        cmocka_unit_test(killed_and_resumed)};

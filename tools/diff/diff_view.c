@@ -146,9 +146,9 @@ static void view_settings(const explain_terminal *page, const diff_layers *d) {
     }
 }
 
-/* Once where both sides turn alike. */
+/* Once where both sides show the same. */
 static void view_accuracy(const explain_terminal *page, const diff_result *r, const diff_layers *d) {
-    const int alike = d->accuracy[0] && d->accuracy[1] && d->same_frequencies;
+    const int alike = d->accuracy[0] && d->accuracy[1] && explain_accuracy_equal(d->accuracy[0], d->accuracy[1]);
     for (int s = 0; s < 2; s++) {
         if (!d->accuracy[s] || (s && alike)) continue;
         fputc('\n', page->file);

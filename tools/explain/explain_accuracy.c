@@ -15,14 +15,15 @@ static const struct {
     const char *name;
     gyre_angle_path path;
     int runs_chunks; /* Dual Chunk Attention */
-} programs[ACCURACY_PROGRAMS] = {{"Gyre, float32", GYRE_ANGLE_PATH_EXACT, 1},
-                                 {"transformers, float32", GYRE_ANGLE_PATH_TORCH, 0},
-                                 {"transformers, float16", GYRE_ANGLE_PATH_TORCH_F16, 0},
-                                 {"transformers, bfloat16", GYRE_ANGLE_PATH_TORCH_BF16, 0},
-                                 {"vLLM, float16", GYRE_ANGLE_PATH_VLLM_F16, 1},
-                                 {"vLLM, bfloat16", GYRE_ANGLE_PATH_VLLM_BF16, 1},
-                                 {"llama.cpp", GYRE_ANGLE_PATH_LLAMA_CPP, 0},
-                                 {"TensorRT-LLM", GYRE_ANGLE_PATH_TENSORRT_LLM, 0}};
+    int fraction;    /* bits of the type of its table of cos and sin, behind the point of 1.x; 0 = floats */
+} programs[ACCURACY_PROGRAMS] = {{"Gyre, float32", GYRE_ANGLE_PATH_EXACT, 1, 0},
+                                 {"transformers, float32", GYRE_ANGLE_PATH_TORCH, 0, 0},
+                                 {"transformers, float16", GYRE_ANGLE_PATH_TORCH_F16, 0, 10},
+                                 {"transformers, bfloat16", GYRE_ANGLE_PATH_TORCH_BF16, 0, 7},
+                                 {"vLLM, float16", GYRE_ANGLE_PATH_VLLM_F16, 1, 10},
+                                 {"vLLM, bfloat16", GYRE_ANGLE_PATH_VLLM_BF16, 1, 7},
+                                 {"llama.cpp", GYRE_ANGLE_PATH_LLAMA_CPP, 0, 0},
+                                 {"TensorRT-LLM", GYRE_ANGLE_PATH_TENSORRT_LLM, 0, 0}};
 
 const char *explain_accuracy_program(int p) {
     return programs[p].name;
@@ -32,7 +33,9 @@ const char *explain_accuracy_program(int p) {
 /* Buffers of BLOCK positions, [BLOCK][pairs] each, and the encodings of all programs at one context length. */
 typedef struct angle_rows {
     const gyre_config *config; /* exact angles */
+    const char *others_lack;   /* why no program but Gyre runs such layers; NULL = others may */
     gyre_encoding *exact, *program[ACCURACY_PROGRAMS];
+    int has_xpos;
     int64_t pairs;
     double *cosine, *sine, *exact_cosine, *exact_sine;
     double *step_cosine, *step_sine; /* exact, of positions 0 .. BLOCK - 1 */
@@ -117,11 +120,21 @@ static void take_reason(char *out, const char *text) {
     out[length] = 0;
 }
 
+/* out = why program p does not run such layers, NULL = it may. */
+static const char *lack_of(const explain_accuracy *a, const angle_rows *r, int p) {
+    if (a->largest_position > 0 && !programs[p].runs_chunks) return "it runs no dual chunks";
+    if (programs[p].path == GYRE_ANGLE_PATH_EXACT) return NULL;
+    if (programs[p].path == GYRE_ANGLE_PATH_LLAMA_CPP && r->config->rope.far == GYRE_FAR_GROUPED)
+        return "Gyre has no path for llama.cpp with Self-Extend";
+    return r->others_lack;
+}
+
 static gyre_status open_program(explain_accuracy *out, angle_rows *r, int p, gyre_config *config, gyre_error *err) {
     gyre_error refusal = {0, ""};
+    const char *lack = lack_of(out, r, p);
     config->rope.angles = programs[p].path;
-    if (out->largest_position > 0 && !programs[p].runs_chunks) {
-        snprintf(out->reason[p], ACCURACY_REASON, "it runs no dual chunks");
+    if (lack) {
+        snprintf(out->reason[p], ACCURACY_REASON, "%s", lack);
         return GYRE_OK;
     }
     const gyre_status status = gyre_encoding_create(&r->program[p], config, NULL, &refusal);
@@ -148,6 +161,16 @@ static gyre_status open_programs(explain_accuracy *out, angle_rows *r, int64_t l
 static gyre_status reopen_programs(explain_accuracy *out, angle_rows *r, int64_t length, gyre_error *err) {
     close_programs(r);
     return open_programs(out, r, length, err);
+}
+
+/* One program and the exact encoding, for most_movement alone. */
+static gyre_status reopen_program(explain_accuracy *out, angle_rows *r, int p, int64_t length, gyre_error *err) {
+    gyre_config config = *r->config;
+    close_programs(r);
+    config.rope.context_length = length;
+    gyre_status status = gyre_encoding_create(&r->exact, &config, NULL, err);
+    if (!status) status = open_program(out, r, p, &config, err);
+    return status;
 }
 
 /* -- largest errors -- */
@@ -261,27 +284,75 @@ static gyre_status most_movement(const angle_rows *r, int p, int64_t position, d
     return status;
 }
 
-/* Two positions an octave, from the far end, so that a lucky position in between does not count. */
-static gyre_status find_movements(explain_accuracy *out, angle_rows *r, gyre_error *err) {
-    int searched[ACCURACY_PROGRAMS];
-    int64_t before = 0;
+/* out = number i of those with two digits before their zeros: 1 .. 99, 100, 110 .. 990, 1000, 1100 ... */
+static int64_t two_digits(int i) {
+    int64_t unit = 10;
+    if (i < 99) return i + 1;
+    for (i -= 99; i >= 90; i -= 90)
+        unit *= 10;
+    return (i + 10) * unit;
+}
+
+/* Number i of the positions that are searched. */
+static int64_t searched_at(const explain_accuracy *a, int i) {
+    return two_digits(i) < a->search_end ? two_digits(i) : a->search_end;
+}
+
+/* From the far end, so that a lucky position in between does not count.  moves[p] = the lowest that moves scores, -1 = none;
+ * still[p] = the one that ended the search, -1 = none. */
+static gyre_status search_octaves(explain_accuracy *out, angle_rows *r, int moves[], int still[], gyre_error *err) {
+    int searched[ACCURACY_PROGRAMS], last = 0;
     gyre_status status = GYRE_OK;
-    for (int p = 0; p < ACCURACY_PROGRAMS; p++)
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++) {
         searched[p] = r->program[p] != NULL;
-    for (int half = 2 * LONGEST_LOG2; half >= 0 && !status; half--) {
-        int64_t position = llround(exp2(half / 2.0));
-        if (out->largest_position > 0 && position > out->largest_position) position = out->largest_position;
-        if (position == before) continue;
-        before = position;
+        moves[p] = still[p] = -1;
+    }
+    while (two_digits(last) < out->search_end)
+        last++;
+    for (int part = ACCURACY_OF_DOUBLING * LONGEST_LOG2, i = last, before = -1; part >= 0 && !status; part--, before = i) {
+        while (i > 0 && (double)two_digits(i - 1) >= exp2((double)part / ACCURACY_OF_DOUBLING))
+            i--;
+        if (i == before) continue;
+        const int64_t position = searched_at(out, i);
         if (out->follows_length) status = reopen_programs(out, r, position + 1, err);
         for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++) {
             double moved = 0;
-            if (searched[p]) status = most_movement(r, p, position, &moved, err);
-            searched[p] = !status && searched[p] && moved > out->rounding;
-            if (searched[p]) out->moves_from[p] = position;
+            if (!searched[p]) continue;
+            status = most_movement(r, p, position, &moved, err);
+            searched[p] = moved > out->rounding;
+            *(searched[p] ? &moves[p] : &still[p]) = i;
         }
     }
     return status;
+}
+
+static gyre_status find_movements(explain_accuracy *out, angle_rows *r, gyre_error *err) {
+    int moves[ACCURACY_PROGRAMS], still[ACCURACY_PROGRAMS];
+    gyre_status status = search_octaves(out, r, moves, still, err);
+    for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++) {
+        while (moves[p] - still[p] > 1 && !status) {
+            const int middle = (moves[p] + still[p]) / 2;
+            const int64_t position = searched_at(out, middle);
+            double moved = 0;
+            if (out->follows_length) status = reopen_program(out, r, p, position + 1, err);
+            if (!status) status = most_movement(r, p, position, &moved, err);
+            *(moved > out->rounding ? &moves[p] : &still[p]) = middle;
+        }
+        if (moves[p] >= 0) out->moves_from[p] = searched_at(out, moves[p]);
+    }
+    return status;
+}
+
+/* -- the attention factor -- */
+/* Every cos and sin of a table has it, so those of pairs that do not turn are its rounding, and a score has it twice. */
+static void round_factors(explain_accuracy *out) {
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++) {
+        const int bits = programs[p].fraction;
+        if (bits == 0 || out->reason[p][0]) continue;
+        const double unit = exp2(ilogb(out->attention_factor) - bits);
+        const double rounded = out->table_factor[p] = rint(out->attention_factor / unit) * unit;
+        out->factor_moves[p] = fabs(rounded / out->attention_factor * (rounded / out->attention_factor) - 1);
+    }
 }
 
 /* -- all of it -- */
@@ -296,12 +367,54 @@ static void add_length(explain_accuracy *out, int64_t length) {
     out->count++;
 }
 
+/* Dynamic scalings and LongRoPE change at lengths that the search meets, if at all: a reader that chooses a list once gives
+ * the same list twice. */
+static gyre_status find_following(explain_accuracy *out, const angle_rows *r, gyre_error *err) {
+    double *const short_context = r->cosine, *const long_context = r->sine;
+    gyre_encoding *exact = NULL;
+    gyre_status status = gyre_encoding_create(&exact, r->config, NULL, err);
+    if (!status) status = gyre_encoding_frequencies(exact, 0, NULL, &out->attention_factor);
+    if (!status) status = gyre_encoding_frequencies(exact, 1, short_context, NULL);
+    if (!status) status = gyre_encoding_frequencies(exact, INT64_C(1) << LONGEST_LOG2, long_context, NULL);
+    gyre_encoding_free(exact);
+    for (int64_t i = 0; i < r->pairs && !status; i++)
+        out->follows_length |= short_context[i] != long_context[i];
+    return status;
+}
+
+static void clear_cache(explain_accuracy *out, int c) {
+    out->kept[c] = NAN;
+    for (int s = 0; s < ACCURACY_SHIFTS; s++)
+        out->shifted[c][s] = NAN;
+}
+
+/* Caches of programs that have no such layers; gyre_cache keeps no rotated keys of xPos. */
+static void clear_caches(explain_accuracy *out, const angle_rows *r) {
+    for (int c = 0; c < ACCURACY_CACHES; c++) {
+        const int is_other = strcmp(explain_accuracy_cache(c), "llama.cpp") == 0;
+        if (is_other ? r->others_lack && r->config->rope.far != GYRE_FAR_GROUPED : r->has_xpos) clear_cache(out, c);
+    }
+}
+
+/* Reasons alone. */
+static gyre_status measure_nothing(explain_accuracy *out) {
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++)
+        snprintf(out->reason[p], ACCURACY_REASON, "the weights hold the turns");
+    for (int c = 0; c < ACCURACY_CACHES; c++)
+        clear_cache(out, c);
+    out->rounding = NAN;
+    return GYRE_OK;
+}
+
 static gyre_status measure(explain_accuracy *out, angle_rows *r, gyre_error *err) {
-    gyre_status status = explain_accuracy_of_caches(out, r->config, err);
+    gyre_status status = find_following(out, r, err);
+    if (!status) status = explain_accuracy_of_caches(out, r->config, err);
     if (!status && !out->follows_length) status = open_programs(out, r, 0, err);
     if (!status) status = measure_errors(out, r, err);
     if (!status) status = find_movements(out, r, err);
     close_programs(r);
+    round_factors(out);
+    clear_caches(out, r);
     return status;
 }
 
@@ -330,6 +443,22 @@ static int64_t largest_position_of(const gyre_config *config) {
     return cap < all ? cap : all;
 }
 
+/* out = why no program but Gyre runs such layers; NULL = others may. */
+static const char *lack_of_others(const explain_stats *stats) {
+    const struct gyre_rope_config *rope = &stats->config->rope;
+    if (stats->group && explain_find_field(stats->group, "polar")) return "it has no polar layers";
+    if (rope->xpos_base > 0) return "it has no xPos";
+    return rope->far == GYRE_FAR_CLAMPED   ? "it has no ReRoPE"
+           : rope->far == GYRE_FAR_LEAKY   ? "it has no leaky ReRoPE"
+           : rope->far == GYRE_FAR_GROUPED ? "it has no Self-Extend"
+                                           : NULL;
+}
+
+static int turns_in_weights(const explain_stats *stats) {
+    return stats->group &&
+           (explain_find_field(stats->group, "trained_frequencies") || explain_find_field(stats->group, "fourier"));
+}
+
 gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats *stats, gyre_error *err) {
     memset(out, 0, sizeof *out);
     for (int64_t length = 4096; length <= 131072; length *= length < 32768 ? 8 : 4)
@@ -345,10 +474,12 @@ gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats 
     config.query.temperature = GYRE_TEMPERATURE_NONE;
     config.chunk.original_length = 0;
     out->largest_position = largest_position_of(&config);
-    const gyre_scaling scaling = config.rope.scaling;
-    out->follows_length =
-        scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE;
-    angle_rows rows = {.config = &config, .pairs = stats->pairs};
+    out->search_end = out->largest_position > 0 ? out->largest_position : INT64_C(1) << LONGEST_LOG2;
+    if ((out->turns_in_weights = turns_in_weights(stats))) return measure_nothing(out);
+    angle_rows rows = {.config = &config,
+                       .others_lack = lack_of_others(stats),
+                       .has_xpos = stats->config->rope.xpos_base > 0,
+                       .pairs = stats->pairs};
     double *memory = calloc((size_t)(7 * BLOCK * rows.pairs), sizeof *memory);
     float *floats = calloc((size_t)(2 * BLOCK * config.head_dim), sizeof *floats);
     const gyre_status status = memory && floats ? measure_in(out, &rows, memory, floats, err)
@@ -356,4 +487,33 @@ gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats 
     free(memory);
     free(floats);
     return status;
+}
+
+/* -- two of them -- */
+static int equal_numbers(const double *a, const double *b, int count) {
+    int equal = 1;
+    for (int i = 0; i < count; i++)
+        equal &= a[i] == b[i] || (isnan(a[i]) && isnan(b[i]));
+    return equal;
+}
+
+static int equal_programs(const explain_accuracy *a, const explain_accuracy *b, int p) {
+    return strcmp(a->reason[p], b->reason[p]) == 0 && equal_numbers(a->error[p], b->error[p], a->count) &&
+           a->moves_from[p] == b->moves_from[p] && equal_numbers(&a->table_factor[p], &b->table_factor[p], 1) &&
+           equal_numbers(&a->factor_moves[p], &b->factor_moves[p], 1);
+}
+
+int explain_accuracy_equal(const explain_accuracy *a, const explain_accuracy *b) {
+    int equal = a->count == b->count && a->every == b->every && a->of_octave == b->of_octave && a->last == b->last &&
+                a->largest_position == b->largest_position && a->follows_length == b->follows_length &&
+                a->turns_in_weights == b->turns_in_weights && a->search_end == b->search_end && a->keys == b->keys &&
+                equal_numbers(&a->attention_factor, &b->attention_factor, 1) &&
+                equal_numbers(&a->rounding, &b->rounding, 1) && equal_numbers(a->kept, b->kept, ACCURACY_CACHES);
+    for (int i = 0; i < a->count && equal; i++)
+        equal = a->lengths[i] == b->lengths[i];
+    for (int p = 0; p < ACCURACY_PROGRAMS && equal; p++)
+        equal = equal_programs(a, b, p);
+    for (int c = 0; c < ACCURACY_CACHES && equal; c++)
+        equal = equal_numbers(a->shifted[c], b->shifted[c], ACCURACY_SHIFTS);
+    return equal;
 }

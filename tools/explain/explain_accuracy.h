@@ -5,6 +5,9 @@
 #include "tools/explain/explain_terminal.h"
 
 enum { ACCURACY_PROGRAMS = 8, ACCURACY_LENGTHS = 5, ACCURACY_CACHES = 6, ACCURACY_SHIFTS = 3, ACCURACY_REASON = 192 };
+/* Where the keys of caches stand before they are shifted, and by how much a shift moves them.  moves_from: so many positions
+ * of each doubling, and numbers of so many digits. */
+enum { ACCURACY_KEY_POSITION = 65536, ACCURACY_SHIFT = -64, ACCURACY_OF_DOUBLING = 2, ACCURACY_DIGITS = 2 };
 
 typedef struct explain_accuracy {
     int64_t lengths[ACCURACY_LENGTHS]; /* ascending: contexts of 4k, 32k, 128k, 1M tokens and the model's own, each once */
@@ -14,14 +17,21 @@ typedef struct explain_accuracy {
     int64_t every, of_octave, last;
     int64_t largest_position; /* under dual chunks: of any angle that is made; 0 = each position has its own angle */
     int follows_length;       /* 1: lengths[i] has frequencies of its own */
+    int turns_in_weights;     /* 1: layers trained what turns them, so nothing from `error` on is computed */
     /* Largest error of cos and sin over the pairs, among the measured positions of a context of lengths[i] tokens.  Never
      * falls with i, unless follows_length. */
     double error[ACCURACY_PROGRAMS][ACCURACY_LENGTHS];
-    /* From this position on a score moves by more than `rounding`; 0 = nowhere up to 2^24, or to largest_position. */
-    int64_t moves_from[ACCURACY_PROGRAMS];
+    /* From this position on a score moves by more than `rounding`; 0 = nowhere up to search_end.  Found among
+     * ACCURACY_OF_DOUBLING positions of each doubling, from search_end down to the first that moves a score by no more, and by
+     * bisection between that one and the one before, among numbers of ACCURACY_DIGITS digits. */
+    int64_t moves_from[ACCURACY_PROGRAMS], search_end;
+    double attention_factor;
+    /* The attention factor as a 16-bit table has it, and by how much that alone moves the score of a pair that does not
+     * turn, over its size.  0 for tables of floats. */
+    double table_factor[ACCURACY_PROGRAMS], factor_moves[ACCURACY_PROGRAMS];
     double rounding; /* root mean square of the change of a score, over the score's own, when query and key become bf16 */
     /* The same for a rotated key alone that a cache keeps, and after 1, 10, 100 shifts.  NAN: the cache takes no such
-     * head. */
+     * head, or its program has no such layers. */
     double kept[ACCURACY_CACHES], shifted[ACCURACY_CACHES][ACCURACY_SHIFTS];
     int64_t keys; /* 64 of them; fewer of a head above 1024 channels */
 } explain_accuracy;
@@ -32,6 +42,8 @@ const char *explain_accuracy_cache(int c);
 const char *explain_accuracy_type(int c);
 int64_t explain_accuracy_shifts(int s);
 
+/* out = 1 if all that is shown of a and b is the same. */
+int explain_accuracy_equal(const explain_accuracy *a, const explain_accuracy *b);
 /* Only for groups that rotate (stats->pairs > 0).  Errors: ENOMEM, those of gyre_encoding_create. */
 gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats *stats, gyre_error *err);
 /* explain_accuracy_caches.c: fills in rounding, kept, shifted and keys.  config: without positions in chunks, magnitudes,

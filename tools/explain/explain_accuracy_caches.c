@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 64, USUAL_CHANNELS = 1024, MOST_CHANNELS = 1024, VALUE_CHANNELS = 8, KEY_POSITION = 65536, SHIFT = -64 };
+enum { KEYS = 64, USUAL_CHANNELS = 1024, MOST_CHANNELS = 1024, VALUE_CHANNELS = 8 };
 enum { SCRATCH_ALIGN = 64 };
 enum { F16, BF16, Q8_0 };
 
@@ -98,15 +98,15 @@ static double relative_error(const kept_keys *k) {
 
 /* Each shift rotates the kept keys in float and rounds them to the type of the cache. */
 static gyre_status measure_rounding(const kept_keys *k, int rounding, double *kept, double *shifted, gyre_error *err) {
-    gyre_status status = rotate_exactly(k, KEY_POSITION, err);
-    int64_t position = KEY_POSITION, done = 0;
+    gyre_status status = rotate_exactly(k, ACCURACY_KEY_POSITION, err);
+    int64_t position = ACCURACY_KEY_POSITION, done = 0;
     for (int64_t i = 0; i < k->count * k->channels; i++)
         k->kept[i] = (float)k->rotated[i];
     round_to_type(k->kept, k->count * k->channels, rounding);
     *kept = relative_error(k);
     for (int s = 0; s < ACCURACY_SHIFTS && !status; s++) {
-        for (; done < shifts[s] && !status; done++, position += SHIFT) {
-            const gyre_positions before = {.base = position}, after = {.base = position + SHIFT};
+        for (; done < shifts[s] && !status; done++, position += ACCURACY_SHIFT) {
+            const gyre_positions before = {.base = position}, after = {.base = position + ACCURACY_SHIFT};
             const gyre_view out = gyre_dense(k->kept, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
             const gyre_cview in = gyre_const(out);
             status = gyre_rerotate(k->exact, k->exact, &before, &after, &in, &out, NULL, err);
@@ -161,11 +161,11 @@ static gyre_status read_error(const reader *r, int64_t position, double *error, 
 }
 
 static gyre_status shift_and_read(const reader *r, double *kept, double *shifted, gyre_error *err) {
-    int64_t position = KEY_POSITION, done = 0;
-    const int64_t delta[GYRE_MAX_AXES] = {SHIFT, SHIFT, SHIFT, SHIFT};
+    int64_t position = ACCURACY_KEY_POSITION, done = 0;
+    const int64_t delta[GYRE_MAX_AXES] = {ACCURACY_SHIFT, ACCURACY_SHIFT, ACCURACY_SHIFT, ACCURACY_SHIFT};
     gyre_status status = read_error(r, position, kept, err);
     for (int s = 0; s < ACCURACY_SHIFTS && !status; s++) {
-        for (; done < shifts[s] && !status; done++, position += SHIFT)
+        for (; done < shifts[s] && !status; done++, position += ACCURACY_SHIFT)
             status = gyre_cache_shift(r->cache, 0, 0, 1, delta, err);
         if (!status) status = read_error(r, position, &shifted[s], err);
     }
@@ -174,10 +174,10 @@ static gyre_status shift_and_read(const reader *r, double *kept, double *shifted
 
 static gyre_status fill_and_read(reader *r, double *kept, double *shifted, gyre_error *err) {
     const kept_keys *k = r->keys;
-    const gyre_positions at = {.base = KEY_POSITION};
+    const gyre_positions at = {.base = ACCURACY_KEY_POSITION};
     const gyre_cview keys = gyre_cdense(k->raw, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
     const gyre_cview values = gyre_cdense(r->out, GYRE_DTYPE_F32, 1, 1, k->count, VALUE_CHANNELS); /* zeros, not read */
-    const int64_t position = KEY_POSITION, sequence = 0;
+    const int64_t position = ACCURACY_KEY_POSITION, sequence = 0;
     gyre_status status = gyre_cache_append(r->cache, 0, &keys, &values, &at, NULL, err);
     if (status) return status;
     const gyre_attention_args args = call_at(r, &position);

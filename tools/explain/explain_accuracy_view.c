@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MARGIN = 2, NAME_WIDTH = 32, NUMBER_WIDTH = 10 };
 
@@ -54,8 +55,32 @@ static void view_program(const explain_terminal *page, const explain_accuracy *a
     fputc('\n', page->file);
 }
 
-static void view_notes(const explain_terminal *page, const explain_accuracy *a) {
+/* Tables of bfloat16 have it, alike in all programs. */
+static void view_factor(const explain_terminal *page, const explain_accuracy *a) {
     char text[384];
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++) {
+        if (!strstr(explain_accuracy_program(p), "bfloat16") || !(a->factor_moves[p] > 0)) continue;
+        snprintf(
+            text, sizeof text,
+            "bfloat16: the table has the attention factor %.6g as %.6g, which alone moves the score of a pair that does "
+            "not turn by %.1e%s",
+            a->attention_factor, a->table_factor[p], a->factor_moves[p],
+            a->factor_moves[p] > a->rounding ? ": so scores move from the first positions on, and no angle is the cause"
+                                             : "");
+        note(page, text);
+        return;
+    }
+}
+
+static int computes(const explain_accuracy *a, const char *program) {
+    int found = 0;
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++)
+        found |= !a->reason[p][0] && strncmp(explain_accuracy_program(p), program, strlen(program)) == 0;
+    return found;
+}
+
+static void view_notes(const explain_terminal *page, const explain_accuracy *a) {
+    char text[512];
     snprintf(text, sizeof text,
              "measured: all positions below %" PRId64 "; from there on %" PRId64 " of each doubling, and the last %" PRId64
              " of each context",
@@ -63,9 +88,11 @@ static void view_notes(const explain_terminal *page, const explain_accuracy *a) 
     note(page, text);
     snprintf(text, sizeof text,
              "moves from: from this position on a score moves by more than rounding query and key to bf16 moves it, %.1e of "
-             "its size (root mean square over random queries and keys)",
-             a->rounding);
+             "its size (root mean square over random queries and keys).  Searched from %" PRId64
+             " down, at %d positions of each doubling, then by bisection among numbers of two digits",
+             a->rounding, a->search_end, ACCURACY_OF_DOUBLING);
     note(page, text);
+    view_factor(page, a);
     if (a->follows_length)
         note(page, "frequencies follow the context: each column has those of its own length, and \"moves from\" those of a "
                    "context that ends there");
@@ -75,12 +102,15 @@ static void view_notes(const explain_terminal *page, const explain_accuracy *a) 
                  a->largest_position);
         note(page, text);
     }
-    note(page, "not run: vLLM, whose formulas are computed as PyTorch does on a CPU (it makes its table on the GPU), and "
-               "TensorRT-LLM, whose formulas are computed as NumPy does");
+    if (computes(a, "vLLM") || computes(a, "TensorRT-LLM"))
+        note(page,
+             "not run: vLLM, whose formulas are computed as PyTorch does on a CPU (it makes its table on the GPU), and "
+             "TensorRT-LLM, whose formulas are computed as NumPy does");
 }
 
 static void view_caches(const explain_terminal *page, const explain_accuracy *a) {
     char text[256];
+    int lacks = 0;
     heading(page, "How much a score moves when a cache keeps the rotated key in few bits, and after shifts of it");
     begin_row(page, "");
     cell(page, EXPLAIN_STYLE_DIM, "kept");
@@ -90,12 +120,17 @@ static void view_caches(const explain_terminal *page, const explain_accuracy *a)
     fputc('\n', page->file);
     for (int c = 0; c < ACCURACY_CACHES; c++) {
         snprintf(text, sizeof text, "%s, %s", explain_accuracy_cache(c), explain_accuracy_type(c));
+        lacks |= isnan(a->kept[c]);
         begin_row(page, text);
         number_cell(page, a->kept[c]);
         for (int s = 0; s < ACCURACY_SHIFTS; s++)
             number_cell(page, a->shifted[c][s]);
         fputc('\n', page->file);
     }
+    snprintf(text, sizeof text, "keys: %" PRId64 " random ones at position %d, which each shift moves %d tokens back",
+             a->keys, ACCURACY_KEY_POSITION, -ACCURACY_SHIFT);
+    note(page, text);
+    if (lacks) note(page, "-: the cache takes no such rotated key");
     note(page,
          "gyre_cache: run; q8 has one scale for each row of a head, and a shift changes no key.  llama.cpp: its rounding, "
          "restated; Q8_0 has one scale for each 32 channels, and a shift rotates the kept key and rounds it again");
@@ -111,6 +146,7 @@ void explain_accuracy_view(const explain_terminal *page, const explain_accuracy 
     fputc('\n', page->file);
     for (int p = 0; p < ACCURACY_PROGRAMS; p++)
         view_program(page, a, p);
+    if (a->turns_in_weights) return;
     view_notes(page, a);
     fputc('\n', page->file);
     view_caches(page, a);
@@ -125,13 +161,11 @@ static json_t *program_json(const explain_accuracy *a, int p) {
     int bad = cli_json_set(object, "program", json_string(explain_accuracy_program(p)));
     bad |= cli_json_set(object, "largest_error", has ? json_incref(errors) : json_null());
     bad |= cli_json_set(object, "moves_from", a->moves_from[p] > 0 ? json_integer(a->moves_from[p]) : json_null());
+    bad |= cli_json_set(object, "table_factor", cli_json_number(a->table_factor[p] > 0 ? a->table_factor[p] : NAN));
+    bad |= cli_json_set(object, "factor_moves", cli_json_number(a->table_factor[p] > 0 ? a->factor_moves[p] : NAN));
     bad |= cli_json_set(object, "reason", has ? json_null() : cli_json_text(a->reason[p]));
     json_decref(errors);
     return cli_json_checked(object, bad);
-}
-
-static json_t *number_or_null(double value) {
-    return isnan(value) ? json_null() : cli_json_number(value);
 }
 
 static json_t *cache_json(const explain_accuracy *a, int c) {
@@ -139,12 +173,12 @@ static json_t *cache_json(const explain_accuracy *a, int c) {
     for (int s = 0; s < ACCURACY_SHIFTS; s++) {
         json_t *shift = json_object();
         int bad = cli_json_set(shift, "shifts", json_integer(explain_accuracy_shifts(s)));
-        bad |= cli_json_set(shift, "moves", number_or_null(a->shifted[c][s]));
+        bad |= cli_json_set(shift, "moves", cli_json_number(a->shifted[c][s]));
         list = cli_json_append(list, cli_json_checked(shift, bad));
     }
     int bad = cli_json_set(object, "cache", json_string(explain_accuracy_cache(c)));
     bad |= cli_json_set(object, "type", json_string(explain_accuracy_type(c)));
-    bad |= cli_json_set(object, "moves", number_or_null(a->kept[c]));
+    bad |= cli_json_set(object, "moves", cli_json_number(a->kept[c]));
     bad |= cli_json_set(object, "shifted", list);
     return cli_json_checked(object, bad);
 }
@@ -154,6 +188,22 @@ static json_t *measured_json(const explain_accuracy *a) {
     int bad = cli_json_set(object, "all_below", json_integer(a->every));
     bad |= cli_json_set(object, "of_each_doubling", json_integer(a->of_octave));
     bad |= cli_json_set(object, "last", json_integer(a->last));
+    return cli_json_checked(object, bad);
+}
+
+static json_t *search_json(const explain_accuracy *a) {
+    json_t *object = json_object();
+    int bad = cli_json_set(object, "end", json_integer(a->search_end));
+    bad |= cli_json_set(object, "of_each_doubling", json_integer(ACCURACY_OF_DOUBLING));
+    bad |= cli_json_set(object, "digits", json_integer(ACCURACY_DIGITS));
+    return cli_json_checked(object, bad);
+}
+
+static json_t *keys_json(const explain_accuracy *a) {
+    json_t *object = json_object();
+    int bad = cli_json_set(object, "count", json_integer(a->keys));
+    bad |= cli_json_set(object, "position", json_integer(ACCURACY_KEY_POSITION));
+    bad |= cli_json_set(object, "shift", json_integer(ACCURACY_SHIFT));
     return cli_json_checked(object, bad);
 }
 
@@ -170,8 +220,10 @@ json_t *explain_accuracy_json(const explain_accuracy *a) {
     bad |= cli_json_set(object, "follows_length", json_boolean(a->follows_length));
     bad |=
         cli_json_set(object, "largest_position", a->largest_position > 0 ? json_integer(a->largest_position) : json_null());
+    bad |= cli_json_set(object, "search", search_json(a));
     bad |= cli_json_set(object, "programs", list);
     bad |= cli_json_set(object, "rounding", cli_json_number(a->rounding));
+    bad |= cli_json_set(object, "keys", keys_json(a));
     bad |= cli_json_set(object, "kept", kept);
     return cli_json_checked(object, bad);
 }
