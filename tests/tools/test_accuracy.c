@@ -100,10 +100,11 @@ static double largest_error(const recipe *r, int is_llama_cpp, int64_t length) {
     double most = 0;
     for (int64_t m = 0; m < length; m++) {
         float running = (float)m;
-        for (int i = 0; i < DIM / 2; i++, running *= r->step) {
+        for (int i = 0; i < DIM / 2; i++) {
             const float angle = is_llama_cpp ? running : (float)m * r->inv_freq[i];
             const double exact = (double)m * r->exact[i];
             most = fmax(most, fmax(fabs(cos(exact) - (double)cosf(angle)), fabs(sin(exact) - (double)sinf(angle))));
+            running *= r->step;
         }
     }
     return most;
