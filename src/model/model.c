@@ -51,15 +51,15 @@ int gyre_rotation_is_plain(const gyre_encoding *encoding) {
 static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding *encoding, int plain, gyre_error *err) {
     const int64_t series = c->layer_parts & GYRE_LAYER_PART_FOURIER;
     if ((c->layer_parts & GYRE_LAYER_PART_FOURIER_STILL) && !series)
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: FOURIER_STILL needs FOURIER (model)");
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: fourier_still needs fourier (model)");
     if (!series) return GYRE_OK;
     if (!plain || (c->layer_parts & (GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES)))
         return gyre_fail(
             err, GYRE_EINVAL,
-            "layer_parts: FOURIER needs a plain rotation: trained series take its place, so no method changes it (model)");
+            "layer_parts: fourier needs a plain rotation: trained series take its place, so no method changes it (model)");
     if (gyre_fourier_size_of(encoding).series > 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL,
-                     "layer_parts: FOURIER needs 4 channels that turn, and a whole turn within the trained length (model)");
+                     "layer_parts: fourier needs 4 channels that turn, and a whole turn within the trained length (model)");
 }
 
 /* What the parts of layers need of the rest of the config. */
@@ -74,12 +74,12 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
     const int turns = p->kind == GYRE_KIND_ROPE && !c->rotates_input && p->rope.first_channel == 0 &&
                       p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
     if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!turns || p->rope.dim != 2 * c->head_dim))
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: POLAR needs a rotation of all channels, after them (model)");
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: polar needs a rotation of all channels of queries and keys (model)");
     const int plain = turns && gyre_rotation_is_plain(encoding);
     if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
         return gyre_fail(err, GYRE_EINVAL,
-                         "layer_parts: FREQUENCIES needs a plain rotation: trained frequencies take its place, so no method "
-                         "changes it (model)");
+                         "layer_parts: trained_frequencies needs a plain rotation: trained frequencies take its place, so no "
+                         "method changes it (model)");
     const gyre_status status = check_fourier(c, encoding, plain, err);
     return status ? status : check_own_attention(c, encoding, err);
 }

@@ -375,7 +375,7 @@ static void forgets_after_a_cut(void **state) {
 static void experiments_refused(void **state) {
     (void)state;
     enum { FORMS = GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD };
-#define ADAPTS "layer_parts: ADAPTIVE, alone or with one of its forms, needs ALIBI"
+#define ADAPTS "layer_parts: adaptive, in one form, needs an encoding with biases (alibi, t5"
     static const struct {
         gyre_kind kind;
         int64_t form, shared, rotates, parts;
@@ -387,16 +387,16 @@ static void experiments_refused(void **state) {
         {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
         {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
         {GYRE_KIND_NOPE, 0, 0, 0, 512, "layer_parts: 512 is not a set of gyre_layer_part"},
-        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
-        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: POLAR needs a rotation"},
-        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
-        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: FREQUENCIES needs a plain"},
-        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_POLAR, "FREQUENCIES needs a plain"},
-        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
-        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FOURIER, "layer_parts: FOURIER needs a plain"},
-        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FREQUENCIES, "FOURIER needs a plain"},
-        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER_STILL, "layer_parts: FOURIER_STILL needs FOURIER"},
-        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL, "layer_parts: CONTEXTUAL needs a NOPE"},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: polar needs a rotation"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: polar needs a rotation"},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: trained_frequencies needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: trained_frequencies needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_POLAR, "trained_frequencies needs a plain"},
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER, "layer_parts: fourier needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FOURIER, "layer_parts: fourier needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FREQUENCIES, "fourier needs a plain"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER_STILL, "layer_parts: fourier_still needs fourier"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL, "layer_parts: contextual needs the encoding nope"},
         {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_FORGET_GATES, "and no other part"},
         {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE, ADAPTS},
         {GYRE_KIND_SHAW, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE, ADAPTS},
@@ -405,7 +405,7 @@ static void experiments_refused(void **state) {
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE_ADD, ADAPTS},
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE | FORMS, ADAPTS},
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_FORGET_GATES, ADAPTS},
-        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_ADAPTIVE, "CONTEXTUAL needs a NOPE"}};
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_ADAPTIVE, "contextual needs the encoding nope"}};
 #undef ADAPTS
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gyre_model_config c = tiny(wrong[i].kind);
@@ -438,7 +438,7 @@ static void experiments_refused(void **state) {
         c.position.trained_length = i == 0 ? 6 : i == 1 ? 0 : TRAINED;
         c.position.rope.dim = i == 2 ? 2 : 0;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
-        assert_non_null(strstr(err.text, "FOURIER needs 4 channels that turn, and a whole turn"));
+        assert_non_null(strstr(err.text, "fourier needs 4 channels that turn, and a whole turn"));
     }
 }
 

@@ -502,12 +502,15 @@ static void other_schemes_are_refused(void **state) {
     const outcome *o = run("extend @bloom --to 16k");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "alibi"));
-    assert_non_null(strstr(o->out, "nothing to stretch"));
+    assert_null(strstr(o->out, "nothing to stretch"));
+    assert_non_null(strstr(o->out, "its slopes can be stretched"));
+    assert_non_null(strstr(o->out, "--contexts 16384 --methods none,ntk,linear"));
     json_t *root = run_json("extend @bloom --to 16k --json");
     assert_string_equal(test_string(root, "kind"), "alibi");
     assert_int_equal(json_array_size(json_object_get(root, "methods")), 0);
     json_decref(root);
-    assert_fails("extend @bloom --to 16k --method yarn --write @out", 1, "nothing to stretch");
+    assert_non_null(strstr(run("extend " GYRE_TEST_DATA "/../models/alibi --to 1k")->out, "--contexts 256,1024 --methods"));
+    assert_fails("extend @bloom --to 16k --method yarn --write @out", 1, "stretch slopes");
     assert_fails("extend @gpt2 --to 16k", 1, "table");
 }
 

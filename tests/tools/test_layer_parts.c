@@ -233,7 +233,7 @@ static void what_would_be_lost_is_refused(void **state) {
     assert_fails("generate @trained-frequencies --prompt abc --method clipped-hard:8", 1,
                  "the model trained its frequencies");
     assert_fails("train --from @trained-frequencies --method clipped-hard:8 --context 64 --text @text -o @none", 1,
-                 "FREQUENCIES needs a plain rotation");
+                 "trained_frequencies needs a plain rotation");
     assert_fails("eval @contextual" EVAL "yarn:2", 1, "no rotation to scale (nope)");
     assert_fails("eval @contextual" EVAL "none+logn", 1, "count positions");
     assert_fails("search @fope --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1,
@@ -245,9 +245,9 @@ static void what_would_be_lost_is_refused(void **state) {
     assert_fails("eval @dape-kerple" EVAL "none+logn", 1, "adapt biases, and this one does not fit");
     assert_fails("convert @dape-kerple --to gguf -o @none.gguf", 1, "adaptive: layers of a llama have none");
     assert_fails("shard @dape-kerple --context 4k --ranks 4", 1, "adaptive: a network reads the scores of all heads");
-    assert_fails("train --from @fope --drop-rope --text @text -o @none", 1, "FOURIER needs a plain rotation");
+    assert_fails("train --from @fope --drop-rope --text @text -o @none", 1, "fourier needs a plain rotation");
     assert_fails("train --from @fope --method yarn:2 --context 64 --text @text -o @none", 1,
-                 "FOURIER needs a plain rotation");
+                 "fourier needs a plain rotation");
     assert_fails("train --from @contextual --drop-rope --text @text -o @none", 1, "none to drop");
     assert_fails("extend @fope --to 64 --method linear --write @none", 1, "fourier: what the model trained");
     assert_fails("extend @trained-frequencies --to 64 --method linear --write @none", 1,

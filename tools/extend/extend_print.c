@@ -39,11 +39,22 @@ static const char *part_note(const extension *e) {
     return NULL;
 }
 
+enum { NOTE = 512 };
+
+/* Slopes can be stretched, in memory alone; docs/answers.md has what it does. */
+static void note_slopes(const extension *e, char out[NOTE]) {
+    char contexts[64] = "";
+    if (e->trained > 0 && e->trained < e->to) snprintf(contexts, sizeof contexts, "%lld,", (long long)e->trained);
+    snprintf(out, NOTE,
+             "it runs at any length, and what is far weighs less; its slopes can be stretched without training: ntk keeps the "
+             "perplexity and finds a few more keys far off, linear does harm; to measure it: gyre eval MODEL --text FILE "
+             "--contexts %s%lld --methods none,ntk,linear --passkey 20",
+             contexts, (long long)e->to);
+}
+
 static const char *scheme_note(const extension *e) {
     const char *of_part = part_note(e);
     switch (e->group->config.kind) {
-    case GYRE_KIND_ALIBI:
-        return "its bias goes on falling with distance at any length: there is nothing to stretch; what is far weighs less";
     case GYRE_KIND_T5:
     case GYRE_KIND_DEBERTA:
         return "distances past its last bucket share that bucket at any length: there is nothing to stretch";
@@ -63,7 +74,10 @@ static const char *scheme_note(const extension *e) {
 }
 
 int extend_print_other(const extension *e, int json, FILE *file) {
-    const char *kind = gyre_kind_name(e->group->config.kind), *why = scheme_note(e);
+    char slopes[NOTE];
+    const int is_alibi = e->group->config.kind == GYRE_KIND_ALIBI;
+    if (is_alibi) note_slopes(e, slopes);
+    const char *kind = gyre_kind_name(e->group->config.kind), *why = is_alibi ? slopes : scheme_note(e);
     if (json)
         return cli_json_write(file, json_pack("{s:o, s:o, s:o, s:s, s:I, s:s, s:[]}", "path",
                                               cli_json_text(e->reading->path), "model_type",

@@ -24,7 +24,7 @@ int extend_print_written(const extension *e, const extend_method *r, const char 
 int extend_print_written_json(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
                               int count, FILE *file);
 
-/* Explains why a scheme without rotation has nothing to stretch. */
+/* What a scheme without rotation does at a longer length: most have nothing to stretch. */
 int extend_print_other(const extension *e, int json, FILE *file);
 
 #endif

@@ -134,7 +134,7 @@ static const struct own_kind {
 } kinds[] = {{.part = GYRE_LAYER_PART_CONTEXTUAL,
               .parts = GYRE_LAYER_PART_CONTEXTUAL,
               .fits = contextual_fits,
-              .needs = "CONTEXTUAL needs a NOPE without a temperature, and no other part",
+              .needs = "contextual needs the encoding nope, no temperature and no other part",
               .says = "the queries of the model count positions",
               .scratch = contextual_scratch,
               .run = contextual_run,
@@ -142,8 +142,8 @@ static const struct own_kind {
              {.part = GYRE_LAYER_PART_ADAPTIVE,
               .parts = GYRE_LAYER_PARTS_ADAPTIVE,
               .fits = adaptive_fits,
-              .needs = "ADAPTIVE, alone or with one of its forms, needs ALIBI, T5, KERPLE, FIRE or SANDWICH, or with "
-                       "ADAPTIVE_ADD a NOPE, without a temperature",
+              .needs = "adaptive, in one form, needs an encoding with biases (alibi, t5, kerple, fire or sandwich), or nope "
+                       "with add-residual; no temperature and no other part",
               .says = "the layers of the model adapt biases",
               .scratch = adaptive_scratch,
               .run = adaptive_run,

@@ -32,7 +32,7 @@ typedef struct gyre_own_gradients {
     float *data;          /* laid out as that of the layer: added to */
 } gyre_own_gradients;
 
-/* out = NULL where layers can have these parts with this encoding, and otherwise what they need: "CONTEXTUAL needs ...".
+/* out = NULL where layers can have these parts with this encoding, and otherwise what they need: "contextual needs ...".
  * parts: gyre_model_config.layer_parts. */
 const char *gyre_own_attention_needs(int64_t parts, const gyre_encoding *encoding);
 /* out = what sets such layers apart, the beginning of an error: "the queries of the model count positions". */
