@@ -178,8 +178,8 @@ typedef enum gyre_stored_position_kind {
     GYRE_STORED_POSITION_ROWS,        /* what is added at the input, [rows, model_dim]: wpe, embed_positions */
     GYRE_STORED_POSITION_BUCKETS,     /* biases of buckets of distances, [buckets, heads] */
     GYRE_STORED_POSITION_DISTANCES,   /* vectors of distances, [distances, channels] */
-    GYRE_STORED_POSITION_TRAINED      /* what layers of Gyre's own train: frequencies, phases, series, embeddings, tables,
-                                       * networks of adapted biases */
+    GYRE_STORED_POSITION_TRAINED      /* what layers of Gyre's own train: gates, frequencies, phases, series, embeddings,
+                                       * tables, networks of adapted biases */
 } gyre_stored_position_kind;
 typedef struct gyre_stored_position {
     gyre_stored_position_kind kind;
@@ -195,8 +195,8 @@ typedef struct gyre_stored_positions {
     int64_t tensors_in_all; /* of the checkpoint */
 } gyre_stored_positions;
 /* *out = the tensors whose names say that they hold positions of the text, in the names that transformers and llama.cpp
- * use, or Gyre; those of vision and audio towers are left out.  Gyre need not be able to run the model.  path: as for
- * gyre_checkpoint_bias.
+ * use, or Gyre; those of vision and audio towers are left out.  Gyre need not be able to run the model, and a GGUF may end
+ * within the data of its tensors.  path: as for gyre_checkpoint_bias.
  * Errors: EFORMAT (a damaged file, frequencies that are not finite); EUNSUPPORTED; EIO; ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_stored_positions_open(gyre_stored_positions **out, const char *path,
                                                                 gyre_error *err);

@@ -86,7 +86,8 @@ typedef struct gyre_reading {
  * context_length: in use, for programs and scalings that depend on it; it becomes config.rope.context_length.  vLLM and
  * llama.cpp choose once, so for them it is the length their engine was started with.  0 = none.
  * Of a GGUF only the metadata and the small tensors of the rotation are touched, through a mapping.  An unknown model_type
- * with any key of a rotation is read as a llama, with a warning.  err->offset = the key at fault.
+ * with any key of a rotation is read as a llama, with a warning, and so is a GGUF that ends within the data of its tensors.
+ * err->offset = the key at fault.
  * Errors: EIO; EFORMAT (another format; a key is missing or makes no sense); EUNSUPPORTED (the program cannot run this
  * model or scaling); EINVAL (context_length below 0, no such profile); ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_open(gyre_reading **out, const char *path, gyre_profile profile,

@@ -308,23 +308,21 @@ static gyre_status read_tensor_info(cursor *c, gyre_gguf_tensor *t, uint64_t *re
     return set_tensor_bytes(c, name.text, elements, t);
 }
 
+static uint64_t data_bytes(const gyre_gguf *file) {
+    return file->size > file->data ? file->size - file->data : 0;
+}
+
+static int is_within(const gyre_gguf *file, const gyre_gguf_tensor *t) {
+    const uint64_t bytes = data_bytes(file);
+    return t->start <= bytes && t->bytes <= bytes - t->start;
+}
+
 static gyre_status set_tensor_data(const cursor *c, const gyre_gguf *file, gyre_gguf_tensor *t, uint64_t relative) {
-    const gyre_printable_name name = gyre_make_printable(t->name, t->name_bytes);
-    const uint64_t data_bytes = file->size > file->data ? file->size - file->data : 0;
     if (relative % file->alignment != 0)
-        return failed(c, GYRE_EFORMAT, t->info_offset, "%s: at %" PRIu64 " of the data, no multiple of %" PRIu64, name.text,
-                      relative, file->alignment);
-    if (relative > data_bytes || t->bytes > data_bytes - relative) {
-#if defined(GYRE_GGUF_HEADS) /* a page reads the head of a file that its memory cannot hold */
-        t->data = NULL;
-        return GYRE_OK;
-#else
-        return failed(c, GYRE_EFORMAT, t->info_offset,
-                      "%s: %" PRIu64 " bytes at %" PRIu64 " of the data, of which the file has %" PRIu64, name.text,
-                      t->bytes, relative, data_bytes);
-#endif
-    }
-    t->data = t->bytes ? file->bytes + file->data + relative : NULL;
+        return failed(c, GYRE_EFORMAT, t->info_offset, "%s: at %" PRIu64 " of the data, no multiple of %" PRIu64,
+                      gyre_make_printable(t->name, t->name_bytes).text, relative, file->alignment);
+    t->start = relative;
+    t->data = t->bytes && is_within(file, t) ? file->bytes + file->data + relative : NULL;
     return GYRE_OK;
 }
 
@@ -528,11 +526,37 @@ static gyre_status open_bytes(gyre_gguf **out, const void *bytes, size_t size, i
     return status;
 }
 
+gyre_status gyre_gguf_check_whole(const gyre_gguf *file, gyre_error *err) {
+    const cursor c = {.bytes = file->bytes, .size = file->size, .err = err};
+    for (int64_t i = 0; i < file->tensors_count; i++) {
+        const gyre_gguf_tensor *t = &file->tensors[i];
+        if (!is_within(file, t))
+            return failed(&c, GYRE_EFORMAT, t->info_offset,
+                          "%s: %" PRIu64 " bytes at %" PRIu64 " of the data, of which the file has %" PRIu64 ": it is cut short",
+                          gyre_make_printable(t->name, t->name_bytes).text, t->bytes, t->start, data_bytes(file));
+    }
+    return GYRE_OK;
+}
+
+static gyre_status open_whole(gyre_gguf **out, const void *bytes, size_t size, int mapped, gyre_error *err) {
+    gyre_gguf *file = NULL;
+    gyre_status status = open_bytes(&file, bytes, size, mapped, err);
+    if (status == GYRE_OK) status = gyre_gguf_check_whole(file, err);
+    if (status == GYRE_OK)
+        *out = file;
+    else
+        gyre_gguf_free(file);
+    return status;
+}
+
 gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
-    return open_bytes(out, bytes, size, 0, err);
+    return open_whole(out, bytes, size, 0, err);
 }
 gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
-    return open_bytes(out, bytes, size, 1, err);
+    return open_whole(out, bytes, size, 1, err);
+}
+gyre_status gyre_gguf_open_head(gyre_gguf **out, const void *bytes, size_t size, int mapped, gyre_error *err) {
+    return open_bytes(out, bytes, size, mapped, err);
 }
 
 void gyre_gguf_free(gyre_gguf *file) {
@@ -544,13 +568,20 @@ void gyre_gguf_free(gyre_gguf *file) {
     free(file);
 }
 
-gyre_status gyre_gguf_open_path(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err) {
+static gyre_status open_path(gyre_gguf **out, gyre_mapping *map, const char *path, int whole, gyre_error *err) {
     gyre_error why = {0, ""};
     gyre_status status = gyre_mapping_open(map, path, err);
     if (status != GYRE_OK) return status;
-    status = gyre_gguf_open_mapped(out, map->bytes, map->size, &why);
+    status = whole ? open_whole(out, map->bytes, map->size, 1, &why) : open_bytes(out, map->bytes, map->size, 1, &why);
     if (status == GYRE_OK) return GYRE_OK;
     (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
     if (err) err->offset = why.offset;
     return status;
+}
+
+gyre_status gyre_gguf_open_path(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err) {
+    return open_path(out, map, path, 1, err);
+}
+gyre_status gyre_gguf_open_path_head(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err) {
+    return open_path(out, map, path, 0, err);
 }

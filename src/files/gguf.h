@@ -45,7 +45,8 @@ typedef struct gyre_gguf_tensor {
     int rank;
     uint64_t dims[GYRE_GGUF_MAX_DIMS]; /* fastest first, as stored; 1 past the rank */
     uint64_t info_offset;              /* of its description in the file */
-    const unsigned char *data;
+    uint64_t start;                    /* of its data, from the beginning of all data */
+    const unsigned char *data;         /* NULL = type of unknown size; of gyre_gguf_open_head also past the end of the file */
     uint64_t bytes; /* 0 = type of unknown size */
 } gyre_gguf_tensor;
 
@@ -54,7 +55,7 @@ int gyre_gguf_has_magic(const void *bytes, size_t size);
 /* out = 1 if `path` is a regular file that begins like a GGUF file. */
 int gyre_gguf_is_file(const char *path);
 
-/* A parsed file.  All spans lie within the file; keys are unique, and so are names of tensors. */
+/* A parsed file.  All spans lie within the file (but data after gyre_gguf_open_head); keys are unique, and so are names of tensors. */
 typedef struct gyre_gguf {
     const unsigned char *bytes;
     uint64_t size;
@@ -72,9 +73,16 @@ typedef struct gyre_gguf {
 gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err);
 /* gyre_gguf_open for the bytes of a gyre_mapping: pages of long string arrays are released once they were walked. */
 gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err);
+/* gyre_gguf_open of a file that may end within the data of its tensors: data is NULL for those that are not whole.  mapped:
+ * as of gyre_gguf_open_mapped. */
+gyre_status gyre_gguf_open_head(gyre_gguf **out, const void *bytes, size_t size, int mapped, gyre_error *err);
+/* EFORMAT, with text and offset as above, if a tensor's data ends past the file. */
+gyre_status gyre_gguf_check_whole(const gyre_gguf *file, gyre_error *err);
 /* Maps and opens the file at `path`.  *map must outlive *out; the caller closes it, also after an error.  err->text
  * names path and byte. */
 gyre_status gyre_gguf_open_path(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err);
+/* The same as gyre_gguf_open_head does. */
+gyre_status gyre_gguf_open_path_head(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err);
 void gyre_gguf_free(gyre_gguf *file); /* NULL does nothing */
 /* out = the key or tensor of that name, or NULL. */
 const gyre_gguf_kv *gyre_gguf_find_key(const gyre_gguf *file, const char *key);

@@ -23,6 +23,8 @@ static const struct ending {
     {"distance_embedding.weight", GYRE_STORED_POSITION_DISTANCES},
     {"rel_embeddings.weight", GYRE_STORED_POSITION_DISTANCES},
     {"self_attn.frequencies.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.fgate_proj.weight", GYRE_STORED_POSITION_TRAINED},
+    {"self_attn.fgate_proj.bias", GYRE_STORED_POSITION_TRAINED},
     {"self_attn.key_phases.weight", GYRE_STORED_POSITION_TRAINED},
     {"self_attn.fourier_cosines.weight", GYRE_STORED_POSITION_TRAINED},
     {"self_attn.fourier_sines.weight", GYRE_STORED_POSITION_TRAINED},
@@ -73,7 +75,7 @@ static int64_t layer_of(const char *name) {
 }
 
 static gyre_status read_frequencies(stored *s, int64_t i, const gyre_file_tensor *t, gyre_error *err) {
-    if (t->type == GYRE_STORED_OTHER || t->count < 1 || t->count > MAX_FREQUENCIES || t->count != t->shape[0])
+    if (!t->data || t->type == GYRE_STORED_OTHER || t->count < 1 || t->count > MAX_FREQUENCIES || t->count != t->shape[0])
         return GYRE_OK;
     s->frequencies[i] = malloc((size_t)t->count * sizeof(float));
     if (!s->frequencies[i]) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (%s)", t->file);
@@ -117,7 +119,7 @@ gyre_status gyre_stored_positions_open(gyre_stored_positions **out, const char *
     *out = NULL;
     stored *s = calloc(1, sizeof *s);
     if (!s) return gyre_fail(err, GYRE_ENOMEM, "stored positions: out of memory (%s)", path);
-    gyre_status status = gyre_tensor_store_open(&s->store, path, err);
+    gyre_status status = gyre_tensor_store_open_head(&s->store, path, err);
     if (!status) status = find_tensors(s, path, err);
     if (status)
         gyre_stored_positions_free(&s->positions);

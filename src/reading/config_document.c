@@ -78,6 +78,15 @@ gyre_status gyre_config_document_parse(gyre_config_document *out, const char *te
     return GYRE_OK;
 }
 
+/* out = 1 if a text may be JSON, so that a parser says best where it is wrong.  Other bytes after a name of their own are
+ * another kind of file. */
+static int begins_as_json(const char *text, size_t bytes) {
+    size_t at = 0;
+    while (at < bytes && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n'))
+        at++;
+    return at < bytes && (text[at] == '{' || text[at] == '[' || byte_order_mark(text, bytes));
+}
+
 gyre_status gyre_config_document_open(gyre_config_document *out, const char *path, gyre_error *err) {
     struct stat info;
     char *text = NULL;
@@ -92,7 +101,9 @@ gyre_status gyre_config_document_open(gyre_config_document *out, const char *pat
     gyre_status status = in_folder ? gyre_document_read(path, &text, &bytes, err)
                                    : gyre_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err);
     if (status != GYRE_OK) return status;
-    status = gyre_config_document_parse(out, text, bytes, path, err);
+    status = in_folder || begins_as_json(text, bytes)
+                 ? gyre_config_document_parse(out, text, bytes, path, err)
+                 : gyre_fail(err, GYRE_EFORMAT, "file: neither a GGUF, which begins with GGUF, nor a JSON object (%s)", path);
     if (status == GYRE_OK)
         out->owned_text = text;
     else

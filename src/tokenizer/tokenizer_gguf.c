@@ -299,7 +299,7 @@ gyre_status gyre_tokenizer_from_gguf(gyre_tokenizer **out, const void *bytes, si
                                      gyre_error *err) {
     gyre_gguf *file;
     gyre_error why = {0};
-    gyre_status status = gyre_gguf_open_mapped(&file, bytes, size, &why);
+    gyre_status status = gyre_gguf_open_head(&file, bytes, size, 1, &why);
     if (status != GYRE_OK) {
         (void)gyre_fail(err, status, "%.300s (%.150s, offset %" PRIu64 ")", why.text, path, why.offset);
         if (err) err->offset = why.offset;

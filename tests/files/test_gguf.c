@@ -182,6 +182,33 @@ static void refuses_truncation_at_any_byte(void **state) {
     free(made);
 }
 
+/* Keys and descriptions of a file that ends within its tensors; the data of those that are whole. */
+static void opens_heads(void **state) {
+    (void)state;
+    made_gguf *made = whole(3);
+    gyre_gguf *all = NULL;
+    assert_int_equal(gyre_gguf_open(&all, made->file, made->file_bytes, NULL), GYRE_OK);
+    for (size_t size = 0; size < made->file_bytes - 16; size++) {
+        unsigned char *bytes = made_copy(made, size);
+        gyre_gguf *file = NULL;
+        gyre_error err = {0, ""};
+        const gyre_status status = gyre_gguf_open_head(&file, bytes, size, 0, &err);
+        assert_int_equal(status, size < all->tensor_infos_end ? GYRE_EFORMAT : GYRE_OK);
+        for (int64_t i = 0; file && i < file->tensors_count; i++) {
+            const gyre_gguf_tensor *t = &file->tensors[i], *want = &all->tensors[i];
+            const int fits = want->data && (uint64_t)(want->data - all->bytes) + want->bytes <= size;
+            assert_int_equal(t->data != NULL, fits);
+            if (fits) assert_true(t->data - file->bytes == want->data - all->bytes);
+        }
+        if (file) assert_int_equal(gyre_gguf_check_whole(file, &err), GYRE_EFORMAT);
+        gyre_gguf_free(file);
+        free(bytes);
+    }
+    assert_int_equal(gyre_gguf_check_whole(all, NULL), GYRE_OK);
+    gyre_gguf_free(all);
+    free(made);
+}
+
 static void refuses_other_versions(void **state) {
     (void)state;
     made_gguf *made = whole(3);
@@ -397,6 +424,7 @@ int main(void) {
                                        cmocka_unit_test(spans_cover_the_metadata),
                                        cmocka_unit_test(honours_another_alignment),
                                        cmocka_unit_test(refuses_truncation_at_any_byte),
+                                       cmocka_unit_test(opens_heads),
                                        cmocka_unit_test(refuses_other_versions),
                                        cmocka_unit_test(refuses_inconsistent_keys),
                                        cmocka_unit_test(refuses_counts_above_the_limits),

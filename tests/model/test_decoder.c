@@ -427,7 +427,7 @@ static void experiments_refused(void **state) {
         c.position.score.hidden_units = i ? 65537 : 0;
         c.position.query.temperature = i ? GYRE_TEMPERATURE_NONE : GYRE_TEMPERATURE_LOG;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
-        assert_non_null(strstr(err.text, i ? "score.hidden_units: 65537 is past 65536" : "without a temperature"));
+        assert_non_null(strstr(err.text, i ? "score.hidden_units: 65537 is past 65536" : "no temperature"));
     }
     /* Lengths without a turn, and heads without a pair to spare. */
     for (int i = 0; i < 3; i++) {

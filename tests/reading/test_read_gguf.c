@@ -567,8 +567,16 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
     assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err));
     check_reference(reading->groups[0], "yarn llama-2 x16", 0, 1e-12);
     assert_true(reading->profile == GYRE_PROFILE_LLAMA_CPP);
+    const int64_t warnings = reading->warnings_count;
     gyre_reading_free(reading);
     assert_int_equal(ftruncate(fileno(file), (off_t)(made->data_at + 10 * each - 1)), 0);
+    /* Cut within a tensor it has the same keys, and a warning. */
+    assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err));
+    check_reference(reading->groups[0], "yarn llama-2 x16", 0, 1e-12);
+    assert_int_equal(reading->warnings_count, warnings + 1);
+    assert_non_null(strstr(reading->warnings[warnings].text, "blk.9.weight: 1073741824 bytes at 9663676416 of the data"));
+    gyre_reading_free(reading);
+    assert_int_equal(ftruncate(fileno(file), (off_t)made->data_at / 2), 0);
     assert_int_equal(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err), GYRE_EFORMAT);
     fclose(file);
     unlink(path);

@@ -106,13 +106,24 @@ static void spoiled_files(void **state) {
     write_llama("spoiled", "\"max_position_embeddings\": 4096");
     write_in("spoiled", "generation_config.json", "[1, 2]");
     write_in("spoiled", "tokenizer_config.json", "{\"model_max_length\": ");
-    expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is no JSON object");
+    expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is no JSON object: it is an array");
     expect("@spoiled", FOUND, "lengths", "wrong", "tokenizer_config.json is no JSON object");
+    assert_non_null(strstr(run("audit @spoiled")->out, "tokenizer_config.json, line 1"));
+    static const char *const texts[][2] = {{"5", "a number"}, {"\"a\"", "a string"}, {"null", "null"},
+                                           {"true", "true or false"}, {" \n", "empty"}, {"[1]", "an array"}};
+    char says[96];
+    for (int i = 0; i < 6; i++) {
+        write_in("spoiled", "tokenizer_config.json", texts[i][0]);
+        snprintf(says, sizeof says, "tokenizer_config.json is no JSON object: it is %s", texts[i][1]);
+        expect("@spoiled", FOUND, "lengths", "wrong", says);
+        if (strstr(run("audit @spoiled --json")->out, "line -1")) fail_msg("%s: line -1", texts[i][0]);
+    }
     remove(in_folder("spoiled/generation_config.json"));
     assert_int_equal(mkfifo(in_folder("spoiled/generation_config.json"), 0666), 0);
     expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is no file");
     write_in("spoiled", "model.safetensors", "short");
-    expect("@spoiled", FOUND, "weights", "wrong", "model.safetensors");
+    expect("@spoiled", FOUND, "weights", "wrong", "");
+    assert_non_null(strstr(run("audit @spoiled")->out, "spoiled/model.safetensors"));
 }
 
 static void programs(void **state) {

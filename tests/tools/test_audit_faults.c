@@ -20,8 +20,8 @@ static void write_changed(const char *from, const char *name, const char *key, c
     json_decref(config);
 }
 
-/* The bytes of a tensor's first number in the safetensors file of a folder become those of a NaN of F32. */
-static void spoil_number(const char *name, const char *tensor) {
+/* The bytes of a tensor's number in the safetensors file of a folder become those of a NaN of F32. */
+static void spoil_number(const char *name, const char *tensor, int element) {
     static const unsigned char nan_bytes[4] = {0, 0, 0xc0, 0x7f};
     unsigned char length[8] = {0};
     char path[128], header[32768];
@@ -36,10 +36,22 @@ static void spoil_number(const char *name, const char *tensor) {
     assert_non_null(spec);
     assert_string_equal(json_string_value(json_object_get(spec, "dtype")), "F32");
     const json_int_t at = json_integer_value(json_array_get(json_object_get(spec, "data_offsets"), 0));
-    assert_int_equal(fseek(file, (long)(8 + bytes) + (long)at, SEEK_SET), 0);
+    assert_int_equal(fseek(file, (long)(8 + bytes) + (long)at + 4L * element, SEEK_SET), 0);
     assert_int_equal(fwrite(nan_bytes, 1, 4, file), 4);
     assert_int_equal(fclose(file), 0);
     json_decref(root);
+}
+
+/* out = the tensors that wrong findings of the weights stand for. */
+static int tensors_wrong(const json_t *root) {
+    const json_t *finding;
+    size_t i;
+    int tensors = 0;
+    json_array_foreach(json_object_get(root, "findings"), i, finding) {
+        if (strcmp(test_string(finding, "check"), "weights") == 0 && strcmp(test_string(finding, "status"), "wrong") == 0)
+            tensors += (int)json_integer_value(json_object_get(finding, "count"));
+    }
+    return tensors;
 }
 
 static int64_t config_number(const char *folder_name, const char *key) {
@@ -93,7 +105,7 @@ static void refused_config_and_more(void **state) {
     write_in("several", "generation_config.json", "{\"max_length\": -5, \"eos_token_id\": 5000}");
     write_in("several", "tokenizer.json",
              "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 300}, \"merges\": []}}");
-    spoil_number("several", "model.layers.0.mlp.up_proj.weight");
+    spoil_number("several", "model.layers.0.mlp.up_proj.weight", 0);
     json_t *root = audited("@several --text @text", FOUND);
     expect_count(root, 1, "config", "wrong", "max_position_embeddings");
     expect_count(root, 1, "lengths", "wrong", "max_length is -5");
@@ -101,6 +113,53 @@ static void refused_config_and_more(void **state) {
     expect_count(root, 1, "tokens", "wrong", "eos_token_id is 5000");
     expect_count(root, 1, "tokens", "wrong", "the tokenizer has ids up to");
     expect_count(root, 1, "layout", "left_out", "wrong with the config");
+    json_decref(root);
+}
+
+/* A reader stops at its first fault; the others are found without the keys before. */
+static void faults_past_the_first(void **state) {
+    (void)state;
+    write_changed(ROPE, "three_0", "head_dim", "31");
+    write_changed("@three_0", "three_1", "rope_theta", "-1");
+    write_changed("@three_1", "three", "max_position_embeddings", "0");
+    json_t *root = audited("@three", FOUND);
+    expect_count(root, 3, "config", "wrong", "");
+    expect_count(root, 1, "config", "wrong", "head_dim: 31 channels");
+    expect_count(root, 1, "config", "wrong", "rope_theta: a base of -1");
+    expect_count(root, 1, "config", "wrong", "max_position_embeddings: not a whole number of at least 1");
+    expect_count(root, 2, "config", "wrong", "; found by reading on without head_dim");
+    json_decref(root);
+    /* a key within a dictionary, which is then missing, and one beside it */
+    write_changed(ROPE, "two_0", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": -8.0}");
+    write_changed("@two_0", "two", "sliding_window", "-3");
+    root = audited("@two", FOUND);
+    expect_count(root, 2, "config", "wrong", "");
+    expect_count(root, 1, "config", "wrong", "rope_scaling.factor: -8 is below 1");
+    expect_count(root, 1, "config", "wrong", "sliding_window: ");
+    json_decref(root);
+}
+
+static void key_that_is_there_twice(void **state) {
+    (void)state;
+    write_llama("twice", "\"max_position_embeddings\": 64, \"rope_theta\": 5000.0");
+    write_in("twice", "model.safetensors", "short");
+    json_t *root = audited("@twice", FOUND);
+    expect_count(root, 1, "config", "wrong", "duplicate object key");
+    expect_count(root, 0, "programs", "note", "");
+    expect_count(root, 1, "programs", "left_out", "takes the last value");
+    expect_count(root, 1, "weights", "left_out", "the config cannot be read");
+    json_decref(root);
+}
+
+/* The words of a refusal are those of config.json. */
+static void parts_that_do_not_fit(void **state) {
+    (void)state;
+    write_model("turned", GYRE_KIND_SINUSOIDAL);
+    write_changed("@turned", "adapted", "adaptive", "\"concat-residual\"");
+    json_t *root = audited("@adapted", FOUND);
+    expect_count(root, 1, "weights", "wrong", "adaptive, in one form, needs an encoding with biases (alibi, t5");
+    expect_count(root, 0, "weights", "wrong", "ADAPTIVE");
+    expect_count(root, 0, "weights", "wrong", "(model)");
     json_decref(root);
 }
 
@@ -115,6 +174,8 @@ static void unreadable_files(void **state) {
     assert_fails("audit @nothing", FAILED, "config.json");
     write_file("short.gguf", "GGUF\3\0\0\0", 8);
     assert_fails("audit @short.gguf", FAILED, "short.gguf");
+    write_file("magic.gguf", "GGML\3\0\0\0", 8);
+    assert_fails("audit @magic.gguf", FAILED, "neither a GGUF, which begins with GGUF, nor a JSON object");
     assert_int_equal(run("convert " ROPE " -o @right.gguf")->exit, 0);
     assert_fails("audit @right.gguf --as vllm", FAILED, "");
 }
@@ -127,7 +188,7 @@ static void all_faults_of_weights(void **state) {
     assert_int_equal(run("convert " ROPE " -o @floats --dtype f32")->exit, 0);
     write_changed("@floats", "spoilt", NULL, NULL);
     for (int i = 0; i < 4; i++)
-        spoil_number("spoilt", spoilt[i]);
+        spoil_number("spoilt", spoilt[i], 0);
     json_t *root = audited("@spoilt", FOUND);
     expect_count(root, 4, "weights", "wrong", "");
     for (int i = 0; i < 4; i++)
@@ -142,20 +203,125 @@ static void all_faults_of_weights(void **state) {
     snprintf(heads, sizeof heads, "%d", (int)own / 2);
     write_changed("@spoilt", "shapes", "num_key_value_heads", heads);
     root = audited("@shapes", FOUND);
-    expect_count(root, 2 * (int)layers, "weights", "wrong", "where the config asks for");
+    char range[96];
+    snprintf(range, sizeof range, "model.layers.0-%d.self_attn.k_proj.weight (%d tensors): ", (int)layers - 1, (int)layers);
+    expect_count(root, 2, "weights", "wrong", "where the config asks for");
+    expect_count(root, 1, "weights", "wrong", range);
     expect_count(root, 4, "weights", "wrong", "is not a number");
-    json_decref(root);
-
-    /* nine tensors of each layer that is not there: more than the page holds */
-    char more[16], rest[64];
-    snprintf(more, sizeof more, "%d", (int)layers + 5);
-    snprintf(rest, sizeof rest, "and %d more tensors", 9 * 5 - 32);
-    write_changed("@floats", "missing", "num_hidden_layers", more);
-    root = audited("@missing", FOUND);
-    expect_count(root, 32, "weights", "wrong", "no such tensor");
-    expect_count(root, 1, "weights", "wrong", rest);
+    assert_int_equal(tensors_wrong(root), 2 * (int)layers + 4);
     json_decref(root);
     expect("@spoilt --text @text", FOUND, "layout", "left_out", "wrong with the weights");
+}
+
+/* -- one fault of many tensors -- */
+static void faults_of_many_layers(void **state) {
+    (void)state;
+    /* nine tensors of each layer that is not there */
+    char more[16], range[96];
+    const int64_t layers = config_number("floats", "num_hidden_layers");
+    snprintf(more, sizeof more, "%d", (int)layers + 5);
+    snprintf(range, sizeof range, "model.layers.%d-%d.mlp.up_proj.weight (5 tensors): no such tensor", (int)layers,
+             (int)layers + 4);
+    write_changed("@floats", "missing", "num_hidden_layers", more);
+    json_t *root = audited("@missing", FOUND);
+    expect_count(root, 9, "weights", "wrong", "no such tensor");
+    expect_count(root, 1, "weights", "wrong", range);
+    assert_int_equal(tensors_wrong(root), 9 * 5);
+    json_decref(root);
+    /* layers that are not neighbours, and other elements of them */
+    write_changed("@floats", "apart", NULL, NULL);
+    spoil_number("apart", "model.layers.0.mlp.up_proj.weight", 0);
+    spoil_number("apart", "model.layers.1.mlp.up_proj.weight", 7);
+    spoil_number("apart", "model.layers.3.mlp.up_proj.weight", 7);
+    spoil_number("apart", "model.layers.1.mlp.down_proj.weight", 7);
+    root = audited("@apart", FOUND);
+    expect_count(root, 1, "weights", "wrong",
+                 "model.layers.0-1,3.mlp.up_proj.weight (3 tensors): element 0 of the first is not a number");
+    expect_count(root, 1, "weights", "wrong", "model.layers.1.mlp.down_proj.weight: element 7 is not a number");
+    expect_count(root, 2, "weights", "wrong", "");
+    json_decref(root);
+}
+
+/* Past 32 findings the others are counted. */
+static void faults_of_many_names(void **state) {
+    (void)state;
+    enum { EXTRA = 40, OF_LLAMA = 2 * 9 + 2 + 1 };
+    static const float numbers[EXTRA];
+    char header[STORED_HEADER] = "{", path[64];
+    for (int i = 0; i < EXTRA; i++)
+        snprintf(header + strlen(header), sizeof header - strlen(header),
+                 "%s\"extra%d.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "", i, 4 * i,
+                 4 * i + 4);
+    strcat(header, "}");
+    write_llama("extra", "\"intermediate_size\": 32, \"vocab_size\": 9, \"max_position_embeddings\": 64");
+    snprintf(path, sizeof path, "extra/model.safetensors");
+    stored_safetensors(path, header, numbers, sizeof numbers);
+    json_t *root = audited("@extra", FOUND);
+    expect_count(root, 33, "weights", "wrong", "");
+    expect_count(root, 1, "weights", "wrong", " more tensors");
+    assert_int_equal(tensors_wrong(root), EXTRA + OF_LLAMA);
+    json_decref(root);
+}
+
+static void frequencies_of_many_layers(void **state) {
+    (void)state;
+    static const float half[2][4] = {{0.5f, 0.05f, 0.005f, 0.0005f}, {0.5f, 0.05f, 0.005f, 0.0005f}};
+    write_llama("halves", "\"max_position_embeddings\": 128");
+    stored_safetensors("halves/model.safetensors",
+                       "{\"model.layers.0.self_attn.rotary_emb.inv_freq\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":"
+                       "[0,16]},\"model.layers.1.self_attn.rotary_emb.inv_freq\":{\"dtype\":\"F32\",\"shape\":[4],"
+                       "\"data_offsets\":[16,32]}}",
+                       half, sizeof half);
+    json_t *root = audited("@halves", FOUND);
+    expect_count(root, 1, "frequencies", "wrong",
+                 "model.layers.0-1.self_attn.rotary_emb.inv_freq (2 tensors): pair 0 turns 0.5");
+    expect_count(root, 1, "frequencies", "wrong", "");
+    json_decref(root);
+}
+
+/* -- files of weights that are not whole -- */
+static void shards_that_are_missing(void **state) {
+    (void)state;
+    static const char index[] = "{\"weight_map\": {\"a.weight\": \"one.safetensors\", \"b.weight\": \"two.safetensors\",\n"
+                                " \"c.weight\": \"two.safetensors\", \"d.weight\": \"three.safetensors\"}}";
+    write_llama("shards", "\"max_position_embeddings\": 128");
+    write_in("shards", "model.safetensors.index.json", index);
+    write_in("shards", "one.safetensors", "");
+    write_in("shards", "generation_config.json", "{\"max_length\": -5}");
+    json_t *root = audited("@shards", FOUND);
+    expect_count(root, 1, "weights", "wrong",
+                 "2 of 3 files that the index names are not in the folder, with 3 of 4 tensors: two.safetensors, "
+                 "three.safetensors");
+    expect_count(root, 1, "lengths", "wrong", "max_length is -5");
+    expect_count(root, 1, "config", "ok", "");
+    json_decref(root);
+    /* with all of them there the first is looked at, which is empty */
+    write_in("shards", "two.safetensors", "");
+    write_in("shards", "three.safetensors", "");
+    expect("@shards", FOUND, "weights", "wrong", "empty");
+}
+
+static void gguf_that_is_cut(void **state) {
+    (void)state;
+    struct stat info;
+    assert_int_equal(run("convert " ROPE " -o @cut.gguf")->exit, 0);
+    assert_int_equal(stat(in_folder("cut.gguf"), &info), 0);
+    assert_int_equal(truncate(in_folder("cut.gguf"), info.st_size - 5000), 0);
+    json_t *root = audited("@cut.gguf", FOUND);
+    assert_string_equal(test_string(root, "model_type"), "llama");
+    expect_count(root, 1, "weights", "wrong", "it is cut short");
+    expect_count(root, 0, "config", "doubt", "");
+    expect_count(root, 1, "lengths", "ok", "");
+    expect_count(root, 1, "tables", "ok", "none of");
+    json_decref(root);
+    const outcome *o = run("explain @cut.gguf");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "of which the file has"));
+    assert_fails("convert @cut.gguf -o @cut_copy", FAILED, "of which the file has");
+    assert_fails("extend @cut.gguf --to 16k --method yarn --write @cut_far.gguf", FAILED, "of which the file has");
+    /* where the keys themselves end there is nothing to audit */
+    assert_int_equal(truncate(in_folder("cut.gguf"), 300), 0);
+    assert_fails("audit @cut.gguf", FAILED, "cut.gguf");
 }
 
 /* -- limits -- */
@@ -286,7 +452,7 @@ static void paths(void **state) {
     (void)state;
     write_changed("@floats", "slashes", NULL, NULL);
     write_in("slashes", "tokenizer.json", "{}");
-    spoil_number("slashes", "model.embed_tokens.weight");
+    spoil_number("slashes", "model.embed_tokens.weight", 0);
     static const char *const lines[] = {"audit @slashes", "audit @slashes/", "audit @slashes// --json"};
     for (int i = 0; i < 3; i++) {
         const outcome *o = run(lines[i]);
@@ -306,8 +472,16 @@ static int write_models(void **state) {
 int main(void) {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(refused_configs),
                                               cmocka_unit_test(refused_config_and_more),
+                                              cmocka_unit_test(faults_past_the_first),
+                                              cmocka_unit_test(key_that_is_there_twice),
+                                              cmocka_unit_test(parts_that_do_not_fit),
                                               cmocka_unit_test(unreadable_files),
                                               cmocka_unit_test(all_faults_of_weights),
+                                              cmocka_unit_test(faults_of_many_layers),
+                                              cmocka_unit_test(faults_of_many_names),
+                                              cmocka_unit_test(frequencies_of_many_layers),
+                                              cmocka_unit_test(shards_that_are_missing),
+                                              cmocka_unit_test(gguf_that_is_cut),
                                               cmocka_unit_test(limits),
                                               cmocka_unit_test(ids),
                                               cmocka_unit_test(misspelt_keys),

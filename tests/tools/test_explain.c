@@ -502,7 +502,7 @@ static void test_failures(void **state) {
     assert_fails("explain @nothing", 1, "config.json");
     assert_fails("explain @broken.json", 1, "line 3");
     assert_fails("explain @broken.json --json", 1, "line 3");
-    assert_fails("explain @empty", 1, "config.json");
+    assert_fails("explain @empty", 1, "neither a GGUF, which begins with GGUF, nor a JSON object");
     assert_int_equal(run("explain --help")->exit, 0);
     assert_non_null(strstr(run("--help")->out, "explain"));
 }

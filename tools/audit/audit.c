@@ -1,6 +1,7 @@
 /* audit.c: the list of findings, and what several checks ask for. */
 #include "tools/audit/audit.h"
 #include "tools/diff/diff_compare.h"
+#include "util/error.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ audit_finding *audit_add(audit *a, audit_status status, const char *check, const
     audit_finding *f = &a->findings[full ? AUDIT_MAX_FINDINGS - 1 : a->count];
     a->count += !full;
     a->dropped += full;
-    *f = (audit_finding){.status = status, .check = check};
+    *f = (audit_finding){.status = status, .check = check, .count = 1};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(f->text, sizeof f->text, format, arguments);
@@ -33,8 +34,38 @@ void audit_set_remedy(audit_finding *finding, const char *format, ...) {
     va_end(arguments);
 }
 
+/* out = " (...)" at the end of a text; NULL = there is none. */
+static char *last_bracket(char *text) {
+    char *last = NULL;
+    for (char *at = strstr(text, " ("); at; at = strstr(at + 1, " ("))
+        last = at;
+    const size_t length = last ? strlen(last) : 0;
+    return length >= 3 && last[length - 1] == ')' ? last : NULL;
+}
+
+audit_finding *audit_add_error(audit *a, audit_status status, const char *check, const char *text) {
+    audit_finding *f = audit_add(a, status, check, "%s", text);
+    char *place = last_bracket(f->text);
+    if (place && strncmp(place + 2, a->path, strlen(a->path)) == 0) {
+        audit_set_place(f, "%.*s", (int)strlen(place) - 3, place + 2);
+        *place = 0;
+    }
+    /* Structs of the library, which nobody has who reads files. */
+    place = last_bracket(f->text);
+    if (place && (strcmp(place, " (model)") == 0 || strcmp(place, " (gyre_config)") == 0)) *place = 0;
+    return f;
+}
+
+gyre_status audit_no_memory(const audit *a, gyre_error *err) {
+    return gyre_fail(err, GYRE_ENOMEM, "MODEL: out of memory (%s)", a->path);
+}
+
 int audit_is_failure(gyre_status status) {
     return status == GYRE_ENOMEM || status == GYRE_EIO;
+}
+
+int audit_has_key_twice(const audit *a) {
+    return !a->reading && !a->is_gguf && strstr(a->refused.text, "duplicate object key") != NULL;
 }
 
 int audit_count(const audit *a, audit_status status) {

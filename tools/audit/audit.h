@@ -13,7 +13,7 @@ typedef enum audit_status {
     AUDIT_WRONG,    /* a value that cannot be right */
     AUDIT_STATUSES
 } audit_status;
-enum { AUDIT_TEXT = 1024, AUDIT_PLACE = 512, AUDIT_MAX_FINDINGS = 256, AUDIT_VALUE = 72 };
+enum { AUDIT_TEXT = 1024, AUDIT_PLACE = 512, AUDIT_MAX_FINDINGS = 4096, AUDIT_VALUE = 72 };
 
 /* One line of the page. */
 typedef struct audit_finding {
@@ -22,6 +22,7 @@ typedef struct audit_finding {
     char text[AUDIT_TEXT];   /* what, and why it matters */
     char place[AUDIT_PLACE]; /* file, key and line; "" = none */
     char remedy[AUDIT_TEXT]; /* what to do; "" = nothing */
+    int count;               /* tensors that it stands for; else 1 */
 } audit_finding;
 
 /* A JSON file of the model.  Whole numbers are reals too: some are too large for an integer. */
@@ -55,8 +56,14 @@ audit_finding *audit_add(audit *a, audit_status status, const char *check, const
     __attribute__((format(printf, 4, 5)));
 void audit_set_place(audit_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void audit_set_remedy(audit_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* audit_add of an error's words, "what: why (where)": `where` becomes the place if it is a file of the model. */
+audit_finding *audit_add_error(audit *a, audit_status status, const char *check, const char *text);
+/* out = ENOMEM, with its words. */
+gyre_status audit_no_memory(const audit *a, gyre_error *err);
 /* out = 1 if the machine failed, not the file: the command ends with the error instead of a finding. */
 int audit_is_failure(gyre_status status);
+/* out = 1 if a key is twice in the config: Gyre alone refuses such a text, and the reader of Python takes it. */
+int audit_has_key_twice(const audit *a);
 /* out = findings of that status. */
 int audit_count(const audit *a, audit_status status);
 /* out = 1 if a file of that name is in the model's folder. */
@@ -66,6 +73,10 @@ const json_t *audit_decoder(const audit *a);
 /* out = tokens that the model is said to serve: max_length of its first group, or what its scaling reaches, whichever is
  * more; of a config that is refused, max_position_embeddings; 0 = not said. */
 int64_t audit_context(const audit *a);
+
+/* audit_group.c: makes one finding of those from `from` on that differ in the layer or expert of their tensor alone.
+ * Errors: ENOMEM. */
+gyre_status audit_group(audit *a, int from, gyre_error *err);
 
 /* -- audit_files.c -- */
 /* *out = the object in a file, or its fault.  name: for messages; kept.  Errors: EIO, ENOMEM. */
@@ -89,6 +100,9 @@ gyre_status audit_limits(audit *a, gyre_error *err);   /* audit_limits.c: limits
 gyre_status audit_weights(audit *a, gyre_error *err);  /* audit_weights.c: stored frequencies and tables, shapes */
 gyre_status audit_tokens(audit *a, gyre_error *err);   /* audit_tokens.c: the tokenizer's ids that the embedding lacks */
 gyre_status audit_ids(audit *a, gyre_error *err);      /* audit_ids.c: the same of config and generation_config */
+void audit_read_again(audit *a); /* audit_again.c: faults of a refused config past the first; part of audit_config */
+/* audit_shards.c: *missing = 1, with a finding, if files that an index of weights names are not there. */
+gyre_status audit_shards(audit *a, int *missing, gyre_error *err);
 /* audit_layout.c: reads the texts of `options` under both layouts of pairs; left out without a text. */
 gyre_status audit_layout(audit *a, const model_options *options, int argc, char **argv, const gyre_exec *exec,
                          gyre_error *err);

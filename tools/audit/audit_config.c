@@ -1,24 +1,16 @@
 /* audit_config.c: what the reader of the config refuses or warns of. */
 #include "tools/audit/audit.h"
 #include "tools/explain/explain_format.h"
-#include <string.h>
-
-/* The reader's words end in their place: "rope_scaling.factor: -8 is below 1 (config.json, line 14)". */
-static void add_refusal(audit *a) {
-    const char *text = a->refused.text, *place = NULL;
-    for (const char *at = strstr(text, " ("); at; at = strstr(at + 1, " ("))
-        place = at;
-    const size_t length = place ? strlen(place) : 0;
-    const int ends = length > 3 && place[length - 1] == ')';
-    audit_finding *f = audit_add(a, AUDIT_WRONG, "config", "%.*s", ends ? (int)(place - text) : (int)strlen(text), text);
-    if (ends) audit_set_place(f, "%.*s", (int)length - 3, place + 2);
-}
 
 gyre_status audit_config(audit *a, gyre_error *err) {
     const gyre_reading *r = a->reading;
     const int before = a->count;
     (void)err;
-    if (!r) add_refusal(a);
+    if (!r) {
+        audit_finding *f = audit_add_error(a, AUDIT_WRONG, "config", a->refused.text);
+        if (audit_has_key_twice(a)) audit_set_remedy(f, "leave one of the two");
+        audit_read_again(a);
+    }
     for (int64_t i = 0; r && i < r->warnings_count; i++) {
         char place[AUDIT_PLACE];
         const gyre_reading_warning *w = &r->warnings[i];

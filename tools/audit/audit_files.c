@@ -50,6 +50,30 @@ static void replace_words(char *text) {
     }
 }
 
+/* out = what a value is that is no object: "an array". */
+static const char *type_of(const json_t *value) {
+    return json_is_array(value)    ? "an array"
+           : json_is_string(value) ? "a string"
+           : json_is_number(value) ? "a number"
+           : json_is_null(value)   ? "null"
+                                   : "true or false";
+}
+
+static int is_blank(const char *text) {
+    return text[strspn(text, " \t\r\n")] == 0;
+}
+
+/* Why a text that is no object is none. */
+static void set_fault(audit_file *out, const json_t *root, const json_error_t *error) {
+    if (root)
+        snprintf(out->fault, sizeof out->fault, "%s is no JSON object: it is %s", out->name, type_of(root));
+    else if (is_blank(out->text))
+        snprintf(out->fault, sizeof out->fault, "%s is no JSON object: it is empty", out->name);
+    else
+        snprintf(out->fault, sizeof out->fault, "%s is no JSON object: %s", out->name, error->text);
+    if (!root && error->line > 0) out->fault_line = error->line;
+}
+
 gyre_status audit_file_open(audit_file *out, const char *path, const char *name, gyre_error *err) {
     json_error_t error = {.line = 1};
     int refused = 0;
@@ -59,13 +83,12 @@ gyre_status audit_file_open(audit_file *out, const char *path, const char *name,
     if (refused) snprintf(out->fault, sizeof out->fault, "%s is no file of at most 64 MiB", name);
     if (status || !out->text) return status;
     replace_words(out->text);
-    json_t *root = json_loadb(out->text, size, JSON_DECODE_INT_AS_REAL, &error);
+    json_t *root = json_loadb(out->text, size, JSON_DECODE_INT_AS_REAL | JSON_DECODE_ANY, &error);
     if (json_is_object(root)) {
         out->root = root;
         return GYRE_OK;
     }
-    snprintf(out->fault, sizeof out->fault, "%s is no JSON object: %s", name, root ? "another value" : error.text);
-    out->fault_line = error.line;
+    set_fault(out, root, &error);
     json_decref(root);
     return GYRE_OK;
 }

@@ -56,6 +56,7 @@ static json_t *finding_json(const audit_finding *f) {
     bad |= cli_json_set(object, "check", json_string(f->check));
     bad |= cli_json_set(object, "text", cli_json_text(f->text));
     bad |= cli_json_set(object, "place", *f->place ? cli_json_text(f->place) : json_null());
+    bad |= cli_json_set(object, "count", json_integer(f->count));
     bad |= cli_json_set(object, "remedy", *f->remedy ? cli_json_text(f->remedy) : json_null());
     return cli_json_checked(object, bad);
 }

@@ -5,7 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_FAULTS = 32 }; /* of tensors, in words; the others are counted */
+enum {
+    MAX_FAULTS = 2048, /* of tensors, in words */
+    MAX_NAMED = 32,    /* findings of them, each of one fault in any number of layers; the others are counted */
+    MAX_KEYS = 240
+};
 
 /* -- which layers a tensor belongs to -- */
 static int has_layer(const gyre_layer_reading *group, int64_t layer) {
@@ -130,24 +134,58 @@ static const char *after_layer(const char *name) {
     return at ? at + 1 : name;
 }
 
+/* The keys of config.json that tell what layers train, by the end of its name. */
+static const struct {
+    const char *tensor, *keys[3];
+} trained[] = {{"self_attn.fgate_proj.", {"forget_gates", NULL}},
+               {"self_attn.key_phases.", {"polar", NULL}},
+               {"self_attn.frequencies.", {"trained_frequencies", NULL}},
+               {"self_attn.fourier_", {"fourier", NULL}},
+               {"self_attn.contextual.", {"contextual", "score_max_positions", NULL}},
+               {"self_attn.adaptive.", {"adaptive", "score_hidden_units", NULL}},
+               {"self_attn.position_", {"position_embedding_type", NULL}}};
+
+/* out = "adaptive: "concat-residual", score_hidden_units: 32", what config.json says of such a tensor; "" = nothing. */
+static void keys_of(const audit *a, const char *name, char out[MAX_KEYS]) {
+    size_t length = 0;
+    *out = 0;
+    for (size_t i = 0; i < sizeof trained / sizeof *trained; i++)
+        for (int k = 0; strncmp(name, trained[i].tensor, strlen(trained[i].tensor)) == 0 && trained[i].keys[k]; k++) {
+            char text[AUDIT_VALUE];
+            const json_t *value = json_object_get(a->config.root, trained[i].keys[k]);
+            if (!value || json_is_false(value) || json_is_null(value)) {
+                if (k == 0) return;
+                continue;
+            }
+            audit_value_text(value, text);
+            length += (size_t)snprintf(out + length, MAX_KEYS - length, "%s%s: %s", length ? ", " : "", trained[i].keys[k],
+                                       text);
+        }
+}
+
 /* One finding for a tensor of all layers; their shapes are held against the config with those of all weights. */
 static void note_trained(audit *a, const gyre_stored_positions *stored, int64_t first) {
     const gyre_stored_position *t = &stored->tensors[first];
     const char *name = after_layer(t->name);
+    char keys[MAX_KEYS];
     int64_t count = 0;
     for (int64_t i = 0; i < stored->count; i++) {
         if (stored->tensors[i].kind != t->kind || strcmp(after_layer(stored->tensors[i].name), name) != 0) continue;
         if (i < first) return;
         count++;
     }
-    audit_set_place(audit_add(a, AUDIT_OK, "tables",
-                              "%s: positions that %" PRId64 " layer%s trained, %" PRId64 " x %" PRId64
-                              " numbers each; no config says them",
-                              name, count, count == 1 ? "" : "s", t->shape[0], t->rank > 1 ? t->shape[1] : 1),
-                    "%s", t->file);
+    keys_of(a, name, keys);
+    audit_finding *f = audit_add(
+        a, *keys ? AUDIT_OK : AUDIT_NOTE, "tables",
+        "%s: positions that %" PRId64 " layer%s trained, %" PRId64 " x %" PRId64 " numbers each; %s%s%s", name, count,
+        count == 1 ? "" : "s", t->shape[0], t->rank > 1 ? t->shape[1] : 1, *keys ? "config.json says what they are (" : "",
+        keys, *keys ? "), and the weights alone hold their values" : "config.json says nothing of them");
+    f->count = (int)count;
+    audit_set_place(f, "%s", t->file);
 }
 
 static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, gyre_error *err) {
+    const int from = a->count;
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < stored->count && !status; i++) {
         const gyre_stored_position *t = &stored->tensors[i];
@@ -163,20 +201,32 @@ static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, g
     }
     if (stored->count == 0)
         audit_add(a, AUDIT_OK, "tables", "none of %" PRId64 " tensors holds positions", stored->tensors_in_all);
-    return status;
+    return status ? status : audit_group(a, from, err);
 }
 
 /* -- all tensors -- */
-static void add_faults(audit *a, const gyre_weight_faults *faults) {
+static gyre_status add_faults(audit *a, const gyre_weight_faults *faults, gyre_error *err) {
+    const int from = a->count;
+    int64_t more = faults->in_all - faults->count;
     for (int64_t i = 0; i < faults->count; i++)
-        audit_add(a, AUDIT_WRONG, "weights", "%s", faults->texts[i]);
-    if (faults->in_all > faults->count)
-        audit_add(a, AUDIT_WRONG, "weights", "and %" PRId64 " more tensors", faults->in_all - faults->count);
+        audit_add_error(a, AUDIT_WRONG, "weights", faults->texts[i]);
+    const gyre_status status = audit_group(a, from, err);
+    if (status) return status;
+    for (; a->count > from + MAX_NAMED; a->count--)
+        more += a->findings[a->count - 1].count;
+    if (more > 0) audit_add(a, AUDIT_WRONG, "weights", "and %" PRId64 " more tensors", more)->count = (int)more;
+    return GYRE_OK;
+}
+
+/* What of the shapes was not looked at, and what is right. */
+static void add_rest(audit *a, const gyre_weight_faults *faults) {
+    char why[AUDIT_TEXT];
+    snprintf(why, sizeof why, "shapes of the tensors: %s", faults->why);
     if (faults->unchecked && !a->reading && faults->parameters)
         audit_add(a, AUDIT_LEFT_OUT, "weights", "the rows of a table of positions: the config is refused");
     else if (faults->unchecked) /* the config part has said why a config is refused */
-        audit_add(a, faults->unchecked == GYRE_EUNSUPPORTED || !a->reading ? AUDIT_LEFT_OUT : AUDIT_WRONG, "weights",
-                  "shapes of the tensors: %s", faults->why);
+        audit_add_error(a, faults->unchecked == GYRE_EUNSUPPORTED || !a->reading ? AUDIT_LEFT_OUT : AUDIT_WRONG, "weights",
+                        why);
     if (faults->in_all == 0 && faults->parameters > 0)
         audit_add(a, AUDIT_OK, "weights", "%" PRId64 " weights, of the shapes that the config says; all are finite",
                   faults->parameters);
@@ -184,25 +234,44 @@ static void add_faults(audit *a, const gyre_weight_faults *faults) {
         audit_add(a, AUDIT_OK, "weights", "all numbers are finite");
 }
 
+/* Files that cannot be read at all.  What the check of the config has said of the same is not said twice. */
+static void add_unopened(audit *a, const gyre_error *why) {
+    if (!a->reading && strcmp(why->text, a->refused.text) == 0) {
+        audit_add(a, AUDIT_LEFT_OUT, "weights", "no tensor is looked at: the config cannot be read");
+        return;
+    }
+    const audit_finding *f = audit_add_error(a, AUDIT_WRONG, "weights", why->text);
+    for (int i = 0; i < a->count - 1; i++) {
+        audit_finding *earlier = &a->findings[i];
+        if (earlier->status != AUDIT_DOUBT || strcmp(earlier->check, "config") != 0 || !strstr(earlier->text, f->text)) continue;
+        snprintf(earlier->text, sizeof earlier->text, "%s", f->text);
+        snprintf(earlier->place, sizeof earlier->place, "%s", f->place);
+        earlier->status = AUDIT_WRONG, earlier->check = "weights";
+        a->count--;
+        return;
+    }
+}
+
 /* *opens = 1 if the files can be read at all. */
 static gyre_status check_tensors(audit *a, int *opens, gyre_error *err) {
     gyre_weight_faults *faults = NULL;
     gyre_error why = {0, ""};
-    const gyre_status status = gyre_weight_faults_open(&faults, a->path, a->profile, a->length, MAX_FAULTS, &why);
+    gyre_status status = gyre_weight_faults_open(&faults, a->path, a->profile, a->length, MAX_FAULTS, &why);
     if (audit_is_failure(status)) {
         *err = why;
         return status;
     }
     if (status) {
-        audit_add(a, AUDIT_WRONG, "weights", "%s", why.text);
+        add_unopened(a, &why);
         return GYRE_OK;
     }
     *opens = 1;
     a->vocab = faults->vocab;
     a->runs = faults->in_all == 0 && !faults->unchecked;
-    add_faults(a, faults);
+    status = add_faults(a, faults, err);
+    add_rest(a, faults);
     gyre_weight_faults_free(faults);
-    return GYRE_OK;
+    return status;
 }
 
 /* The tensors that hold positions, if the files can be read. */
@@ -219,11 +288,12 @@ static gyre_status check_positions(audit *a, gyre_error *err) {
         audit_add(a, AUDIT_LEFT_OUT, "tables", "%s", why.text);
         return GYRE_OK;
     }
-    if (a->reading)
+    if (a->reading || stored->count == 0)
         status = check_stored(a, stored, err);
     else
-        audit_add(a, AUDIT_LEFT_OUT, "tables", "%" PRId64 " tensors hold positions; the config, which is refused, says none",
-                  stored->count);
+        audit_add(a, AUDIT_LEFT_OUT, "tables",
+                  "%" PRId64 " tensor%s positions: not compared, because the config is refused", stored->count,
+                  stored->count == 1 ? " holds" : "s hold");
     gyre_stored_positions_free(stored);
     return status;
 }
@@ -237,7 +307,9 @@ gyre_status audit_weights(audit *a, gyre_error *err) {
         audit_add(a, AUDIT_LEFT_OUT, "weights", "no model.safetensors in the folder, nor an index of several");
         return GYRE_OK;
     }
-    int opens = 0;
-    const gyre_status status = check_tensors(a, &opens, err);
-    return status || !opens ? status : check_positions(a, err);
+    int opens = 0, missing = 0;
+    gyre_status status = audit_shards(a, &missing, err);
+    if (!status && !missing) status = check_tensors(a, &opens, err);
+    /* Names and shapes are there in a GGUF that is cut short. */
+    return status || !(opens || a->is_gguf) ? status : check_positions(a, err);
 }

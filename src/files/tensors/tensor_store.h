@@ -45,6 +45,9 @@ typedef struct gyre_tensor_store gyre_tensor_store;
  * GGUF.  Files are mapped, and their offsets and sizes checked.  Errors name file, tensor or field, and offset: EIO,
  * EFORMAT, EUNSUPPORTED, ENOMEM. */
 gyre_status gyre_tensor_store_open(gyre_tensor_store **out, const char *path, gyre_error *err);
+/* gyre_tensor_store_open for names and shapes: a GGUF may end within the data of its tensors, and then data is NULL of those
+ * that are not whole. */
+gyre_status gyre_tensor_store_open_head(gyre_tensor_store **out, const char *path, gyre_error *err);
 void gyre_tensor_store_free(gyre_tensor_store *store); /* NULL does nothing */
 /* Tensors of all files, sorted by name bytewise. */
 int64_t gyre_tensor_store_count(const gyre_tensor_store *store);

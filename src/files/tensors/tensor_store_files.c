@@ -115,9 +115,9 @@ static gyre_status open_path(gyre_tensor_store *store, gyre_error *err) {
     return open_one(store, store->path, err);
 }
 
-gyre_status gyre_tensor_store_open(gyre_tensor_store **out, const char *path, gyre_error *err) {
+static gyre_status open_store(gyre_tensor_store **out, const char *path, int heads, gyre_error *err) {
     gyre_tensor_store *store = calloc(1, sizeof *store);
-    if (store) store->path = strdup(path);
+    if (store) store->path = strdup(path), store->heads = heads;
     if (!store || !store->path) {
         free(store);
         return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", path);
@@ -128,6 +128,13 @@ gyre_status gyre_tensor_store_open(gyre_tensor_store **out, const char *path, gy
     else
         gyre_tensor_store_free(store);
     return status;
+}
+
+gyre_status gyre_tensor_store_open(gyre_tensor_store **out, const char *path, gyre_error *err) {
+    return open_store(out, path, 0, err);
+}
+gyre_status gyre_tensor_store_open_head(gyre_tensor_store **out, const char *path, gyre_error *err) {
+    return open_store(out, path, 1, err);
 }
 
 void gyre_tensor_store_free(gyre_tensor_store *store) {

@@ -17,6 +17,7 @@ struct gyre_tensor_store {
     gyre_file_tensor *tensors; /* sorted by name */
     int64_t count;
     gyre_gguf *gguf;
+    int heads;   /* 1: of gyre_tensor_store_open_head */
     char *names; /* of the GGUF's tensors, NUL-terminated */
 };
 

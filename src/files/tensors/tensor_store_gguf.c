@@ -94,7 +94,7 @@ static gyre_status check_no_overlap(const gyre_tensor_store *store, gyre_error *
     if (!spans) return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
     for (int64_t i = 0; i < store->count; i++) {
         const gyre_file_tensor *t = &store->tensors[i];
-        if (t->bytes > 0) spans[count++] = (span){t->name, t->offset, t->bytes};
+        if (t->data && t->bytes > 0) spans[count++] = (span){t->name, t->offset, t->bytes};
     }
     qsort(spans, (size_t)count, sizeof *spans, by_offset);
     for (int64_t i = 1; i < count && status == GYRE_OK; i++) {
@@ -123,7 +123,8 @@ gyre_status gyre_tensor_store_open_gguf(gyre_tensor_store *store, gyre_error *er
     if (store->files) store->files->path = strdup(store->path);
     if (!store->files || !store->files->path) return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", store->path);
     store->files_count = 1;
-    gyre_status status = gyre_gguf_open_path(&store->gguf, &store->files->map, store->path, err);
+    gyre_status status = store->heads ? gyre_gguf_open_path_head(&store->gguf, &store->files->map, store->path, err)
+                                      : gyre_gguf_open_path(&store->gguf, &store->files->map, store->path, err);
     if (status == GYRE_OK) status = check_not_split(store, err);
     if (status == GYRE_OK) status = read_tensors(store, err);
     return status == GYRE_OK ? check_no_overlap(store, err) : status;

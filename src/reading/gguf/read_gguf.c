@@ -350,6 +350,17 @@ static void read_positions(const gyre_gguf_source *s) {
     }
 }
 
+/* Positions are keys, which a file that ends within its tensors has all the same. */
+static void warn_if_cut(const gyre_gguf_source *s) {
+#if defined(GYRE_GGUF_HEADS) /* a page gives the head of a file that its memory cannot hold */
+    (void)s;
+#else
+    gyre_error why = {0, ""};
+    if (gyre_gguf_check_whole(s->file, &why))
+        gyre_build_warn(s->build, &(gyre_place){NULL, 0, why.offset}, "%s", why.text);
+#endif
+}
+
 void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, int mapped) {
     const gyre_profile profile = gyre_build_profile(build);
     if (profile != GYRE_PROFILE_LLAMA_CPP && profile != GYRE_PROFILE_REFERENCE) {
@@ -359,8 +370,7 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, 
     }
     gyre_gguf *file = NULL;
     gyre_error err = {0, ""};
-    const gyre_status status =
-        mapped ? gyre_gguf_open_mapped(&file, bytes, size, &err) : gyre_gguf_open(&file, bytes, size, &err);
+    const gyre_status status = gyre_gguf_open_head(&file, bytes, size, mapped, &err);
     if (status != GYRE_OK) {
         gyre_build_fail(build, status, &(gyre_place){NULL, 0, err.offset}, "%s", err.text);
         return;
@@ -369,5 +379,6 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, 
     read_architecture(&s);
     if (!failed(&s)) read_sizes(&s);
     if (!failed(&s)) read_positions(&s);
+    if (!failed(&s)) warn_if_cut(&s);
     gyre_gguf_free(file);
 }
