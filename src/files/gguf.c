@@ -532,7 +532,8 @@ gyre_status gyre_gguf_check_whole(const gyre_gguf *file, gyre_error *err) {
         const gyre_gguf_tensor *t = &file->tensors[i];
         if (!is_within(file, t))
             return failed(&c, GYRE_EFORMAT, t->info_offset,
-                          "%s: %" PRIu64 " bytes at %" PRIu64 " of the data, of which the file has %" PRIu64 ": it is cut short",
+                          "%s: %" PRIu64 " bytes at %" PRIu64 " of the data, of which the file has %" PRIu64
+                          ": it is cut short",
                           gyre_make_printable(t->name, t->name_bytes).text, t->bytes, t->start, data_bytes(file));
     }
     return GYRE_OK;

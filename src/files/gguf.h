@@ -46,8 +46,8 @@ typedef struct gyre_gguf_tensor {
     uint64_t dims[GYRE_GGUF_MAX_DIMS]; /* fastest first, as stored; 1 past the rank */
     uint64_t info_offset;              /* of its description in the file */
     uint64_t start;                    /* of its data, from the beginning of all data */
-    const unsigned char *data;         /* NULL = type of unknown size; of gyre_gguf_open_head also past the end of the file */
-    uint64_t bytes; /* 0 = type of unknown size */
+    const unsigned char *data; /* NULL = type of unknown size; of gyre_gguf_open_head also past the end of the file */
+    uint64_t bytes;            /* 0 = type of unknown size */
 } gyre_gguf_tensor;
 
 /* out = 1 if the bytes begin like a GGUF file. */
@@ -55,7 +55,8 @@ int gyre_gguf_has_magic(const void *bytes, size_t size);
 /* out = 1 if `path` is a regular file that begins like a GGUF file. */
 int gyre_gguf_is_file(const char *path);
 
-/* A parsed file.  All spans lie within the file (but data after gyre_gguf_open_head); keys are unique, and so are names of tensors. */
+/* A parsed file.  All spans lie within the file, but data of gyre_gguf_open_head; keys are unique, and so are names of
+ * tensors. */
 typedef struct gyre_gguf {
     const unsigned char *bytes;
     uint64_t size;

@@ -74,12 +74,14 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
     const int turns = p->kind == GYRE_KIND_ROPE && !c->rotates_input && p->rope.first_channel == 0 &&
                       p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
     if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!turns || p->rope.dim != 2 * c->head_dim))
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: polar needs a rotation of all channels of queries and keys (model)");
+        return gyre_fail(err, GYRE_EINVAL,
+                         "layer_parts: polar needs a rotation of all channels of queries and keys (model)");
     const int plain = turns && gyre_rotation_is_plain(encoding);
     if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
-        return gyre_fail(err, GYRE_EINVAL,
-                         "layer_parts: trained_frequencies needs a plain rotation: trained frequencies take its place, so no "
-                         "method changes it (model)");
+        return gyre_fail(
+            err, GYRE_EINVAL,
+            "layer_parts: trained_frequencies needs a plain rotation: trained frequencies take its place, so no "
+            "method changes it (model)");
     const gyre_status status = check_fourier(c, encoding, plain, err);
     return status ? status : check_own_attention(c, encoding, err);
 }

@@ -101,9 +101,10 @@ gyre_status gyre_config_document_open(gyre_config_document *out, const char *pat
     gyre_status status = in_folder ? gyre_document_read(path, &text, &bytes, err)
                                    : gyre_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err);
     if (status != GYRE_OK) return status;
-    status = in_folder || begins_as_json(text, bytes)
-                 ? gyre_config_document_parse(out, text, bytes, path, err)
-                 : gyre_fail(err, GYRE_EFORMAT, "file: neither a GGUF, which begins with GGUF, nor a JSON object (%s)", path);
+    status =
+        in_folder || begins_as_json(text, bytes)
+            ? gyre_config_document_parse(out, text, bytes, path, err)
+            : gyre_fail(err, GYRE_EFORMAT, "file: neither a GGUF, which begins with GGUF, nor a JSON object (%s)", path);
     if (status == GYRE_OK)
         out->owned_text = text;
     else

@@ -405,7 +405,8 @@ static void experiments_refused(void **state) {
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE_ADD, ADAPTS},
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE | FORMS, ADAPTS},
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_FORGET_GATES, ADAPTS},
-        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_ADAPTIVE, "contextual needs the encoding nope"}};
+        {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_ADAPTIVE,
+         "contextual needs the encoding nope"}};
 #undef ADAPTS
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gyre_model_config c = tiny(wrong[i].kind);

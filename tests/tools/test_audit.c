@@ -109,8 +109,8 @@ static void spoiled_files(void **state) {
     expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is no JSON object: it is an array");
     expect("@spoiled", FOUND, "lengths", "wrong", "tokenizer_config.json is no JSON object");
     assert_non_null(strstr(run("audit @spoiled")->out, "tokenizer_config.json, line 1"));
-    static const char *const texts[][2] = {{"5", "a number"}, {"\"a\"", "a string"}, {"null", "null"},
-                                           {"true", "true or false"}, {" \n", "empty"}, {"[1]", "an array"}};
+    static const char *const texts[][2] = {{"5", "a number"},         {"\"a\"", "a string"}, {"null", "null"},
+                                           {"true", "true or false"}, {" \n", "empty"},      {"[1]", "an array"}};
     char says[96];
     for (int i = 0; i < 6; i++) {
         write_in("spoiled", "tokenizer_config.json", texts[i][0]);

@@ -247,15 +247,15 @@ static void faults_of_many_names(void **state) {
     (void)state;
     enum { EXTRA = 40, OF_LLAMA = 2 * 9 + 2 + 1 };
     static const float numbers[EXTRA];
-    char header[STORED_HEADER] = "{", path[64];
+    char header[STORED_HEADER] = "";
+    size_t length = 0;
     for (int i = 0; i < EXTRA; i++)
-        snprintf(header + strlen(header), sizeof header - strlen(header),
-                 "%s\"extra%d.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "", i, 4 * i,
-                 4 * i + 4);
-    strcat(header, "}");
+        length += (size_t)snprintf(header + length, sizeof header - length,
+                                   "%s\"extra%d.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                                   i ? "," : "{", i, 4 * i, 4 * i + 4);
+    snprintf(header + length, sizeof header - length, "}");
     write_llama("extra", "\"intermediate_size\": 32, \"vocab_size\": 9, \"max_position_embeddings\": 64");
-    snprintf(path, sizeof path, "extra/model.safetensors");
-    stored_safetensors(path, header, numbers, sizeof numbers);
+    stored_safetensors("extra/model.safetensors", header, numbers, sizeof numbers);
     json_t *root = audited("@extra", FOUND);
     expect_count(root, 33, "weights", "wrong", "");
     expect_count(root, 1, "weights", "wrong", " more tensors");

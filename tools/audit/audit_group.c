@@ -33,8 +33,7 @@ static size_t digits_of_place(const char *text, const char *at) {
     static const char *const words[] = {"element ", "block ", "byte ", "offset "};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const size_t length = strlen(words[i]);
-        if ((size_t)(at - text) >= length && strncmp(at - length, words[i], length) == 0)
-            return strspn(at, "0123456789");
+        if ((size_t)(at - text) >= length && strncmp(at - length, words[i], length) == 0) return strspn(at, "0123456789");
     }
     return 0;
 }
@@ -75,7 +74,8 @@ static void write_ranges(long *numbers, int count, char out[RANGES]) {
     size_t length = 0;
     qsort(numbers, (size_t)count, sizeof *numbers, by_number);
     for (int i = 0, next; i < count; i = next) {
-        for (next = i + 1; next < count && numbers[next] <= numbers[next - 1] + 1; next++) {}
+        for (next = i + 1; next < count && numbers[next] <= numbers[next - 1] + 1; next++) {
+        }
         const char *comma = i ? "," : "";
         if (length + 32 > RANGES) {
             snprintf(out + length, RANGES - length, "%s...", comma);
@@ -144,17 +144,23 @@ static void merge(audit *a, int first, char *merged, long *numbers) {
     cut_place(f->place);
 }
 
+static void merge_all(audit *a, int from, char *merged, long *numbers) {
+    int kept = from;
+    for (int i = from; i < a->count; i++)
+        if (!merged[i]) merge(a, i, merged, numbers);
+    for (int i = from; i < a->count; i++)
+        if (!merged[i]) a->findings[kept++] = a->findings[i];
+    a->count = kept;
+}
+
 gyre_status audit_group(audit *a, int from, gyre_error *err) {
     char *merged = calloc(AUDIT_MAX_FINDINGS, 1);
     long *numbers = malloc((size_t)MAX_PARTS * AUDIT_MAX_FINDINGS * sizeof *numbers);
-    int kept = from;
     gyre_status status = GYRE_OK;
-    if (!merged || !numbers) status = audit_no_memory(a, err);
-    for (int i = from; i < a->count && !status; i++)
-        if (!merged[i]) merge(a, i, merged, numbers);
-    for (int i = from; i < a->count && !status; i++)
-        if (!merged[i]) a->findings[kept++] = a->findings[i];
-    if (!status) a->count = kept;
+    if (merged && numbers)
+        merge_all(a, from, merged, numbers);
+    else
+        status = audit_no_memory(a, err);
     free(merged);
     free(numbers);
     return status;

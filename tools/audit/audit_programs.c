@@ -83,9 +83,10 @@ gyre_status audit_programs(audit *a, gyre_error *err) {
         return GYRE_OK;
     }
     if (audit_has_key_twice(a)) {
-        audit_add(a, AUDIT_LEFT_OUT, "programs",
-                  "not compared: Gyre refuses a key that is there twice, because readers of JSON differ on it; that of Python, "
-                  "and so transformers and vLLM, takes the last value");
+        audit_add(
+            a, AUDIT_LEFT_OUT, "programs",
+            "not compared: Gyre refuses a key that is there twice, because readers of JSON differ on it; that of Python, "
+            "and so transformers and vLLM, takes the last value");
         return GYRE_OK;
     }
     for (size_t i = 0; i < sizeof programs / sizeof *programs && !status; i++)

@@ -44,8 +44,8 @@ static void add_missing(audit *a, const json_t *files, int lost, int tensors) {
     if (missing > named) snprintf(names + length, sizeof names - length, "%s%d more", named ? " and " : "", missing - named);
     audit_finding *f = audit_add(
         a, AUDIT_WRONG, "weights",
-        "%d of %d files that the index names %s not in the folder, with %d of %d tensors: %s. No tensor is looked at", missing,
-        (int)json_object_size(files), missing == 1 ? "is" : "are", lost, tensors, names);
+        "%d of %d files that the index names %s not in the folder, with %d of %d tensors: %s. No tensor is looked at",
+        missing, (int)json_object_size(files), missing == 1 ? "is" : "are", lost, tensors, names);
     audit_set_place(f, "%s" GYRE_WEIGHTS_INDEX_FILE, a->folder);
     audit_set_remedy(f, "bring the missing files into the folder");
 }

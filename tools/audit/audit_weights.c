@@ -158,8 +158,8 @@ static void keys_of(const audit *a, const char *name, char out[MAX_KEYS]) {
                 continue;
             }
             audit_value_text(value, text);
-            length += (size_t)snprintf(out + length, MAX_KEYS - length, "%s%s: %s", length ? ", " : "", trained[i].keys[k],
-                                       text);
+            length +=
+                (size_t)snprintf(out + length, MAX_KEYS - length, "%s%s: %s", length ? ", " : "", trained[i].keys[k], text);
         }
 }
 
@@ -243,7 +243,8 @@ static void add_unopened(audit *a, const gyre_error *why) {
     const audit_finding *f = audit_add_error(a, AUDIT_WRONG, "weights", why->text);
     for (int i = 0; i < a->count - 1; i++) {
         audit_finding *earlier = &a->findings[i];
-        if (earlier->status != AUDIT_DOUBT || strcmp(earlier->check, "config") != 0 || !strstr(earlier->text, f->text)) continue;
+        if (earlier->status != AUDIT_DOUBT || strcmp(earlier->check, "config") != 0 || !strstr(earlier->text, f->text))
+            continue;
         snprintf(earlier->text, sizeof earlier->text, "%s", f->text);
         snprintf(earlier->place, sizeof earlier->place, "%s", f->place);
         earlier->status = AUDIT_WRONG, earlier->check = "weights";
@@ -291,9 +292,8 @@ static gyre_status check_positions(audit *a, gyre_error *err) {
     if (a->reading || stored->count == 0)
         status = check_stored(a, stored, err);
     else
-        audit_add(a, AUDIT_LEFT_OUT, "tables",
-                  "%" PRId64 " tensor%s positions: not compared, because the config is refused", stored->count,
-                  stored->count == 1 ? " holds" : "s hold");
+        audit_add(a, AUDIT_LEFT_OUT, "tables", "%" PRId64 " tensor%s positions: not compared, because the config is refused",
+                  stored->count, stored->count == 1 ? " holds" : "s hold");
     gyre_stored_positions_free(stored);
     return status;
 }

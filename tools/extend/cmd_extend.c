@@ -255,9 +255,10 @@ static int extend(const extend_options *o, const extension *e, FILE *file) {
         return cli_fail("positions: a table that was learned ends with its rows, and no config says how to stretch it (%s)",
                         e->reading->path);
     if (kind == GYRE_KIND_ALIBI && o->stretch.write)
-        return cli_fail("--write: only scalings of rotations are written; --method and --methods of generate, eval and passkey "
-                        "stretch slopes (%s)",
-                        e->reading->path);
+        return cli_fail(
+            "--write: only scalings of rotations are written; --method and --methods of generate, eval and passkey "
+            "stretch slopes (%s)",
+            e->reading->path);
     if (kind != GYRE_KIND_ROPE && o->stretch.write)
         return cli_fail("--write: %s has nothing to stretch (%s)", gyre_kind_name(kind), e->reading->path);
     if (extend_part_in_place(e))

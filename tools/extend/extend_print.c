@@ -45,11 +45,12 @@ enum { NOTE = 512 };
 static void note_slopes(const extension *e, char out[NOTE]) {
     char contexts[64] = "";
     if (e->trained > 0 && e->trained < e->to) snprintf(contexts, sizeof contexts, "%lld,", (long long)e->trained);
-    snprintf(out, NOTE,
-             "it runs at any length, and what is far weighs less; its slopes can be stretched without training: ntk keeps the "
-             "perplexity and finds a few more keys far off, linear does harm; to measure it: gyre eval MODEL --text FILE "
-             "--contexts %s%lld --methods none,ntk,linear --passkey 20",
-             contexts, (long long)e->to);
+    snprintf(
+        out, NOTE,
+        "it runs at any length, and what is far weighs less; its slopes can be stretched without training: ntk keeps the "
+        "perplexity and finds a few more keys far off, linear does harm; to measure it: gyre eval MODEL --text FILE "
+        "--contexts %s%lld --methods none,ntk,linear --passkey 20",
+        contexts, (long long)e->to);
 }
 
 static const char *scheme_note(const extension *e) {

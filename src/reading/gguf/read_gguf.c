@@ -356,8 +356,7 @@ static void warn_if_cut(const gyre_gguf_source *s) {
     (void)s;
 #else
     gyre_error why = {0, ""};
-    if (gyre_gguf_check_whole(s->file, &why))
-        gyre_build_warn(s->build, &(gyre_place){NULL, 0, why.offset}, "%s", why.text);
+    if (gyre_gguf_check_whole(s->file, &why)) gyre_build_warn(s->build, &(gyre_place){NULL, 0, why.offset}, "%s", why.text);
 #endif
 }
 
