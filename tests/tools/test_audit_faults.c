@@ -137,6 +137,14 @@ static void faults_past_the_first(void **state) {
     expect_count(root, 1, "config", "wrong", "rope_scaling.factor: -8 is below 1");
     expect_count(root, 1, "config", "wrong", "sliding_window: ");
     json_decref(root);
+    /* What is wrong only because a key was left out is not told: 112 heads do not divide the width of a bloom that states
+     * none, and do divide 14336. */
+    static const char bloom[] = "{\"model_type\": \"bloom\", \"hidden_size\": \"x\", \"num_attention_heads\": 112}\n";
+    write_file("bloom.json", bloom, strlen(bloom));
+    root = audited("@bloom.json", FOUND);
+    expect_count(root, 1, "config", "wrong", "");
+    expect_count(root, 1, "config", "wrong", "hidden_size: not a whole number");
+    json_decref(root);
 }
 
 static void key_that_is_there_twice(void **state) {

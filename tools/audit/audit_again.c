@@ -4,7 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 8, MAX_KEY = 200, LEFT = 300 };
+enum { MOST = 8, MAX_KEY = 200 };
+
+typedef struct left_out {
+    char keys[MOST][MAX_KEY];
+    int count;
+} left_out;
 
 /* "rope_scaling.factor: -8 is below 1" -> "rope_scaling.factor".  out = 0 where the words do not begin with a key. */
 static int key_of(const char *text, char out[MAX_KEY]) {
@@ -34,7 +39,7 @@ static int has_key(json_t *root, const char *key) {
 }
 
 /* Leaves a key out, or what is around one that is missing.  key becomes what was left out.  out = 0 if nothing was. */
-static int leave_out(json_t *root, char *key) {
+static int remove_key(json_t *root, char *key) {
     const char *last = key;
     while (!has_key(root, key)) {
         char *dot = strrchr(key, '.');
@@ -56,28 +61,63 @@ static gyre_status read_values(const audit *a, const json_t *root, gyre_error *w
     return status;
 }
 
-static void add_fault(audit *a, const gyre_error *why, const char *key, const char *left) {
+/* out = a copy in which a key that was left out is a number; NULL = there is no object for it, or no memory. */
+static json_t *copy_with(const json_t *root, const char *left, double number) {
+    const char *last = left;
+    json_t *copy = json_deep_copy(root), *object = copy ? object_of(copy, left, &last) : NULL;
+    const int whole = number >= 1;
+    if (object && !json_object_set_new(object, last, whole ? json_integer((json_int_t)number) : json_real(number)))
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+/* out = 1 if the reader, with `left` set to some number, comes to the key and says something else of it, or nothing. */
+static int depends(const audit *a, const json_t *root, const char *left, const char *key, const char *text) {
+    static const double numbers[] = {0.5, 1, 2, 48, 1024};
+    char other[MAX_KEY];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        gyre_error why = {0, ""};
+        json_t *copy = copy_with(root, left, numbers[i]);
+        const gyre_status status = copy ? read_values(a, copy, &why) : GYRE_ENOMEM;
+        json_decref(copy);
+        if (status == GYRE_OK) return 1;
+        if (key_of(why.text, other) && strcmp(other, key) == 0 && strcmp(why.text, text) != 0) return 1;
+    }
+    return 0;
+}
+
+static void add_fault(audit *a, const left_out *left, const char *key, const gyre_error *why) {
     audit_finding *f = audit_add_error(a, AUDIT_WRONG, "config", why->text);
-    const size_t length = strlen(f->text);
-    snprintf(f->text + length, sizeof f->text - length, "; found by reading on without %s", left);
+    size_t length = strlen(f->text);
+    for (int i = 0; i < left->count && length < sizeof f->text; i++)
+        length += (size_t)snprintf(f->text + length, sizeof f->text - length, "%s%s",
+                                   i ? " and " : "; found by reading on without ", left->keys[i]);
     const int64_t line = audit_file_line(&a->config, key);
     if (line > 0) audit_set_place(f, "%s, line %" PRId64, a->described, line);
 }
 
-/* A further fault is told only of a key that the file has: one that is missing may be missing because it was left out. */
+/* A further fault is told of a key that the file has, and only if it is one whatever the keys are that were left out. */
+static void judge(audit *a, const left_out *left, json_t *root, const gyre_error *why) {
+    char key[MAX_KEY];
+    if (!key_of(why->text, key) || !has_key(root, key)) return;
+    for (int i = 0; i < left->count; i++)
+        if (depends(a, root, left->keys[i], key, why->text)) return;
+    add_fault(a, left, key, why);
+}
+
 void audit_read_again(audit *a) {
-    char key[MAX_KEY], left[LEFT] = "";
-    size_t length = 0;
+    left_out left = {.count = 0};
     gyre_error why = a->refused;
     json_t *root = a->reading || !a->config.text ? NULL : json_loads(a->config.text, 0, NULL);
-    for (int i = 0; i < MOST && root; i++) {
+    while (root && left.count < MOST) {
         gyre_error next = {0, ""};
-        if (!key_of(why.text, key) || !leave_out(root, key)) break;
-        if (length + strlen(key) + 3 < sizeof left)
-            length += (size_t)snprintf(left + length, sizeof left - length, "%s%s", length ? ", " : "", key);
+        char *key = left.keys[left.count];
+        if (!key_of(why.text, key) || !remove_key(root, key)) break;
+        left.count++;
         const gyre_status status = read_values(a, root, &next);
         if (status != GYRE_EFORMAT && status != GYRE_EUNSUPPORTED) break;
-        if (key_of(next.text, key) && has_key(root, key)) add_fault(a, &next, key, left);
+        judge(a, &left, root, &next);
         why = next;
     }
     json_decref(root);
