@@ -300,6 +300,7 @@ static void shards_that_are_missing(void **state) {
     expect_count(root, 1, "weights", "wrong",
                  "2 of 3 files that the index names are not in the folder, with 3 of 4 tensors: two.safetensors, "
                  "three.safetensors");
+    expect_count(root, 1, "weights", "wrong", "");
     expect_count(root, 1, "lengths", "wrong", "max_length is -5");
     expect_count(root, 1, "config", "ok", "");
     json_decref(root);
