@@ -518,7 +518,7 @@ static void test_refusals(void **state) {
     assert_fails("diff @unknown.json --as hf-5 --with hf-4.56", FAILED, "ntk-by-tea-leaves"); /* nobody reads it */
     assert_fails("diff @plain.json @missing.json", FAILED, "No such file");
     assert_fails("diff @missing.json @plain.json", FAILED, "No such file");
-    assert_fails("diff @plain.json @empty", FAILED, "config.json");
+    assert_fails("diff @plain.json @empty", FAILED, "neither a GGUF, which begins with GGUF, nor a JSON object");
 }
 
 static void test_failures(void **state) {
