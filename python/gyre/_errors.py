@@ -88,7 +88,7 @@ def _of_two(text: str) -> str | None:
     """The one at fault where the library names two: "first, count: ..." and "k_first, k_end: ..."."""
     if found := re.match(r"first, count: -?\d+ tokens from (-?\d+) on of a sequence that has (\d+)", text):
         return "count" if 0 <= int(found[1]) <= int(found[2]) else "first"
-    if found := re.match(r"k_first, k_end: keys (-?\d+) \.\. (-?\d+) of sequence \d+, which has (\d+)", text):
+    if found := re.match(r"k_first, k_end: keys (-?\d+) \.\. (-?\d+) of (?:sequence \d+, which|row \d+, whose sequence) has (\d+)", text):
         return "key_end" if 0 <= int(found[1]) <= int(found[3]) else "key_first"
     return None
 
@@ -104,6 +104,7 @@ def make(status: int, text: str, field: str | None) -> Error:
         text, field = argument + text[len(field) :], argument.partition("[")[0]
     text = re.sub(r"channels a head, (before|after) has", lambda found: f"channels a head, {_ARGUMENTS[found[1]]} has", text)
     text = re.sub(r"(\d+ queries have no) q_pos,", r"\1 positions,", text)
+    text = re.sub(r"(tokens before) k_end$", r"\1 key_end", text)
     if name == "EIO" and (field is None or field in _FILE_WORDS):
         text = text.removeprefix(f"{field}: ")
         text, field = f"path: {text}", "path"

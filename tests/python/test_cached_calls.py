@@ -179,12 +179,14 @@ def test_adaptive_tables_and_biases_of_the_caller() -> None:
         out = cache.adaptive_attention(q, sequences=rows, tables=tables, bias=bias, key_end=end, causal=False, scale=0.4, **weights)
         for b, row in enumerate(rows):
             s = tokens[row]
-            at = {"positions": s.at[-QUERIES:], "key_positions": s.at} if encoding else {}
+            at = {"positions": s.at[end[b] - QUERIES : end[b]], "key_positions": s.at} if encoding else {}
             want = gyre.adaptive_attention(
                 q[b : b + 1], s.k[None], s.v[None], encoding=encoding, tables=tables, bias=bias[b : b + 1, ..., : len(s.at)],
                 key_end=end[b : b + 1], causal=False, scale=0.4, **weights, **at,
             )  # fmt: skip
             np.testing.assert_array_equal(out[b : b + 1], want)
+    cache, _ = filled(kerple)
+    refused(lambda: cache.adaptive_attention(q[:1], tables=table, key_end=np.array([1]), **weights), "1 tokens before key_end$")
 
 
 def test_adaptive_positions_and_length() -> None:

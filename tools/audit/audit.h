@@ -100,7 +100,8 @@ gyre_status audit_limits(audit *a, gyre_error *err);   /* audit_limits.c: limits
 gyre_status audit_weights(audit *a, gyre_error *err);  /* audit_weights.c: stored frequencies and tables, shapes */
 gyre_status audit_tokens(audit *a, gyre_error *err);   /* audit_tokens.c: the tokenizer's ids that the embedding lacks */
 gyre_status audit_ids(audit *a, gyre_error *err);      /* audit_ids.c: the same of config and generation_config */
-void audit_read_again(audit *a); /* audit_again.c: faults of a refused config past the first; part of audit_config */
+/* audit_again.c: faults of a refused config past the first; part of audit_config.  Errors: ENOMEM. */
+gyre_status audit_read_again(audit *a, gyre_error *err);
 /* audit_shards.c: *missing = 1, with a finding, if files that an index of weights names are not there. */
 gyre_status audit_shards(audit *a, int *missing, gyre_error *err);
 /* audit_layout.c: reads the texts of `options` under both layouts of pairs; left out without a text. */

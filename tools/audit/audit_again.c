@@ -61,30 +61,31 @@ static gyre_status read_values(const audit *a, const json_t *root, gyre_error *w
     return status;
 }
 
-/* out = a copy in which a key that was left out is a number; NULL = there is no object for it, or no memory. */
-static json_t *copy_with(const json_t *root, const char *left, double number) {
+/* out = the status of a config in which a key that was left out is a number. */
+static gyre_status read_with(const audit *a, const json_t *root, const char *left, double number, gyre_error *why) {
     const char *last = left;
     json_t *copy = json_deep_copy(root), *object = copy ? object_of(copy, left, &last) : NULL;
-    const int whole = number >= 1;
-    if (object && !json_object_set_new(object, last, whole ? json_integer((json_int_t)number) : json_real(number)))
-        return copy;
+    json_t *value = number >= 1 ? json_integer((json_int_t)number) : json_real(number);
+    const int is_set = object && !json_object_set(object, last, value);
+    const gyre_status status = is_set || (copy && value && !object) ? read_values(a, copy, why) : GYRE_ENOMEM;
+    json_decref(value);
     json_decref(copy);
-    return NULL;
+    return status;
 }
 
-/* out = 1 if the reader, with `left` set to some number, comes to the key and says something else of it, or nothing. */
-static int depends(const audit *a, const json_t *root, const char *left, const char *key, const char *text) {
+/* *out = 1 if the reader, with `left` set to some number, comes to the key and says something else of it, or nothing. */
+static gyre_status find_dependence(const audit *a, const json_t *root, const char *left, const char *key, const char *text,
+                                   int *out) {
     static const double numbers[] = {0.5, 1, 2, 48, 1024};
     char other[MAX_KEY];
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    *out = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !*out; i++) {
         gyre_error why = {0, ""};
-        json_t *copy = copy_with(root, left, numbers[i]);
-        const gyre_status status = copy ? read_values(a, copy, &why) : GYRE_ENOMEM;
-        json_decref(copy);
-        if (status == GYRE_OK) return 1;
-        if (key_of(why.text, other) && strcmp(other, key) == 0 && strcmp(why.text, text) != 0) return 1;
+        const gyre_status status = read_with(a, root, left, numbers[i], &why);
+        if (status == GYRE_ENOMEM) return status;
+        *out = status == GYRE_OK || (key_of(why.text, other) && strcmp(other, key) == 0 && strcmp(why.text, text) != 0);
     }
-    return 0;
+    return GYRE_OK;
 }
 
 static void add_fault(audit *a, const left_out *left, const char *key, const gyre_error *why) {
@@ -98,27 +99,41 @@ static void add_fault(audit *a, const left_out *left, const char *key, const gyr
 }
 
 /* A further fault is told of a key that the file has, and only if it is one whatever the keys are that were left out. */
-static void judge(audit *a, const left_out *left, json_t *root, const gyre_error *why) {
+static gyre_status judge(audit *a, const left_out *left, json_t *root, const gyre_error *why) {
     char key[MAX_KEY];
-    if (!key_of(why->text, key) || !has_key(root, key)) return;
-    for (int i = 0; i < left->count; i++)
-        if (depends(a, root, left->keys[i], key, why->text)) return;
-    add_fault(a, left, key, why);
+    int depends = 0;
+    gyre_status status = GYRE_OK;
+    if (!key_of(why->text, key) || !has_key(root, key)) return GYRE_OK;
+    for (int i = 0; i < left->count && !status && !depends; i++)
+        status = find_dependence(a, root, left->keys[i], key, why->text, &depends);
+    if (!status && !depends) add_fault(a, left, key, why);
+    return status;
 }
 
-void audit_read_again(audit *a) {
+static gyre_status read_on(audit *a, json_t *root) {
     left_out left = {.count = 0};
     gyre_error why = a->refused;
-    json_t *root = a->reading || !a->config.text ? NULL : json_loads(a->config.text, 0, NULL);
-    while (root && left.count < MOST) {
+    gyre_status status = GYRE_OK;
+    while (!status && left.count < MOST) {
         gyre_error next = {0, ""};
         char *key = left.keys[left.count];
         if (!key_of(why.text, key) || !remove_key(root, key)) break;
         left.count++;
-        const gyre_status status = read_values(a, root, &next);
-        if (status != GYRE_EFORMAT && status != GYRE_EUNSUPPORTED) break;
-        judge(a, &left, root, &next);
+        const gyre_status refused = read_values(a, root, &next);
+        if (refused == GYRE_ENOMEM) return refused;
+        if (refused != GYRE_EFORMAT && refused != GYRE_EUNSUPPORTED) break;
+        status = judge(a, &left, root, &next);
         why = next;
     }
+    return status;
+}
+
+gyre_status audit_read_again(audit *a, gyre_error *err) {
+    json_error_t error;
+    if (a->reading || !a->config.text) return GYRE_OK;
+    json_t *root = json_loads(a->config.text, 0, &error);
+    gyre_status status = root ? read_on(a, root) : GYRE_OK; /* a real that overflows, which the first reading took as text */
+    if (!root && json_error_code(&error) == json_error_out_of_memory) status = GYRE_ENOMEM;
     json_decref(root);
+    return status ? audit_no_memory(a, err) : GYRE_OK;
 }

@@ -5,11 +5,11 @@
 gyre_status audit_config(audit *a, gyre_error *err) {
     const gyre_reading *r = a->reading;
     const int before = a->count;
-    (void)err;
+    gyre_status status = GYRE_OK;
     if (!r) {
         audit_finding *f = audit_add_error(a, AUDIT_WRONG, "config", a->refused.text);
         if (audit_has_key_twice(a)) audit_set_remedy(f, "leave one of the two");
-        audit_read_again(a);
+        status = audit_read_again(a, err);
     }
     for (int64_t i = 0; r && i < r->warnings_count; i++) {
         char place[AUDIT_PLACE];
@@ -24,5 +24,5 @@ gyre_status audit_config(audit *a, gyre_error *err) {
     if (r && a->count == before)
         audit_add(a, AUDIT_OK, "config", "every key about positions is read, and makes sense to %s",
                   gyre_profile_name(r->profile));
-    return GYRE_OK;
+    return status;
 }

@@ -15,7 +15,7 @@ static int is_missing(const audit *a, const char *name) {
     return stat(path, &info) != 0 || !S_ISREG(info.st_mode);
 }
 
-/* files[name] = 1 if the file is there, else 0.  out = tensors of files that are not. */
+/* files[name] = 1 if the file is there, else 0.  out = tensors of files that are not; -1 = out of memory. */
 static int count_missing(const audit *a, const json_t *map, json_t *files) {
     const char *tensor;
     json_t *value;
@@ -23,7 +23,7 @@ static int count_missing(const audit *a, const json_t *map, json_t *files) {
     json_object_foreach((json_t *)map, tensor, value) {
         const char *name = json_string_value(value);
         if (!name) continue;
-        if (!json_object_get(files, name)) (void)json_object_set_new(files, name, json_boolean(!is_missing(a, name)));
+        if (!json_object_get(files, name) && json_object_set_new(files, name, json_boolean(!is_missing(a, name)))) return -1;
         lost += json_is_false(json_object_get(files, name));
     }
     return lost;
@@ -62,6 +62,7 @@ gyre_status audit_shards(audit *a, int *missing, gyre_error *err) {
     json_t *files = json_object();
     if (!status && !files) status = audit_no_memory(a, err);
     const int lost = status ? 0 : count_missing(a, map, files);
+    if (lost < 0) status = audit_no_memory(a, err);
     *missing = lost > 0;
     if (lost > 0) add_missing(a, files, lost, (int)json_object_size(map));
     json_decref(files);
