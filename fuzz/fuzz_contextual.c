@@ -222,14 +222,15 @@ static double largest_of(const double *x, size_t n) {
 }
 
 /* What an element may be off, apart from its own rounding.  A position is a sum of up to MOST_KEYS gates in float, and moves
- * a score along the line between two embeddings. */
+ * a score along the line between two embeddings.  A gradient reads `out` as it was stored, and positions carry that on by as
+ * much as scores are large. */
 static double error_of(const call *c, part which) {
     const int64_t *s = c->part[which].view.shape, keys = c->args.k.shape[1];
     const double largest = 1 + c->largest, forward = (1e-6 + 4e-8 * (double)keys * largest) * largest;
     if (which == OUT || which == LSE) return forward;
     const double most = largest_of(c->want[which], (size_t)(s[0] * s[1] * s[2] * s[3]));
     const double rows = (double)(c->args.q.shape[1] * c->args.q.shape[2] + keys), values = (double)c->args.v.shape[3];
-    return forward * (1 + most) * (1 + rows / 16) + fuzz_rounding(c->part[OUT].view.dtype, 1) * values * rows / 4;
+    return forward * (1 + most) * (1 + rows / 16) + fuzz_rounding(c->part[OUT].view.dtype, 1) * values * rows * largest / 4;
 }
 
 static void check_part(const call *c, part which) {

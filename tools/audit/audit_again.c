@@ -38,15 +38,13 @@ static int has_key(json_t *root, const char *key) {
     return object && json_object_get(object, last);
 }
 
-/* Leaves a key out, or what is around one that is missing.  key becomes what was left out.  out = 0 if nothing was. */
-static int remove_key(json_t *root, char *key) {
+/* Leaves a number out.  Without a key of another kind, a type or an object, the rest means something else; nor is a number
+ * left out where one of these belongs ("model_type: not a string").  out = 0 if nothing was. */
+static int remove_number(json_t *root, const char *key, const char *why) {
     const char *last = key;
-    while (!has_key(root, key)) {
-        char *dot = strrchr(key, '.');
-        if (!dot) return 0;
-        *dot = 0;
-    }
     json_t *object = object_of(root, key, &last);
+    if (!object || !json_is_number(json_object_get(object, last))) return 0;
+    if (strstr(why, ": not a string") || strstr(why, ": not an object") || strstr(why, ": not a list")) return 0;
     return json_object_del(object, last) == 0;
 }
 
@@ -76,7 +74,7 @@ static gyre_status read_with(const audit *a, const json_t *root, const char *lef
 /* *out = 1 if the reader, with `left` set to some number, comes to the key and says something else of it, or nothing. */
 static gyre_status find_dependence(const audit *a, const json_t *root, const char *left, const char *key, const char *text,
                                    int *out) {
-    static const double numbers[] = {0.5, 1, 2, 48, 1024};
+    static const double numbers[] = {0.5, 1, 2, 48, 1024, 131072, 1e9};
     char other[MAX_KEY];
     *out = 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !*out; i++) {
@@ -117,7 +115,7 @@ static gyre_status read_on(audit *a, json_t *root) {
     while (!status && left.count < MOST) {
         gyre_error next = {0, ""};
         char *key = left.keys[left.count];
-        if (!key_of(why.text, key) || !remove_key(root, key)) break;
+        if (!key_of(why.text, key) || !remove_number(root, key, why.text)) break;
         left.count++;
         const gyre_status refused = read_values(a, root, &next);
         if (refused == GYRE_ENOMEM) return refused;

@@ -214,7 +214,9 @@ static gyre_status add_faults(audit *a, const gyre_weight_faults *faults, gyre_e
     if (status) return status;
     for (; a->count > from + MAX_NAMED; a->count--)
         more += a->findings[a->count - 1].count;
-    if (more > 0) audit_add(a, AUDIT_WRONG, "weights", "and %" PRId64 " more tensors", more)->count = (int)more;
+    if (more > 0)
+        audit_add(a, AUDIT_WRONG, "weights", "and %" PRId64 " more tensors, of these layers or of others", more)->count =
+            (int)more;
     return GYRE_OK;
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 16, SAMPLES = 8, LONGEST_LOG2 = 24, EVERY = 32768, OCTAVE_SHARE = 4, EVERY_ANGLE = 1 << 21 };
+enum { BLOCK = 16, SAMPLES = 8, LONGEST_LOG2 = 24, EVERY = 32768, OCTAVE_SHARE = 4, EVERY_ANGLE = 1 << 21, LLAMA_CPP = 6 };
 
 static const struct {
     const char *name;
@@ -388,11 +388,12 @@ static void clear_cache(explain_accuracy *out, int c) {
         out->shifted[c][s] = NAN;
 }
 
-/* Caches of programs that have no such layers; gyre_cache keeps no rotated keys of xPos. */
+/* Caches of programs that do not run such layers; gyre_cache keeps no rotated keys of xPos. */
 static void clear_caches(explain_accuracy *out, const angle_rows *r) {
     for (int c = 0; c < ACCURACY_CACHES; c++) {
         const int is_other = strcmp(explain_accuracy_cache(c), "llama.cpp") == 0;
-        if (is_other ? r->others_lack && r->config->rope.far != GYRE_FAR_GROUPED : r->has_xpos) clear_cache(out, c);
+        const int lacks = r->config->rope.far != GYRE_FAR_GROUPED && out->reason[LLAMA_CPP][0]; /* it has Self-Extend */
+        if (is_other ? lacks : r->has_xpos) clear_cache(out, c);
     }
 }
 
