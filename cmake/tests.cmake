@@ -111,7 +111,11 @@ foreach(test IN LISTS tests)
     # Generous: the limit ends a test that hangs and does not measure speed.  Labels: the part, and the folder.
     file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${test})
     get_filename_component(folder ${folder} DIRECTORY)
-    set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "${part};${folder}")
+    set(seconds 600)
+    if(CMAKE_CROSSCOMPILING) # an emulator runs it
+        set(seconds 1800)
+    endif()
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${seconds} LABELS "${part};${folder}")
 endforeach()
 
 # What the tests of the explorer compare with (tests/explorer/README.md); ci/explorer builds it.
