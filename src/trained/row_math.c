@@ -146,13 +146,18 @@ static void map_row(const double *x, int64_t n, double *out, double (*far)(doubl
     }
 }
 
-/* What is chosen between is computed in a loop of its own: a branch would keep the others from vectors. */
-static void softplus_block(const double *x, int64_t n, double *out) {
-    double e[BLOCK], halved[BLOCK];
+/* e[i] = e^-|x[i]| */
+static void decay_block(const double *x, int64_t n, double *e) {
     for (int64_t i = 0; i < n; i++)
         e[i] = near(x[i]);
     for (int64_t i = 0; i < n; i++)
         e[i] = exp_of_minus(e[i]);
+}
+
+/* What is chosen between is computed in a loop of its own: a branch would keep the others from vectors. */
+static void softplus_block(const double *x, int64_t n, double *out) {
+    double e[BLOCK], halved[BLOCK];
+    decay_block(x, n, e);
     for (int64_t i = 0; i < n; i++)
         halved[i] = e[i] > 0.41421356237309503 ? 1 : 0; /* sqrt(2) - 1 */
     for (int64_t i = 0; i < n; i++)
@@ -161,10 +166,7 @@ static void softplus_block(const double *x, int64_t n, double *out) {
 
 static void sigmoid_block(const double *x, int64_t n, double *out) {
     double e[BLOCK], above[BLOCK];
-    for (int64_t i = 0; i < n; i++)
-        e[i] = near(x[i]);
-    for (int64_t i = 0; i < n; i++)
-        e[i] = exp_of_minus(e[i]);
+    decay_block(x, n, e);
     for (int64_t i = 0; i < n; i++)
         above[i] = x[i] > 0 ? 1 : 0;
     for (int64_t i = 0; i < n; i++)

@@ -64,8 +64,8 @@ static gyre_status read_with(const audit *a, const json_t *root, const char *lef
     const char *last = left;
     json_t *copy = json_deep_copy(root), *object = copy ? object_of(copy, left, &last) : NULL;
     json_t *value = number >= 1 ? json_integer((json_int_t)number) : json_real(number);
-    const int is_set = object && !json_object_set(object, last, value);
-    const gyre_status status = is_set || (copy && value && !object) ? read_values(a, copy, why) : GYRE_ENOMEM;
+    const int is_set = object && !json_object_set(object, last, value); /* the object is there: numbers alone are left out */
+    const gyre_status status = is_set ? read_values(a, copy, why) : GYRE_ENOMEM;
     json_decref(value);
     json_decref(copy);
     return status;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 16, SAMPLES = 8, LONGEST_LOG2 = 24, EVERY = 32768, OCTAVE_SHARE = 4, EVERY_ANGLE = 1 << 21, LLAMA_CPP = 6 };
+enum { BLOCK = 16, SAMPLES = 8, LONGEST_LOG2 = 24, EVERY = 32768, OCTAVE_SHARE = 4, EVERY_ANGLE = 1 << 21 };
 
 static const struct {
     const char *name;
@@ -388,11 +388,20 @@ static void clear_cache(explain_accuracy *out, int c) {
         out->shifted[c][s] = NAN;
 }
 
+/* out = 1 if a program that has this path does not run such layers. */
+static int is_left_out(const explain_accuracy *a, gyre_angle_path path) {
+    int left = 0;
+    for (int p = 0; p < ACCURACY_PROGRAMS; p++)
+        left |= programs[p].path == path && a->reason[p][0] != 0;
+    return left;
+}
+
 /* Caches of programs that do not run such layers; gyre_cache keeps no rotated keys of xPos. */
 static void clear_caches(explain_accuracy *out, const angle_rows *r) {
     for (int c = 0; c < ACCURACY_CACHES; c++) {
         const int is_other = strcmp(explain_accuracy_cache(c), "llama.cpp") == 0;
-        const int lacks = r->config->rope.far != GYRE_FAR_GROUPED && out->reason[LLAMA_CPP][0]; /* it has Self-Extend */
+        /* llama.cpp has Self-Extend, only Gyre has no path for it. */
+        const int lacks = r->config->rope.far != GYRE_FAR_GROUPED && is_left_out(out, GYRE_ANGLE_PATH_LLAMA_CPP);
         if (is_other ? lacks : r->has_xpos) clear_cache(out, c);
     }
 }
