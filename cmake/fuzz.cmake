@@ -47,6 +47,7 @@ endif()
 
 # Subcommands, and values of options.  An archive, so that the command's own main stays out.
 if(GYRE_COMMAND)
+    target_compile_definitions(gyre_command_objects PRIVATE FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION) # looks at fewer positions
     add_library(fuzz_command_objects STATIC $<TARGET_OBJECTS:gyre_command_objects>)
     foreach(name IN ITEMS fuzz_commands fuzz_arguments fuzz_lab)
         gyre_fuzz(${name} WITH fuzz_exit.c fuzz_gnuplot.c

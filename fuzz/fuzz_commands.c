@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WORDS = 24, LETTERS = 26, WORDED_VOCAB = 304, LLAMA2C_VOCAB = 259 };
+enum { WORDS = 24, LETTERS = 26, SMALL_VOCAB = 24, WORDED_VOCAB = 304, LLAMA2C_VOCAB = 259, PROSE = 2000 };
 typedef struct line {
     int (*command)(int argc, char **argv);
     const char *file;         /* what the input becomes; NULL: as in the line before, which has the letter of both */
@@ -81,8 +81,9 @@ static const line lines[] = {
     {cmd_plot, NULL, {"gyre plot", "clock", "@config.json", "-o", "@out.svg"}},
     {cmd_plot, NULL, {"gyre plot", "helix", "@config.json", "-o", "@out.svg"}},
     {cmd_plot, NULL, {"gyre plot", "shift", "-o", "@out.svg"}},
+    {cmd_plot, NULL, {"gyre plot", "digits", "--tokens", "16", "-o", "@out.svg"}},
     {cmd_plot, NULL, {"gyre plot", "ramp", "@config.json", "-o", "@out.svg"}},
-    {cmd_plot, NULL, {"gyre plot", "wavelengths", "@config.json", "--to", "64k", "-o", "@out.svg"}},
+    {cmd_plot, NULL, {"gyre plot", "wavelengths", "@config.json", "--factor", "4", "-o", "@out.svg"}},
     {cmd_plot, NULL, {"gyre plot", "methods", "@config.json", "--points", "16", "-o", "@out.svg"}},
     {cmd_plot, NULL, {"gyre plot", "accuracy", "@config.json", "--points", "8", "-o", "@out.json"}},
     {cmd_search,
@@ -103,21 +104,67 @@ static const line lines[] = {
       "--threads", "1"}},
     {cmd_audit, "text", {"gyre audit", "@model", "--text", "@text", "-o", "@out", "--threads", "1"}},
     {cmd_audit, "model/generation_config.json", {"gyre audit", "@model", "-o", "@out", "--threads", "1"}},
+    {cmd_audit, "spoilt/config.json", {"gyre audit", "@spoilt", "--json", "-o", "@out", "--threads", "1"}},
+    {cmd_convert, NULL, {"gyre convert", "@spoilt", "-o", "@converted.gguf"}},
+    {cmd_audit, "spoilt/model.safetensors", {"gyre audit", "@spoilt", "-o", "@out", "--threads", "1"}},
+    {cmd_convert, NULL, {"gyre convert", "@spoilt", "-o", "@converted"}},
+    {cmd_audit, "sharded/model.safetensors.index.json", {"gyre audit", "@sharded", "-o", "@out", "--threads", "1"}},
+    {cmd_explain, NULL, {"gyre explain", "@sharded", "--check", "@text", "-o", "@out", "--threads", "1"}},
+    {cmd_audit, "biased/config.json", {"gyre audit", "@biased", "-o", "@out", "--threads", "1"}},
+    {cmd_diff, NULL, {"gyre diff", "@biased", "@model", "--json", "-o", "@out"}},
+    {cmd_audit, "biased/model.safetensors", {"gyre audit", "@biased", "--json", "-o", "@out", "--threads", "1"}},
+    {cmd_plot, NULL, {"gyre plot", "bias", "@biased", "--tokens", "8", "-o", "@out.csv"}},
+    {cmd_audit, "config.json", {"gyre audit", "@config.json", "--as", "vllm", "--length", "64k", "-o", "@out"}},
+    {cmd_diff, NULL, {"gyre diff", "@config.json", "--as", "reference", "--with", "hf-5", "--length", "64k", "-o", "@out"}},
+    {cmd_shard,
+     NULL,
+     {"gyre shard", "@config.json", "--context", "100k", "--ranks", "4", "--tensor", "2", "--layout", "striped",
+      "--gradient", "--memory", "80GB", "--dtype", "f16", "-o", "@out"}},
+    {cmd_plot, "config.json", {"gyre plot", "accuracy", "@config.json", "--points", "8", "-o", "@out.svg"}},
+    {cmd_plot, NULL, {"gyre plot", "clock", "@config.json", "--factor", "4", "--compare", "linear,yarn", "-o", "@out.svg"}},
+    {cmd_search,
+     "text",
+     {"gyre search", "@model", "--text", "@text", "--to", "32", "--budget", "30", "--windows", "2", "--held-out", "2",
+      "--pairs", "--start-tokens", "0,2", "--json", "--threads", "1"}},
+    {cmd_search,
+     "text",
+     {"gyre search", "@model", "--text", "@text", "--to", "320", "--budget", "10", "--windows", "2", "--held-out", "2",
+      "--needles", "2", "--threads", "1"}},
+    {cmd_plot,
+     "text",
+     {"gyre plot", "attention", "@model", "--text", "@text", "--tokens", "8", "--layer", "0", "--head", "0", "-o",
+      "@out.svg"}},
+    {cmd_eval,
+     "ids",
+     {"gyre eval", "@model", "--ids", "@ids", "--contexts", "8,16", "--windows", "2", "--by-position", "4", "--json", "-o",
+      "@out", "--threads", "1"}},
+    {cmd_explain, "hub/hub/models--a--b/refs/main", {"gyre explain", "a/b", "-o", "@out"}},
+    {cmd_generate, "model/tokenizer.json", {"gyre generate", "@model", "--prompt-file", "@text", "--tokens", "2"}},
+    {cmd_eval, NULL, {"gyre eval", "@model", "--text", "@text", "--contexts", "8", "--windows", "1", "--threads", "1"}},
+    {cmd_plot, "copying", {"gyre plot", "copying", "@copying", "-o", "@out.svg"}},
+    {cmd_audit, "learned/config.json", {"gyre audit", "@learned", "--json", "-o", "@out", "--threads", "1"}},
+    {cmd_extend, NULL, {"gyre extend", "@learned", "--to", "64", "-o", "@out"}},
+    {cmd_audit, "learned/model.safetensors", {"gyre audit", "@learned", "-o", "@out", "--threads", "1"}},
+    {cmd_plot, NULL, {"gyre plot", "table", "@learned", "--tokens", "8", "-o", "@out.svg"}},
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void make_model(const char *name, int64_t vocab) {
+static void make_model(const char *name, gyre_kind kind, int64_t layers, int64_t vocab) {
     gyre_model_config config = gyre_model_config_default();
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
     config.vocab = vocab;
     config.model_dim = config.mlp_dim = 8;
-    config.layers = config.heads = config.kv_heads = 1;
+    config.layers = layers;
+    config.heads = config.kv_heads = 1;
     config.head_dim = 8;
-    config.position.kind = GYRE_KIND_ROPE;
+    config.position.kind = kind;
     config.position.trained_length = 16;
+    config.position.input.positions = kind == GYRE_KIND_LEARNED ? 16 : 0;
+    config.position.score.buckets = kind == GYRE_KIND_T5 ? 8 : 0;
+    config.position.score.max_distance = kind == GYRE_KIND_T5 ? 16 : 0;
     fuzz_require(gyre_model_create(&model, &config, 1, &err) == GYRE_OK, err.text);
     fuzz_require(gyre_model_save(model, fuzz_path(name), GYRE_DTYPE_F32, &err) == GYRE_OK, err.text);
     gyre_model_free(model);
@@ -134,13 +181,69 @@ static void make_llama2c(void) {
     fuzz_write("llama2c/model.bin", &file, sizeof file);
 }
 
-static void make_files(void) {
-    make_model("model", 256);
-    make_model("worded", WORDED_VOCAB);
+/* -- files of models that inputs replace -- */
+typedef struct original {
+    const char *name;
+    char *bytes;
+    size_t size;
+} original;
+static original originals[] = {{.name = "spoilt/config.json"},  {.name = "spoilt/model.safetensors"},
+                               {.name = "biased/config.json"},  {.name = "biased/model.safetensors"},
+                               {.name = "learned/config.json"}, {.name = "learned/model.safetensors"}};
+enum { ORIGINALS = sizeof originals / sizeof *originals };
+
+static void read_original(original *o) {
+    struct stat info;
+    FILE *file = fopen(fuzz_path(o->name), "rb");
+    fuzz_require(file && fstat(fileno(file), &info) == 0, "a model that was saved can be read");
+    o->size = (size_t)info.st_size;
+    o->bytes = fuzz_room(o->size, 1);
+    fuzz_require(fread(o->bytes, 1, o->size, file) == o->size, "a model that was saved can be read");
+    fclose(file);
+}
+
+/* No input leaves anything to the next one. */
+static void put_back(const char *name) {
+    static const char *const left[] = {"journal", "stretched.json", "found.json"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        unlink(fuzz_path(left[i]));
+    unlink(fuzz_path(name));
+    for (int i = 0; i < ORIGINALS; i++)
+        if (strcmp(originals[i].name, name) == 0) fuzz_write(name, originals[i].bytes, originals[i].size);
+}
+
+static void make_folder(const char *name) {
+    fuzz_require(mkdir(fuzz_path(name), 0777) == 0, "a folder can be made");
+}
+
+static void make_models(void) {
+    make_model("model", GYRE_KIND_ROPE, 1, 256);
+    make_model("worded", GYRE_KIND_ROPE, 1, WORDED_VOCAB);
+    make_model("spoilt", GYRE_KIND_ROPE, 2, SMALL_VOCAB);
+    make_model("biased", GYRE_KIND_T5, 2, SMALL_VOCAB);
+    make_model("learned", GYRE_KIND_LEARNED, 1, SMALL_VOCAB);
+    for (int i = 0; i < ORIGINALS; i++)
+        read_original(&originals[i]);
+    make_folder("sharded");
+    fuzz_write("sharded/config.json", originals[0].bytes, originals[0].size);
+    fuzz_write("sharded/part.safetensors", originals[1].bytes, originals[1].size);
     make_llama2c();
-    fuzz_require(mkdir(fuzz_path("temporary"), 0777) == 0, "a folder can be made");
+}
+
+static void make_files(void) {
+    static const char *const folders[] = {"temporary",
+                                          "hub",
+                                          "hub/hub",
+                                          "hub/hub/models--a--b",
+                                          "hub/hub/models--a--b/refs",
+                                          "hub/hub/models--a--b/snapshots",
+                                          "hub/hub/models--a--b/snapshots/c"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        make_folder(folders[i]);
+    make_models();
+    fuzz_write("hub/hub/models--a--b/snapshots/c/config.json", originals[0].bytes, originals[0].size);
     setenv("TMPDIR", fuzz_path("temporary"), 1);
-    setenv("HF_HOME", fuzz_path("nowhere"), 1);
+    setenv("HF_HOME", fuzz_path("hub"), 1);
 }
 
 static int count_letters(void) {
@@ -162,25 +265,29 @@ static void run_line(const line *chosen) {
     fuzz_require(status >= 0 && status <= 4, "an exit status that the manual names");
 }
 
+/* out = the first line of the letter. */
+static int line_of(uint8_t letter) {
+    const int number = letter >= 'a' ? letter - 'a' : letter >= 'A' && letter <= 'Z' ? LETTERS + letter - 'A' : letter;
+    for (int i = 0, left = number % count_letters(); i < LINES; i++)
+        if (lines[i].file && left-- == 0) return i;
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static char prose[2000];
+    static char prose[PROSE];
     static int made;
     if (size == 0) return 0;
     if (!made) make_files();
-    for (size_t i = 0; i < sizeof prose && !made; i++)
+    for (int i = 0; i < PROSE && !made; i++)
         prose[i] = (char)(i % 7 == 6 ? ' ' : 'a' + i * i % 26);
     made = 1;
-    const int letter = data[0] >= 'a' ? data[0] - 'a' : data[0] >= 'A' && data[0] <= 'Z' ? LETTERS + data[0] - 'A' : data[0];
-    int at = 0;
-    for (int i = 0, left = letter % count_letters(); i < LINES && left >= 0; i++)
-        if (lines[i].file && left-- == 0) at = i;
+    const int first = line_of(data[0]);
     fuzz_write("text", prose, sizeof prose);
-    fuzz_write(lines[at].file, data + 1, size - 1);
+    fuzz_write(lines[first].file, data + 1, size - 1);
+    int at = first;
     do
         run_line(&lines[at]);
     while (++at < LINES && !lines[at].file);
-    static const char *const left[] = {"journal", "stretched.json", "found.json"};
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        unlink(fuzz_path(left[i]));
+    put_back(lines[first].file);
     return 0;
 }

@@ -13,7 +13,6 @@ for target in build/oss-fuzz/fuzz_*; do
     cp "$target" "$OUT/"
     (cd "$corpus" && zip -q -r "$OUT/${name}_seed_corpus.zip" .)
     printf '[libfuzzer]\nclose_fd_mask = 3\n' >"$OUT/$name.options"
-    [ "$name" != fuzz_arguments ] || printf 'detect_leaks = 0\n' >>"$OUT/$name.options"
     for words in "fuzz/${name#fuzz_}.dict" "fuzz/$(basename "${corpus%_*}").dict"; do
         [ ! -f "$words" ] || cp "$words" "$OUT/$name.dict"
     done
