@@ -1,6 +1,6 @@
 /* fuzz_commands.c: files that subcommands read: results and journals for figures and for runs that continue, configs and
  * texts for what is printed, models and tokenizers that are converted.  The words of the command line are fixed; the first
- * byte of the input, a letter from a to z and then from A, chooses them, and the rest is the file. */
+ * byte of the input, a letter from a to z, then from A to Z, then a digit from 4, chooses them, and the rest is the file. */
 #include "fuzz_exit.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_model.h"
@@ -146,6 +146,16 @@ static const line lines[] = {
     {cmd_extend, NULL, {"gyre extend", "@learned", "--to", "64", "-o", "@out"}},
     {cmd_audit, "learned/model.safetensors", {"gyre audit", "@learned", "-o", "@out", "--threads", "1"}},
     {cmd_plot, NULL, {"gyre plot", "table", "@learned", "--tokens", "8", "-o", "@out.svg"}},
+    {cmd_train,
+     "model/config.json",
+     {"gyre train", "--from", "@model", "--text", "@text", "--context", "16", "--tokens", "32", "--batch", "1", "-o",
+      "@trained", "--replace", "--threads", "1"}},
+    {cmd_eval, NULL, {"gyre eval", "@model", "--text", "@text", "--contexts", "8", "--windows", "1", "--threads", "1"}},
+    {cmd_train,
+     "model/model.safetensors",
+     {"gyre train", "--from", "@model", "--drop-rope", "--text", "@text", "--context", "16", "--tokens", "32", "--batch",
+      "1", "-o", "@trained", "--replace", "--threads", "1"}},
+    {cmd_generate, NULL, {"gyre generate", "@model", "--prompt-file", "@text", "--tokens", "2", "--threads", "1"}},
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
@@ -188,6 +198,7 @@ typedef struct original {
     size_t size;
 } original;
 static original originals[] = {{.name = "spoilt/config.json"},  {.name = "spoilt/model.safetensors"},
+                               {.name = "model/config.json"},   {.name = "model/model.safetensors"},
                                {.name = "biased/config.json"},  {.name = "biased/model.safetensors"},
                                {.name = "learned/config.json"}, {.name = "learned/model.safetensors"}};
 enum { ORIGINALS = sizeof originals / sizeof *originals };
