@@ -60,7 +60,10 @@ endif()
 # The C interface against its definitions.
 set(definitions fuzz_cached.c fuzz_views.c ../tests/support/numbers.c)
 list(APPEND with_schemes ${definitions} fuzz_positions.c fuzz_tables.c)
-gyre_fuzz(fuzz_attention WITH ${with_schemes} fuzz_phases.c LINKS gyre m)
+foreach(name IN ITEMS fuzz_attention fuzz_distances)
+    gyre_fuzz(${name} WITH ${with_schemes} fuzz_attention_call.c fuzz_attention_check.c fuzz_frequencies.c fuzz_phases.c
+              fuzz_turns.c LINKS gyre m)
+endforeach()
 gyre_fuzz(fuzz_adaptive WITH ${with_schemes} fuzz_adaptive_call.c fuzz_network.c LINKS gyre m)
 foreach(name IN ITEMS fuzz_rotate fuzz_cache_calls)
     gyre_fuzz(${name} WITH ${with_schemes} LINKS gyre m)
@@ -69,7 +72,8 @@ foreach(name IN ITEMS fuzz_contextual fuzz_trained)
     gyre_fuzz(${name} WITH ${definitions} LINKS gyre m)
 endforeach()
 # The fuzzer follows the branches of the library, not the loops of the definitions, whose counters took half of the time.
-foreach(file IN ITEMS adaptive adaptive_call attention cache_calls cached contextual network phases positions rotate tables trained views)
+foreach(file IN ITEMS adaptive adaptive_call attention attention_call attention_check cache_calls cached contextual distances
+                      frequencies network phases positions rotate tables trained turns views)
     set_property(SOURCE fuzz/fuzz_${file}.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
 endforeach()
 set_property(SOURCE tests/support/numbers.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)

@@ -159,7 +159,7 @@ static void choose_positions(call *c, fuzz_bytes *in, test_random *random) {
 }
 
 static void choose_encoding(call *c, fuzz_bytes *in, test_random *random) {
-    const fuzz_limits limits = {c->dim, c->heads, FUZZ_SCHEMES_NUMBERS, 0};
+    const fuzz_limits limits = {.head_dim = c->dim, .heads = c->heads, .schemes = FUZZ_SCHEMES_NUMBERS};
     fuzz_positions_make(&c->positions, in, &limits, random);
     if (!fuzz_positions_adds(&c->positions)) return;
     c->args.encoding = c->positions.encoding;

@@ -82,7 +82,11 @@ void fuzz_positions_make(fuzz_positions *p, fuzz_bytes *in, const fuzz_limits *l
     p->config.head_dim = limits->head_dim;
     p->config.heads = limits->heads;
     p->factor = 1;
-    choose(&p->config, in, limits);
+    p->config.kind = GYRE_KIND_ROPE;
+    if (limits->choose)
+        limits->choose(&p->config, in);
+    else
+        choose(&p->config, in, limits);
     p->axes = p->config.rope.axes ? p->config.rope.axes : 1;
     const gyre_status status = gyre_encoding_create(&p->encoding, &p->config, NULL, &err);
     fuzz_require_error(status, &err);

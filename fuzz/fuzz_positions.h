@@ -27,7 +27,8 @@ typedef enum fuzz_schemes {
 typedef struct fuzz_limits {
     int64_t head_dim, heads;
     fuzz_schemes schemes;
-    int64_t positions; /* BERT: its positions are 0 .. positions - 1 */
+    int64_t positions;                                   /* BERT: its positions are 0 .. positions - 1 */
+    void (*choose)(gyre_config *config, fuzz_bytes *in); /* RoPE by this in place of `schemes`; NULL = none */
 } fuzz_limits;
 
 /* *out = a config within the limits, its encoding and its tables. */
