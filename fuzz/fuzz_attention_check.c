@@ -382,6 +382,40 @@ static void check_refusal(call *c) {
     free(s.memory);
 }
 
+/* -- the simple call -- */
+/* Dense floats at positions that count up: the simple call has the bits of the complete one. */
+static void check_simple(const call *c) {
+    gyre_attention_shape shape = GYRE_INIT(gyre_attention_shape);
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    const int64_t q = c->batch * c->queries * c->heads * c->dim, k = c->batch * c->keys * c->key_heads * c->dim;
+    test_random random = {7};
+    gyre_error err = {0, ""};
+    if (q == 0) return; /* nothing to write is no error */
+    float *memory = fuzz_room((size_t)(3 * q + 2 * k), sizeof *memory);
+    int has_tables = 0;
+    test_fill(&random, memory, (size_t)(q + 2 * k));
+    for (int i = 0; i < FUZZ_TABLES; i++)
+        has_tables |= c->positions.tables.table[i].view.data != NULL;
+    shape.batch = c->batch, shape.queries = c->queries, shape.keys = c->keys, shape.heads = c->heads;
+    shape.kv_heads = c->key_heads, shape.head_dim = c->dim, shape.causal = args.causal = c->args.causal;
+    shape.window = args.window = c->args.window, shape.window_after = args.window_after = c->args.window_after;
+    shape.scale = args.scale = c->args.scale, shape.softcap = args.softcap = c->args.softcap;
+    float *const out[2] = {memory + q + 2 * k, memory + 2 * q + 2 * k};
+    const gyre_status status =
+        gyre_attention_dense(c->args.encoding, memory, memory + q, memory + q + k, out[0], &shape, &err);
+    fuzz_require_error(status, &err);
+    fuzz_require(status == (has_tables ? GYRE_EINVAL : GYRE_OK), "the simple call is for encodings without tables");
+    args.encoding = c->args.encoding;
+    args.q_pos.base = c->keys - c->queries;
+    args.q = gyre_cdense(memory, GYRE_DTYPE_F32, c->batch, c->queries, c->heads, c->dim);
+    args.k = gyre_cdense(memory + q, GYRE_DTYPE_F32, c->batch, c->keys, c->key_heads, c->dim);
+    args.v = gyre_cdense(memory + q + k, GYRE_DTYPE_F32, c->batch, c->keys, c->key_heads, c->dim);
+    args.out = gyre_dense(out[1], GYRE_DTYPE_F32, c->batch, c->queries, c->heads, c->dim);
+    if (!status) fuzz_require(forward(&args, NULL, &err) == GYRE_OK, "and so is the complete one");
+    fuzz_require(status != GYRE_OK || memcmp(out[0], out[1], (size_t)q * sizeof *memory) == 0, "simple and complete agree");
+    free(memory);
+}
+
 void fuzz_attention_judge(const uint8_t *data, size_t size, int turning) {
     static gyre_pool *pool;
     static call c;
@@ -398,6 +432,7 @@ void fuzz_attention_judge(const uint8_t *data, size_t size, int turning) {
         check_threads(&c, &exec);
         check_pieces(&c);
         check_gradient(&c, c.batch > 1 ? &exec : NULL);
+        check_simple(&c);
     }
     fuzz_attention_free(&c);
 }

@@ -1,5 +1,5 @@
-/* fuzz_rotate.c: legal calls of gyre_rotate, gyre_cos_sin, gyre_add_bias and gyre_permute_rows, against their definitions in
- * double.  The inverse gives the input back, and the adjoint is the transpose. */
+/* fuzz_rotate.c: legal calls of gyre_rotate, gyre_cos_sin, gyre_add_bias with its gradient and gyre_permute_rows,
+ * against their definitions in double.  The inverse gives the input back, and the adjoint is the transpose. */
 #include "fuzz_positions.h"
 #include "fuzz_support.h"
 
@@ -136,6 +136,29 @@ static void add_bias(call *c) {
     fuzz_view_free(&before);
 }
 
+static void bias_gradient(call *c) {
+    const gyre_dtype dtype = any_dtype(&c->in);
+    const int64_t keys = fuzz_choice(&c->in, 50);
+    const gyre_positions q = {.base = c->first}, k = {.base = c->first - 3};
+    fuzz_tables *tables = &c->positions.tables;
+    gyre_error err = {0, ""};
+    fuzz_view ds = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, keys);
+    fuzz_view_fill(&ds, &c->random, 1);
+    const gyre_cview in = gyre_const(ds.view);
+    const gyre_status status =
+        gyre_add_bias_gradient(c->positions.encoding, &tables->views, &q, &k, &in, &tables->gradients, NULL, &err);
+    fuzz_require_error(status, &err);
+    fuzz_require((status == GYRE_OK) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a gradient");
+    for (int64_t i = 0; !status && i < c->batch * c->tokens * c->heads * keys; i++) {
+        const int64_t n = i % keys, h = i / keys % c->heads, row = i / keys / c->heads;
+        const fuzz_pair pair = {.head = h, .m = c->first + row % c->tokens, .n = c->first - 3 + n};
+        const double of = fuzz_view_at(&ds, row / c->tokens, row % c->tokens, h, n);
+        fuzz_tables_bias_gradient(tables, &pair, (fuzz_number){of, 0});
+    }
+    fuzz_tables_check(tables);
+    fuzz_view_free(&ds);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static call c;
     memset(&c, 0, sizeof c);
@@ -155,6 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cos_sin(&c);
         permute(&c);
         add_bias(&c);
+        bias_gradient(&c);
         free(c.at);
     }
     fuzz_positions_free(&c.positions);
