@@ -7,7 +7,8 @@
 
 int gyre_length_is_dynamic(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
-    if (!encoding || args->q_pos.context_length != 0) return 0;
+    const int64_t given = args->context_lengths ? 0 : args->q_pos.context_length; /* context_lengths takes its place */
+    if (!encoding || given != 0) return 0;
     return encoding->config.rope.length_policy != GYRE_LENGTH_POLICY_DECLARED &&
            !gyre_encoding_same_at(encoding, 1, GYRE_MAX_POSITION + 1);
 }

@@ -446,8 +446,8 @@ static void check_last(const way *w, const gyre_encoding *e, const inputs *in, i
     }
 }
 
-/* Packed: each sequence is a number of first tokens. */
-static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
+/* Packed: each sequence is a number of first tokens.  lengths, of: context_lengths and that of q_pos. */
+static void packed(const way *w, const gyre_encoding *e, const inputs *in, const int64_t *lengths, int64_t of) {
     static _Alignas(64) char scratch[1 << 22];
     static float q[ALL * HEADS * HEAD], k[ALL * KEY_HEADS * HEAD], v[ALL * KEY_HEADS * HEAD], out[ALL * HEADS * HEAD];
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
@@ -463,6 +463,8 @@ static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, ALL, KEY_HEADS, HEAD);
     args.q_starts = args.k_starts = starts;
     args.sequences = SEQUENCES;
+    args.context_lengths = lengths;
+    args.q_pos.context_length = of;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, ALL, HEADS, HEAD);
     assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
@@ -514,8 +516,22 @@ static void each_sequence_has_its_own_length(void **state) {
         for (int prefix = 0; prefix < 2; prefix++) {
             const gyre_config p = config_of(&ways[w], prefix ? GYRE_LENGTH_POLICY_PREFIX : GYRE_LENGTH_POLICY_CAUSAL, 6);
             gyre_encoding *e = test_encoding(&p);
-            packed(&ways[w], e, &in);
+            packed(&ways[w], e, &in, NULL, 0);
             batched(&ways[w], e, &in);
+            gyre_encoding_free(e);
+        }
+}
+
+/* context_lengths takes the place of the length in q_pos: where it has 0 the policy decides, not the other length. */
+static void open_lengths_of_sequences_follow_the_policy(void **state) {
+    (void)state;
+    static const int64_t open[SEQUENCES] = {0, 0, 0};
+    const inputs in = draw_inputs();
+    for (int w = 0; w < WAYS; w++)
+        for (int prefix = 0; prefix < 2; prefix++) {
+            const gyre_config p = config_of(&ways[w], prefix ? GYRE_LENGTH_POLICY_PREFIX : GYRE_LENGTH_POLICY_CAUSAL, 6);
+            gyre_encoding *e = test_encoding(&p);
+            packed(&ways[w], e, &in, open, 10 * TOKENS);
             gyre_encoding_free(e);
         }
 }
@@ -561,6 +577,7 @@ int main(void) {
                                        cmocka_unit_test(prefix_is_one_attention_at_the_length),
                                        cmocka_unit_test(caches_rotate_keys_for_the_current_length),
                                        cmocka_unit_test(each_sequence_has_its_own_length),
+                                       cmocka_unit_test(open_lengths_of_sequences_follow_the_policy),
                                        cmocka_unit_test(rotated_keys_use_the_length_of_their_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
