@@ -196,6 +196,34 @@ static void check_frequencies(const call *c) {
                  "each pair is kept, blended or divided");
 }
 
+static void require_frequencies(gyre_encoding *encoding, const gyre_config *config) {
+    double found[MOST_PAIRS];
+    fuzz_require(gyre_encoding_frequencies(encoding, 0, found, NULL) == GYRE_OK, "frequencies of a simple rotation");
+    for (int64_t i = 0; i < config->rope.dim / 2; i++)
+        fuzz_require(fabs(found[i] - fuzz_frequency(config, 0, i)) <= 1e-15 * found[i], "are those of its formula");
+    gyre_encoding_free(encoding);
+}
+
+/* The simple calls that make a rotation. */
+static void check_created(const call *c) {
+    gyre_config plain = GYRE_INIT(gyre_config);
+    gyre_encoding *encoding = NULL;
+    plain.trained_length = c->config.trained_length;
+    plain.rope.dim = c->config.rope.dim;
+    plain.rope.base = c->config.rope.base;
+    fuzz_require(gyre_rope_create(&encoding, plain.rope.dim, plain.rope.base, c->config.rope.layout, NULL) == GYRE_OK,
+                 "RoPE");
+    require_frequencies(encoding, &plain);
+    plain.rope.scaling = c->config.rope.scaling;
+    plain.rope.factor = c->config.rope.factor;
+    if (plain.rope.scaling == GYRE_SCALING_LONGROPE) return;
+    const gyre_status status = gyre_rope_create_scaled(&encoding, plain.rope.dim, plain.rope.base, plain.rope.scaling,
+                                                       plain.rope.factor, plain.trained_length, NULL);
+    const int is_ntk = plain.rope.scaling == GYRE_SCALING_NTK || plain.rope.scaling == GYRE_SCALING_DYNAMIC_NTK;
+    fuzz_require(status == (is_ntk && plain.rope.dim == 2 ? GYRE_EINVAL : GYRE_OK), "RoPE, stretched");
+    if (!status) require_frequencies(encoding, &plain);
+}
+
 static void check_cos_sin(call *c, gyre_dtype dtype, const gyre_exec *exec) {
     const int64_t pairs = c->config.rope.dim / 2;
     fuzz_view v[4];
@@ -398,6 +426,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     choose_positions(&c);
     define(&c);
     check_frequencies(&c);
+    check_created(&c);
     check_cos_sin(&c, fuzz_choice(&c.in, 2) ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32, &exec);
     if (c.config.rope.xpos_base == 0) check_units(&c, fuzz_choice(&c.in, 2) ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32);
     check_rotations(&c, &exec);

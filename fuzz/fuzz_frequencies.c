@@ -206,14 +206,15 @@ int fuzz_has_start_tokens(const gyre_config *c, int64_t length) {
 double fuzz_temperature(const gyre_config *c, int64_t m) {
     const double slope = given_or(c->query.slope, 0.1);
     const int64_t length = c->query.reference_length > 0 ? c->query.reference_length : c->trained_length;
+    const int64_t next = (m + 1) / length, same = m / length; /* whole lengths before it */
     if (m < 0) return 1;
     switch (c->query.temperature) {
     case GYRE_TEMPERATURE_LOG:
         return fmax(1, log((double)(m + 1)) / log((double)length));
     case GYRE_TEMPERATURE_LLAMA4:
-        return 1 + slope * log((double)(1 + (m + 1) / length));
+        return 1 + slope * log((double)(1 + next));
     case GYRE_TEMPERATURE_MINISTRAL:
-        return 1 + slope * log((double)(1 + m / length));
+        return 1 + slope * log((double)(1 + same));
     default:
         return 1;
     }

@@ -109,7 +109,8 @@ double fuzz_turns_distance(const gyre_config *c, int64_t m, int64_t n) {
     if (c->rope.far == GYRE_FAR_AS_NEAR || near < w) return (double)near;
     if (c->rope.far == GYRE_FAR_CLAMPED) return (double)w;
     if (c->rope.far == GYRE_FAR_LEAKY) return (double)w + (double)(near - w) / c->rope.far_factor;
-    return (double)(floored(m, group) - floored(n, group) + w - w / group);
+    const int64_t grouped = floored(m, group) - floored(n, group) + w - w / group;
+    return (double)grouped;
 }
 
 /* A pair of channels: x and y of both, the cosine and sine that take k to q, and the magnitude of their product. */
