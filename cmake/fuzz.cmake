@@ -41,6 +41,9 @@ gyre_fuzz(fuzz_cache LINKS gyre)
 gyre_fuzz(fuzz_text LINKS gyre_model)
 target_compile_definitions(fuzz_text PRIVATE GYRE_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/fuzz/corpus")
 gyre_fuzz(fuzz_edit LINKS gyre_model m)
+set(models fuzz_model_laws.c ../tests/support/numbers.c)
+gyre_fuzz(fuzz_network_files WITH ${models} fuzz_family.c fuzz_family_decoder.c fuzz_family_files.c fuzz_own_files.c
+          LINKS gyre_model m)
 if(GYRE_COMMAND)
     gyre_fuzz(fuzz_checkpoint LINKS gyre_train)
 endif()
@@ -76,7 +79,7 @@ foreach(name IN ITEMS fuzz_contextual fuzz_trained)
 endforeach()
 # The fuzzer follows the branches of the library, not the loops of the definitions, whose counters took half of the time.
 foreach(file IN ITEMS adaptive adaptive_call angles attention attention_call attention_check batch cache_calls cached contextual distances
-                      frequencies input network phases positions rotate tables trained turns views)
+                      family_decoder frequencies input network phases positions rotate tables trained turns views)
     set_property(SOURCE fuzz/fuzz_${file}.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
 endforeach()
 set_property(SOURCE tests/support/numbers.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)

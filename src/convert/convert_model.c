@@ -208,12 +208,23 @@ static void conversion_close(gyre_conversion *c) {
     gyre_convert_source_close(&c->source);
 }
 
+/* A new config or a GGUF states no activation: readers of these families compute SiLU. */
+static gyre_status check_activation(const gyre_conversion *c, gyre_error *err) {
+    const int rewritten = c->names || c->to != c->declared_layout;
+    if (!rewritten || c->source.arch.activation == GYRE_ACTIVATION_SILU) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "hidden_act: %s of a %s has SiLU alone (%s)",
+                     c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "the config.json", c->family, c->source.path);
+}
+
 static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     const int to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     gyre_status status = gyre_convert_set_target(c, err);
     const int needs_architecture =
         c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    if (status == GYRE_OK && needs_architecture) status = gyre_convert_source_architecture(&c->source, err);
+    if (status == GYRE_OK && needs_architecture) {
+        status = gyre_convert_source_architecture(&c->source, err);
+        if (status == GYRE_OK) status = check_activation(c, err);
+    }
     if (status == GYRE_OK && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
     if (status == GYRE_OK) status = gyre_convert_make_plan(c, err);
     if (status == GYRE_OK && !to_gguf) status = gyre_convert_make_config(c, err);

@@ -257,6 +257,27 @@ static void test_overflow(void **state) {
 }
 
 /* -- what is refused -- */
+/* Neither a GGUF nor the config.json of a new class names an activation, so only SiLU gets there. */
+static void test_activation(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf(), interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
+    const gyre_convert_options half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_F16);
+    size_t bytes;
+    made_model_free(make_folder_of(in_folder("relu"), "llama", TIED, "", GYRE_DTYPE_F32));
+    char *config = whole_file(in_folder("relu/config.json"), &bytes), *name = strstr(config, "silu");
+    assert_non_null(name);
+    memcpy(name, "relu", 4);
+    put_text(in_folder("relu/config.json"), config);
+    free(config);
+    refused(in_folder("relu"), in_folder("relu.gguf"), &gguf, GYRE_EUNSUPPORTED, "hidden_act: a GGUF of a llama");
+    refused(in_folder("relu"), in_folder("relu-pairs"), &interleaved, GYRE_EUNSUPPORTED, "hidden_act: the config.json");
+    assert_int_equal(access(in_folder("relu.gguf"), F_OK), -1);
+    convert(in_folder("relu"), in_folder("relu-half"), &half);
+    json_t *kept = json_of(in_folder("relu-half/config.json"));
+    assert_string_equal(json_string_value(json_object_get(kept, "hidden_act")), "relu");
+    json_decref(kept);
+}
+
 static void test_refused(void **state) {
     (void)state;
     const gyre_convert_options gguf = to_gguf(), interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
@@ -512,6 +533,7 @@ int main(void) {
         cmocka_unit_test(test_scalings),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_activation),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_native_refused),
         cmocka_unit_test(test_targets),
