@@ -148,12 +148,18 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
     const int64_t heads = a->model_dim / a->head_dim;
     const gyre_cview in = gyre_cdense(d->buffers.norm, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
     const gyre_view out = gyre_dense(d->buffers.block_out, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
-    gyre_affine part = l->qkv[0]; /* q, k and v in one: the first rows */
-    part.w.out = (a->heads + a->kv_heads) * a->head_dim;
+    const row_block rotated = {d->buffers.block_out, rows};
+    gyre_affine part = l->qkv[0];
     const gyre_status status =
         gyre_rotate(d->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, d->exec, err);
-    if (!status) linear(d, &part, (row_block){d->buffers.block_out, rows}, d->buffers.qkv, d->qkv_dim, 0);
-    return status;
+    if (status) return status;
+    if (l->qkv[1].w.out > 0) { /* in a file they need not be adjacent */
+        linears_side_by_side(d, l->qkv, 2, rotated, d->buffers.qkv, d->qkv_dim);
+        return GYRE_OK;
+    }
+    part.w.out = (a->heads + a->kv_heads) * a->head_dim; /* q, k and v in one: the first rows */
+    linear(d, &part, rotated, d->buffers.qkv, d->qkv_dim, 0);
+    return GYRE_OK;
 }
 
 /* out = where the weights of these rows go. */
