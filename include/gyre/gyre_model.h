@@ -427,7 +427,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, cons
 typedef struct gyre_passkey_options {
     size_t size;     /* set by GYRE_INIT */
     int64_t context; /* bytes of a window; needed */
-    int64_t trials;  /* keys asked for, at least; 0 = 104 */
+    int64_t trials;  /* keys asked for, at least, in windows of at most 2^32 bytes together; 0 = 104 */
     int64_t keys;    /* in a window, at most GYRE_PASSKEY_KEYS; 0 = all of them */
     uint64_t seed;
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */

@@ -344,6 +344,13 @@ static void passkey_counts(void **state) {
     assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     o.context = COUNT + 1;
     assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    static const int64_t too_many[] = {INT64_MAX, (int64_t)1 << 60, (int64_t)1 << 36};
+    for (size_t i = 0; i < sizeof too_many / sizeof *too_many; i++) {
+        o.context = 32;
+        o.trials = too_many[i];
+        assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+        assert_non_null(strstr(err.text, "2^32 tokens in all"));
+    }
     gyre_model_free(m);
 }
 
