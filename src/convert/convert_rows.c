@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "util/error.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -51,13 +52,14 @@ static void store_scale(unsigned char *to, float scale) {
     to[1] = (unsigned char)(half >> 8);
 }
 
-/* ggml's Q8_0: blocks of 32 numbers with a scale of f16.  The largest absolute value becomes 127. */
+/* ggml's Q8_0: blocks of 32 finite numbers with a scale of f16.  The largest absolute value becomes 127; where f16 has no
+ * such scale the block is zeros. */
 static void quantize_q8_0(const float *in, int64_t n, unsigned char *out) {
     for (int64_t block = 0; block < n / Q8_NUMBERS; block++, in += Q8_NUMBERS, out += Q8_BYTES) {
         float abs_max = 0;
         for (int i = 0; i < Q8_NUMBERS; i++)
             abs_max = fmaxf(abs_max, fabsf(in[i]));
-        const float scale = abs_max / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0.0f;
+        const float scale = abs_max / 127.0f, inverse = scale >= FLT_MIN ? 1.0f / scale : 0.0f;
         store_scale(out, scale);
         for (int i = 0; i < Q8_NUMBERS; i++)
             out[2 + i] = (unsigned char)(signed char)roundf(in[i] * inverse);
@@ -90,8 +92,11 @@ static gyre_status narrow(const rows *r, int64_t row, unsigned char *out, gyre_e
     case GYRE_STORED_BF16:
         gyre_store_row(r->f32_row, r->width, out, GYRE_DTYPE_BF16, 1);
         break;
-    default:
-        quantize_q8_0(r->f32_row, r->width, out);
+    default: {
+        const gyre_status status = check_finite(r, row, out, err); /* what is not finite has no place in a block */
+        if (status == GYRE_OK) quantize_q8_0(r->f32_row, r->width, out);
+        return status;
+    }
     }
     return check_finite(r, row, out, err);
 }

@@ -256,6 +256,37 @@ static void test_overflow(void **state) {
     made_model_free(m);
 }
 
+/* Blocks of Q8_0 hold neither a NaN nor numbers whose step f16 does not have.  Sanitizers see what a cast made of both. */
+static void test_blocks(void **state) {
+    static const float cases[] = {NAN, INFINITY, 1e-40f};
+    const char *name = "model.layers.1.mlp.up_proj.weight";
+    const gyre_convert_options q8 = typed(GYRE_MODEL_FORMAT_GGUF, GYRE_DTYPE_Q8);
+    (void)state;
+    made_model_free(make_folder_of(in_folder("odd"), "llama", TIED, "", GYRE_DTYPE_F32));
+    gyre_tensor_store *store = open_store(in_folder("odd"));
+    const long place = (long)stored(store, name).offset + 32 * 4; /* of the second block */
+    gyre_tensor_store_free(store);
+    for (int k = 0; k < 3; k++) {
+        FILE *file = fopen(in_folder("odd/model.safetensors"), "r+b");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, place, SEEK_SET), 0);
+        for (int i = 0; i < 32; i++)
+            assert_int_equal(fwrite(&cases[k], sizeof cases[k], 1, file), 1);
+        assert_int_equal(fclose(file), 0);
+        if (k < 2)
+            refused(in_folder("odd"), in_folder("odd.gguf"), &q8, GYRE_EFORMAT,
+                    "model.layers.1.mlp.up_proj.weight: element 32");
+    }
+    float numbers[64];
+    convert(in_folder("odd"), in_folder("odd.gguf"), &q8);
+    store = open_store(in_folder("odd.gguf"));
+    const gyre_file_tensor up = stored(store, "blk.1.ffn_up.weight");
+    gyre_stored_dequantize(gyre_kernels_select(), up.type, up.data, numbers, 64);
+    for (int i = 0; i < 32; i++)
+        assert_true(numbers[32 + i] == 0);
+    gyre_tensor_store_free(store);
+}
+
 /* -- what is refused -- */
 /* Neither a GGUF nor the config.json of a new class names an activation, so only SiLU gets there. */
 static void test_activation(void **state) {
@@ -533,6 +564,7 @@ int main(void) {
         cmocka_unit_test(test_scalings),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_activation),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_native_refused),
