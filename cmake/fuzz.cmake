@@ -41,9 +41,9 @@ gyre_fuzz(fuzz_cache LINKS gyre)
 gyre_fuzz(fuzz_text LINKS gyre_model)
 target_compile_definitions(fuzz_text PRIVATE GYRE_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/fuzz/corpus")
 gyre_fuzz(fuzz_edit LINKS gyre_model m)
-set(models fuzz_model_laws.c ../tests/support/numbers.c)
-gyre_fuzz(fuzz_network_files WITH ${models} fuzz_family.c fuzz_family_decoder.c fuzz_family_files.c fuzz_own_files.c
-          LINKS gyre_model m)
+gyre_fuzz(fuzz_network_files WITH fuzz_family.c fuzz_family_decoder.c fuzz_family_files.c fuzz_model_laws.c fuzz_own_files.c
+          ../tests/support/numbers.c LINKS gyre_model m)
+gyre_fuzz(fuzz_retrieval LINKS gyre_model)
 if(GYRE_COMMAND)
     gyre_fuzz(fuzz_checkpoint LINKS gyre_train)
 endif()
