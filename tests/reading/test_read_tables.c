@@ -138,6 +138,7 @@ static void test_gpt_neo_alternates(void **state) {
     const int64_t globals[] = {0, 2}, locals[] = {1, 3, 4};
     assert_int_equal(global->layers_count, 2);
     assert_int_equal(local->layers_count, 3);
+    assert_ptr_equal(reading->groups[0], local); /* has more layers */
     assert_memory_equal(global->layers, globals, sizeof globals);
     assert_memory_equal(local->layers, locals, sizeof locals);
     assert_int_equal(global->window, 0);
@@ -148,6 +149,7 @@ static void test_gpt_neo_alternates(void **state) {
     reading = read_text("{\"model_type\": \"gpt_neo\", \"num_layers\": 5}");
     assert_int_equal(group_of(reading, "global")->layers_count, 3);
     assert_int_equal(group_of(reading, "local")->layers_count, 2);
+    assert_string_equal(reading->groups[0]->name, "global");
     gyre_reading_free(reading);
     assert_refused("{\"model_type\": \"gpt_neo\",\n\"attention_types\": [[[\"globe\"], 2]]}", GYRE_PROFILE_DEFAULT,
                    GYRE_EFORMAT, "attention_types: a layer is neither \"global\" nor \"local\" (config.json, line 2)");

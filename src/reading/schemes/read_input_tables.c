@@ -96,7 +96,7 @@ static gyre_layer_group *gpt_neo_group(gyre_config_reader *r, const char *name) 
     return r->group;
 }
 
-void gyre_read_gpt_neo(const gyre_family *family, const gyre_scope *root) {
+static void add_gpt_neo_groups(const gyre_family *family, const gyre_scope *root) {
     gyre_config_reader r = gyre_reader_begin(family, root);
     const json_t *types = gyre_scope_value(root, "attention_types");
     gyre_layer_group *groups[2] = {gpt_neo_group(&r, "global"), gpt_neo_group(&r, "local")};
@@ -110,6 +110,11 @@ void gyre_read_gpt_neo(const gyre_family *family, const gyre_scope *root) {
     if (layers > 65536) gyre_scope_fail(root, GYRE_EUNSUPPORTED, "num_layers", "more than 65536");
     for (; layer < layers && gyre_build_status(r.build) == GYRE_OK; layer++)
         gyre_build_add_layer(r.build, groups[layer % 2], layer);
+}
+
+void gyre_read_gpt_neo(const gyre_family *family, const gyre_scope *root) {
+    add_gpt_neo_groups(family, root);
+    gyre_build_sort_groups(root->source->build);
 }
 
 /* -- sinusoids -- */
