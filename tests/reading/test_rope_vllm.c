@@ -109,6 +109,12 @@ static void yarn_ignores_attention_factor(void **state) {
     assert_int_equal(field->origin, GYRE_ORIGIN_DERIVED);
     assert_int_equal(engine_field(reading, "beta_fast")->origin, GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
+    /* Where the class brings the keys there is no line to name. */
+    static const char bare[] = "{\"model_type\": \"ministral3\", \"hidden_size\": 64}";
+    assert_ok(gyre_reading_parse(&reading, bare, sizeof bare - 1, NULL, GYRE_PROFILE_VLLM, 0, NULL));
+    assert_string_equal(engine_field(reading, "attention_factor")->note,
+                        "vLLM does not read rope_parameters.mscale (1.0), rope_parameters.mscale_all_dim (1.0)");
+    gyre_reading_free(reading);
     /* Ministral 3: 1 in transformers. */
     got = figures("{\"rope_theta\": 1e6, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 16.0, \"mscale\": 1.0, "
                   "\"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 16384}}");

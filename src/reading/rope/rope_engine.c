@@ -104,10 +104,10 @@ const char *gyre_engine_ignored_keys(const gyre_rope_engine *e, const char *cons
         if (!value) continue;
         const gyre_place place = gyre_scope_place(&e->source->dict, *keys);
         char *value_text = gyre_json_text(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(10));
+        const char *line = place.line > 0 ? gyre_build_format(e->build, "line %" PRId64 ": ", place.line) : "";
         if (!text) *first = place;
-        text = gyre_build_format(e->build,
-                                 text ? "%s, %s (line %" PRId64 ": %.40s)" : "%s does not read %s (line %" PRId64 ": %.40s)",
-                                 text ? text : e->program, place.key, place.line, value_text ? value_text : "?");
+        text = gyre_build_format(e->build, text ? "%s, %s (%s%.40s)" : "%s does not read %s (%s%.40s)",
+                                 text ? text : e->program, place.key, line, value_text ? value_text : "?");
         free(value_text);
     }
     return text;
