@@ -171,6 +171,7 @@ static gyre_status make_edits(edit_plan *p, const gyre_config *position, double 
 /* -- reading the copy back -- */
 typedef struct expected_rotation {
     const char *path;
+    gyre_reading *before; /* the file as it was; NULL = cannot be read */
     const double *frequencies;
     double attention;
     int64_t pairs, length;
@@ -189,6 +190,20 @@ static int rotation_matches(const gyre_reading *reading, const gyre_layer_readin
     return same;
 }
 
+/* out = 1 if layers with a window, which have no factor of their own, still have the attention factor that they had: one that
+ * is written for the others acts on them too. */
+static int attention_is_kept(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w) {
+    for (int64_t i = 0; w->before && i < w->before->groups_count; i++) {
+        const gyre_layer_reading *old = w->before->groups[i];
+        double now = 1, then = 1;
+        if (strcmp(old->name, group->name) != 0 || old->config.kind != GYRE_KIND_ROPE) continue;
+        return gyre_encoding_frequencies(gyre_reading_encoding(reading, group), w->length, NULL, &now) == GYRE_OK &&
+               gyre_encoding_frequencies(gyre_reading_encoding(w->before, old), w->length, NULL, &then) == GYRE_OK &&
+               fabs(now - then) <= TOLERANCE * then;
+    }
+    return 1;
+}
+
 /* Layers with a window may have a rotation of their own.  All others must match, and at least one group must. */
 static int all_rotations_match(const gyre_reading *reading, const expected_rotation *w, double *scratch) {
     int some = 0;
@@ -196,6 +211,7 @@ static int all_rotations_match(const gyre_reading *reading, const expected_rotat
         const gyre_layer_reading *group = reading->groups[i];
         const int same = rotation_matches(reading, group, w, scratch);
         if (!same && group->config.kind == GYRE_KIND_ROPE && (group->window == 0 || reading->groups_count == 1)) return 0;
+        if (!same && group->config.kind == GYRE_KIND_ROPE && !attention_is_kept(reading, group, w)) return 0;
         some |= same;
     }
     return some;
@@ -265,13 +281,16 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
     double *frequencies = malloc((size_t)pairs * sizeof *frequencies);
-    expected_rotation w = {path, frequencies, 0, pairs, length};
+    expected_rotation w = {path, NULL, frequencies, 0, pairs, length};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
+    /* What is wrong with the file is told of the copy. */
+    if (status == GYRE_OK && gyre_reading_open(&w.before, path, GYRE_PROFILE_LLAMA_CPP, length, NULL)) w.before = NULL;
     if (status == GYRE_OK) status = gyre_gguf_open_path(&file, &map, path, err);
     if (status == GYRE_OK) status = rewrite(file, encoding, &w, target, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);
+    gyre_reading_free(w.before);
     free(frequencies);
     return status;
 }
