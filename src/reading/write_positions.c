@@ -88,8 +88,10 @@ static json_t *decoder_of(const config_rewrite *w) {
 
 /* "text_config.rope_scaling.factor" and "text_config.head_dim" both give "text_config". */
 static void decoder_of_key(const char *key, char out[MAX_KEY_PATH]) {
-    const char *dict = strstr(key, "rope_scaling.");
-    if (!dict) dict = strstr(key, "rope_parameters.");
+    static const char *const inner[] = {"rope_scaling.", "rope_parameters.", "attn_config."};
+    const char *dict = NULL;
+    for (size_t i = 0; i < sizeof inner / sizeof *inner && !dict; i++)
+        dict = strstr(key, inner[i]);
     if (dict)
         snprintf(out, MAX_KEY_PATH, "%.*s", dict > key ? (int)(dict - key) - 1 : 0, key);
     else
@@ -131,6 +133,14 @@ static int is_default_of(const char *type, const char *key, const json_t *value)
     return (strcmp(key, "beta_fast") == 0 && number == 32.0) || (strcmp(key, "beta_slow") == 0 && number == 1.0);
 }
 
+/* partial_rotary_factor is a number of the proportional scaling: the share of the pairs that turn.  Beside other types
+ * programs take it for the share of the channels. */
+static int is_scaling_key(const json_t *dict, const char *key) {
+    const json_t *type = json_object_get(dict, json_object_get(dict, "rope_type") ? "rope_type" : "type");
+    const int proportional = json_is_string(type) && strcmp(json_string_value(type), "proportional") == 0;
+    return !gyre_rope_key_is_not_scaling(key) || (proportional && strcmp(key, "partial_rotary_factor") == 0);
+}
+
 /* Removes the keys of the old scaling that the new one does not have. */
 static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dict) {
     const char *key;
@@ -138,7 +148,7 @@ static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dic
     /* Ministral's temperature counts from the original length under every scaling. */
     const int temperature = json_object_get(dict, "llama_4_scaling_beta") != NULL;
     json_object_foreach((json_t *)dict, key, value) {
-        if (gyre_rope_key_is_not_scaling(key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
+        if (!is_scaling_key(dict, key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
         if (temperature && strcmp(key, "original_max_position_embeddings") == 0) continue;
         if (!json_object_get(w->parameters.values, key) && !is_default_of(w->parameters.type, key, value))
             gyre_edit_remove(&w->edit, path, key);
@@ -210,7 +220,7 @@ static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)dict, key, value) {
-        if (gyre_rope_key_is_not_scaling(key)) return 0;
+        if (!is_scaling_key(dict, key)) return 0;
     }
     return strcmp(w->parameters.type, "default") == 0 && json_object_size(w->parameters.values) == 0;
 }
@@ -455,6 +465,7 @@ static gyre_status fail_reading_back(const config_rewrite *w, const char *path, 
 static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_reading *after = NULL;
     gyre_error why = {0, ""};
+    const gyre_temperature temperature = gyre_encoding_get_config(w->encoding)->query.temperature;
     gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, &why);
     if (status) return fail_reading_back(w, path, status, &why);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
@@ -464,6 +475,11 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)",
                                after->groups[i]->name, w->old_reading->path);
         if (status == GYRE_OK) status = compare_frequencies(w, got, after->groups[i]);
+        if (status == GYRE_OK && gyre_encoding_get_config(got)->query.temperature != temperature)
+            status = gyre_fail(w->err, GYRE_EUNSUPPORTED,
+                               "%s layers: their temperature of queries comes from the class, whose rotation the copy "
+                               "replaces (%s)",
+                               after->groups[i]->name, w->old_reading->path);
     }
     gyre_reading_free(after);
     return status;

@@ -190,8 +190,8 @@ static int rotation_matches(const gyre_reading *reading, const gyre_layer_readin
     return same;
 }
 
-/* out = 1 if layers with a window, which have no factor of their own, still have the attention factor that they had: one that
- * is written for the others acts on them too. */
+/* out = 1 if layers with a window still have the attention factor that they had: one that is written for the others acts on
+ * them too, though their frequencies have no factor. */
 static int attention_is_kept(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w) {
     for (int64_t i = 0; w->before && i < w->before->groups_count; i++) {
         const gyre_layer_reading *old = w->before->groups[i];

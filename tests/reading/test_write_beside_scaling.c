@@ -1,0 +1,73 @@
+/* test_write_beside_scaling.c: what a written config.json says beside the scaling: its length, the share of the head that
+ * turns, and the temperature of queries. */
+#include "check_reading_fields.h"
+#include "run_command.h"
+
+#include <string.h>
+
+static gyre_reading *reading_of(const char *name, gyre_profile profile) {
+    gyre_reading *reading = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_reading_open(&reading, in_folder(name), profile, 0, &err)) fail_msg("%s", err.text);
+    return reading;
+}
+
+static gyre_status write_to_out(const char *text, const gyre_config *position, int64_t length, gyre_error *err) {
+    write_file("in", text, strlen(text));
+    return gyre_reading_write(in_folder("in"), position, length, in_folder("out"), err);
+}
+
+/* The length of dbrx, whose base is in an object of its own, stands beside that object. */
+static void a_length_stands_where_it_is_read(void **state) {
+    (void)state;
+    gyre_config c = test_rope_config(128, GYRE_LAYOUT_HALF);
+    c.trained_length = 2048;
+    c.rope.base = 500000;
+    assert_ok(write_to_out(
+        "{\"model_type\": \"dbrx\", \"d_model\": 6144, \"n_heads\": 48, \"attn_config\": {\"rope_theta\": 500000}}", &c,
+        4096, NULL));
+    gyre_reading *reading = reading_of("out", GYRE_PROFILE_DEFAULT);
+    assert_field(reading->groups[0], "max_length", "4096", GYRE_ORIGIN_FILE, "max_position_embeddings", 1);
+    gyre_reading_free(reading);
+}
+
+/* Under another type, programs take the share of the pairs for one of the channels. */
+static void the_share_goes_with_the_proportional_scaling(void **state) {
+    (void)state;
+    gyre_config c = test_rope_config(128, GYRE_LAYOUT_HALF);
+    c.trained_length = 4096;
+    assert_ok(write_to_out(
+        "{\"model_type\": \"llama\", \"head_dim\": 128, \"max_position_embeddings\": 4096,\n\"rope_parameters\": "
+        "{\"rope_type\": \"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 10000.0}}",
+        &c, 4096, NULL));
+    gyre_reading *reading = reading_of("out", GYRE_PROFILE_REFERENCE);
+    assert_int_equal(reading->groups[0]->config.rope.dim, 128);
+    gyre_reading_free(reading);
+}
+
+/* The rotation of mistral4, where the file has none, brings a temperature; one in the file brings its own or none. */
+static void a_temperature_is_not_lost(void **state) {
+    (void)state;
+    static const char text[] = "{\"model_type\": \"mistral4\", \"hidden_size\": 64}";
+    gyre_error err = {0, ""};
+    write_file("in", text, sizeof text - 1);
+    write_file("out", "old", 3);
+    gyre_reading *reading = reading_of("in", GYRE_PROFILE_DEFAULT);
+    gyre_config c = reading->groups[0]->config;
+    assert_int_not_equal(c.query.temperature, GYRE_TEMPERATURE_NONE);
+    c.rope.scaling = GYRE_SCALING_LINEAR;
+    c.rope.factor = 2;
+    assert_int_equal(write_to_out(text, &c, 16384, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "temperature of queries"));
+    char kept[8] = "";
+    read_whole(in_folder("out"), kept, sizeof kept);
+    assert_string_equal(kept, "old");
+    gyre_reading_free(reading);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_length_stands_where_it_is_read),
+                                       cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
+                                       cmocka_unit_test(a_temperature_is_not_lost)};
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
+}
