@@ -32,15 +32,15 @@ function(gyre_fuzz name)
 endfunction()
 
 # Files.
-gyre_fuzz(fuzz_config WITH fuzz_reading.c LINKS gyre_model)
-gyre_fuzz(fuzz_gguf WITH fuzz_reading.c LINKS gyre_model)
+gyre_fuzz(fuzz_config WITH fuzz_reading.c fuzz_reading_laws.c LINKS gyre_model m)
+gyre_fuzz(fuzz_gguf WITH fuzz_reading.c fuzz_reading_laws.c LINKS gyre_model m)
 gyre_fuzz(fuzz_safetensors WITH fuzz_tensor_store.c LINKS gyre_model)
 gyre_fuzz(fuzz_gguf_tensors WITH fuzz_tensor_store.c LINKS gyre_model)
 gyre_fuzz(fuzz_tokenizer LINKS gyre_model)
 gyre_fuzz(fuzz_cache LINKS gyre)
 gyre_fuzz(fuzz_text LINKS gyre_model)
 target_compile_definitions(fuzz_text PRIVATE GYRE_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/fuzz/corpus")
-gyre_fuzz(fuzz_edit LINKS gyre_model m)
+gyre_fuzz(fuzz_edit WITH fuzz_reading_laws.c LINKS gyre_model m)
 gyre_fuzz(fuzz_network_files WITH fuzz_family.c fuzz_family_decoder.c fuzz_family_files.c fuzz_model_laws.c fuzz_own_files.c
           ../tests/support/numbers.c LINKS gyre_model m)
 gyre_fuzz(fuzz_retrieval LINKS gyre_model)
