@@ -20,12 +20,12 @@ set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c APPEND PROPE
 
 set(GYRE_FUZZ_ENGINE -fsanitize=fuzzer CACHE STRING "What links the engine: libFuzzer here; OSS-Fuzz names its own")
 
-# One target: NAME.c, what it shares with others, and what it links.
+# One target: NAME.c, what it shares with others (fuzz/support), and what it links.
 function(gyre_fuzz name)
     cmake_parse_arguments(arg "" "" "WITH;LINKS" ${ARGN})
-    list(TRANSFORM arg_WITH PREPEND fuzz/)
-    add_executable(${name} fuzz/${name}.c fuzz/fuzz_support.c ${arg_WITH})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR} tests/support)
+    list(TRANSFORM arg_WITH PREPEND fuzz/support/)
+    add_executable(${name} fuzz/${name}.c fuzz/support/fuzz_support.c ${arg_WITH})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR} fuzz/support tests/support)
     target_link_libraries(${name} PRIVATE gyre_flags ${arg_LINKS})
     target_link_options(${name} PRIVATE ${GYRE_FUZZ_ENGINE})
     set_property(GLOBAL APPEND PROPERTY GYRE_FUZZ_TARGETS ${name})
@@ -42,7 +42,7 @@ gyre_fuzz(fuzz_text LINKS gyre_model)
 target_compile_definitions(fuzz_text PRIVATE GYRE_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/fuzz/corpus")
 gyre_fuzz(fuzz_edit WITH fuzz_reading_laws.c LINKS gyre_model m)
 gyre_fuzz(fuzz_network_files WITH fuzz_family.c fuzz_family_decoder.c fuzz_family_files.c fuzz_model_laws.c fuzz_own_files.c
-          ../tests/support/numbers.c LINKS gyre_model m)
+          ../../tests/support/numbers.c LINKS gyre_model m)
 gyre_fuzz(fuzz_retrieval LINKS gyre_model)
 if(GYRE_COMMAND)
     gyre_fuzz(fuzz_checkpoint LINKS gyre_train)
@@ -61,16 +61,16 @@ if(GYRE_COMMAND)
 endif()
 
 # The C interface against its definitions.
-set(definitions fuzz_cached.c fuzz_views.c ../tests/support/numbers.c)
+set(definitions fuzz_cached.c fuzz_views.c ../../tests/support/numbers.c)
 list(APPEND with_schemes ${definitions} fuzz_positions.c fuzz_tables.c)
 foreach(name IN ITEMS fuzz_attention fuzz_distances)
     gyre_fuzz(${name} WITH ${with_schemes} fuzz_attention_call.c fuzz_attention_check.c fuzz_frequencies.c fuzz_phases.c
               fuzz_turns.c LINKS gyre m)
 endforeach()
 gyre_fuzz(fuzz_adaptive WITH ${with_schemes} fuzz_adaptive_call.c fuzz_network.c LINKS gyre m)
-gyre_fuzz(fuzz_batch WITH ../tests/support/numbers.c LINKS gyre m)
-gyre_fuzz(fuzz_input WITH fuzz_views.c ../tests/support/numbers.c LINKS gyre m)
-gyre_fuzz(fuzz_angles WITH fuzz_frequencies.c fuzz_views.c ../tests/support/numbers.c LINKS gyre m)
+gyre_fuzz(fuzz_batch WITH ../../tests/support/numbers.c LINKS gyre m)
+gyre_fuzz(fuzz_input WITH fuzz_views.c ../../tests/support/numbers.c LINKS gyre m)
+gyre_fuzz(fuzz_angles WITH fuzz_frequencies.c fuzz_views.c ../../tests/support/numbers.c LINKS gyre m)
 foreach(name IN ITEMS fuzz_rotate fuzz_cache_calls)
     gyre_fuzz(${name} WITH ${with_schemes} LINKS gyre m)
 endforeach()
@@ -80,11 +80,12 @@ endforeach()
 # The fuzzer follows the branches of the library, not the loops of the definitions, whose counters took half of the time.
 foreach(file IN ITEMS adaptive adaptive_call angles attention attention_call attention_check batch cache_calls cached contextual distances
                       family_decoder frequencies input network phases positions rotate tables trained turns views)
-    set_property(SOURCE fuzz/fuzz_${file}.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
+    file(GLOB source ${PROJECT_SOURCE_DIR}/fuzz/fuzz_${file}.c ${PROJECT_SOURCE_DIR}/fuzz/support/fuzz_${file}.c)
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
 endforeach()
 set_property(SOURCE tests/support/numbers.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
 # Messages of other ranks.
-gyre_fuzz(fuzz_ring WITH ../tests/support/numbers.c LINKS gyre m)
+gyre_fuzz(fuzz_ring WITH ../../tests/support/numbers.c LINKS gyre m)
 
 get_property(targets GLOBAL PROPERTY GYRE_FUZZ_TARGETS)
 add_custom_target(fuzz_targets DEPENDS ${targets})
