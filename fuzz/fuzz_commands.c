@@ -156,6 +156,10 @@ static const line lines[] = {
      {"gyre train", "--from", "@model", "--drop-rope", "--text", "@text", "--context", "16", "--tokens", "32", "--batch",
       "1", "-o", "@trained", "--replace", "--threads", "1"}},
     {cmd_generate, NULL, {"gyre generate", "@model", "--prompt-file", "@text", "--tokens", "2", "--threads", "1"}},
+    {cmd_search,
+     "worded/tokenizer.json",
+     {"gyre search", "@worded", "--text", "@text", "--to", "128", "--budget", "10", "--windows", "2", "--held-out", "2",
+      "--needles", "1", "--threads", "1"}},
 };
 enum { LINES = sizeof lines / sizeof *lines };
 
