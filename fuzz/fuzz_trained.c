@@ -141,8 +141,15 @@ static double rounding(const fuzz_view *v, double size) {
     return v->view.dtype == GYRE_DTYPE_F64 ? 1e-8 * size : 2 * fuzz_rounding(v->view.dtype, size) + 1e-7 * size;
 }
 
+static double angle_size; /* of the pair at hand: its largest angle */
+
+/* Angles of the definition are rounded, those of the library perhaps less. */
+static double angle_rounding(void) {
+    return 0x1p-50 * angle_size;
+}
+
 static void require_at(const call *c, part which, const place *p, int64_t channel, double want, double size) {
-    const double error = rounding(&c->part[which], 1 + size);
+    const double error = rounding(&c->part[which], 1 + size) + (1 + size) * angle_rounding();
     fuzz_require(fabs(at(c, which, p, channel) - want) <= error, "a channel is that of the definition");
 }
 
@@ -154,6 +161,13 @@ static void check_gradient(const call *c, part which) {
         const double error = (g->view.dtype == GYRE_DTYPE_F64 ? 1e-9 : 1e-6) * (1 + c->mass[which][i]);
         fuzz_require(fabs(got - START - c->want[which][i]) <= error, "a table's gradient is that of the definition");
     }
+}
+
+/* The same of a term that has a cos or sin of the angle, and is at most `size`.  check_gradient allows 1e-9 of the mass. */
+static void add_turned(call *c, part which, int64_t i, int64_t j, int64_t k, double term, double size) {
+    const int64_t *s = c->part[which].view.shape;
+    add(c, which, i, j, k, term);
+    c->mass[which][(i * s[2] + j) * s[3] + k] += 1e9 * angle_rounding() * size;
 }
 
 /* Calls fn for each pair. */
@@ -194,8 +208,12 @@ static void require_done(gyre_status status, const gyre_error *err) {
 /* -- trained frequencies -- */
 static double angle_of(const call *c, const place *p, double phase) {
     double sum = phase;
-    for (int64_t a = 0; a < c->axes; a++)
-        sum += (double)position(c, p, a) * entry(c, FREQUENCIES, p, a);
+    angle_size = fabs(phase);
+    for (int64_t a = 0; a < c->axes; a++) {
+        const double turned = (double)position(c, p, a) * entry(c, FREQUENCIES, p, a);
+        sum += turned;
+        angle_size += fabs(turned);
+    }
     return sum;
 }
 
@@ -277,11 +295,14 @@ static void check_polar(call *c, const place *p) {
 static void check_polar_gradient(call *c, const place *p) {
     const double phase = phase_of(c, p), angle = angle_of(c, p, clamped_phase(c, p)), x = at(c, X, p, p->i);
     const double da = at(c, DOUT, p, p->x), db = at(c, DOUT, p, p->y), of_angle = db * cos(angle) - da * sin(angle);
+    const double size = softplus(x) * (fabs(da) + fabs(db));
     require_at(c, DIN, p, p->i, (da * cos(angle) + db * sin(angle)) / (1 + exp(-x)), 4);
-    for (int64_t a = 0; a < c->axes; a++)
-        add(c, FREQUENCIES, a, table_head(c, p), p->i, (double)position(c, p, a) * softplus(x) * of_angle);
+    for (int64_t a = 0; a < c->axes; a++) {
+        const double m = (double)position(c, p, a);
+        add_turned(c, FREQUENCIES, a, table_head(c, p), p->i, m * softplus(x) * of_angle, fabs(m) * size);
+    }
     if (c->want[PHASES] && phase > -FULL_TURN && phase < 0)
-        add(c, PHASES, 0, table_head(c, p), p->i, softplus(x) * of_angle);
+        add_turned(c, PHASES, 0, table_head(c, p), p->i, softplus(x) * of_angle, size);
 }
 
 static void polar(call *c) {
@@ -311,12 +332,14 @@ static gyre_fourier_rest rest;
 static double series_of(const call *c, const place *p, double *re, double *im) {
     const int64_t terms = c->part[FREQUENCIES].view.shape[3], series = c->part[COSINES].view.shape[3];
     double mass = 1;
+    angle_size = 0;
     *re = 1;
     *im = rest == GYRE_FOURIER_REST_RELEASED;
     if (p->i >= series) return 2;
     *re = *im = 0;
     for (int64_t t = 0; t < terms; t++) {
         const double angle = (double)position(c, p, 0) * fuzz_view_at(&c->part[FREQUENCIES], 0, 0, 0, t);
+        angle_size = fmax(angle_size, fabs(angle));
         *re += entry(c, COSINES, p, t) * cos(angle);
         *im += entry(c, SINES, p, t) * sin(angle);
         mass += fabs(entry(c, COSINES, p, t)) + fabs(entry(c, SINES, p, t));
@@ -346,10 +369,12 @@ static void define_series_gradient(call *c, const place *p) {
     if (p->i >= c->part[COSINES].view.shape[3]) return;
     for (int64_t t = 0; t < c->part[FREQUENCIES].view.shape[3]; t++) {
         const double m = (double)position(c, p, 0), angle = m * fuzz_view_at(&c->part[FREQUENCIES], 0, 0, 0, t);
-        add(c, COSINES, h, t, p->i, of_re * cos(angle));
-        add(c, SINES, h, t, p->i, of_im * sin(angle));
-        add(c, FREQUENCIES, 0, 0, t, -m * of_re * entry(c, COSINES, p, t) * sin(angle));
-        add(c, FREQUENCIES, 0, 0, t, m * of_im * entry(c, SINES, p, t) * cos(angle));
+        const double by_cosine = m * of_re * entry(c, COSINES, p, t), by_sine = m * of_im * entry(c, SINES, p, t);
+        angle_size = fabs(angle);
+        add_turned(c, COSINES, h, t, p->i, of_re * cos(angle), fabs(of_re));
+        add_turned(c, SINES, h, t, p->i, of_im * sin(angle), fabs(of_im));
+        add_turned(c, FREQUENCIES, 0, 0, t, -by_cosine * sin(angle), fabs(by_cosine));
+        add_turned(c, FREQUENCIES, 0, 0, t, by_sine * cos(angle), fabs(by_sine));
     }
 }
 
