@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { BLOCK_BYTES = 1 << 20, Q8_NUMBERS = 32, Q8_BYTES = 34 };
+static const float Q8_TOO_LARGE = 127 * 65520.0f; /* f16 rounds 65520, and no smaller number, to infinity */
 
 /* A tensor as rows.  Of a vector whose elements move, each element is a row. */
 typedef struct rows {
@@ -52,8 +53,8 @@ static void store_scale(unsigned char *to, float scale) {
     to[1] = (unsigned char)(half >> 8);
 }
 
-/* ggml's Q8_0: blocks of 32 finite numbers with a scale of f16.  The largest absolute value becomes 127; where f16 has no
- * such scale the block is zeros. */
+/* ggml's Q8_0: blocks of 32 finite numbers with a scale of f16.  The largest absolute value becomes 127; where it is too
+ * small for a scale of f16, the block stands for zeros. */
 static void quantize_q8_0(const float *in, int64_t n, unsigned char *out) {
     for (int64_t block = 0; block < n / Q8_NUMBERS; block++, in += Q8_NUMBERS, out += Q8_BYTES) {
         float abs_max = 0;
@@ -73,7 +74,8 @@ static gyre_status check_finite(const rows *r, int64_t row, const unsigned char 
         uint16_t bits = 0;
         if (has_infinity) memcpy(&bits, stored + 2 * i, sizeof bits);
         const uint16_t exponent = type == GYRE_STORED_F16 ? 0x7C00 : 0x7F80;
-        if (isfinite(r->f32_row[i]) && (!has_infinity || (bits & exponent) != exponent)) continue;
+        const int has_scale = type != GYRE_STORED_Q8_0 || fabsf(r->f32_row[i]) < Q8_TOO_LARGE;
+        if (isfinite(r->f32_row[i]) && has_scale && (!has_infinity || (bits & exponent) != exponent)) continue;
         return gyre_fail(err, isfinite(r->f32_row[i]) ? GYRE_EINVAL : GYRE_EFORMAT,
                          "%s: element %" PRId64 ", %g, is not finite in %s (%s)", r->source->name, row * r->width + i,
                          (double)r->f32_row[i], gyre_stored_type_name(type), r->source->file);

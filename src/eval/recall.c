@@ -5,6 +5,7 @@
 #include "model/ops/logits.h"
 #include "util/error.h"
 #include "util/random.h"
+#include <stdint.h>
 #include <stdlib.h>
 
 static const int64_t MAX_TOKENS = (int64_t)1 << 32; /* of all windows, which are drawn before the first is read */
@@ -105,9 +106,10 @@ static gyre_status measure(trials *t, const gyre_encoding *encoding, const gyre_
     if (status) return status;
     t->count = gyre_recall_fit(o->keys, o->context, t->recall->min_bytes);
     t->windows = o->trials / t->count + (o->trials % t->count != 0);
-    if (t->windows > MAX_TOKENS / o->context)
-        return gyre_fail(err, GYRE_EINVAL, "%s: %lld windows of %lld are past 2^32 tokens in all (%s)", t->recall->what,
-                         (long long)t->windows, (long long)o->context, t->recall->what);
+    if (t->windows > MAX_TOKENS / o->context || t->windows > (int64_t)(SIZE_MAX / sizeof *t->tokens / 2) / o->context)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "%s: %lld windows of %lld bytes are too many to draw at once, at most 2^32 bytes (%s)",
+                         t->recall->what, (long long)t->windows, (long long)o->context, t->recall->what);
     t->tokens = malloc((size_t)(t->windows * o->context) * sizeof *t->tokens);
     t->right = calloc((size_t)t->windows, sizeof *t->right);
     if (!t->tokens || !t->right)

@@ -400,7 +400,15 @@ static void writes_keys_of_the_architecture(void **state) {
     config = rope(64, GYRE_SCALING_BY_PARTS, 1e6, 8, 4096);
     made = model("gemma3", 64, 4096, 12);
     size_of(made, "gemma3", "attention.sliding_window", 512);
-    check_unsupported(made, &config, GYRE_EUNSUPPORTED, "llama.cpp would not read");
+    check_unsupported(made, &config, GYRE_EUNSUPPORTED, "attn_factor: llama.cpp would multiply");
+    /* A file that has such a factor is put right: the layers with a window lose it. */
+    made = model("gemma3", 64, 4096, 13);
+    size_of(made, "gemma3", "attention.sliding_window", 512);
+    real_of(made, "gemma3", "rope.scaling.attn_factor", 0.875f);
+    config = rope(64, GYRE_SCALING_LINEAR, 1e6, 8, 4096);
+    make_source(made);
+    assert_ok(gyre_gguf_rewrite_positions(source, &config, 32768, target, NULL));
+    free(made);
 }
 
 static void refuses_unsupported_configs(void **state) {

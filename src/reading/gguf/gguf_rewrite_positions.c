@@ -190,31 +190,38 @@ static int rotation_matches(const gyre_reading *reading, const gyre_layer_readin
     return same;
 }
 
-/* out = 1 if layers with a window still have the attention factor that they had: one that is written for the others acts on
- * them too, though their frequencies have no factor. */
+/* out = 1 if this group has the attention factor that it had, or none: llama.cpp multiplies cos and sin of every layer by
+ * the file's, also of layers whose frequencies it does not scale. */
 static int attention_is_kept(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w) {
+    double now = 1, then = 1;
+    if (gyre_encoding_frequencies(gyre_reading_encoding(reading, group), w->length, NULL, &now)) return 0;
     for (int64_t i = 0; w->before && i < w->before->groups_count; i++) {
         const gyre_layer_reading *old = w->before->groups[i];
-        double now = 1, then = 1;
         if (strcmp(old->name, group->name) != 0 || old->config.kind != GYRE_KIND_ROPE) continue;
-        return gyre_encoding_frequencies(gyre_reading_encoding(reading, group), w->length, NULL, &now) == GYRE_OK &&
-               gyre_encoding_frequencies(gyre_reading_encoding(w->before, old), w->length, NULL, &then) == GYRE_OK &&
-               fabs(now - then) <= TOLERANCE * then;
+        if (gyre_encoding_frequencies(gyre_reading_encoding(w->before, old), w->length, NULL, &then)) return 0;
     }
-    return 1;
+    return fabs(now - 1) <= TOLERANCE || fabs(now - then) <= TOLERANCE * then;
 }
 
 /* Layers with a window may have a rotation of their own.  All others must match, and at least one group must. */
-static int all_rotations_match(const gyre_reading *reading, const expected_rotation *w, double *scratch) {
-    int some = 0;
+static gyre_status check_rotations(const gyre_reading *reading, const expected_rotation *w, double *scratch,
+                                   gyre_error *err) {
+    int matched = 0, must_match = 0;
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const gyre_layer_reading *group = reading->groups[i];
         const int same = rotation_matches(reading, group, w, scratch);
-        if (!same && group->config.kind == GYRE_KIND_ROPE && (group->window == 0 || reading->groups_count == 1)) return 0;
-        if (!same && group->config.kind == GYRE_KIND_ROPE && !attention_is_kept(reading, group, w)) return 0;
-        some |= same;
+        matched |= same;
+        if (same || group->config.kind != GYRE_KIND_ROPE) continue;
+        must_match |= group->window == 0 || reading->groups_count == 1;
+        if (!must_match && !attention_is_kept(reading, group, w))
+            return gyre_fail(err, GYRE_EUNSUPPORTED,
+                             "rope.scaling.attn_factor: llama.cpp would multiply cos and sin of layers with a window by it "
+                             "too, whose frequencies have no scaling (%s)",
+                             w->path);
     }
-    return some;
+    if (matched && !must_match) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: llama.cpp would not read from the keys what they are to say (%s)",
+                     w->path);
 }
 
 /* An error names the model: the file under its temporary name will be gone. */
@@ -237,9 +244,8 @@ static gyre_status check_written(void *context, const char *written, gyre_error 
     double *scratch = malloc((size_t)w->pairs * sizeof *scratch);
     if (!scratch)
         status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", w->path);
-    else if (!all_rotations_match(reading, w, scratch))
-        status = gyre_fail(err, GYRE_EUNSUPPORTED,
-                           "rotation: llama.cpp would not read from the keys what they are to say (%s)", w->path);
+    else
+        status = check_rotations(reading, w, scratch, err);
     free(scratch);
     gyre_reading_free(reading);
     return status;
