@@ -217,7 +217,7 @@ static void read_original(original *o) {
     fclose(file);
 }
 
-/* No input leaves anything to the next one. */
+/* No input leaves a file that the next one reads. */
 static void put_back(const char *name) {
     static const char *const left[] = {"journal", "stretched.json", "found.json"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)

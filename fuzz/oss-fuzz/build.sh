@@ -16,6 +16,7 @@ for target in build/oss-fuzz/fuzz_*; do
     for words in "fuzz/${name#fuzz_}.dict" "fuzz/$(basename "${corpus%_*}").dict"; do
         [ ! -f "$words" ] || cp "$words" "$OUT/$name.dict"
     done
+    [ "$name" != fuzz_edit ] || cp fuzz/config.dict "$OUT/$name.dict"
     # The machine that runs the targets has not these libraries.
     ldd "$target" | sed -n 's/.*=> \(.*\(jansson\|pcre2\)[^ ]*\) .*/\1/p' | xargs -r cp -t "$OUT/lib"
 done
