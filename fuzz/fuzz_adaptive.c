@@ -202,23 +202,9 @@ static void define(call *c) {
 }
 
 /* -- calls -- */
-typedef struct scratch {
-    void *memory;
-    size_t bytes;
-} scratch;
-
-static scratch scratch_make(const gyre_adaptive_args *args, int gradient, const gyre_exec *exec) {
-    scratch s = {NULL, gyre_adaptive_scratch(args, gradient, exec)};
-    fuzz_require(s.bytes > 0, "legal shapes have a size of scratch");
-    s.memory = aligned_alloc(64, (s.bytes + 63) / 64 * 64);
-    fuzz_require(s.memory != NULL, "memory for scratch");
-    memset(s.memory, 0xa5, s.bytes);
-    return s;
-}
-
 static void forward(const gyre_adaptive_args *args, const gyre_exec *exec) {
     gyre_error err = {0, ""};
-    const scratch s = scratch_make(args, 0, exec);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_adaptive_scratch(args, 0, exec));
     const gyre_status status = gyre_adaptive_attention(args, s.memory, s.bytes, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
@@ -228,7 +214,7 @@ static void forward(const gyre_adaptive_args *args, const gyre_exec *exec) {
 static void backward(const call *c, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     const gyre_cview dout = gyre_const(c->part[DOUT].view);
-    const scratch s = scratch_make(&c->args, 1, exec);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_adaptive_scratch(&c->args, 1, exec));
     const gyre_status status = gyre_adaptive_gradient(&c->args, &dout, &c->to, s.memory, s.bytes, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
@@ -317,13 +303,9 @@ static void check_cut(const call *c, const sequence *at, int64_t from, int64_t e
 static void forward_cached(const gyre_cache *cache, const gyre_adaptive_args *args) {
     gyre_error err = {0, ""};
     const int64_t sequence = 0;
-    const size_t bytes = gyre_cache_adaptive_scratch(cache, &sequence, args, NULL);
-    fuzz_require(bytes > 0, "legal shapes have a size of scratch for a cache");
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    fuzz_require(scratch != NULL, "memory for scratch");
-    memset(scratch, 0xa5, bytes);
-    const gyre_status status = gyre_cache_adaptive_attention(cache, &sequence, args, scratch, bytes, NULL, &err);
-    free(scratch);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_cache_adaptive_scratch(cache, &sequence, args, NULL));
+    const gyre_status status = gyre_cache_adaptive_attention(cache, &sequence, args, s.memory, s.bytes, NULL, &err);
+    free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call over a cache is done");
 }
@@ -406,7 +388,7 @@ static void require_untouched(const call *c) {
 static void check_refusals(call *c, unsigned way) {
     gyre_error err = {0, ""};
     const gyre_cview dout = gyre_const(c->part[DOUT].view);
-    const scratch s = scratch_make(&c->args, 1, NULL);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_adaptive_scratch(&c->args, 1, NULL));
     gyre_adaptive_args wrong = c->args;
     if (way % 4 == 0) wrong.form = (gyre_adaptive_form)3;
     if (way % 4 == 1) wrong.scale = (double)INFINITY;

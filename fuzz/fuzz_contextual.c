@@ -245,23 +245,9 @@ static void check_part(const call *c, part which) {
     }
 }
 
-typedef struct scratch {
-    void *memory;
-    size_t bytes;
-} scratch;
-
-static scratch scratch_make(const gyre_contextual_args *args, int gradient, const gyre_exec *exec) {
-    scratch s = {NULL, gyre_contextual_scratch(args, gradient, exec)};
-    fuzz_require(s.bytes > 0, "legal shapes have a size of scratch");
-    s.memory = aligned_alloc(64, (s.bytes + 63) / 64 * 64);
-    fuzz_require(s.memory != NULL, "memory for scratch");
-    memset(s.memory, 0xa5, s.bytes);
-    return s;
-}
-
 static void forward(const gyre_contextual_args *args, const gyre_exec *exec) {
     gyre_error err = {0, ""};
-    const scratch s = scratch_make(args, 0, exec);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_contextual_scratch(args, 0, exec));
     const gyre_status status = gyre_contextual_attention(args, s.memory, s.bytes, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
@@ -286,13 +272,9 @@ static void check_threads(const call *c, const gyre_exec *exec) {
 static void forward_cached(const gyre_cache *cache, const gyre_contextual_args *args) {
     gyre_error err = {0, ""};
     const int64_t sequence = 0;
-    const size_t bytes = gyre_cache_contextual_scratch(cache, &sequence, args, NULL);
-    fuzz_require(bytes > 0, "legal shapes have a size of scratch for a cache");
-    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    fuzz_require(memory != NULL, "memory for scratch");
-    memset(memory, 0xa5, bytes);
-    const gyre_status status = gyre_cache_contextual_attention(cache, &sequence, args, memory, bytes, NULL, &err);
-    free(memory);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_cache_contextual_scratch(cache, &sequence, args, NULL));
+    const gyre_status status = gyre_cache_contextual_attention(cache, &sequence, args, s.memory, s.bytes, NULL, &err);
+    free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call over a cache is done");
 }
@@ -330,7 +312,7 @@ static void check_gradient(call *c, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
     const gyre_cview dout = gyre_const(c->part[DOUT].view);
-    const scratch s = scratch_make(&c->args, 1, exec);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_contextual_scratch(&c->args, 1, exec));
     to.dq = c->part[DQ].view;
     to.dk = c->part[DK].view;
     to.dv = c->part[DV].view;
@@ -347,7 +329,7 @@ static void check_gradient(call *c, const gyre_exec *exec) {
 /* The size of scratch is that of the largest call of its kind, so a little less may do. */
 static void check_refusal(call *c) {
     gyre_error err = {0, ""};
-    const scratch s = scratch_make(&c->args, 0, NULL);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_contextual_scratch(&c->args, 0, NULL));
     const fuzz_view *out = &c->part[OUT];
     memset(out->view.data, 0x5a, out->bytes);
     const gyre_status status = gyre_contextual_attention(&c->args, s.memory, 64, NULL, &err);

@@ -137,21 +137,8 @@ static void check_row(call *c, int64_t b, int64_t i, int64_t h) {
                      "weights are those of the definition");
 }
 
-typedef struct scratch {
-    void *memory;
-    size_t bytes;
-} scratch;
-
-static scratch scratch_make(const gyre_attention_args *args, int gradient, const gyre_exec *exec) {
-    scratch s = {NULL, gyre_attention_scratch(args, gradient, exec)};
-    fuzz_require(s.bytes > 0, "legal shapes have a size of scratch");
-    s.memory = aligned_alloc(64, (s.bytes + 63) / 64 * 64);
-    fuzz_require(s.memory != NULL, "memory for scratch");
-    return s;
-}
-
 static gyre_status forward(const gyre_attention_args *args, const gyre_exec *exec, gyre_error *err) {
-    const scratch s = scratch_make(args, 0, exec);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_attention_scratch(args, 0, exec));
     const gyre_status status = gyre_attention(args, s.memory, s.bytes, exec, err);
     free(s.memory);
     fuzz_require_error(status, err);
@@ -345,7 +332,7 @@ static void check_gradient(call *c, const gyre_exec *exec) {
     double **const all[6] = {&g.q, &g.k, &g.v, &g.of_q, &g.of_k, &g.of_v};
     for (int i = 0; i < 6; i++)
         *all[i] = fuzz_room(sizes[i], sizeof(double));
-    const scratch s = scratch_make(&c->args, 1, exec);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_attention_scratch(&c->args, 1, exec));
     const gyre_status status = gyre_attention_gradient(&c->args, &dout, dqkv, tables, s.memory, s.bytes, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
@@ -371,7 +358,7 @@ static void check_gradient(call *c, const gyre_exec *exec) {
 /* The size of scratch is that of the largest call of its kind, so a little less may do. */
 static void check_refusal(call *c) {
     gyre_error err = {0, ""};
-    const scratch s = scratch_make(&c->args, 0, NULL);
+    const fuzz_scratch s = fuzz_scratch_make(gyre_attention_scratch(&c->args, 0, NULL));
     memset(c->part[OUT].view.data, 0x5a, c->part[OUT].bytes);
     const gyre_status status = gyre_attention(&c->args, s.memory, 64, NULL, &err);
     fuzz_require_error(status, &err);

@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -66,4 +67,12 @@ void *fuzz_room(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
     fuzz_require(memory != NULL, "memory for the target itself");
     return memory;
+}
+
+fuzz_scratch fuzz_scratch_make(size_t bytes) {
+    fuzz_scratch s = {NULL, bytes};
+    fuzz_require(bytes > 0, "legal shapes have a size of scratch");
+    fuzz_require(posix_memalign(&s.memory, 64, bytes) == 0, "memory for scratch");
+    memset(s.memory, 0xa5, bytes);
+    return s;
 }

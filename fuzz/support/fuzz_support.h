@@ -19,4 +19,11 @@ void fuzz_write(const char *name, const void *bytes, size_t size);
 /* out = memory of at least one byte, zeroed; the run ends where there is none. */
 void *fuzz_room(size_t count, size_t size);
 
+typedef struct fuzz_scratch {
+    void *memory; /* the caller frees it */
+    size_t bytes;
+} fuzz_scratch;
+/* Scratch of exactly so many bytes, so that one past its end is found, none of them 0.  fuzz_require that bytes > 0. */
+fuzz_scratch fuzz_scratch_make(size_t bytes);
+
 #endif
