@@ -147,7 +147,7 @@ static void check_copy(const char *path, const gyre_config *position, int64_t le
     gyre_reading_free(reading);
     gyre_reading_free(before);
     const gyre_status status = gyre_reading_write(copy, position, length, again, &err);
-    fuzz_require(status == GYRE_OK, "what was written can be written again");
+    fuzz_require(status == GYRE_OK, status ? err.text : "what was written can be written again");
     fuzz_require(size == read_whole(again, second) && memcmp(first, second, size) == 0, "and is the same bytes");
 }
 
