@@ -101,10 +101,10 @@ GYRE_API void gyre_reading_free(gyre_reading *reading); /* NULL is fine */
  * rotating layers get the scaling, factor, base, lengths and lists of `position`, and the model states context_length
  * tokens.  Under SCALING_DYNAMIC_NTK it keeps stating position->trained_length, from which transformers counts.  All
  * other bytes stay: order and spacing of keys, tensors. The copy is read back by the default profile before it gets its
- * name.  If that does not give the frequencies of `position` at context_length, nothing is written. position: a rotation
- * with trained_length at least 1.  target: a file, which is replaced and keeps its mode; or an existing folder, for
- * DIR/config.json or the GGUF's own name.  The model's own file is never replaced (EINVAL).  Until then the copy stands
- * beside it as TARGET.PID-N.tmp, N from 0; only the end of the process leaves it there.
+ * name.  If that does not give the frequencies of `position` at context_length and its temperature of queries, nothing is
+ * written. position: a rotation with trained_length at least 1.  target: a file, which is replaced and keeps its mode; or
+ * an existing folder, for DIR/config.json or the GGUF's own name.  The model's own file is never replaced (EINVAL).  Until
+ * then the copy stands beside it as TARGET.PID-N.tmp, N from 0; only the end of the process leaves it there.
  * Errors: those of gyre_reading_open; EINVAL (a length below 1, target is a pipe or the like, NULL); EUNSUPPORTED (no
  * rotation, or the format cannot express the scaling). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_write(const char *path, const gyre_config *position,

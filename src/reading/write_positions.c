@@ -12,6 +12,7 @@
 #include "reading/family.h"
 #include "reading/gguf/gguf_rewrite_positions.h"
 #include "reading/rope/rope_parameters.h"
+#include "reading/temperature_check.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
@@ -145,7 +146,6 @@ static int is_scaling_key(const json_t *dict, const char *key) {
 static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dict) {
     const char *key;
     json_t *value;
-    /* Ministral's temperature counts from the original length under every scaling. */
     const int temperature = json_object_get(dict, "llama_4_scaling_beta") != NULL;
     json_object_foreach((json_t *)dict, key, value) {
         if (!is_scaling_key(dict, key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
@@ -209,10 +209,22 @@ static void set_values(config_rewrite *w, const char *path, const json_t *dict) 
     }
 }
 
+/* Ministral's temperature counts from the original length, and without that key from the model's, which changes. */
+static void keep_temperature(config_rewrite *w, const char *path, const json_t *dict) {
+    static const char original[] = "original_max_position_embeddings";
+    const struct gyre_query_config *query = &gyre_encoding_get_config(w->encoding)->query;
+    if (query->temperature != GYRE_TEMPERATURE_MINISTRAL || !json_object_get(dict, "llama_4_scaling_beta")) return;
+    if (json_object_get(w->parameters.values, original)) return;
+    if (!json_object_get(dict, original) && query->reference_length == w->parameters.length) return;
+    if (json_number_value(json_object_get(dict, original)) == (double)query->reference_length) return;
+    gyre_edit_set(&w->edit, path, original, json_integer(query->reference_length), "llama_4_scaling_beta");
+}
+
 static void change_dict(config_rewrite *w, const char *path, const json_t *dict) {
     drop_old_keys(w, path, dict);
     set_type(w, path, dict);
     set_values(w, path, dict);
+    keep_temperature(w, path, dict);
 }
 
 /* out = 1 if nothing would remain in the dict except a type that says nothing. */
@@ -465,7 +477,8 @@ static gyre_status fail_reading_back(const config_rewrite *w, const char *path, 
 static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_reading *after = NULL;
     gyre_error why = {0, ""};
-    const gyre_temperature temperature = gyre_encoding_get_config(w->encoding)->query.temperature;
+    const gyre_temperature_expected temperature = {gyre_encoding_get_config(w->encoding)->query, 1e-12,
+                                                   "original_max_position_embeddings", w->old_reading->path};
     gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, &why);
     if (status) return fail_reading_back(w, path, status, &why);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
@@ -475,11 +488,9 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)",
                                after->groups[i]->name, w->old_reading->path);
         if (status == GYRE_OK) status = compare_frequencies(w, got, after->groups[i]);
-        if (status == GYRE_OK && gyre_encoding_get_config(got)->query.temperature != temperature)
-            status = gyre_fail(w->err, GYRE_EUNSUPPORTED,
-                               "%s layers: their temperature of queries comes from the class, whose rotation the copy "
-                               "replaces (%s)",
-                               after->groups[i]->name, w->old_reading->path);
+        if (status == GYRE_OK)
+            status = gyre_temperature_check_written(&gyre_encoding_get_config(got)->query, &temperature,
+                                                    after->groups[i]->name, w->err);
     }
     gyre_reading_free(after);
     return status;

@@ -411,6 +411,32 @@ static void writes_keys_of_the_architecture(void **state) {
     free(made);
 }
 
+/* llama.cpp counts the temperature of mistral3 from original_context_length, and without it from context_length. */
+static void keeps_the_temperature_of_queries(void **state) {
+    (void)state;
+    gyre_config config = rope(64, GYRE_SCALING_LINEAR, 10000, 8, 4096);
+    config.query.temperature = GYRE_TEMPERATURE_MINISTRAL;
+    config.query.slope = 0.1;
+    config.query.reference_length = 4096;
+    made_gguf *made = model("mistral3", 64, 4096, 2);
+    real_of(made, "mistral3", "attention.temperature_scale", 0.1f);
+    make_source(made);
+    assert_ok(gyre_gguf_rewrite_positions(source, &config, 32768, target, NULL));
+    gyre_reading *reading = NULL;
+    assert_ok(gyre_reading_open(&reading, target, GYRE_PROFILE_LLAMA_CPP, 0, NULL));
+    assert_int_equal(reading->groups[0]->config.query.reference_length, 4096);
+    gyre_reading_free(reading);
+    unlink(target);
+    free(made);
+    config.rope.scaling = GYRE_SCALING_YARN;
+    config.trained_length = 2048;
+    made = model("mistral3", 64, 4096, 2);
+    real_of(made, "mistral3", "attention.temperature_scale", 0.1f);
+    check_unsupported(made, &config, GYRE_EUNSUPPORTED, "would count from 2048 tokens, not 4096: rope.scaling.original");
+    config.trained_length = 4096; /* llama has no key for a temperature */
+    check_unsupported(model("llama", 64, 4096, 2), &config, GYRE_EUNSUPPORTED, "no key of the copy says");
+}
+
 static void refuses_unsupported_configs(void **state) {
     (void)state;
     static const double list[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
@@ -467,6 +493,7 @@ int main(void) {
         cmocka_unit_test(writes_every_scaling_that_llama_cpp_has),
         cmocka_unit_test(unchanged_keys_are_not_edited),
         cmocka_unit_test(writes_keys_of_the_architecture),
+        cmocka_unit_test(keeps_the_temperature_of_queries),
         cmocka_unit_test(refuses_unsupported_configs),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -65,9 +65,65 @@ static void a_temperature_is_not_lost(void **state) {
     gyre_reading_free(reading);
 }
 
+static const char no_length[] = "{\"model_type\": \"ministral3\", \"head_dim\": 128, \"max_position_embeddings\": 16384,\n"
+                                "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1000000.0, "
+                                "\"llama_4_scaling_beta\": 0.1}}";
+static const char with_length[] = "{\"model_type\": \"ministral3\", \"head_dim\": 128, \"max_position_embeddings\": 262144,\n"
+                                  "\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1000000.0, \"factor\": 16.0,\n"
+                                  "\"original_max_position_embeddings\": 16384, \"llama_4_scaling_beta\": 0.1}}";
+
+static gyre_config ministral(gyre_scaling scaling, double factor, int64_t trained, int64_t reference) {
+    gyre_config c = test_rope_config(128, GYRE_LAYOUT_HALF);
+    c.rope.base = 1e6;
+    c.rope.scaling = scaling;
+    c.rope.factor = factor;
+    c.trained_length = trained;
+    c.query.temperature = GYRE_TEMPERATURE_MINISTRAL;
+    c.query.slope = 0.1;
+    c.query.reference_length = reference;
+    return c;
+}
+
+/* The temperature of Ministral 3 counts from original_max_position_embeddings, and without it from the length of the model,
+ * which a longer one would move. */
+static void a_temperature_counts_from_where_it_did(void **state) {
+    (void)state;
+    static const struct {
+        gyre_scaling scaling;
+        double factor;
+    } asked[] = {{GYRE_SCALING_LINEAR, 4}, {GYRE_SCALING_NTK, 4}, {GYRE_SCALING_YARN, 4}, {GYRE_SCALING_DYNAMIC_NTK, 1}};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        const gyre_config c = ministral(asked[i].scaling, asked[i].factor, 16384, 16384);
+        assert_ok(write_to_out(no_length, &c, 65536, NULL));
+        gyre_reading *reading = reading_of("out", GYRE_PROFILE_HF_5);
+        assert_int_equal(reading->groups[0]->config.query.reference_length, 16384);
+        gyre_reading_free(reading);
+    }
+}
+
+/* One key says the length of YaRN and that of the temperature. */
+static void a_temperature_that_would_move_is_refused(void **state) {
+    (void)state;
+    gyre_error err = {0, ""};
+    gyre_config c = ministral(GYRE_SCALING_YARN, 64, 8192, 16384);
+    assert_int_equal(write_to_out(with_length, &c, 524288, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "would count from 8192 tokens, not 16384: original_max_position_embeddings"));
+    c = ministral(GYRE_SCALING_YARN, 32, 16384, 16384);
+    c.query.slope = 0.2;
+    assert_int_equal(write_to_out(with_length, &c, 524288, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "slope 0.1, not 0.2"));
+    c = ministral(GYRE_SCALING_YARN, 64, 8192, 8192); /* whoever asks for both gets both */
+    assert_ok(write_to_out(with_length, &c, 524288, &err));
+    gyre_reading *reading = reading_of("out", GYRE_PROFILE_HF_5);
+    assert_int_equal(reading->groups[0]->config.query.reference_length, 8192);
+    gyre_reading_free(reading);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_length_stands_where_it_is_read),
                                        cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
-                                       cmocka_unit_test(a_temperature_is_not_lost)};
+                                       cmocka_unit_test(a_temperature_is_not_lost),
+ cmocka_unit_test(a_temperature_counts_from_where_it_did),
+ cmocka_unit_test(a_temperature_that_would_move_is_refused)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

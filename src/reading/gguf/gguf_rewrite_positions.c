@@ -4,6 +4,7 @@
 #include "files/gguf_rewrite.h"
 #include "reading/config_fields.h"
 #include "reading/gguf/gguf_source.h"
+#include "reading/temperature_check.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -153,6 +154,14 @@ static gyre_status check_tensors(const edit_plan *p) {
     return GYRE_OK;
 }
 
+/* Ministral's temperature counts from the original length, and without that key from context_length, which changes. */
+static void keep_temperature(edit_plan *p, const gyre_config *c, int64_t length) {
+    const int ramps = c->rope.scaling == GYRE_SCALING_YARN || c->rope.scaling == GYRE_SCALING_BY_PARTS;
+    if (c->query.temperature != GYRE_TEMPERATURE_MINISTRAL || ramps) return;
+    if (arch_has(p, GYRE_GGUF_TEMPERATURE_ORIGINAL_LENGTH))
+        set_size(p, "rope.scaling.original_context_length", c->query.reference_length, (double)length);
+}
+
 /* position: complete, as in an encoding. */
 static gyre_status make_edits(edit_plan *p, const gyre_config *position, double attention, int64_t length) {
     gyre_status status = check_rope(p, position);
@@ -165,6 +174,7 @@ static gyre_status make_edits(edit_plan *p, const gyre_config *position, double 
     else
         set_real(p, "rope.scaling.attn_factor", by_hand, 1);
     set_size(p, "context_length", length, -1);
+    keep_temperature(p, position, length);
     return GYRE_OK;
 }
 
@@ -175,6 +185,7 @@ typedef struct expected_rotation {
     const double *frequencies;
     double attention;
     int64_t pairs, length;
+    gyre_temperature_expected temperature;
 } expected_rotation;
 
 /* out = 1 if the layers have the expected frequencies and attention factor. */
@@ -211,6 +222,11 @@ static gyre_status check_rotations(const gyre_reading *reading, const expected_r
         const gyre_layer_reading *group = reading->groups[i];
         const int same = rotation_matches(reading, group, w, scratch);
         matched |= same;
+        const gyre_status status =
+            same ? gyre_temperature_check_written(&gyre_encoding_get_config(gyre_reading_encoding(reading, group))->query,
+                                                  &w->temperature, group->name, err)
+                 : GYRE_OK;
+        if (status != GYRE_OK) return status;
         if (same || group->config.kind != GYRE_KIND_ROPE) continue;
         must_match |= group->window == 0 || reading->groups_count == 1;
         if (!must_match && !attention_is_kept(reading, group, w))
@@ -287,7 +303,9 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
     double *frequencies = malloc((size_t)pairs * sizeof *frequencies);
-    expected_rotation w = {path, NULL, frequencies, 0, pairs, length};
+    expected_rotation w = {.path = path, .frequencies = frequencies, .pairs = pairs, .length = length};
+    w.temperature = (gyre_temperature_expected){gyre_encoding_get_config(encoding)->query, TOLERANCE,
+                                                "rope.scaling.original_context_length", path};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
     /* What is wrong with the file is told of the copy. */
