@@ -228,6 +228,7 @@ static target choose_target(fuzz_bytes *b) {
     t.options.layout = choice & 0x40 ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
     t.options.has_source_layout = (choice & 0xB0) == 0x90;
     t.options.source_layout = choice & 0x40 ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
+    t.options.drops_window = (choice & 8) != 0;
     t.name = choice & 1 ? "out.gguf" : "out";
     return t;
 }

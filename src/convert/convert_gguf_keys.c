@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +185,19 @@ static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
     return GYRE_OK;
 }
 
+/* llama.cpp's code for the families that are written has no window, and reads no key of one. */
+static gyre_status check_windows(const gyre_conversion *c, gyre_error *err) {
+    const gyre_reading *reading = c->options->drops_window ? NULL : c->source.reading;
+    for (int64_t i = 0; reading && i < reading->groups_count; i++) {
+        const int64_t window = reading->groups[i]->window;
+        if (window > 0 && window < c->length)
+            return gyre_fail(err, GYRE_EUNSUPPORTED,
+                             "sliding_window: llama.cpp has none for a %s, whose %s layers see %" PRId64 " of %" PRId64 " tokens (%s)",
+                             c->family, reading->groups[i]->name, window, c->length, c->source.path);
+    }
+    return GYRE_OK;
+}
+
 /* Copies the metadata of a source GGUF, except what the writer sets itself. */
 static void copy_keys(gyre_conversion *c) {
     const gyre_gguf *file = gyre_tensor_store_gguf(c->source.store);
@@ -208,8 +222,10 @@ gyre_status gyre_convert_make_gguf_keys(gyre_conversion *c, gyre_error *err) {
     if (!c->encoding)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
                          c->source.path);
+    gyre_status status = check_windows(c, err);
+    if (status != GYRE_OK) return status;
     put_general(c);
     put_sizes(c);
-    const gyre_status status = put_rotation(c, err);
+    status = put_rotation(c, err);
     return status == GYRE_OK ? put_tokens(c, err) : status;
 }

@@ -409,6 +409,24 @@ static int check_turns_are_floats(const char *from, const char *to) {
     return turns;
 }
 
+/* llama.cpp has no window for a llama.  One that hides no token of the model is no loss; another is lost only if asked for. */
+static void test_window(void **state) {
+    (void)state;
+    gyre_convert_options gguf = to_gguf();
+    made_model_free(make_folder_of(in_folder("narrow"), "mistral", TIED, ", \"sliding_window\": 8", GYRE_DTYPE_F32));
+    made_model_free(make_folder_of(in_folder("wide"), "mistral", TIED, ", \"sliding_window\": 4096", GYRE_DTYPE_F32));
+    refused(in_folder("narrow"), in_folder("narrow.gguf"), &gguf, GYRE_EUNSUPPORTED,
+            "sliding_window: llama.cpp has none for a llama, whose all layers see 8 of ");
+    assert_int_equal(access(in_folder("narrow.gguf"), F_OK), -1);
+    convert(in_folder("wide"), in_folder("wide.gguf"), &gguf);
+    gguf.drops_window = 1;
+    convert(in_folder("narrow"), in_folder("narrow.gguf"), &gguf);
+    gyre_reading *reading = NULL;
+    assert_ok(gyre_reading_open(&reading, in_folder("narrow.gguf"), GYRE_PROFILE_DEFAULT, 0, NULL));
+    assert_int_equal(reading->groups[0]->window, 0);
+    gyre_reading_free(reading);
+}
+
 /* What models of Gyre's own compute, and a llama does not: nothing is left out in silence.  As they are, they are copied. */
 static void test_native_refused(void **state) {
     (void)state;
@@ -567,7 +585,7 @@ int main(void) {
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_activation),
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_native_refused),
+        cmocka_unit_test(test_window), cmocka_unit_test(test_native_refused),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),
