@@ -192,7 +192,8 @@ static gyre_status check_windows(const gyre_conversion *c, gyre_error *err) {
         const int64_t window = reading->groups[i]->window;
         if (window > 0 && window < c->length)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
-                             "sliding_window: llama.cpp has none for a %s, whose %s layers see %" PRId64 " of %" PRId64 " tokens (%s)",
+                             "sliding_window: llama.cpp has none for a %s, whose %s layers see %" PRId64 " of %" PRId64
+                             " tokens (%s)",
                              c->family, reading->groups[i]->name, window, c->length, c->source.path);
     }
     return GYRE_OK;

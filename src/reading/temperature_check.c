@@ -9,8 +9,8 @@ static gyre_status fail_kind(const struct gyre_query_config *got, const gyre_tem
                              gyre_error *err) {
     const int asked = wanted->query.temperature != GYRE_TEMPERATURE_NONE;
     if (got->temperature == GYRE_TEMPERATURE_NONE)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s layers: no key of the copy says their temperature of queries (%s)", name,
-                         wanted->path);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s layers: no key of the copy says their temperature of queries (%s)",
+                         name, wanted->path);
     return gyre_fail(err, GYRE_EUNSUPPORTED, "%s layers: the copy has %s temperature of queries (%s)", name,
                      asked ? "another" : "a", wanted->path);
 }

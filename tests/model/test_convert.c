@@ -409,7 +409,7 @@ static int check_turns_are_floats(const char *from, const char *to) {
     return turns;
 }
 
-/* llama.cpp has no window for a llama.  One that hides no token of the model is no loss; another is lost only if asked for. */
+/* llama.cpp has no window for a llama.  One that hides no token is no loss; another is lost only if asked for. */
 static void test_window(void **state) {
     (void)state;
     gyre_convert_options gguf = to_gguf();
@@ -585,7 +585,8 @@ int main(void) {
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_activation),
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_window), cmocka_unit_test(test_native_refused),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_native_refused),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),

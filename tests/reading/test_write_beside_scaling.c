@@ -68,9 +68,10 @@ static void a_temperature_is_not_lost(void **state) {
 static const char no_length[] = "{\"model_type\": \"ministral3\", \"head_dim\": 128, \"max_position_embeddings\": 16384,\n"
                                 "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1000000.0, "
                                 "\"llama_4_scaling_beta\": 0.1}}";
-static const char with_length[] = "{\"model_type\": \"ministral3\", \"head_dim\": 128, \"max_position_embeddings\": 262144,\n"
-                                  "\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1000000.0, \"factor\": 16.0,\n"
-                                  "\"original_max_position_embeddings\": 16384, \"llama_4_scaling_beta\": 0.1}}";
+static const char with_length[] =
+    "{\"model_type\": \"ministral3\", \"head_dim\": 128, \"max_position_embeddings\": 262144,\n"
+    "\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1000000.0, \"factor\": 16.0,\n"
+    "\"original_max_position_embeddings\": 16384, \"llama_4_scaling_beta\": 0.1}}";
 
 static gyre_config ministral(gyre_scaling scaling, double factor, int64_t trained, int64_t reference) {
     gyre_config c = test_rope_config(128, GYRE_LAYOUT_HALF);
@@ -120,10 +121,9 @@ static void a_temperature_that_would_move_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_length_stands_where_it_is_read),
-                                       cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
-                                       cmocka_unit_test(a_temperature_is_not_lost),
- cmocka_unit_test(a_temperature_counts_from_where_it_did),
- cmocka_unit_test(a_temperature_that_would_move_is_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_length_stands_where_it_is_read), cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
+        cmocka_unit_test(a_temperature_is_not_lost), cmocka_unit_test(a_temperature_counts_from_where_it_did),
+        cmocka_unit_test(a_temperature_that_would_move_is_refused)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

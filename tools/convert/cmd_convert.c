@@ -166,7 +166,7 @@ int cmd_convert(int argc, char **argv) {
     o.convert.progress_ctx = &progress;
     o.convert.stop = is_interrupted;
     o.convert.drops_window = 1; /* with a warning */
-    cli_defer_signals(); /* gyre_convert removes an unfinished model */
+    cli_defer_signals();        /* gyre_convert removes an unfinished model */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
