@@ -258,7 +258,7 @@ static gyre_status read_special_tokens(const gguf_reader *r) {
     if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, 0, &info->pad);
     if (status != GYRE_OK) return status;
     info->adds_begin = info->begin >= 0 && bool_or(r, "tokenizer.ggml.add_bos_token", r->is_llama || info->adds_begin);
-    if (bool_or(r, "tokenizer.ggml.add_space_prefix", r->is_llama)) r->t->prepend_scheme = GYRE_PREPEND_ALWAYS;
+    if (r->is_llama && bool_or(r, "tokenizer.ggml.add_space_prefix", 1)) r->t->prepend_scheme = GYRE_PREPEND_ALWAYS;
     gyre_tokenizer_finish(r->t);
     return GYRE_OK;
 }

@@ -25,6 +25,7 @@ static void test_gguf_cuts(void **state) {
         made_strings(made, "tokenizer.ggml.merges", merges, 4);
         made_i32s(made, "tokenizer.ggml.token_type", types, 11);
         made_u32(made, "tokenizer.ggml.bos_token_id", 10);
+        made_bool(made, "tokenizer.ggml.add_space_prefix", 1); /* of pieces alone: here no token is a space */
         gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
         const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
         if (*info.notes || info.adds_begin != cases[i].adds_begin) fail_msg("%s: %s", cases[i].pre, info.notes);
