@@ -3,10 +3,16 @@
 #ifndef GYRE_CONVERT_PRE_TOKENIZER_H
 #define GYRE_CONVERT_PRE_TOKENIZER_H
 
-/* out = the pattern of a Split; "" if the pattern of ByteLevel is enough; NULL if the name is not known.  *digits = 1 if
- * each digit is a word of its own. */
-const char *gyre_pre_tokenizer_pattern(const char *name, int *digits);
+typedef struct gyre_named_pre_tokenizer {
+    const char *name, *pattern; /* of a Split; "" if the pattern of ByteLevel is enough */
+    int digits;                 /* 1 if each digit is a word of its own */
+    int ignore_merges;          /* 1: a word that is a token becomes that token */
+    int adds_begin;             /* what a GGUF without add_bos_token means */
+} gyre_named_pre_tokenizer;
+
+/* out = what llama.cpp does under that name; NULL if the name is not known, or no tokenizer.json can say it. */
+const gyre_named_pre_tokenizer *gyre_pre_tokenizer_named(const char *name);
 /* out = the name, or NULL. */
-const char *gyre_pre_tokenizer_name(const char *pattern, int digits);
+const char *gyre_pre_tokenizer_name(const char *pattern, int digits, int ignore_merges);
 
 #endif

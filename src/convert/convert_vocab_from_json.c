@@ -1,8 +1,11 @@
 /* convert_vocab_from_json.c: the tokens of a tokenizer.json. */
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab.h"
+#include "convert/convert_vocab_merges.h"
+#include "convert/convert_vocab_pipeline.h"
 
 #include "files/file_read.h"
+#include "files/json_load.h"
 #include "files/replace_folder.h"
 #include "tokenizer/tokenizer_byte_level.h"
 #include "util/checkpoint_files.h"
@@ -15,11 +18,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { MAX_DEPTH = 4 };
 static const float UNMERGED_SCORE = -1e9f; /* of a token that no merge makes */
 
 typedef struct reader {
     const char *path;
-    const json_t *root, *model, *settings; /* settings: tokenizer_config.json, or NULL */
+    const json_t *root, *model, *settings, *config; /* settings: tokenizer_config.json; config: config.json; or NULL */
+    const gyre_convert_pipeline *pipeline;
     gyre_convert_vocab *out;
     gyre_error *err;
 } reader;
@@ -44,10 +49,6 @@ static gyre_status set_token(const reader *r, const char *text, const json_t *id
     return gyre_convert_vocab_set_text(r->out, i, text, strlen(text), r->path, r->err);
 }
 
-static int is_byte_token(const char *text) {
-    return strlen(text) == 6 && strncmp(text, "<0x", 3) == 0 && text[5] == '>';
-}
-
 static gyre_status read_vocab(const reader *r) {
     const json_t *vocab = json_object_get(r->model, "vocab");
     const char *unknown = text_at(r->model, "unk_token"), *text;
@@ -55,9 +56,9 @@ static gyre_status read_vocab(const reader *r) {
     gyre_status status = GYRE_OK;
     if (!json_is_object(vocab)) return fail(r, GYRE_EFORMAT, "model.vocab", "no object of tokens");
     json_object_foreach((json_t *)vocab, text, id) {
-        const int kind = !r->out->byte_level && is_byte_token(text)          ? GYRE_TOKEN_BYTE
-                         : !r->out->byte_level && strcmp(text, unknown) == 0 ? GYRE_TOKEN_UNKNOWN
-                                                                             : GYRE_TOKEN_NORMAL;
+        const int kind = !r->out->byte_level && gyre_byte_fallback_decode(text, strlen(text)) >= 0 ? GYRE_TOKEN_BYTE
+                         : !r->out->byte_level && strcmp(text, unknown) == 0                       ? GYRE_TOKEN_UNKNOWN
+                                                                                                   : GYRE_TOKEN_NORMAL;
         status = set_token(r, text, id, kind);
         if (status != GYRE_OK) return status;
         if (kind == GYRE_TOKEN_UNKNOWN) r->out->unknown = (int32_t)json_integer_value(id);
@@ -74,6 +75,9 @@ static gyre_status read_added(const reader *r) {
         const json_t *id = json_object_get(token, "id");
         const int is_unknown = json_is_integer(id) && json_integer_value(id) == r->out->unknown;
         const int special = json_is_true(json_object_get(token, "special"));
+        if (json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
+            json_is_true(json_object_get(token, "single_word")))
+            return fail(r, GYRE_EUNSUPPORTED, "added_tokens", "lstrip, rstrip and single_word have no key in a GGUF");
         if (status == GYRE_OK)
             status = set_token(r, text, id,
                                is_unknown ? GYRE_TOKEN_UNKNOWN
@@ -113,22 +117,55 @@ static char *join_merge(const json_t *merge, int spaced) {
     return text;
 }
 
+/* *out = the tokens of a merge.  Returns 1 if texts may become all three, 0 if not, and -1 if one is no token, or without
+ * memory. */
+static int find_merge(const reader *r, const json_t *merge, gyre_convert_merge *out) {
+    const json_t *vocab = json_object_get(r->model, "vocab");
+    char *pair = join_merge(merge, 1), *whole = join_merge(merge, 0);
+    const json_t *ids[3] = {NULL};
+    char *space = pair ? strchr(pair + 1, ' ') : NULL;
+    if (space && whole) {
+        *space = '\0';
+        ids[0] = json_object_get(vocab, whole);
+        ids[1] = json_object_get(vocab, pair);
+        ids[2] = json_object_get(vocab, space + 1);
+    }
+    free(pair);
+    free(whole);
+    if (!json_is_integer(ids[0]) || !json_is_integer(ids[1]) || !json_is_integer(ids[2])) return -1;
+    *out = (gyre_convert_merge){(int32_t)json_integer_value(ids[0]), (int32_t)json_integer_value(ids[1]),
+                                (int32_t)json_integer_value(ids[2]), 0};
+    const gyre_convert_token *tokens = r->out->id_to_token;
+    return gyre_convert_token_merges(&tokens[out->merged_id]) && gyre_convert_token_merges(&tokens[out->left]) &&
+           gyre_convert_token_merges(&tokens[out->right]);
+}
+
 /* For sentencepiece's kind: the score of a token is minus the rank of the first merge that makes it. */
 static gyre_status read_scores(const reader *r, const json_t *merges) {
     const json_t *vocab = json_object_get(r->model, "vocab"), *merge;
-    size_t i;
+    gyre_convert_merge *list = malloc((json_array_size(merges) + 1) * sizeof *list);
+    size_t i, count = 0;
+    gyre_status status = list ? GYRE_OK : fail(r, GYRE_ENOMEM, "model.merges", "no memory");
     for (int64_t k = 0; k < r->out->count; k++)
         r->out->id_to_token[k].score = r->out->id_to_token[k].kind == GYRE_TOKEN_NORMAL ? UNMERGED_SCORE : 0;
     json_array_foreach((json_t *)merges, i, merge) {
         char *whole = join_merge(merge, 0);
-        if (!whole) return fail(r, GYRE_EFORMAT, "model.merges", "holds something that is not a pair of tokens");
-        const json_t *id = json_object_get(vocab, whole);
+        if (status == GYRE_OK && !whole)
+            status = fail(r, GYRE_EFORMAT, "model.merges", "holds something that is not a pair of tokens");
         free(whole);
-        if (!json_is_integer(id)) return fail(r, GYRE_EFORMAT, "model.merges", "makes what is not a token");
-        gyre_convert_token *piece = &r->out->id_to_token[json_integer_value(id)];
+        const int found = status == GYRE_OK ? find_merge(r, merge, &list[count]) : 0;
+        if (found < 0) status = fail(r, GYRE_EFORMAT, "model.merges", "holds or makes what is not a token");
+        if (found <= 0) continue;
+        gyre_convert_token *piece = &r->out->id_to_token[list[count].merged_id];
         if (piece->score == UNMERGED_SCORE) piece->score = -(float)i;
+        list[count++].score = piece->score;
     }
-    return GYRE_OK;
+    const int same = status == GYRE_OK ? gyre_convert_merges_are_scores(r->out, vocab, list, count) : 1;
+    if (same < 0) status = fail(r, GYRE_ENOMEM, "model.merges", "no memory");
+    if (same == 0)
+        status = fail(r, GYRE_EUNSUPPORTED, "model.merges", "scores of tokens, as a GGUF has, would merge otherwise");
+    free(list);
+    return status;
 }
 
 static gyre_status read_merges(const reader *r, const json_t *merges) {
@@ -145,24 +182,20 @@ static gyre_status read_merges(const reader *r, const json_t *merges) {
 }
 
 /* -- words, begin and end of a text -- */
-/* out = step i of a Sequence, whose list is named `list`; of any other object, step 0 is the object itself.  NULL after
- * the last. */
-static const json_t *pipeline_step(const json_t *object, const char *list, size_t i) {
-    if (strcmp(text_at(object, "type"), "Sequence") != 0) return i == 0 && json_is_object(object) ? object : NULL;
-    return json_array_get(json_object_get(object, list), i);
-}
-
-static gyre_status read_pre_tokenizer(const reader *r) {
-    const json_t *pre_tokenizer_json = json_object_get(r->root, "pre_tokenizer"), *one;
-    const char *pattern = "";
-    int digits = 0, splits = 0;
-    for (size_t i = 0; (one = pipeline_step(pre_tokenizer_json, "pretokenizers", i)); i++) {
-        if (strcmp(text_at(one, "type"), "Digits") == 0) digits = json_is_true(json_object_get(one, "individual_digits"));
-        if (strcmp(text_at(one, "type"), "Split") != 0) continue;
-        pattern = text_at(json_object_get(one, "pattern"), "Regex");
-        splits++;
+static gyre_status read_pipeline(const reader *r) {
+    const gyre_convert_pipeline *p = r->pipeline;
+    const int ignore_merges = json_is_true(json_object_get(r->model, "ignore_merges"));
+    if (p->refused[0]) return fail(r, GYRE_EUNSUPPORTED, p->refused, "a GGUF has no way to say it");
+    if (!p->byte_level) {
+        r->out->space_prefix = p->space_prefix;
+        for (int64_t i = 0; i < r->out->count && p->cuts_before_spaces; i++)
+            if (r->out->id_to_token[i].kind == GYRE_TOKEN_NORMAL && r->out->id_to_token[i].text[0] &&
+                strstr(r->out->id_to_token[i].text + 1, GYRE_SPACE_SYMBOL))
+                return fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer Metaspace.split", "a GGUF has no way to say it");
+        if (ignore_merges) return fail(r, GYRE_EUNSUPPORTED, "model.ignore_merges", "a GGUF has no way to say it");
+        return GYRE_OK;
     }
-    const char *name = splits > 1 ? NULL : gyre_pre_tokenizer_name(pattern, digits);
+    const char *name = gyre_pre_tokenizer_name(p->pattern, p->digits, ignore_merges);
     if (!name) return fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "llama.cpp's name for it is not known");
     snprintf(r->out->tokenizer_pre, sizeof r->out->tokenizer_pre, "%s", name);
     return GYRE_OK;
@@ -174,57 +207,56 @@ static int32_t id_of(const reader *r, const char *text) {
     return -1;
 }
 
-/* The value is a string or an object with a content. */
-static int32_t special_token_id(const reader *r, const char *key) {
-    const json_t *value = json_object_get(r->settings, key);
-    return id_of(r, json_is_string(value) ? json_string_value(value) : text_at(value, "content"));
+/* In tokenizer_config.json a string or an object with a content; else in config.json a number or a list of some. */
+static int32_t special_token_id(const reader *r, const char *key, const char *number) {
+    const json_t *value = json_object_get(r->settings, key), *other = json_object_get(r->config, number);
+    const int32_t id = id_of(r, json_is_string(value) ? json_string_value(value) : text_at(value, "content"));
+    if (json_is_array(other)) other = json_array_get(other, 0);
+    const json_int_t i = json_is_integer(other) ? json_integer_value(other) : -1;
+    return id >= 0 ? id : i >= 0 && i < r->out->count ? (int32_t)i : -1;
 }
 
-/* Sets the begin token from a template that puts one before the text. */
-static void read_template(const reader *r) {
-    const json_t *processor = json_object_get(r->root, "post_processor"), *one;
-    for (size_t i = 0; (one = pipeline_step(processor, "processors", i)); i++) {
-        if (strcmp(text_at(one, "type"), "TemplateProcessing") != 0) continue;
-        const json_t *single = json_object_get(one, "single");
-        const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
-        const json_t *last =
-            json_object_get(json_array_get(single, json_array_size(single) - (json_array_size(single) > 0)), "SpecialToken");
-        const int32_t begin = id_of(r, text_at(first, "id"));
-        if (begin >= 0 && r->out->begin < 0) r->out->begin = begin;
-        r->out->adds_begin |= begin >= 0;
-        r->out->adds_end |= last && json_array_size(single) > 1;
+/* Sets the begin token from a template that puts one before the text.  Returns 1 if there is a template. */
+static int read_template(const reader *r, const json_t *post, int depth) {
+    const char *type = text_at(post, "type");
+    const json_t *single = json_object_get(post, "single"), *list = json_object_get(post, "processors");
+    const size_t count = json_array_size(single);
+    const char *begin;
+    int found = 0;
+    if (strcmp(type, "Sequence") == 0 && depth < MAX_DEPTH) {
+        for (size_t i = 0; i < json_array_size(list); i++)
+            found |= read_template(r, json_array_get(list, i), depth + 1);
+        return found;
     }
-}
-
-static void read_space_prefix(const reader *r) {
-    const json_t *normalizer = json_object_get(r->root, "normalizer"),
-                 *pre_tokenizer_json = json_object_get(r->root, "pre_tokenizer");
-    const json_t *one;
-    for (size_t i = 0; (one = pipeline_step(normalizer, "normalizers", i)); i++)
-        if (strcmp(text_at(one, "type"), "Prepend") == 0 && strcmp(text_at(one, "prepend"), GYRE_SPACE_SYMBOL) == 0)
-            r->out->space_prefix = 1;
-    for (size_t i = 0; (one = pipeline_step(pre_tokenizer_json, "pretokenizers", i)); i++)
-        if (strcmp(text_at(one, "type"), "Metaspace") == 0 && strcmp(text_at(one, "prepend_scheme"), "never") != 0)
-            r->out->space_prefix = !json_is_false(json_object_get(one, "add_prefix_space"));
+    if (strcmp(type, "TemplateProcessing") == 0) {
+        begin = text_at(json_object_get(json_array_get(single, 0), "SpecialToken"), "id");
+        r->out->adds_end |= count > 1 && json_object_get(json_array_get(single, count - 1), "SpecialToken");
+    } else if (strcmp(type, "RobertaProcessing") == 0 || strcmp(type, "BertProcessing") == 0) {
+        begin = json_string_value(json_array_get(json_object_get(post, "cls"), 0));
+        r->out->adds_end = 1;
+    } else {
+        return 0;
+    }
+    const int32_t id = id_of(r, begin ? begin : "");
+    if (id >= 0) r->out->begin = id;
+    r->out->adds_begin |= id >= 0;
+    return 1;
 }
 
 static gyre_status read_settings(const reader *r) {
     gyre_convert_vocab *p = r->out;
-    p->begin = special_token_id(r, "bos_token");
-    p->end = special_token_id(r, "eos_token");
-    p->pad = special_token_id(r, "pad_token");
-    if (p->unknown < 0) p->unknown = special_token_id(r, "unk_token");
-    read_template(r);
-    if (!json_object_get(r->root, "post_processor"))
-        p->adds_begin = json_is_true(json_object_get(r->settings, "add_bos_token"));
+    const int has_template = read_template(r, json_object_get(r->root, "post_processor"), 0);
+    if (p->begin < 0) p->begin = special_token_id(r, "bos_token", "bos_token_id");
+    p->end = special_token_id(r, "eos_token", "eos_token_id");
+    p->pad = special_token_id(r, "pad_token", "pad_token_id");
+    if (p->unknown < 0) p->unknown = special_token_id(r, "unk_token", "unk_token_id");
+    if (!has_template) p->adds_begin = p->begin >= 0 && json_is_true(json_object_get(r->settings, "add_bos_token"));
     const char *chat = text_at(r->settings, "chat_template");
     if (*chat) {
         p->chat_template = strdup(chat);
         if (!p->chat_template) return fail(r, GYRE_ENOMEM, "chat_template", "no memory");
     }
-    if (p->byte_level) return read_pre_tokenizer(r);
-    read_space_prefix(r);
-    return GYRE_OK;
+    return read_pipeline(r);
 }
 
 /* -- reading -- */
@@ -234,7 +266,7 @@ static gyre_status read_all(const reader *r, int64_t vocab) {
     gyre_status status = gyre_convert_vocab_init(r->out, vocab, r->err);
     if (status != GYRE_OK) return status;
     const json_t *merges = json_object_get(r->model, "merges");
-    r->out->byte_level = !json_is_true(json_object_get(r->model, "byte_fallback"));
+    r->out->byte_level = r->pipeline->byte_level || !json_is_true(json_object_get(r->model, "byte_fallback"));
     status = read_vocab(r);
     if (status == GYRE_OK) status = read_added(r);
     if (status == GYRE_OK) status = fill_unused_ids(r);
@@ -252,7 +284,7 @@ static gyre_status load(const char *folder, const char *name, json_t **out, gyre
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX || stat(path, &info) != 0) return GYRE_OK;
     const gyre_status status = gyre_document_read(path, &text, &bytes, err);
     if (status != GYRE_OK) return status;
-    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    *out = gyre_json_load(text, bytes, &error);
     free(text);
     if (*out) return GYRE_OK;
     return gyre_fail(err, GYRE_EFORMAT, "%s: %s (%s, line %d)", name, error.text, path, error.line);
@@ -260,15 +292,18 @@ static gyre_status load(const char *folder, const char *name, json_t **out, gyre
 
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,
                                          gyre_error *err) {
-    json_t *root, *settings = NULL;
+    json_t *root, *settings = NULL, *config = NULL;
     gyre_status status = load(folder, GYRE_TOKENIZER_FILE, &root, err);
     *there = root != NULL;
     if (status != GYRE_OK || !root) return status;
     status = load(folder, GYRE_TOKENIZER_CONFIG_FILE, &settings, err);
-    const reader r = {folder, root, json_object_get(root, "model"), settings, out, err};
+    if (status == GYRE_OK) status = load(folder, GYRE_CONFIG_FILE, &config, err);
+    const gyre_convert_pipeline pipeline = gyre_convert_pipeline_of(root);
+    const reader r = {folder, root, json_object_get(root, "model"), settings, config, &pipeline, out, err};
     if (status == GYRE_OK) status = read_all(&r, vocab);
     if (status != GYRE_OK) gyre_convert_vocab_free(out);
     json_decref(root);
     json_decref(settings);
+    json_decref(config);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "tokenizer/gguf_strings.h"
 #include "util/error.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,18 @@ static int is_string_array(const gyre_gguf_value *value) {
     return value && value->type == GYRE_GGUF_ARRAY && value->element == GYRE_GGUF_STRING && value->count < INT32_MAX;
 }
 
-static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, const char *path, gyre_error *err) {
+static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, int byte_level, const char *path,
+                               gyre_error *err) {
     const gyre_gguf_value *tokens = value_of(file, "tokenizer.ggml.tokens");
     const gyre_gguf_value *scores = value_of(file, "tokenizer.ggml.scores"),
                           *types = value_of(file, "tokenizer.ggml.token_type");
     if (!is_string_array(tokens)) return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.tokens: no list of words (%s)", path);
+    if (!byte_level && (!scores || scores->type != GYRE_GGUF_ARRAY || scores->count != tokens->count))
+        return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.scores: not one for each token (%s)", path);
+    if (types && (types->type != GYRE_GGUF_ARRAY || types->count != tokens->count))
+        return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.token_type: not one for each token (%s)", path);
     gyre_status status = gyre_convert_vocab_init(out, (int64_t)tokens->count, err);
+    out->byte_level = byte_level;
     const unsigned char *cursor = tokens->data;
     for (int64_t i = 0; i < out->count && status == GYRE_OK; i++) {
         size_t bytes;
@@ -37,8 +44,10 @@ static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, c
         int64_t kind = GYRE_TOKEN_NORMAL;
         const char *word = gyre_gguf_next_string(&cursor, &bytes);
         status = gyre_convert_vocab_set_text(out, i, word, bytes, path, err);
-        if (scores && scores->count == tokens->count) (void)gyre_gguf_number(scores, (uint64_t)i, &score);
-        if (types && types->count == tokens->count) (void)gyre_gguf_integer(types, (uint64_t)i, &kind);
+        if (!byte_level && status == GYRE_OK && (!gyre_gguf_number(scores, (uint64_t)i, &score) || isnan(score)))
+            status =
+                gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.scores: element %lld is no number (%s)", (long long)i, path);
+        if (types) (void)gyre_gguf_integer(types, (uint64_t)i, &kind);
         out->id_to_token[i].score = (float)score;
         out->id_to_token[i].kind = kind >= GYRE_TOKEN_NORMAL && kind <= GYRE_TOKEN_BYTE ? (int)kind : GYRE_TOKEN_NORMAL;
     }
@@ -73,19 +82,38 @@ static char *text_at(const gyre_gguf *file, const char *key) {
     return copy;
 }
 
-static int32_t id_at(const gyre_gguf *file, const char *key, int64_t count) {
-    const int64_t id = integer_or(file, key, -1);
+static int32_t id_at(const gyre_gguf *file, const char *key, int32_t fallback, int64_t count) {
+    const int64_t id = integer_or(file, key, fallback);
     return id >= 0 && id < count ? (int32_t)id : -1;
 }
 
 static gyre_status read_pre_tokenizer(gyre_convert_vocab *out, const gyre_gguf *file, const char *path, gyre_error *err) {
-    int digits;
     char *name = text_at(file, "tokenizer.ggml.pre");
     snprintf(out->tokenizer_pre, sizeof out->tokenizer_pre, "%s", name ? name : "default");
     free(name);
-    if (gyre_pre_tokenizer_pattern(out->tokenizer_pre, &digits)) return GYRE_OK;
+    for (char *c = out->tokenizer_pre; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?';
+    if (gyre_pre_tokenizer_named(out->tokenizer_pre)) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "tokenizer.ggml.pre: no pattern is known for \"%s\" (%s)", out->tokenizer_pre,
                      path);
+}
+
+/* Defaults are llama.cpp's: tokens 0, 1 and 2 of sentencepiece's kind have a meaning, and it puts the begin token and a
+ * space before a text. */
+static void read_special_tokens(gyre_convert_vocab *out, const gyre_gguf *file) {
+    const int pieces = !out->byte_level;
+    const int adds_begin = pieces || gyre_pre_tokenizer_named(out->tokenizer_pre)->adds_begin;
+    out->begin = id_at(file, "tokenizer.ggml.bos_token_id", pieces ? 1 : -1, out->count);
+    out->end = id_at(file, "tokenizer.ggml.eos_token_id", pieces ? 2 : -1, out->count);
+    out->unknown = id_at(file, "tokenizer.ggml.unknown_token_id", pieces ? 0 : -1, out->count);
+    out->pad = id_at(file, "tokenizer.ggml.padding_token_id", -1, out->count);
+    out->adds_begin = out->begin >= 0 && integer_or(file, "tokenizer.ggml.add_bos_token", adds_begin) != 0;
+    out->adds_end = integer_or(file, "tokenizer.ggml.add_eos_token", 0) != 0;
+    out->space_prefix = pieces && integer_or(file, "tokenizer.ggml.add_space_prefix", 1) != 0;
+    out->chat_template = text_at(file, "tokenizer.chat_template");
+    /* Old files type no tokens.  A begin token that a text gets is none of its words. */
+    if (pieces && out->adds_begin && out->id_to_token[out->begin].kind == GYRE_TOKEN_NORMAL)
+        out->id_to_token[out->begin].kind = GYRE_TOKEN_CONTROL;
 }
 
 gyre_status gyre_convert_vocab_from_gguf(gyre_convert_vocab *out, int *there, const gyre_gguf *file, const char *path,
@@ -96,19 +124,10 @@ gyre_status gyre_convert_vocab_from_gguf(gyre_convert_vocab *out, int *there, co
     const int byte_level = gyre_gguf_equals(model, "gpt2");
     if (!byte_level && !gyre_gguf_equals(model, "llama"))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "tokenizer.ggml.model: neither llama nor gpt2 (%s)", path);
-    gyre_status status = read_tokens(out, file, path, err);
-    out->byte_level = byte_level;
+    gyre_status status = read_tokens(out, file, byte_level, path, err);
     if (status == GYRE_OK && byte_level) status = read_merges(out, file, path, err);
     if (status == GYRE_OK && byte_level) status = read_pre_tokenizer(out, file, path, err);
-    out->begin = id_at(file, "tokenizer.ggml.bos_token_id", out->count);
-    out->end = id_at(file, "tokenizer.ggml.eos_token_id", out->count);
-    out->unknown = id_at(file, "tokenizer.ggml.unknown_token_id", out->count);
-    out->pad = id_at(file, "tokenizer.ggml.padding_token_id", out->count);
-    /* llama.cpp's defaults: sentencepiece's kind puts the begin token and a space before a text. */
-    out->adds_begin = integer_or(file, "tokenizer.ggml.add_bos_token", !byte_level) != 0;
-    out->adds_end = integer_or(file, "tokenizer.ggml.add_eos_token", 0) != 0;
-    out->space_prefix = integer_or(file, "tokenizer.ggml.add_space_prefix", !byte_level) != 0;
-    out->chat_template = text_at(file, "tokenizer.chat_template");
+    if (status == GYRE_OK) read_special_tokens(out, file);
     if (status != GYRE_OK) gyre_convert_vocab_free(out);
     return status;
 }

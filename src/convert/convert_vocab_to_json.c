@@ -1,6 +1,7 @@
 /* convert_vocab_to_json.c: tokens as tokenizer.json and tokenizer_config.json, as transformers reads them. */
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab.h"
+#include "convert/convert_vocab_merges.h"
 #include "files/json_write.h"
 
 #include "tokenizer/tokenizer_byte_level.h"
@@ -12,65 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MERGED_BYTES = 256 }; /* of tokens for which merges are searched */
-
-/* -- merges from scores -- */
-typedef struct merge {
-    int32_t merged_id, left, right;
-    float score;
-    size_t cut; /* bytes of the left token */
-} merge;
-typedef struct merges {
-    merge *list;
-    size_t count, capacity;
-} merges;
-
-static int by_rank(const void *a, const void *b) {
-    const merge *x = a, *y = b;
-    if (x->score != y->score) return x->score > y->score ? -1 : 1;
-    if (x->merged_id != y->merged_id) return x->merged_id < y->merged_id ? -1 : 1;
-    if (x->left != y->left) return x->left < y->left ? -1 : 1;
-    return x->right < y->right ? -1 : x->right > y->right;
-}
-
-/* out = the id of a normal token with this text, or -1. */
-static int32_t normal_id(const gyre_convert_vocab *p, const json_t *vocab, const char *text, size_t bytes) {
-    char key[MAX_MERGED_BYTES + 1];
-    memcpy(key, text, bytes);
-    key[bytes] = '\0';
-    const json_t *id = json_object_get(vocab, key);
-    if (!id) return -1;
-    const int64_t i = (int64_t)json_integer_value(id);
-    return p->id_to_token[i].kind == GYRE_TOKEN_NORMAL ? (int32_t)i : -1;
-}
-
-/* Adds every way to split a token, between characters, into two normal tokens. */
-static int add_merges(merges *m, const gyre_convert_vocab *p, const json_t *vocab, int32_t merged_id) {
-    const char *text = p->id_to_token[merged_id].text;
-    const size_t bytes = strlen(text);
-    for (size_t cut = 1; cut < bytes && bytes <= MAX_MERGED_BYTES; cut++) {
-        if (((unsigned char)text[cut] & 0xC0) == 0x80) continue;
-        const int32_t left = normal_id(p, vocab, text, cut), right = normal_id(p, vocab, text + cut, bytes - cut);
-        if (left < 0 || right < 0) continue;
-        if (m->count == m->capacity) {
-            const size_t capacity = 2 * m->capacity + 1024;
-            merge *grown = realloc(m->list, capacity * sizeof *grown);
-            if (!grown) return 0;
-            m->list = grown;
-            m->capacity = capacity;
-        }
-        m->list[m->count++] = (merge){merged_id, left, right, p->id_to_token[merged_id].score, cut};
-    }
-    return 1;
-}
-
+/* -- merges -- */
 static json_t *merges_of_scores(const gyre_convert_vocab *p, const json_t *vocab) {
-    merges m = {NULL, 0, 0};
+    gyre_convert_merges m;
     json_t *list = json_array();
-    int failed = !list;
-    for (int64_t i = 0; i < p->count && !failed; i++)
-        if (p->id_to_token[i].kind == GYRE_TOKEN_NORMAL) failed = !add_merges(&m, p, vocab, (int32_t)i);
-    if (m.count > 0) qsort(m.list, m.count, sizeof *m.list, by_rank);
+    int failed = !gyre_convert_merges_of_scores(p, vocab, &m) || !list;
     for (size_t i = 0; i < m.count && !failed; i++)
         failed = json_array_append_new(list, json_pack("[s, s]", p->id_to_token[m.list[i].left].text,
                                                        p->id_to_token[m.list[i].right].text)) != 0;
@@ -91,11 +38,18 @@ static json_t *merges_listed(const gyre_convert_vocab *p) {
 }
 
 /* -- members of tokenizer.json -- */
+/* 1 if the token is the name that a row of the embedding without a token gets in a GGUF. */
+static int is_row_without_token(const gyre_convert_vocab *p, int64_t id) {
+    char name[32];
+    snprintf(name, sizeof name, "[PAD%" PRId64 "]", id);
+    return p->id_to_token[id].kind == GYRE_TOKEN_UNUSED && strcmp(p->id_to_token[id].text, name) == 0;
+}
+
 static json_t *vocab_of(const gyre_convert_vocab *p) {
     json_t *vocab = json_object();
     int failed = !vocab;
     for (int64_t i = 0; i < p->count && !failed; i++)
-        if (!json_object_get(vocab, p->id_to_token[i].text)) /* of duplicates the first counts */
+        if (!json_object_get(vocab, p->id_to_token[i].text) && !is_row_without_token(p, i)) /* of duplicates the first */
             failed = json_object_set_new(vocab, p->id_to_token[i].text, json_integer(i)) != 0;
     if (!failed) return vocab;
     json_decref(vocab);
@@ -147,15 +101,14 @@ static json_t *byte_level(int use_regex) {
 }
 
 static json_t *pre_tokenizer(const gyre_convert_vocab *p) {
-    int digits = 0;
-    const char *pattern = p->byte_level ? gyre_pre_tokenizer_pattern(p->tokenizer_pre, &digits) : NULL;
-    if (!pattern) return json_null();
-    if (digits)
+    const gyre_named_pre_tokenizer *named = p->byte_level ? gyre_pre_tokenizer_named(p->tokenizer_pre) : NULL;
+    if (!named) return json_null();
+    if (named->digits)
         return json_pack("{s:s, s:[{s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type", "Digits",
                          "individual_digits", 1, byte_level(1));
-    if (!*pattern) return byte_level(1);
+    if (!*named->pattern) return byte_level(1);
     return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type", "Split",
-                     "pattern", "Regex", pattern, "behavior", "Isolated", "invert", 0, byte_level(0));
+                     "pattern", "Regex", named->pattern, "behavior", "Isolated", "invert", 0, byte_level(0));
 }
 
 static json_t *decoder(const gyre_convert_vocab *p) {
@@ -174,10 +127,11 @@ static json_t *decoder(const gyre_convert_vocab *p) {
 static json_t *model(const gyre_convert_vocab *p) {
     json_t *vocab = vocab_of(p);
     json_t *list = !vocab ? NULL : p->byte_level ? merges_listed(p) : merges_of_scores(p, vocab);
+    const gyre_named_pre_tokenizer *named = p->byte_level ? gyre_pre_tokenizer_named(p->tokenizer_pre) : NULL;
     json_t *out = json_pack("{s:s, s:n, s:s?, s:n, s:n, s:b, s:b, s:b}", "type", "BPE", "dropout", "unk_token",
                             p->unknown >= 0 && !p->byte_level ? p->id_to_token[p->unknown].text : NULL,
                             "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", !p->byte_level, "byte_fallback",
-                            !p->byte_level, "ignore_merges", strcmp(p->tokenizer_pre, "llama-bpe") == 0);
+                            !p->byte_level, "ignore_merges", named && named->ignore_merges);
     int failed = !out || json_object_set_new(out, "vocab", vocab) != 0;
     failed |= !out || json_object_set_new(out, "merges", list) != 0;
     if (!failed) return out;
@@ -220,8 +174,44 @@ static json_t *tokenizer_config_json(const gyre_convert_vocab *p, int64_t length
     return NULL;
 }
 
+/* A tokenizer.json has no types: pieces that are written as bytes are bytes, and byte-level tokens never are. */
+static gyre_status check_types(const gyre_convert_vocab *p, gyre_error *err) {
+    for (int64_t i = 0; i < p->count; i++) {
+        const gyre_convert_token *token = &p->id_to_token[i];
+        const int is_byte = token->kind == GYRE_TOKEN_BYTE;
+        if (p->byte_level ? is_byte
+                          : !is_byte && gyre_convert_token_merges(token) &&
+                                gyre_byte_fallback_decode(token->text, strlen(token->text)) >= 0)
+            return gyre_fail(err, GYRE_EUNSUPPORTED,
+                             "tokens: %" PRId64 " is \"%.60s\" and %s a byte, which a tokenizer.json "
+                             "cannot say",
+                             i, token->text, is_byte ? "typed as" : "not");
+    }
+    return GYRE_OK;
+}
+
+/* A list ranks every merge; of those with equal scores the leftmost in the text comes first. */
+static gyre_status check_scores(const gyre_convert_vocab *p, gyre_error *err) {
+    gyre_convert_merges m = {NULL, 0, 0};
+    json_t *vocab = vocab_of(p);
+    const int there = vocab && gyre_convert_merges_of_scores(p, vocab, &m);
+    gyre_status status = there ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "tokenizer.json: no memory");
+    for (size_t i = 1; i < m.count && status == GYRE_OK; i++)
+        if (m.list[i].score == m.list[i - 1].score && m.list[i].merged_id != m.list[i - 1].merged_id)
+            status = gyre_fail(err, GYRE_EUNSUPPORTED,
+                               "tokens: %" PRId32 " and %" PRId32 " have the same score, and the merges of a tokenizer.json "
+                               "have an order",
+                               m.list[i - 1].merged_id, m.list[i].merged_id);
+    json_decref(vocab);
+    free(m.list);
+    return status;
+}
+
 gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,
                                        gyre_error *err) {
+    gyre_status status = check_types(vocab, err);
+    if (status == GYRE_OK && !vocab->byte_level) status = check_scores(vocab, err);
+    if (status != GYRE_OK) return status;
     json_t *root = tokenizer_json(vocab), *other = tokenizer_config_json(vocab, length);
     char *text = root ? gyre_json_text(root, JSON_INDENT(1)) : NULL,
          *text2 = other ? gyre_json_text(other, JSON_INDENT(2)) : NULL;

@@ -1,0 +1,25 @@
+/* convert_vocab_merges.h: the merges that scores of pieces stand for. */
+#ifndef GYRE_CONVERT_VOCAB_MERGES_H
+#define GYRE_CONVERT_VOCAB_MERGES_H
+#include "convert/convert_vocab.h"
+
+#include <jansson.h>
+
+typedef struct gyre_convert_merge {
+    int32_t merged_id, left, right;
+    float score; /* of the merged token */
+} gyre_convert_merge;
+typedef struct gyre_convert_merges {
+    gyre_convert_merge *list; /* best score first; the caller frees it */
+    size_t count, capacity;
+} gyre_convert_merges;
+
+/* out = 1 if a text may be merged into the token. */
+int gyre_convert_token_merges(const gyre_convert_token *token);
+/* *out = every way to split a token, between characters, into two others.  vocab: text -> id.  Returns 0 without memory. */
+int gyre_convert_merges_of_scores(const gyre_convert_vocab *p, const json_t *vocab, gyre_convert_merges *out);
+/* out = 1 if the list, best first, is exactly what the scores of its tokens stand for; 0 = it is not; -1 = no memory. */
+int gyre_convert_merges_are_scores(const gyre_convert_vocab *p, const json_t *vocab, const gyre_convert_merge *list,
+                                   size_t count);
+
+#endif

@@ -1,0 +1,215 @@
+/* test_convert_vocab.c: what a GGUF cannot say about a tokenizer is refused, and what both can say means the same. */
+#include "convert/convert_vocab.h"
+#include "files/gguf.h"
+#include "make_convert_models.h"
+
+#define SPACES "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xE2\x96\x81\"}, "
+#define LLAMA3                                                                                                              \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+"        \
+    "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define SPLIT(more)                                                                                                         \
+    "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "       \
+    "\"" LLAMA3 "\"}, " more "}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}, "
+#define STEPS(more) "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" more "]}, "
+#define BYTES       "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}"
+#define MODEL(more)                                                                                                         \
+    "\"model\": {\"type\": \"BPE\", " more "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
+
+static gyre_convert_options to_gguf(void) {
+    gyre_convert_options o = GYRE_INIT(gyre_convert_options);
+    o.format = GYRE_MODEL_FORMAT_GGUF;
+    return o;
+}
+
+static void test_steps_without_a_key(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf();
+    static const struct {
+        const char *json, *says;
+    } wrong[] = {
+        {"{" MODEL("") "}", "spaces that stay spaces"},
+        {"{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, " MODEL("") "}", "ByteLevel.add_prefix_space"},
+        {"{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}, " MODEL("") "}",
+         "pre_tokenizer"},
+        {"{" STEPS("{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Isolated\"}, " BYTES)
+             MODEL("") "}",
+         "Split.pattern"},
+        {"{" SPLIT("\"behavior\": \"MergedWithNext\"") MODEL("") "}", "Split.behavior"},
+        {"{" SPLIT("\"behavior\": \"Isolated\", \"invert\": true") MODEL("") "}", "Split.invert"},
+        {"{" STEPS("{\"type\": \"Punctuation\"}, " BYTES) MODEL("") "}", "pre_tokenizer Punctuation"},
+        {"{" STEPS("{\"type\": \"Digits\", \"individual_digits\": false}, " BYTES) MODEL("") "}", "pre_tokenizer Digits"},
+        {"{" STEPS(BYTES) MODEL("\"ignore_merges\": true, ") "}", "pre_tokenizer"},
+        {"{\"normalizer\": {\"type\": \"Lowercase\"}, " STEPS(BYTES) MODEL("") "}", "normalizer Lowercase"},
+        {"{\"added_tokens\": [{\"id\": 3, \"content\": \"<x>\", \"special\": true, \"lstrip\": true}], " STEPS(BYTES)
+             MODEL("") "}",
+         "lstrip"},
+        {"{" MODEL("\"byte_fallback\": true, ") "}", "spaces"},
+        {"{" SPACES
+         "\"pre_tokenizer\": {\"type\": \"Digits\", \"individual_digits\": true}, " MODEL("\"byte_fallback\": true, ") "}",
+         "pre_tokenizer"},
+        {"{" SPACES MODEL("\"byte_fallback\": true, \"ignore_merges\": true, ") "}", "ignore_merges"},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", \"prepend_scheme\": \"never\"}, "
+         "\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"a\": 0, \"\xE2\x96\x81\": 1, "
+         "\"a\xE2\x96\x81\""
+         ": 2}, \"merges\": [\"a \xE2\x96\x81\"]}}",
+         "Metaspace.split"}};
+    made_model_free(make_folder_of(in_folder("st"), "llama", TIED, "", GYRE_DTYPE_F32));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_text(in_folder("st/tokenizer.json"), wrong[i].json);
+        refused(in_folder("st"), in_folder("st.gguf"), &gguf, GYRE_EUNSUPPORTED, wrong[i].says);
+    }
+}
+
+/* Scores rank tokens, a list ranks pairs. */
+static void test_merges_that_scores_cannot_say(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf();
+    static const char *const wrong[] = {
+        "[]",                                      /* "ab" is never made; by a score it would be */
+        "[\"a b\", \"b c\"]",                      /* "abc" is never made */
+        "[\"a b\", \"ab c\", \"b c\"]",            /* "a" and "bc" do not merge */
+        "[\"a b\", \"ab c\", \"b c\", \"a bc\"]"}; /* "abc" from "ab" first, from "a" after "bc": two ranks of one token */
+    char json[1024];
+    made_model_free(make_folder_of(in_folder("ms"), "llama", TIED, "", GYRE_DTYPE_F32));
+    for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
+        const int sound = i == sizeof wrong / sizeof *wrong;
+        snprintf(json, sizeof json,
+                 "{" SPACES
+                 "\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, "
+                 "\"ab\": 3, \"bc\": 4, \"abc\": 5}, \"merges\": %s}}",
+                 sound ? "[\"b c\", \"ab c\", \"a bc\", \"a b\"]" : wrong[i]);
+        put_text(in_folder("ms/tokenizer.json"), json);
+        if (sound)
+            convert(in_folder("ms"), in_folder("ms.gguf"), &gguf);
+        else
+            refused(in_folder("ms"), in_folder("ms.gguf"), &gguf, GYRE_EUNSUPPORTED, "model.merges");
+    }
+}
+
+static const gyre_gguf_value *key_of(const gyre_tensor_store *store, const char *key) {
+    const gyre_gguf_kv *pair = gyre_gguf_find_key(gyre_tensor_store_gguf(store), key);
+    if (!pair) fail_msg("%s: not there", key);
+    return &pair->value;
+}
+
+static void test_ignored_merges(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf();
+    made_model_free(make_folder_of(in_folder("im"), "llama", TIED, "", GYRE_DTYPE_F32));
+    for (int ignores = 0; ignores < 2; ignores++) {
+        gyre_tensor_store *store = NULL;
+        put_text(in_folder("im/tokenizer.json"), ignores ? "{" SPLIT("\"behavior\": \"Isolated\"")
+                                                               MODEL("\"ignore_merges\": true, ") "}"
+                                                         : "{" SPLIT("\"behavior\": \"Isolated\"") MODEL("") "}");
+        convert(in_folder("im"), in_folder("im.gguf"), &gguf);
+        assert_ok(gyre_tensor_store_open(&store, in_folder("im.gguf"), NULL));
+        assert_true(gyre_gguf_equals(key_of(store, "tokenizer.ggml.pre"), ignores ? "llama-bpe" : "smaug-bpe"));
+        gyre_tensor_store_free(store);
+        convert(in_folder("im.gguf"), in_folder("im-back"), NULL);
+        json_t *root = json_of(in_folder("im-back/tokenizer.json")), *model = json_object_get(root, "model");
+        assert_int_equal(json_is_true(json_object_get(model, "ignore_merges")), ignores);
+        assert_int_equal(json_object_size(json_object_get(model, "vocab")), 3); /* without rows that have no token */
+        json_decref(root);
+    }
+}
+
+/* Ids that config.json alone has; the template comes before tokenizer_config.json. */
+static void test_where_special_tokens_stand(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf();
+    gyre_tensor_store *store = NULL;
+    int64_t x = -1;
+    made_model_free(
+        make_folder_of(in_folder("ws"), "llama", TIED, ", \"eos_token_id\": [2, 1], \"pad_token_id\": 1", GYRE_DTYPE_F32));
+    put_text(
+        in_folder("ws/tokenizer.json"),
+        "{\"added_tokens\": [{\"id\": 3, \"content\": \"<s>\", \"special\": true}, {\"id\": 4, \"content\": \"<t>\", "
+        "\"special\": true}], \"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, "
+        "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<t>\"}}, {\"Sequence\": {\"id\": "
+        "\"A\"}}]}]}, " STEPS(BYTES) MODEL("") "}");
+    put_text(in_folder("ws/tokenizer_config.json"), "{\"bos_token\": \"<s>\", \"add_bos_token\": false}");
+    convert(in_folder("ws"), in_folder("ws.gguf"), &gguf);
+    assert_ok(gyre_tensor_store_open(&store, in_folder("ws.gguf"), NULL));
+    assert_true(gyre_gguf_integer(key_of(store, "tokenizer.ggml.bos_token_id"), 0, &x) && x == 4);
+    assert_true(gyre_gguf_integer(key_of(store, "tokenizer.ggml.add_bos_token"), 0, &x) && x == 1);
+    assert_true(gyre_gguf_integer(key_of(store, "tokenizer.ggml.eos_token_id"), 0, &x) && x == 2);
+    assert_true(gyre_gguf_integer(key_of(store, "tokenizer.ggml.padding_token_id"), 0, &x) && x == 1);
+    gyre_tensor_store_free(store);
+}
+
+/* -- the keys of a GGUF -- */
+/* Reads a GGUF of four pieces with these scores and nothing else. */
+static gyre_status read_pieces(gyre_convert_vocab *out, const double *scores, int count, gyre_error *err) {
+    static const char *const words[] = {"<unk>", "<s>", "</s>", "a", "b", "c", "ab", "bc"};
+    gyre_gguf_writer keys = {0};
+    unsigned char *bytes;
+    size_t size;
+    gyre_gguf *file;
+    int there;
+    gyre_gguf_write_string(&keys, "tokenizer.ggml.model", "llama");
+    gyre_gguf_write_array(&keys, "tokenizer.ggml.tokens", GYRE_GGUF_STRING, 8);
+    for (int i = 0; i < 8; i++)
+        gyre_gguf_write_array_string(&keys, words[i], strlen(words[i]));
+    gyre_gguf_write_array(&keys, "tokenizer.ggml.scores", GYRE_GGUF_F32, (uint64_t)count);
+    for (int i = 0; i < count; i++)
+        gyre_gguf_write_array_number(&keys, GYRE_GGUF_F32, scores[i]);
+    assert_ok(gyre_gguf_write_metadata(&keys, &bytes, &size, NULL));
+    gyre_gguf_writer_free(&keys);
+    assert_ok(gyre_gguf_open_head(&file, bytes, size, 1, NULL));
+    const gyre_status status = gyre_convert_vocab_from_gguf(out, &there, file, "x.gguf", err);
+    gyre_gguf_free(file);
+    free(bytes);
+    return status;
+}
+
+/* llama.cpp's defaults: tokens 0, 1 and 2, a begin token and a space before a text.  Without types the begin token is none
+ * of the words of a text all the same. */
+static void test_defaults(void **state) {
+    (void)state;
+    static const double scores[] = {0, 0, 0, -1, -2, -3, -4, -5};
+    gyre_convert_vocab vocab = {0};
+    char *json, *config;
+    assert_ok(read_pieces(&vocab, scores, 8, NULL));
+    assert_int_equal(vocab.unknown, 0);
+    assert_int_equal(vocab.begin, 1);
+    assert_int_equal(vocab.end, 2);
+    assert_true(vocab.adds_begin && vocab.space_prefix);
+    assert_int_equal(vocab.id_to_token[1].kind, GYRE_TOKEN_CONTROL);
+    assert_ok(gyre_convert_vocab_to_json(&vocab, 16, &json, &config, NULL));
+    assert_non_null(strstr(config, "\"eos_token\": \"</s>\""));
+    free(json);
+    free(config);
+    gyre_convert_vocab_free(&vocab);
+}
+
+static void test_scores_that_merges_cannot_say(void **state) {
+    (void)state;
+    static const double equal[] = {0, 0, 0, -1, -2, -3, -4, -4}, bad[] = {0, 0, 0, -1, -2, (double)NAN, -4, -5};
+    gyre_convert_vocab vocab = {0};
+    gyre_error err = {0, ""};
+    char *json, *config;
+    assert_ok(read_pieces(&vocab, equal, 8, NULL));
+    assert_int_equal(gyre_convert_vocab_to_json(&vocab, 16, &json, &config, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "6 and 7 have the same score"));
+    vocab.id_to_token[7].score = -5;
+    assert_ok(gyre_convert_vocab_set_text(&vocab, 5, "<0x41>", 6, "x.gguf", NULL)); /* typed as a word */
+    assert_int_equal(gyre_convert_vocab_to_json(&vocab, 16, &json, &config, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "5 is \"<0x41>\""));
+    gyre_convert_vocab_free(&vocab);
+    assert_int_equal(read_pieces(&vocab, bad, 8, &err), GYRE_EFORMAT);
+    assert_non_null(strstr(err.text, "tokenizer.ggml.scores: element 5"));
+    assert_int_equal(read_pieces(&vocab, equal, 7, &err), GYRE_EFORMAT);
+    assert_non_null(strstr(err.text, "tokenizer.ggml.scores: not one for each token"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_without_a_key),
+        cmocka_unit_test(test_merges_that_scores_cannot_say),
+        cmocka_unit_test(test_ignored_merges),
+        cmocka_unit_test(test_where_special_tokens_stand),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_scores_that_merges_cannot_say),
+    };
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
+}
