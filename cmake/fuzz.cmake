@@ -43,6 +43,7 @@ target_compile_definitions(fuzz_text PRIVATE GYRE_FUZZ_CORPUS="${PROJECT_SOURCE_
 gyre_fuzz(fuzz_edit WITH fuzz_reading_laws.c LINKS gyre_model m)
 gyre_fuzz(fuzz_network_files WITH fuzz_family.c fuzz_family_decoder.c fuzz_family_files.c fuzz_model_laws.c fuzz_own_files.c
           ../../tests/support/numbers.c LINKS gyre_model m)
+gyre_fuzz(fuzz_vocabulary WITH fuzz_words.c fuzz_words_files.c fuzz_model_laws.c LINKS gyre_model m)
 gyre_fuzz(fuzz_retrieval LINKS gyre_model)
 if(GYRE_COMMAND)
     gyre_fuzz(fuzz_checkpoint LINKS gyre_train)
