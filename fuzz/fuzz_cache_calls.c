@@ -1,6 +1,8 @@
 /* fuzz_cache_calls.c: any sequence of legal calls of a cache, against plain arrays: what it holds, where its tokens are,
  * and attention over them by the definition in double, of one sequence and of several in one call.  A call that fails
- * changes nothing.  The last byte of an input chooses integers for the keys. */
+ * changes nothing, and an edit fails only where the pool of slot ranges may be full.  The last byte of an input chooses
+ * integers for the keys and a pool so small that regions are widened in place and pages compacted for want of ranges. */
+#include "cache/cache.h"
 #include "fuzz_positions.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_cache.h"
@@ -53,6 +55,12 @@ static int chooses_values_in_keys(run *r) {
     return fuzz_choice(&r->in, 2) == 1;
 }
 
+/* As if no more ranges had been taken: a cache has hundreds, which so few tokens never fill. */
+static void shrink_pool(run *r) {
+    const int64_t few = SEQUENCES + (r->ends_with >> 5) * 9;
+    if ((r->ends_with >> 3 & 3) == 3 && few < r->cache->pool_size && few >= r->cache->pool_used) r->cache->pool_size = few;
+}
+
 static void make_cache(run *r) {
     fuzz_bytes *in = &r->in;
     gyre_error err = {0, ""};
@@ -80,6 +88,7 @@ static void make_cache(run *r) {
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal cache is made");
     r->config = *gyre_cache_get_config(r->cache);
+    shrink_pool(r);
 }
 
 /* -- calls -- */
@@ -128,12 +137,21 @@ static void require_edited(gyre_status status, const gyre_error *err) {
     fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_ERANGE, "a legal edit is done or has no room");
 }
 
+/* An edit that needs no page: it cuts at most two ranges, and no sequence has more ranges than tokens. */
+static void require_room(const run *r, gyre_status status) {
+    int64_t most = 2;
+    for (int64_t i = 0; i < r->config.sequences; i++)
+        most += r->sequence[i].count;
+    fuzz_require(status != GYRE_ENOMEM || most > r->cache->pool_size, "an edit finds the ranges that are free");
+}
+
 static void take_out(run *r, int64_t of) {
     sequence *s = &r->sequence[of];
     gyre_error err = {0, ""};
     const int64_t first = fuzz_between(&r->in, 0, s->count), count = fuzz_between(&r->in, 0, s->count - first);
     const gyre_status status = gyre_cache_remove(r->cache, of, first, count, &err);
     require_edited(status, &err);
+    require_room(r, status);
     if (status) return;
     memmove(s->token + first, s->token + first + count, (size_t)(s->count - first - count) * sizeof(token));
     s->count -= count;
@@ -146,6 +164,7 @@ static void shift(run *r, int64_t of) {
     const int64_t delta[GYRE_MAX_AXES] = {fuzz_between(&r->in, -300, 300)};
     const gyre_status status = gyre_cache_shift(r->cache, of, first, count, delta, &err);
     require_edited(status, &err);
+    if (r->config.keys == GYRE_CACHE_KEYS_RAW) require_room(r, status); /* rotated keys may need a page of their own */
     for (int64_t t = first; t < first + count && !status; t++)
         s->token[t].at += delta[0];
 }
@@ -418,7 +437,24 @@ static void scatter(run *r, int64_t of) {
 }
 
 /* -- comparing -- */
+/* The lists lie in regions of the pool that have room for them and none in common. */
+static void check_pool(const gyre_cache *c) {
+    fuzz_require(c->pool_used >= 0 && c->pool_used <= c->pool_size, "no more of the pool is used than there is");
+    for (int64_t i = 0; i < c->config.sequences; i++) {
+        const gyre_sequence *a = &c->sequence[i];
+        fuzz_require(a->count <= a->capacity, "a region has room for its list");
+        if (a->capacity == 0) continue;
+        fuzz_require(a->ranges >= c->pool && a->ranges + a->capacity <= c->pool + c->pool_used, "a region of the pool");
+        for (int64_t k = 0; k < i; k++) {
+            const gyre_sequence *b = &c->sequence[k];
+            fuzz_require(b->capacity == 0 || a->ranges + a->capacity <= b->ranges || b->ranges + b->capacity <= a->ranges,
+                         "regions of their own");
+        }
+    }
+}
+
 static void compare(const run *r) {
+    check_pool(r->cache);
     for (int64_t i = 0; i < r->config.sequences; i++) {
         int64_t at[MOST_TOKENS];
         const sequence *s = &r->sequence[i];
@@ -436,6 +472,7 @@ static void save_and_load(run *r) {
     fuzz_require(gyre_cache_load(&again, fuzz_path("cache"), r->positions.encoding, NULL, &err) == GYRE_OK, err.text);
     gyre_cache_free(r->cache);
     r->cache = again;
+    shrink_pool(r);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
