@@ -271,12 +271,10 @@ static void attend(run *r, int64_t of) {
     args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = fuzz_choice(&r->in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
-    const size_t bytes = gyre_cache_attention_scratch(r->cache, &of, &args, NULL);
-    fuzz_require(bytes > 0, "a size of scratch");
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    fuzz_require(scratch != NULL, "memory for scratch");
-    fuzz_require(gyre_cache_attention(r->cache, &of, &args, scratch, bytes, NULL, &err) == GYRE_OK, "attention is computed");
-    free(scratch);
+    const fuzz_scratch scratch = fuzz_scratch_make(gyre_cache_attention_scratch(r->cache, &of, &args, NULL));
+    const gyre_status status = gyre_cache_attention(r->cache, &of, &args, scratch.memory, scratch.bytes, NULL, &err);
+    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "attention is computed");
+    free(scratch.memory);
     for (int64_t t = 0; t < count; t++)
         for (int64_t h = 0; h < heads; h++)
             check_row(r, s, &q, &out, &none, (const int64_t[4]){0, t, h}, first + t);
@@ -321,13 +319,11 @@ static void attend_rows(run *r, int64_t of) {
     args.q_pos = (gyre_positions){.data = w.at, .dtype = GYRE_DTYPE_I64, .stride_batch = MOST_QUERIES, .stride_token = 1};
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = fuzz_choice(&r->in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
-    const size_t bytes = gyre_cache_attention_scratch(r->cache, w.sequence, &args, NULL);
-    fuzz_require(bytes > 0, "a size of scratch");
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    fuzz_require(scratch != NULL, "memory for scratch");
-    const gyre_status status = gyre_cache_attention(r->cache, w.sequence, &args, scratch, bytes, NULL, &err);
+    const fuzz_scratch scratch = fuzz_scratch_make(gyre_cache_attention_scratch(r->cache, w.sequence, &args, NULL));
+    const gyre_status status =
+        gyre_cache_attention(r->cache, w.sequence, &args, scratch.memory, scratch.bytes, NULL, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "attention is computed");
-    free(scratch);
+    free(scratch.memory);
     for (int64_t b = 0; b < w.count; b++)
         for (int64_t t = 0; t < w.queries; t++)
             for (int64_t h = 0; h < r->config.heads * GROUP; h++)

@@ -148,8 +148,8 @@ static gyre_status attend(rank_call *c, int gradient, gyre_error *err) {
     gyre_ring_plan plan = GYRE_INIT(gyre_ring_plan);
     gyre_status status = gyre_ring_get_plan(&c->ring, gradient, NULL, &plan, err);
     if (status) return status;
-    char *scratch = aligned_alloc(64, (plan.scratch + 63) / 64 * 64 + 64);
-    fuzz_require(scratch != NULL && gyre_shards_get(c->shards, c->transport.rank, &info) == GYRE_OK, "memory");
+    const fuzz_scratch scratch = fuzz_scratch_make(plan.scratch);
+    fuzz_require(gyre_shards_get(c->shards, c->transport.rank, &info) == GYRE_OK, "a rank of the shards");
     if (gradient) {
         gyre_view d[4];
         for (int i = 0; i < 4; i++) {
@@ -157,11 +157,11 @@ static gyre_status attend(rank_call *c, int gradient, gyre_error *err) {
             d[i] = rows_of(c, 4 + i, &info);
         }
         const gyre_cview dout = gyre_const(d[0]);
-        status = gyre_ring_attention_gradient(&c->ring, &dout, d + 1, NULL, scratch, plan.scratch, NULL, err);
+        status = gyre_ring_attention_gradient(&c->ring, &dout, d + 1, NULL, scratch.memory, scratch.bytes, NULL, err);
     } else {
-        status = gyre_ring_attention(&c->ring, scratch, plan.scratch, NULL, err);
+        status = gyre_ring_attention(&c->ring, scratch.memory, scratch.bytes, NULL, err);
     }
-    free(scratch);
+    free(scratch.memory);
     return status;
 }
 
@@ -175,11 +175,9 @@ static gyre_status merge(rank_call *c, gyre_error *err) {
     m.transport = &c->transport;
     m.state = gyre_cdense(c->state, GYRE_DTYPE_F64, 1, QUERIES, HEADS, DIM + 2);
     m.out = gyre_dense(out, GYRE_DTYPE_F32, 1, QUERIES, HEADS, DIM);
-    const size_t bytes = gyre_ring_merge_scratch(&m);
-    char *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
-    fuzz_require(scratch != NULL, "memory");
-    const gyre_status status = gyre_ring_merge(&m, scratch, bytes, NULL, err);
-    free(scratch);
+    const fuzz_scratch scratch = fuzz_scratch_make(gyre_ring_merge_scratch(&m));
+    const gyre_status status = gyre_ring_merge(&m, scratch.memory, scratch.bytes, NULL, err);
+    free(scratch.memory);
     return status;
 }
 
