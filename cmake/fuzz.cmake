@@ -65,7 +65,8 @@ endif()
 set(definitions fuzz_cached.c fuzz_views.c ../../tests/support/numbers.c)
 list(APPEND with_schemes ${definitions} fuzz_positions.c fuzz_tables.c)
 foreach(name IN ITEMS fuzz_attention fuzz_distances)
-    gyre_fuzz(${name} WITH ${with_schemes} fuzz_attention_call.c fuzz_attention_check.c fuzz_frequencies.c fuzz_phases.c
+    gyre_fuzz(${name} WITH ${with_schemes} fuzz_attention_call.c fuzz_attention_check.c fuzz_attention_packed.c
+              fuzz_frequencies.c fuzz_phases.c
               fuzz_turns.c LINKS gyre m)
 endforeach()
 gyre_fuzz(fuzz_adaptive WITH ${with_schemes} fuzz_adaptive_call.c fuzz_network.c LINKS gyre m)
@@ -79,7 +80,7 @@ foreach(name IN ITEMS fuzz_contextual fuzz_trained)
     gyre_fuzz(${name} WITH ${definitions} LINKS gyre m)
 endforeach()
 # The fuzzer follows the branches of the library, not the loops of the definitions, whose counters took half of the time.
-foreach(file IN ITEMS adaptive adaptive_call angles attention attention_call attention_check batch cache_calls cached contextual distances
+foreach(file IN ITEMS adaptive adaptive_call angles attention attention_call attention_check attention_packed batch cache_calls cached contextual distances
                       family_decoder frequencies input network phases positions rotate tables trained turns views)
     file(GLOB source ${PROJECT_SOURCE_DIR}/fuzz/fuzz_${file}.c ${PROJECT_SOURCE_DIR}/fuzz/support/fuzz_${file}.c)
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)

@@ -320,8 +320,7 @@ static void attend_rows(run *r, int64_t of) {
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = fuzz_choice(&r->in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
     const fuzz_scratch scratch = fuzz_scratch_make(gyre_cache_attention_scratch(r->cache, w.sequence, &args, NULL));
-    const gyre_status status =
-        gyre_cache_attention(r->cache, w.sequence, &args, scratch.memory, scratch.bytes, NULL, &err);
+    const gyre_status status = gyre_cache_attention(r->cache, w.sequence, &args, scratch.memory, scratch.bytes, NULL, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "attention is computed");
     free(scratch.memory);
     for (int64_t b = 0; b < w.count; b++)

@@ -42,6 +42,11 @@ int fuzz_attention_visible(const call *c, int64_t b, int64_t i, int64_t h, int64
 /* out = the context length in use; 0 = the encoding's own. */
 int64_t fuzz_attention_length(const call *c, int64_t b, int64_t i, int64_t h);
 
+/* In the fixed order the rows of a call, as sequences of a packed batch, have the same bits of out and lse
+ * (fuzz_attention_packed.c).  forward: gyre_attention with scratch of its own. */
+typedef gyre_status fuzz_forward(const gyre_attention_args *args, const gyre_exec *exec, gyre_error *err);
+void fuzz_attention_check_packed(const call *c, fuzz_forward *forward);
+
 /* Makes a call and judges it. */
 void fuzz_attention_judge(const uint8_t *data, size_t size, int turning);
 

@@ -418,6 +418,7 @@ void fuzz_attention_judge(const uint8_t *data, size_t size, int turning) {
         if (!c.is_vague) for_each_row(&c, check_row);
         check_threads(&c, &exec);
         check_pieces(&c);
+        fuzz_attention_check_packed(&c, forward);
         check_gradient(&c, c.batch > 1 ? &exec : NULL);
         check_simple(&c);
     }
