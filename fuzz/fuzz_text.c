@@ -1,8 +1,10 @@
 /* fuzz_text.c: reads any bytes as a text, for every tokenizer of the corpus, and as a file of ids.
  *
  * The first byte is 'i' for a file of ids, 'b' for bytes as tokens, else the number of the tokenizer ('0' the first file of
- * fuzz/corpus/tokenizer by name).  After 'c' the rest is the tokenizer_config.json beside a tokenizer.json. */
+ * fuzz/corpus/tokenizer by name).  After 'c' the rest is the tokenizer_config.json beside a tokenizer.json.  After 'd' the
+ * bytes choose files of a folder, and what stands beside them. */
 #define _GNU_SOURCE /* scandir, alphasort */
+#include "fuzz_bytes.h"
 #include "fuzz_support.h"
 #include "tokenizer/tokenizer.h"
 
@@ -118,8 +120,82 @@ static void read_tokenizer_config(const uint8_t *bytes, size_t size) {
     gyre_tokenizer_free(t);
 }
 
+/* -- a folder -- */
+/* What may stand in it, sorted by path, so that the text is their bytes in this order.  Names ending in '/' are folders. */
+static const char *const entries[] = {"text/",   "text/A", "text/a!", "text/a/",  "text/a/0",  "text/a/b/", "text/a/b/z",
+                                      "text/ab", "text/b", "text/c/", "text/c/d", "text/link", "text/pipe", "text/z long "};
+enum { ENTRIES = sizeof entries / sizeof *entries, MOST_FILE = 40 };
+
+static void remove_entries(void) {
+    for (int i = ENTRIES; i-- > 0;) {
+        (void)unlink(fuzz_path(entries[i]));
+        (void)rmdir(fuzz_path(entries[i]));
+    }
+}
+
+/* Makes those that the bytes choose.  text = the bytes of all files in order; out = how many there are. */
+static int make_entries(fuzz_bytes *b, char *text, size_t *bytes) {
+    const unsigned chosen = fuzz_byte(b) | fuzz_byte(b) << 8;
+    int files = 0;
+    *bytes = 0;
+    for (int i = 0; i < ENTRIES; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s", fuzz_path(entries[i]));
+        if (path[strlen(path) - 1] == '/') {
+            fuzz_require(mkdir(path, 0777) == 0, "a folder can be made");
+        } else if (strstr(path, "link")) { /* upwards: whoever follows it never ends */
+            if (chosen & 1u << i) fuzz_require(symlink(fuzz_path("text"), path) == 0, "a link can be made");
+        } else if (strstr(path, "pipe")) { /* whoever opens it waits */
+            if (chosen & 1u << i) fuzz_require(mkfifo(path, 0666) == 0, "a pipe can be made");
+        } else if (chosen & 1u << i) {
+            const size_t most = (size_t)fuzz_choice(b, MOST_FILE), n = most < b->left ? most : b->left;
+            memcpy(text + *bytes, b->at, n);
+            fuzz_write(entries[i], b->at, n);
+            b->at += n, b->left -= n, *bytes += n;
+            files++;
+        }
+    }
+    return files;
+}
+
+/* A folder is all regular files below it, sorted by path, whatever else stands there. */
+static void read_folder(fuzz_bytes *b) {
+    static char text[ENTRIES * MOST_FILE];
+    char name[128];
+    const char *path = name;
+    gyre_text all = {0}, part[2] = {{0}, {0}};
+    gyre_error err = {0, ""};
+    size_t bytes;
+    remove_entries();
+    snprintf(name, sizeof name, "%s", fuzz_path("text"));
+    const int files = make_entries(b, text, &bytes);
+    const gyre_status status = gyre_text_open(&all, &path, 1, GYRE_TEXT_SPLIT_ALL, 0, &err);
+    fuzz_require_error(status, &err);
+    fuzz_require(status == (bytes > 0 ? GYRE_OK : GYRE_EINVAL),
+                 err.text[0] ? err.text : "a folder without a text is refused");
+    fuzz_require(status || (all.files == files && all.count == (int64_t)bytes), "all regular files of a folder");
+    for (int64_t i = 0; i < all.count; i++)
+        fuzz_require(all.ids[i] == (unsigned char)text[i], "sorted by path");
+    int64_t sum = 0;
+    for (int i = 0; i < 2; i++) {
+        const gyre_status parted = gyre_text_open(&part[i], &path, 1, (gyre_text_split)(GYRE_TEXT_SPLIT_TRAIN + i), 0, &err);
+        fuzz_require(parted == GYRE_OK || parted == GYRE_EINVAL, err.text);
+        sum += part[i].count;
+    }
+    fuzz_require(sum == all.count, "what is held out and what is not are all of it");
+    for (int i = 0; i < 2; i++)
+        gyre_text_free(&part[i]);
+    gyre_text_free(&all);
+    remove_entries();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
+    if (data[0] == 'd') {
+        fuzz_bytes b = {data + 1, size - 1};
+        read_folder(&b);
+        return 0;
+    }
     if (data[0] == 'c') {
         read_tokenizer_config(data + 1, size - 1);
         return 0;
