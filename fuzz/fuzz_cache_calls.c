@@ -137,12 +137,26 @@ static void require_edited(gyre_status status, const gyre_error *err) {
     fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_ERANGE, "a legal edit is done or has no room");
 }
 
+/* Before a call is refused for want of ranges, all pages have closed their holes and neighbors have become one range. */
+static void require_compacted(const gyre_cache *c) {
+    for (int64_t page = 0; page < c->page_high_water; page++)
+        fuzz_require(c->page[page].live == c->page[page].fill, "no page has holes");
+    for (int64_t i = 0; i < c->config.sequences; i++)
+        for (int64_t k = 1; k < c->sequence[i].count; k++) {
+            const gyre_slot_range *a = &c->sequence[i].ranges[k - 1], *b = a + 1;
+            fuzz_require(a->page != b->page || a->first + a->count != b->first ||
+                             memcmp(a->delta, b->delta, sizeof a->delta) != 0,
+                         "no two ranges could be one");
+        }
+}
+
 /* An edit that needs no page: it cuts at most two ranges, and no sequence has more ranges than tokens. */
 static void require_room(const run *r, gyre_status status) {
     int64_t most = 2;
     for (int64_t i = 0; i < r->config.sequences; i++)
         most += r->sequence[i].count;
     fuzz_require(status != GYRE_ENOMEM || most > r->cache->pool_size, "an edit finds the ranges that are free");
+    if (status == GYRE_ENOMEM) require_compacted(r->cache);
 }
 
 static void take_out(run *r, int64_t of) {
