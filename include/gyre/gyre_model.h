@@ -490,13 +490,16 @@ typedef struct gyre_convert_options {
     void (*progress)(void *ctx, int64_t done, int64_t all); /* bytes; NULL = none */
     int (*stop)(void *ctx);                                 /* asked now and then; not 0 = end with EIO, nothing written */
     void *progress_ctx;                                     /* of both */
-    int drops_window; /* 1 = layers of a GGUF see all tokens where llama.cpp has no window for them; 0 = EUNSUPPORTED */
+    void (*lost)(void *ctx, const char *what); /* told of what the target cannot say and goes without; NULL = EUNSUPPORTED */
+    void *lost_ctx;
 } gyre_convert_options;
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF, with config and tokenizer.  It appears whole or not at all.  Rows of query and key are permuted
- * head by head if the layout changes.  options NULL = zeros.
- * Errors: those of gyre_model_open; EUNSUPPORTED (the target cannot express something, named; a window of at least the
- * model's length hides nothing); EINVAL (target holds something else). */
+ * head by head if the layout changes.  options NULL = zeros.  Losses, of which `lost` is told once each before the target
+ * is there: a window shorter than the model's length; merges that scores cannot stand for, or scores that merges cannot;
+ * spaces that an added token takes with it.  What else the target cannot express is an error.
+ * Errors: those of gyre_model_open; EUNSUPPORTED (the target cannot express something, named); EINVAL (target holds
+ * something else). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options,
                                                   gyre_error *err);
 

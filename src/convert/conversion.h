@@ -8,6 +8,7 @@
  *     rows         each tensor, a block of rows at a time                         convert_rows.c */
 #ifndef GYRE_CONVERT_CONVERSION_H
 #define GYRE_CONVERT_CONVERSION_H
+#include "convert/convert_loss.h"
 #include "convert/convert_source.h"
 #include "files/gguf_writer.h"
 

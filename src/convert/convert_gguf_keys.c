@@ -167,7 +167,7 @@ static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
     gyre_status status = GYRE_OK;
     const char *tokens = c->source.kind == GYRE_SOURCE_LLAMA2C ? gyre_llama2c_tokenizer_path(c->source.checkpoint) : NULL;
     if (c->source.kind == GYRE_SOURCE_FOLDER)
-        status = gyre_convert_vocab_from_json(&vocab, &there, c->source.path, c->source.arch.vocab, err);
+        status = gyre_convert_vocab_from_json(&vocab, &there, c->source.path, c->source.arch.vocab, c->options, err);
     else if (tokens)
         status = gyre_convert_vocab_from_llama2c(&vocab, tokens, c->source.arch.vocab, err);
     else
@@ -187,14 +187,14 @@ static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
 
 /* llama.cpp's code for the families that are written has no window, and reads no key of one. */
 static gyre_status check_windows(const gyre_conversion *c, gyre_error *err) {
-    const gyre_reading *reading = c->options->drops_window ? NULL : c->source.reading;
+    const gyre_reading *reading = c->source.reading;
     for (int64_t i = 0; reading && i < reading->groups_count; i++) {
         const int64_t window = reading->groups[i]->window;
         if (window > 0 && window < c->length)
-            return gyre_fail(err, GYRE_EUNSUPPORTED,
-                             "sliding_window: llama.cpp has none for a %s, whose %s layers see %" PRId64 " of %" PRId64
-                             " tokens (%s)",
-                             c->family, reading->groups[i]->name, window, c->length, c->source.path);
+            return gyre_convert_lose(c->options, err,
+                                     "sliding_window: llama.cpp has none for a %s, whose %s layers see %" PRId64
+                                     " of %" PRId64 " tokens (%s)",
+                                     c->family, reading->groups[i]->name, window, c->length, c->source.path);
     }
     return GYRE_OK;
 }

@@ -76,7 +76,7 @@ static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_repl
     else
         there = 0;
     if (status == GYRE_OK && there) {
-        status = gyre_convert_vocab_to_json(&vocab, c->length, &json, &config, err);
+        status = gyre_convert_vocab_to_json(&vocab, c->length, c->options, &json, &config, err);
         if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
         if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_CONFIG_FILE, config, err);
     }

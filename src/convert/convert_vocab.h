@@ -39,11 +39,12 @@ void gyre_convert_vocab_free(gyre_convert_vocab *vocab);
 gyre_status gyre_convert_vocab_set_text(gyre_convert_vocab *vocab, int64_t id, const char *text, size_t bytes,
                                         const char *path, gyre_error *err);
 
-/* Readers.  *there = 0, with *out empty, if the source has no tokenizer.  vocab: tokens that the model has. */
+/* Readers.  *there = 0, with *out empty, if the source has no tokenizer.  vocab: tokens that the model has.  options: who
+ * is told of losses; NULL = nobody. */
 gyre_status gyre_convert_vocab_from_gguf(gyre_convert_vocab *out, int *there, const gyre_gguf *file, const char *path,
                                          gyre_error *err);
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,
-                                         gyre_error *err);
+                                         const gyre_convert_options *options, gyre_error *err);
 gyre_status gyre_convert_vocab_from_llama2c(gyre_convert_vocab *out, const char *path, int64_t vocab, gyre_error *err);
 /* The tokens of a model made here, whose ids are bytes: byte-level, without merges. */
 enum { GYRE_BYTE_TOKENS = 256 };
@@ -53,7 +54,7 @@ gyre_status gyre_convert_vocab_from_bytes(gyre_convert_vocab *out, gyre_error *e
 void gyre_convert_vocab_to_gguf(const gyre_convert_vocab *p, gyre_gguf_writer *keys);
 /* *out = tokenizer.json, *config = tokenizer_config.json, both freed by the caller.  length: tokens that the model
  * serves. */
-gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,
-                                       gyre_error *err);
+gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, const gyre_convert_options *options,
+                                       char **out, char **config, gyre_error *err);
 
 #endif

@@ -1,4 +1,5 @@
 /* convert_vocab_from_json.c: the tokens of a tokenizer.json. */
+#include "convert/convert_loss.h"
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab.h"
 #include "convert/convert_vocab_merges.h"
@@ -25,12 +26,17 @@ typedef struct reader {
     const char *path;
     const json_t *root, *model, *settings, *config; /* settings: tokenizer_config.json; config: config.json; or NULL */
     const gyre_convert_pipeline *pipeline;
+    const gyre_convert_options *options;
     gyre_convert_vocab *out;
     gyre_error *err;
 } reader;
 
 static gyre_status fail(const reader *r, gyre_status status, const char *what, const char *why) {
     return gyre_fail(r->err, status, "tokenizer.json: %s: %s (%s)", what, why, r->path);
+}
+
+static gyre_status lose(const reader *r, const char *what, const char *why) {
+    return gyre_convert_lose(r->options, r->err, "tokenizer.json: %s: %s (%s)", what, why, r->path);
 }
 
 static const char *text_at(const json_t *object, const char *key) {
@@ -70,20 +76,22 @@ static gyre_status read_added(const reader *r) {
     const json_t *list = json_object_get(r->root, "added_tokens"), *token;
     size_t i;
     gyre_status status = GYRE_OK;
+    int takes_spaces = 0;
     json_array_foreach((json_t *)list, i, token) {
         const char *text = text_at(token, "content");
         const json_t *id = json_object_get(token, "id");
         const int is_unknown = json_is_integer(id) && json_integer_value(id) == r->out->unknown;
         const int special = json_is_true(json_object_get(token, "special"));
-        if (json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
-            json_is_true(json_object_get(token, "single_word")))
-            return fail(r, GYRE_EUNSUPPORTED, "added_tokens", "lstrip, rstrip and single_word have no key in a GGUF");
+        takes_spaces |= json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
+                        json_is_true(json_object_get(token, "single_word"));
         if (status == GYRE_OK)
             status = set_token(r, text, id,
                                is_unknown ? GYRE_TOKEN_UNKNOWN
                                : special  ? GYRE_TOKEN_CONTROL
                                           : GYRE_TOKEN_USER_DEFINED);
     }
+    if (status == GYRE_OK && takes_spaces)
+        status = lose(r, "added_tokens", "lstrip, rstrip and single_word have no key in a GGUF");
     return status;
 }
 
@@ -162,8 +170,7 @@ static gyre_status read_scores(const reader *r, const json_t *merges) {
     }
     const int same = status == GYRE_OK ? gyre_convert_merges_are_scores(r->out, vocab, list, count) : 1;
     if (same < 0) status = fail(r, GYRE_ENOMEM, "model.merges", "no memory");
-    if (same == 0)
-        status = fail(r, GYRE_EUNSUPPORTED, "model.merges", "scores of tokens, as a GGUF has, would merge otherwise");
+    if (same == 0) status = lose(r, "model.merges", "scores of tokens, as a GGUF has, would merge otherwise");
     free(list);
     return status;
 }
@@ -185,15 +192,16 @@ static gyre_status read_merges(const reader *r, const json_t *merges) {
 static gyre_status read_pipeline(const reader *r) {
     const gyre_convert_pipeline *p = r->pipeline;
     const int ignore_merges = json_is_true(json_object_get(r->model, "ignore_merges"));
+    int cuts = 0;
     if (p->refused[0]) return fail(r, GYRE_EUNSUPPORTED, p->refused, "a GGUF has no way to say it");
     if (!p->byte_level) {
         r->out->space_prefix = p->space_prefix;
         for (int64_t i = 0; i < r->out->count && p->cuts_before_spaces; i++)
             if (r->out->id_to_token[i].kind == GYRE_TOKEN_NORMAL && r->out->id_to_token[i].text[0] &&
                 strstr(r->out->id_to_token[i].text + 1, GYRE_SPACE_SYMBOL))
-                return fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer Metaspace.split", "a GGUF has no way to say it");
+                cuts = 1;
         if (ignore_merges) return fail(r, GYRE_EUNSUPPORTED, "model.ignore_merges", "a GGUF has no way to say it");
-        return GYRE_OK;
+        return cuts ? lose(r, "pre_tokenizer Metaspace.split", "a GGUF has no way to say it") : GYRE_OK;
     }
     const char *name = gyre_pre_tokenizer_name(p->pattern, p->digits, ignore_merges);
     if (!name) return fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "llama.cpp's name for it is not known");
@@ -291,7 +299,7 @@ static gyre_status load(const char *folder, const char *name, json_t **out, gyre
 }
 
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,
-                                         gyre_error *err) {
+                                         const gyre_convert_options *options, gyre_error *err) {
     json_t *root, *settings = NULL, *config = NULL;
     gyre_status status = load(folder, GYRE_TOKENIZER_FILE, &root, err);
     *there = root != NULL;
@@ -299,7 +307,7 @@ gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, co
     status = load(folder, GYRE_TOKENIZER_CONFIG_FILE, &settings, err);
     if (status == GYRE_OK) status = load(folder, GYRE_CONFIG_FILE, &config, err);
     const gyre_convert_pipeline pipeline = gyre_convert_pipeline_of(root);
-    const reader r = {folder, root, json_object_get(root, "model"), settings, config, &pipeline, out, err};
+    const reader r = {folder, root, json_object_get(root, "model"), settings, config, &pipeline, options, out, err};
     if (status == GYRE_OK) status = read_all(&r, vocab);
     if (status != GYRE_OK) gyre_convert_vocab_free(out);
     json_decref(root);

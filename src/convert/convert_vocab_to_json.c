@@ -1,4 +1,5 @@
 /* convert_vocab_to_json.c: tokens as tokenizer.json and tokenizer_config.json, as transformers reads them. */
+#include "convert/convert_loss.h"
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab.h"
 #include "convert/convert_vocab_merges.h"
@@ -191,26 +192,28 @@ static gyre_status check_types(const gyre_convert_vocab *p, gyre_error *err) {
 }
 
 /* A list ranks every merge; of those with equal scores the leftmost in the text comes first. */
-static gyre_status check_scores(const gyre_convert_vocab *p, gyre_error *err) {
+static gyre_status check_scores(const gyre_convert_vocab *p, const gyre_convert_options *options, gyre_error *err) {
     gyre_convert_merges m = {NULL, 0, 0};
     json_t *vocab = vocab_of(p);
     const int there = vocab && gyre_convert_merges_of_scores(p, vocab, &m);
     gyre_status status = there ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "tokenizer.json: no memory");
-    for (size_t i = 1; i < m.count && status == GYRE_OK; i++)
-        if (m.list[i].score == m.list[i - 1].score && m.list[i].merged_id != m.list[i - 1].merged_id)
-            status = gyre_fail(err, GYRE_EUNSUPPORTED,
-                               "tokens: %" PRId32 " and %" PRId32 " have the same score, and the merges of a tokenizer.json "
-                               "have an order",
-                               m.list[i - 1].merged_id, m.list[i].merged_id);
+    size_t i = 1;
+    while (i < m.count && (m.list[i].score != m.list[i - 1].score || m.list[i].merged_id == m.list[i - 1].merged_id))
+        i++;
+    if (status == GYRE_OK && i < m.count)
+        status = gyre_convert_lose(options, err,
+                                   "tokens: %" PRId32 " and %" PRId32 " have the same score, and the merges of a "
+                                   "tokenizer.json have an order",
+                                   m.list[i - 1].merged_id, m.list[i].merged_id);
     json_decref(vocab);
     free(m.list);
     return status;
 }
 
-gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,
-                                       gyre_error *err) {
+gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, const gyre_convert_options *options,
+                                       char **out, char **config, gyre_error *err) {
     gyre_status status = check_types(vocab, err);
-    if (status == GYRE_OK && !vocab->byte_level) status = check_scores(vocab, err);
+    if (status == GYRE_OK && !vocab->byte_level) status = check_scores(vocab, options, err);
     if (status != GYRE_OK) return status;
     json_t *root = tokenizer_json(vocab), *other = tokenizer_config_json(vocab, length);
     char *text = root ? gyre_json_text(root, JSON_INDENT(1)) : NULL,

@@ -409,9 +409,15 @@ static int check_turns_are_floats(const char *from, const char *to) {
     return turns;
 }
 
+static void count_loss(void *ctx, const char *what) {
+    assert_non_null(strstr(what, "sliding_window: llama.cpp has none"));
+    ++*(int *)ctx;
+}
+
 /* llama.cpp has no window for a llama.  One that hides no token is no loss; another is lost only if asked for. */
 static void test_window(void **state) {
     (void)state;
+    int told = 0;
     gyre_convert_options gguf = to_gguf();
     made_model_free(make_folder_of(in_folder("narrow"), "mistral", TIED, ", \"sliding_window\": 8", GYRE_DTYPE_F32));
     made_model_free(make_folder_of(in_folder("wide"), "mistral", TIED, ", \"sliding_window\": 4096", GYRE_DTYPE_F32));
@@ -419,8 +425,12 @@ static void test_window(void **state) {
             "sliding_window: llama.cpp has none for a llama, whose all layers see 8 of ");
     assert_int_equal(access(in_folder("narrow.gguf"), F_OK), -1);
     convert(in_folder("wide"), in_folder("wide.gguf"), &gguf);
-    gguf.drops_window = 1;
+    gguf.lost = count_loss;
+    gguf.lost_ctx = &told;
     convert(in_folder("narrow"), in_folder("narrow.gguf"), &gguf);
+    assert_int_equal(told, 1);
+    convert(in_folder("wide"), in_folder("wide.gguf"), &gguf);
+    assert_int_equal(told, 1);
     gyre_reading *reading = NULL;
     assert_ok(gyre_reading_open(&reading, in_folder("narrow.gguf"), GYRE_PROFILE_DEFAULT, 0, NULL));
     assert_int_equal(reading->groups[0]->window, 0);

@@ -96,16 +96,19 @@ static void read_options(int argc, char **argv, convert_options *o) {
 }
 
 /* -- the result -- */
-/* out = the largest window of any group; 0 = none.  The result may have none because llama.cpp's code for its architecture
- * has none. */
-static int64_t widest_window(const gyre_reading *reading) {
-    int64_t window = 0;
-    for (int64_t i = 0; i < reading->groups_count; i++)
-        if (reading->groups[i]->window > window) window = reading->groups[i]->window;
-    return window;
+/* What gyre_convert said is lost.  It is printed behind the progress, and only of a model that is there. */
+typedef struct losses {
+    gyre_error list[8];
+    int count;
+} losses;
+
+static void keep_loss(void *ctx, const char *what) {
+    losses *l = ctx;
+    if (l->count < (int)(sizeof l->list / sizeof *l->list))
+        snprintf(l->list[l->count++].text, sizeof l->list[0].text, "%s", what);
 }
 
-static void warn(const convert_options *o, const gyre_reading *before, const gyre_reading *after) {
+static void warn(const convert_options *o, const losses *lost, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0]->config;
     if (strcmp(after->model_type, "gyre") == 0 && config->kind == GYRE_KIND_ROPE &&
         config->rope.layout == GYRE_LAYOUT_INTERLEAVED)
@@ -113,10 +116,8 @@ static void warn(const convert_options *o, const gyre_reading *before, const gyr
             "%s: its pairs are interleaved, which its config.json says in a key of Gyre's own: other programs refuse it, "
             "and would read it wrong",
             o->output);
-    if (before && widest_window(before) > 0 && widest_window(after) == 0)
-        cli_warn("%s: the window of %lld tokens is not read from it: beyond it, tokens are seen that the model was not "
-                 "trained to see",
-                 o->output, (long long)widest_window(before));
+    for (int i = 0; i < lost->count; i++)
+        cli_warn("%s goes without something of the model: %s", o->output, lost->list[i].text);
 }
 
 static int64_t bytes_of(const convert_options *o) {
@@ -157,7 +158,8 @@ static int is_interrupted(void *progress) {
 
 int cmd_convert(int argc, char **argv) {
     convert_options o;
-    gyre_reading *before = NULL, *after = NULL;
+    gyre_reading *after = NULL;
+    losses lost = {.count = 0};
     gyre_error err = {0, ""};
     cli_progress progress;
     read_options(argc, argv, &o);
@@ -165,18 +167,16 @@ int cmd_convert(int argc, char **argv) {
     o.convert.progress = advance;
     o.convert.progress_ctx = &progress;
     o.convert.stop = is_interrupted;
-    o.convert.drops_window = 1; /* with a warning */
-    cli_defer_signals();        /* gyre_convert removes an unfinished model */
+    o.convert.lost = keep_loss;
+    o.convert.lost_ctx = &lost;
+    cli_defer_signals(); /* gyre_convert removes an unfinished model */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
     if (status && cli_json_ran_out()) return cli_json_check(0);
     if (status) return cli_fail_error(&err);
-    if (gyre_reading_open(&before, o.model, GYRE_PROFILE_DEFAULT, 0, NULL))
-        before = NULL; /* a checkpoint of llama2.c has no config to read */
-    warn(&o, before, after);
+    warn(&o, &lost, after);
     const int exit_status = print_summary(&o, after);
-    gyre_reading_free(before);
     gyre_reading_free(after);
     return exit_status;
 }

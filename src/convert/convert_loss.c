@@ -1,0 +1,17 @@
+#include "convert/convert_loss.h"
+
+#include "util/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+gyre_status gyre_convert_lose(const gyre_convert_options *options, gyre_error *err, const char *format, ...) {
+    gyre_error what = {0, ""};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what.text, sizeof what.text, format, arguments);
+    va_end(arguments);
+    if (!options || !options->lost) return gyre_fail(err, GYRE_EUNSUPPORTED, "%s", what.text);
+    options->lost(options->lost_ctx, what.text);
+    return GYRE_OK;
+}
