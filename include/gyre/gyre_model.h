@@ -118,7 +118,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const g
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,
  * BF16) or in a GGUF (those types, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K), of a family in docs/models.md.  Files are mapped, and
- * matrices stay as they are stored: nobody may shorten the files while the model lives.  Every offset and size is
+ * matrices stay as they are stored: nobody may write to the files while the model lives.  Every offset and size is
  * checked; NaN and infinite weights are refused.  Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err);
 /* gyre_model_open with positions as `profile` reads them at context_length (see gyre_reading_open); gyre_model_open uses
@@ -251,7 +251,7 @@ GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
  * one read has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an
  * error the sequence is as it was.
  * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such
- * position). */
+ * position), EIO (a file of the model was shortened or written to since it was opened; logits are then not to be used). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
                                                           int64_t rows, float *logits, gyre_error *err);
 /* out = tokens read so far. */
@@ -498,8 +498,8 @@ typedef struct gyre_convert_options {
  * head by head if the layout changes.  options NULL = zeros.  Losses, of which `lost` is told once each before the target
  * is there: a window shorter than the model's length; merges that scores cannot stand for, or scores that merges cannot;
  * spaces that an added token takes with it.  What else the target cannot express is an error.
- * Errors: those of gyre_model_open; EUNSUPPORTED (the target cannot express something, named); EINVAL (target holds
- * something else). */
+ * Errors: those of gyre_model_open; EIO (also if a file of the model is written to meanwhile); EUNSUPPORTED (the target
+ * cannot express something, named); EINVAL (target holds something else). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options,
                                                   gyre_error *err);
 

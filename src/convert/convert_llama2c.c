@@ -215,6 +215,10 @@ void gyre_llama2c_free(gyre_llama2c *c) {
     free(c);
 }
 
+gyre_status gyre_llama2c_check(const gyre_llama2c *c, gyre_error *err) {
+    return gyre_mapping_check(&c->map, c->path, err);
+}
+
 int64_t gyre_llama2c_count(const gyre_llama2c *c) {
     return c->count;
 }

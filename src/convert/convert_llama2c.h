@@ -11,6 +11,8 @@ typedef struct gyre_llama2c gyre_llama2c;
 gyre_status gyre_llama2c_find(int *out, const char *folder, gyre_error *err);
 gyre_status gyre_llama2c_open(gyre_llama2c **out, const char *folder, gyre_error *err);
 void gyre_llama2c_free(gyre_llama2c *checkpoint); /* NULL is fine */
+/* EIO if the file was written to since it was opened. */
+gyre_status gyre_llama2c_check(const gyre_llama2c *checkpoint, gyre_error *err);
 
 int64_t gyre_llama2c_count(const gyre_llama2c *checkpoint);
 /* out = a tensor under its Hugging Face name.  The order is that of the file. */

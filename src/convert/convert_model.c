@@ -95,6 +95,7 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     if (status == GYRE_OK) status = gyre_folder_write(&folder, GYRE_CONFIG_FILE, c->config, err);
     if (status == GYRE_OK) status = write_tokens(c, &folder, err);
     if (status == GYRE_OK) status = write_safetensors(c, path, err);
+    if (status == GYRE_OK) status = gyre_convert_source_check(&c->source, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
     if (status != GYRE_OK) gyre_folder_discard(&folder);
     return status;
@@ -170,6 +171,7 @@ static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
     gguf_sink sink = {gyre_atomic_stream(&file), c->target, 0};
     status = sink.file ? write_gguf_file(c, &sink, err) : gyre_fail_errno(err, c->target, errno);
     if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
+    if (status == GYRE_OK) status = gyre_convert_source_check(&c->source, err);
     if (status == GYRE_OK) status = read_back(c, file.temporary, err);
     if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
     gyre_atomic_discard(&file);

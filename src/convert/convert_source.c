@@ -91,6 +91,10 @@ gyre_status gyre_convert_source_open(gyre_convert_source *out, const char *path,
     return status;
 }
 
+gyre_status gyre_convert_source_check(const gyre_convert_source *s, gyre_error *err) {
+    return s->store ? gyre_tensor_store_check(s->store, err) : gyre_llama2c_check(s->checkpoint, err);
+}
+
 void gyre_convert_source_close(gyre_convert_source *s) {
     gyre_tensor_store_free(s->store);
     gyre_llama2c_free(s->checkpoint);

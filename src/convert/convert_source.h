@@ -21,6 +21,8 @@ typedef struct gyre_convert_source {
 } gyre_convert_source;
 
 gyre_status gyre_convert_source_open(gyre_convert_source *out, const char *path, gyre_error *err);
+/* EIO if one of its files was written to since it was opened: what was converted may be part of both contents. */
+gyre_status gyre_convert_source_check(const gyre_convert_source *source, gyre_error *err);
 void gyre_convert_source_close(gyre_convert_source *source);
 /* out = the tensor of that name, or NULL. */
 const gyre_file_tensor *gyre_convert_source_find(const gyre_convert_source *source, const char *name);

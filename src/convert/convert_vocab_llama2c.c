@@ -64,7 +64,7 @@ static gyre_status read_llama2c(gyre_convert_vocab *out, cursor c, const char *p
 }
 
 gyre_status gyre_convert_vocab_from_llama2c(gyre_convert_vocab *out, const char *path, int64_t vocab, gyre_error *err) {
-    gyre_mapping map = {NULL, 0};
+    gyre_mapping map = {0};
     gyre_status status = gyre_mapping_open(&map, path, err);
     if (status != GYRE_OK) return status;
     if ((uint64_t)vocab > map.size / 8 || vocab < LLAMA2C_FIRST_BYTE + BYTES)
@@ -76,6 +76,7 @@ gyre_status gyre_convert_vocab_from_llama2c(gyre_convert_vocab *out, const char 
         out->end = 2;
         out->unknown = 0;
         out->adds_begin = out->space_prefix = 1;
+        if (status == GYRE_OK) status = gyre_mapping_check(&map, path, err);
         if (status != GYRE_OK) gyre_convert_vocab_free(out);
     }
     gyre_mapping_close(&map);

@@ -108,7 +108,7 @@ static gyre_status map_descriptor(gyre_mapping *out, int descriptor, const char 
     if (info.st_size == 0) return gyre_fail(err, GYRE_EFORMAT, "%s: empty", path);
     void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED) return gyre_fail_errno(err, path, errno);
-    *out = (gyre_mapping){bytes, (size_t)info.st_size};
+    *out = (gyre_mapping){bytes, (size_t)info.st_size, descriptor, info.st_mtim};
     return GYRE_OK;
 }
 
@@ -117,13 +117,26 @@ gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *e
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return gyre_fail_errno(err, path, errno);
     const gyre_status status = map_descriptor(out, descriptor, path, err);
-    close(descriptor);
+    if (status) close(descriptor);
     return status;
 }
 
+gyre_status gyre_mapping_check(const gyre_mapping *mapping, const char *path, gyre_error *err) {
+    struct stat info;
+    if (!mapping->bytes) return GYRE_OK;
+    if (fstat(mapping->descriptor, &info) != 0) return gyre_fail_errno(err, path, errno);
+    if (info.st_size >= 0 && (uint64_t)info.st_size == mapping->size && info.st_mtim.tv_sec == mapping->modified.tv_sec &&
+        info.st_mtim.tv_nsec == mapping->modified.tv_nsec)
+        return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "%s: changed while it was read", path);
+}
+
 void gyre_mapping_close(gyre_mapping *mapping) {
-    if (mapping->bytes) munmap((void *)mapping->bytes, mapping->size);
-    *mapping = (gyre_mapping){NULL, 0};
+    if (mapping->bytes) {
+        munmap((void *)mapping->bytes, mapping->size);
+        close(mapping->descriptor);
+    }
+    *mapping = (gyre_mapping){0};
 }
 
 void gyre_mapping_release_pages(const unsigned char *bytes, size_t size) {

@@ -4,6 +4,7 @@
 #include "gyre/gyre.h"
 
 #include <stdint.h>
+#include <time.h>
 
 /* *out = the contents of a regular file or a pipe, followed by a NUL; the caller frees it.  *bytes = the size without the
  * NUL.  limit: 1 .. GYRE_FILE_MAX bytes; no more than limit + 1 are read.  EFORMAT: longer. */
@@ -22,11 +23,17 @@ gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre
 /* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one by
  * SIGBUS, as with any mapping; the gyre command turns that into an error. */
 typedef struct gyre_mapping {
-    const unsigned char *bytes;
+    const unsigned char *bytes; /* NULL = nothing is mapped */
     size_t size;
+    int descriptor; /* stays open, for gyre_mapping_check */
+    struct timespec modified;
 } gyre_mapping;
 /* EFORMAT if the file is empty. */
 gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *err);
+/* EIO if the file was shortened or written to since it was mapped: what was read of it may be part of both contents, and
+ * the end of a page that the file no longer reaches reads as zeros, without SIGBUS.  A new file renamed to its path is
+ * no change: the mapping keeps the old one.  `path` is for the message. */
+gyre_status gyre_mapping_check(const gyre_mapping *mapping, const char *path, gyre_error *err);
 void gyre_mapping_close(gyre_mapping *mapping);
 /* Tells the system that the pages of these bytes are not needed any more.  Reading them again loads them again. */
 void gyre_mapping_release_pages(const unsigned char *bytes, size_t size);

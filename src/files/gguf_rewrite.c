@@ -219,7 +219,7 @@ gyre_status gyre_gguf_rewrite_from(const gyre_gguf *file, const char *path, cons
 gyre_status gyre_gguf_rewrite(const char *path, const gyre_gguf_edit *edits, int64_t count, const char *target,
                               gyre_gguf_check *check, void *context, gyre_error *err) {
     const gyre_gguf_edits all = {edits, count};
-    gyre_mapping map = {NULL, 0};
+    gyre_mapping map = {0};
     gyre_gguf *file = NULL;
     gyre_status status = gyre_gguf_open_path(&file, &map, path, err);
     if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, path, &all, target, check, context, err);

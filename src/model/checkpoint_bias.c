@@ -93,6 +93,7 @@ gyre_status gyre_checkpoint_bias(const char *path, const char *group, int64_t la
     if (status) return status;
     status = find_table(store, group, layer, &tensor, err);
     if (!status) status = read_table(&tensor, rows, heads, out, err);
+    if (!status) status = gyre_tensor_store_check(store, err);
     gyre_tensor_store_free(store);
     return status;
 }

@@ -219,5 +219,7 @@ gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, i
         context->tokens += chunk;
         d->cached += chunk;
     }
-    return GYRE_OK;
+    if (d->net->mapped) status = gyre_tensor_store_check(d->net->mapped, err);
+    if (status) rollback(context, cached_before, n);
+    return status;
 }

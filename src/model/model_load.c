@@ -98,6 +98,7 @@ static gyre_status load_folder(gyre_model *model, const char *folder, const gyre
     if (status == GYRE_OK) status = gyre_model_allocate_weights(model, err);
     if (status == GYRE_OK) status = gyre_model_attach_network(model, err);
     if (status == GYRE_OK) status = to_read ? gyre_model_map_weights(model, folder, err) : read_weights(model, file, err);
+    if (status == GYRE_OK) status = gyre_safetensors_check(file, err);
     gyre_config_arrays_free(&arrays);
     gyre_safetensors_free(file);
     return status;

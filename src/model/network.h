@@ -69,6 +69,7 @@ typedef struct gyre_network {
     int groups;
     int main_group; /* the group that a context extension is about: one that sees all keys, if there is one */
     int64_t parameter_count, weight_bytes;
+    const gyre_tensor_store *mapped; /* whose files the matrices lie in; borrowed; NULL = in memory alone */
     /* Owned.  NULL over the weights of a gyre_model made here, whose model also owns the encoding. */
     gyre_tensor_store *store;
     gyre_reading *reading;

@@ -47,6 +47,7 @@ gyre_status gyre_model_map_weights(gyre_model *model, const char *folder, gyre_e
     const gyre_kernels *kernels = model->encoding->kernels;
     gyre_status status = gyre_tensor_store_open(&model->store, folder, err);
     n->weight_bytes = 0;
+    n->mapped = model->store;
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && !status; i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
         gyre_matrix *matrix = matrix_at(n, &model->layout, tensor.offset);

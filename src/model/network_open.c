@@ -11,6 +11,7 @@ static gyre_status open_files(gyre_network *n, const char *path, const gyre_conf
                               int64_t length, gyre_error *err) {
     gyre_status status = config ? gyre_architecture_from_config(&n->arch, config, err) : GYRE_OK;
     if (!status) status = gyre_tensor_store_open(&n->store, path, err);
+    n->mapped = n->store;
     if (!status && !config) status = gyre_architecture_from_gguf(&n->arch, gyre_tensor_store_gguf(n->store), path, err);
     if (status) return status;
     return config ? gyre_reading_from_document(&n->reading, config, profile, length, err)

@@ -121,6 +121,7 @@ gyre_status gyre_stored_positions_open(gyre_stored_positions **out, const char *
     if (!s) return gyre_fail(err, GYRE_ENOMEM, "stored positions: out of memory (%s)", path);
     gyre_status status = gyre_tensor_store_open_head(&s->store, path, err);
     if (!status) status = find_tensors(s, path, err);
+    if (!status) status = gyre_tensor_store_check(s->store, err);
     if (status)
         gyre_stored_positions_free(&s->positions);
     else

@@ -189,6 +189,7 @@ static gyre_status check_files(check *c, const char *path, const gyre_config_doc
         status = config && gyre_model_is_native(path, config) ? check_native(c, n->store, config, err)
                                                               : check_decoder(c, n, path, config, profile, length, err);
     if (!status && c->list.vocab == 0) c->list.vocab = embedding_rows(n->store);
+    if (!status) status = gyre_tensor_store_check(n->store, err);
     gyre_network_free(n);
     return status;
 }

@@ -50,12 +50,18 @@ gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t siz
 }
 
 static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
-    gyre_mapping map = {NULL, 0};
+    gyre_mapping map = {0};
     gyre_config_document document;
     gyre_status status;
     if (gyre_gguf_is_file(path)) {
         status = gyre_mapping_open(&map, path, err);
-        if (status == GYRE_OK) status = read_gguf(out, map.bytes, map.size, 1, path, profile, length, err);
+        gyre_reading *reading = NULL;
+        if (status == GYRE_OK) status = read_gguf(&reading, map.bytes, map.size, 1, path, profile, length, err);
+        if (status == GYRE_OK) status = gyre_mapping_check(&map, path, err);
+        if (status == GYRE_OK)
+            *out = reading;
+        else
+            gyre_reading_free(reading);
         gyre_mapping_close(&map);
         return status;
     }

@@ -17,7 +17,13 @@ static gyre_status open_gguf(gyre_tokenizer **out, const char *path, gyre_error 
     gyre_mapping map;
     gyre_status status = gyre_mapping_open(&map, path, err);
     if (status != GYRE_OK) return status;
-    status = gyre_tokenizer_from_gguf(out, map.bytes, map.size, path, err);
+    gyre_tokenizer *tokenizer = NULL;
+    status = gyre_tokenizer_from_gguf(&tokenizer, map.bytes, map.size, path, err);
+    if (status == GYRE_OK) status = gyre_mapping_check(&map, path, err);
+    if (status == GYRE_OK)
+        *out = tokenizer;
+    else
+        gyre_tokenizer_free(tokenizer);
     gyre_mapping_close(&map);
     return status;
 }

@@ -163,6 +163,7 @@ static gyre_status read_moments(const char *folder, gyre_optimizer *o, gyre_erro
     gyre_status status = gyre_safetensors_open(&file, path, err);
     if (!status) status = gyre_safetensors_read(file, "first_moment", shape, 1, o->first_moment, err);
     if (!status) status = gyre_safetensors_read(file, "second_moment", shape, 1, o->second_moment, err);
+    if (!status) status = gyre_safetensors_check(file, err);
     gyre_safetensors_free(file);
     return status;
 }

@@ -3,6 +3,8 @@
 #include "files/tensors/safetensors.h"
 #include "files/tensors/tensor_store.h"
 #include "make_convert_models.h"
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
 
@@ -583,6 +585,31 @@ static void test_cancelled(void **state) {
     closedir(dir);
 }
 
+static void write_to_source(void *ctx, int64_t done, int64_t all) {
+    (void)done, (void)all;
+    struct stat info;
+    assert_int_equal(stat(ctx, &info), 0);
+    assert_int_equal(truncate(ctx, info.st_size - 1), 0);
+}
+
+/* A model whose file loses its end meanwhile would be converted with zeros there. */
+static void test_source_cut_meanwhile(void **state) {
+    (void)state;
+    gyre_convert_options o = usual;
+    char weights[512];
+    struct stat info;
+    for (int gguf = 0; gguf < 2; gguf++) {
+        const char *target = gguf ? "cut-to.gguf" : "cut-to";
+        made_model_free(make_folder_of(in_folder(gguf ? "cut2" : "cut"), "llama", TIED, "", GYRE_DTYPE_F32));
+        snprintf(weights, sizeof weights, "%s", in_folder(gguf ? "cut2/model.safetensors" : "cut/model.safetensors"));
+        o.format = gguf ? GYRE_MODEL_FORMAT_GGUF : GYRE_MODEL_FORMAT_SAFETENSORS;
+        o.progress = write_to_source;
+        o.progress_ctx = weights;
+        refused(in_folder(gguf ? "cut2" : "cut"), in_folder(target), &o, GYRE_EIO, "changed while it was read");
+        assert_int_not_equal(stat(in_folder(target), &info), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_round_trip),
@@ -601,6 +628,7 @@ int main(void) {
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_source_cut_meanwhile),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

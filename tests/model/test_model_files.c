@@ -292,6 +292,32 @@ static void read_logits(const gyre_model *model, float logits[3 * 50]) {
     gyre_context_free(context);
 }
 
+/* Figures of a model whose file was cut would be part zeros: a read fails, and leaves the sequence as it was. */
+static void test_cut_while_read(void **state) {
+    (void)state;
+    const gyre_model_config c = small_config(GYRE_KIND_ROPE);
+    gyre_model *made = create(&c, 3), *opened = NULL;
+    gyre_error err = {0, ""};
+    gyre_context *context = NULL;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    static float logits[2 * 50];
+    const int32_t tokens[4] = {1, 2, 3, 4};
+    struct stat info;
+    save(made, "m", GYRE_DTYPE_F32);
+    if (gyre_model_open(&opened, in_folder("m"), &err)) fail_msg("%s", err.text);
+    options.max_tokens = 8;
+    assert_ok(gyre_context_create(&context, opened, &options, NULL));
+    assert_ok(gyre_context_forward(context, tokens, 2, 2, logits, NULL));
+    assert_int_equal(stat(in_folder("m/model.safetensors"), &info), 0);
+    assert_int_equal(truncate(in_folder("m/model.safetensors"), info.st_size - 1), 0);
+    assert_int_equal(gyre_context_forward(context, tokens + 2, 2, 2, logits, &err), GYRE_EIO);
+    assert_non_null(strstr(err.text, "m/model.safetensors: changed while it was read"));
+    assert_int_equal(gyre_context_tokens(context), 2);
+    gyre_context_free(context);
+    gyre_model_free(opened);
+    gyre_model_free(made);
+}
+
 static void test_order_of_tensors(void **state) {
     (void)state;
     enum { MOST = 64 };
@@ -659,6 +685,7 @@ int main(void) {
         TEST(test_refuses_sizes),
         TEST(test_saves_and_opens),
         TEST(test_matrices_stay_as_stored),
+        TEST(test_cut_while_read),
         TEST(test_order_of_tensors),
         TEST(test_refuses_weights),
         TEST(test_refuses_nan_weights),

@@ -315,6 +315,10 @@ gyre_mapping gyre_safetensors_mapping(const gyre_safetensors *file) {
     return file->map;
 }
 
+gyre_status gyre_safetensors_check(const gyre_safetensors *file, gyre_error *err) {
+    return gyre_mapping_check(&file->map, file->path, err);
+}
+
 static int compare_name(const void *name, const void *e) {
     return strcmp(name, ((const header_tensor *)e)->name);
 }

@@ -30,6 +30,8 @@ typedef struct gyre_safetensors_info {
 gyre_safetensors_info gyre_safetensors_at(const gyre_safetensors *file, int64_t index);
 /* out = the mapping of the whole file, valid until it is freed. */
 gyre_mapping gyre_safetensors_mapping(const gyre_safetensors *file);
+/* gyre_mapping_check of the file. */
+gyre_status gyre_safetensors_check(const gyre_safetensors *file, gyre_error *err);
 /* EFORMAT "no tensor NAME" if it is missing. */
 gyre_status gyre_safetensors_find(const gyre_safetensors *file, const char *name, gyre_safetensors_view *out,
                                   gyre_error *err);

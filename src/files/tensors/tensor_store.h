@@ -58,8 +58,10 @@ int gyre_tensor_store_find(const gyre_tensor_store *store, const char *name, gyr
 const gyre_gguf *gyre_tensor_store_gguf(const gyre_tensor_store *store);
 const char *gyre_tensor_store_path(const gyre_tensor_store *store);
 int64_t gyre_tensor_store_bytes(const gyre_tensor_store *store); /* of all files */
-/* *hash = FNV-1a, 64 bits, of the bytes of all files in order of their names. */
+/* *hash = FNV-1a, 64 bits, of the bytes of all files in order of their names.  EIO as gyre_tensor_store_check. */
 gyre_status gyre_tensor_store_hash(const gyre_tensor_store *store, uint64_t *hash, gyre_error *err);
+/* EIO if one of the files was shortened or written to since it was opened (gyre_mapping_check). */
+gyre_status gyre_tensor_store_check(const gyre_tensor_store *store, gyre_error *err);
 /* out[0 .. count - 1] = the whole tensor in float.  EFORMAT, with the offset, if a number is not finite.  EUNSUPPORTED
  * for a type that is not read. */
 gyre_status gyre_stored_read(const gyre_kernels *kernels, const gyre_file_tensor *tensor, float *out, gyre_error *err);

@@ -189,10 +189,17 @@ int64_t gyre_tensor_store_bytes(const gyre_tensor_store *store) {
 }
 
 gyre_status gyre_tensor_store_hash(const gyre_tensor_store *store, uint64_t *hash, gyre_error *err) {
-    (void)err; /* mapped files need no reading */
     uint64_t h = GYRE_FNV1A_OFFSET_BASIS;
     for (int64_t i = 0; i < store->files_count; i++)
         h = gyre_fnv1a(h, store->files[i].map.bytes, store->files[i].map.size);
-    *hash = h;
-    return GYRE_OK;
+    const gyre_status status = gyre_tensor_store_check(store, err);
+    if (!status) *hash = h;
+    return status;
+}
+
+gyre_status gyre_tensor_store_check(const gyre_tensor_store *store, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t i = 0; i < store->files_count && !status; i++)
+        status = gyre_mapping_check(&store->files[i].map, store->files[i].path, err);
+    return status;
 }

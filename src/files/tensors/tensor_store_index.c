@@ -189,6 +189,7 @@ static gyre_status read_index(gyre_tensor_store *store, weight_index *x, gyre_er
     if (status == GYRE_OK) status = gyre_tensor_store_list(store, err);
     for (int64_t i = 0; i < x->count && status == GYRE_OK; i++)
         x->index_entries[i].file = file_of(x, x->index_entries[i].shard);
+    if (status == GYRE_OK) status = gyre_mapping_check(&x->map, x->path, err);
     return status == GYRE_OK ? check_index_entries(store, x, err) : status;
 }
 

@@ -181,6 +181,7 @@ static gyre_status make_edits(edit_plan *p, const gyre_config *position, double 
 /* -- reading the copy back -- */
 typedef struct expected_rotation {
     const char *path;
+    const gyre_mapping *map; /* of the file that is copied */
     gyre_reading *before; /* the file as it was; NULL = cannot be read */
     const double *frequencies;
     double attention;
@@ -243,7 +244,7 @@ static gyre_status check_rotations(const gyre_reading *reading, const expected_r
 /* An error names the model: the file under its temporary name will be gone. */
 static gyre_status read_back(gyre_reading **out, const char *written, const expected_rotation *w, gyre_error *err) {
     char name[MAX_PATH_BYTES];
-    gyre_mapping map = {NULL, 0};
+    gyre_mapping map = {0};
     snprintf(name, sizeof name, "%s as it would be written", w->path);
     gyre_status status = gyre_mapping_open(&map, written, err);
     if (status == GYRE_OK)
@@ -255,7 +256,8 @@ static gyre_status read_back(gyre_reading **out, const char *written, const expe
 static gyre_status check_written(void *context, const char *written, gyre_error *err) {
     const expected_rotation *w = context;
     gyre_reading *reading = NULL;
-    gyre_status status = read_back(&reading, written, w, err);
+    gyre_status status = gyre_mapping_check(w->map, w->path, err);
+    if (status == GYRE_OK) status = read_back(&reading, written, w, err);
     if (status != GYRE_OK) return status;
     double *scratch = malloc((size_t)w->pairs * sizeof *scratch);
     if (!scratch)
@@ -300,10 +302,10 @@ static gyre_status rewrite(const gyre_gguf *file, const gyre_encoding *encoding,
 static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encoding, int64_t length, const char *target,
                                   gyre_error *err) {
     const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
-    gyre_mapping map = {NULL, 0};
+    gyre_mapping map = {0};
     gyre_gguf *file = NULL;
     double *frequencies = malloc((size_t)pairs * sizeof *frequencies);
-    expected_rotation w = {.path = path, .frequencies = frequencies, .pairs = pairs, .length = length};
+    expected_rotation w = {.path = path, .frequencies = frequencies, .pairs = pairs, .length = length, .map = &map};
     w.temperature = (gyre_temperature_expected){gyre_encoding_get_config(encoding)->query, TOLERANCE,
                                                 "rope.scaling.original_context_length", path};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
