@@ -10,6 +10,7 @@
 #include "files/replace_folder.h"
 #include "model/model.h"
 #include "util/error.h"
+#include "util/open_regular.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -103,10 +104,11 @@ static int fits(const unsigned char *bytes, uint64_t size, header *out) {
 static int is_checkpoint(const char *path, header *out) {
     struct stat info;
     unsigned char bytes[HEADER];
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size <= HEADER) return 0;
-    FILE *file = fopen(path, "rb");
-    const int read = file && fread(bytes, 1, HEADER, file) == HEADER;
-    if (file) (void)fclose(file);
+    FILE *file = gyre_open_regular(path);
+    if (!file) return 0;
+    const int read =
+        fstat(fileno(file), &info) == 0 && info.st_size > HEADER && fread(bytes, 1, HEADER, file) == HEADER;
+    (void)fclose(file);
     return read && fits(bytes, (uint64_t)info.st_size, out);
 }
 

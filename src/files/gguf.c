@@ -6,6 +6,7 @@
 #include "files/little_endian.h"
 #include "files/printable_name.h"
 #include "util/error.h"
+#include "util/open_regular.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,9 +31,7 @@ int gyre_gguf_has_magic(const void *bytes, size_t size) {
 
 int gyre_gguf_is_file(const char *path) {
     char head[4];
-    struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-    FILE *file = fopen(path, "rb");
+    FILE *file = gyre_open_regular(path);
     if (!file) return 0;
     const int same = gyre_gguf_has_magic(head, fread(head, 1, sizeof head, file));
     fclose(file);

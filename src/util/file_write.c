@@ -26,8 +26,9 @@ int gyre_sync(int fd) {
 }
 
 int gyre_sync_path(const char *path) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return errno;
+    /* O_NONBLOCK: a pipe in a folder is not waited for.  A socket cannot be opened.  Neither has anything to sync. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno == ENXIO ? 0 : errno;
     const int code = gyre_sync(fd);
     close(fd);
     return code;

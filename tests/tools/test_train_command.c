@@ -1,6 +1,9 @@
 /* test_train_command.c: gyre train, gyre bench train and gyre lab from outside, and what a kill leaves. */
 #include "run_command.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #define TINY "--width 16 --layers 1 --heads 2 --hidden 16 --context 32 --batch 4 "
 
 static void same_files(const char *a, const char *b) {
@@ -96,6 +99,11 @@ static void tokenizer_is_kept(void **state) {
     gyre_text_free(&text);
     gyre_tokenizer_free(opened);
     assert_fails("train --from @worded --text @text --mix 0.5 -o @mixed", 1, "this model reads tokens");
+    assert_int_equal(mkfifo(in_folder("worded/tokenizer_config.json"), 0600), 0);
+    alarm(60); /* nobody writes into the pipe */
+    assert_fails("train --from @worded --text @text --tokens 1k --context 32 -o @piped", 1, "worded/tokenizer_config.json");
+    alarm(0);
+    assert_int_equal(unlink(in_folder("worded/tokenizer_config.json")), 0);
     assert_fails("train --from @worded --headers -o @mixed", 1, "--headers: for models that read bytes");
     assert_fails("train --from @worded --text @text --split train -o @mixed", 1, "--split: for models that read bytes");
 }

@@ -3,6 +3,7 @@
 #include "tools/cli/cli.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
+#include "util/open_regular.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,7 +66,7 @@ static int find_files(audit *a, const char *model) {
 
 static int is_gguf(const char *path) {
     char magic[4] = "";
-    FILE *file = fopen(path, "rb");
+    FILE *file = gyre_open_regular(path);
     const int found = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
     if (file) fclose(file);
     return found;

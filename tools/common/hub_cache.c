@@ -3,6 +3,7 @@
 #include "tools/common/hub_cache.h"
 #include "tools/cli/cli_error.h"
 #include "util/checkpoint_files.h"
+#include "util/open_regular.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,8 +87,7 @@ static int read_reference(const char *repo, const char *revision, char commit[MA
     char path[HUB_PATH];
     commit[0] = 0;
     if (snprintf(path, sizeof path, "%s/refs/%s", repo, revision) >= (int)sizeof path) return 0;
-    struct stat info; /* a pipe would wait for its other end */
-    FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? fopen(path, "r") : NULL;
+    FILE *file = gyre_open_regular(path);
     if (!file) return 0;
     commit[fread(commit, 1, MAX_COMMIT, file)] = 0;
     fclose(file);

@@ -3,6 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
 #include "tools/team/team.h"
+#include "util/open_regular.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
 /* *cut = 1 if a kill cut the last line off. */
 static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
     *cut = 0;
-    FILE *file = fopen(j->path, "r");
+    FILE *file = gyre_open_regular(j->path);
     if (!file) return GYRE_OK; /* a new journal */
     gyre_status status = GYRE_OK;
     char *text = NULL;

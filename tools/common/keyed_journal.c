@@ -2,6 +2,7 @@
 #include "tools/common/keyed_journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/team/team.h"
+#include "util/open_regular.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
-    FILE *file = fopen(path, "r");
+    FILE *file = gyre_open_regular(path);
     if (!file) return GYRE_OK; /* a new journal; any other error is reported when the file is opened for writing */
     int c = getc(file);
     while (c == '\n')

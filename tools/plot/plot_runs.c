@@ -4,6 +4,7 @@
  * holds up to four runs: its encodings, the methods as they are and after fine-tuning, and those of the ALiBi model. */
 #include "tools/common/window_statistics.h"
 #include "tools/plot/plot.h"
+#include "util/open_regular.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -189,7 +190,7 @@ static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) 
     json_error_t error = {.line = 0};
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "not a regular file (%s)", path);
-    FILE *file = fopen(path, "r");
+    FILE *file = gyre_open_regular(path);
     json_t *value;
     if (!file) return gyre_fail_errno(err, path, errno);
     while ((value = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error))) {

@@ -7,6 +7,7 @@
 #include "tools/common/fnv1a_hash.h"
 #include "tools/common/journal.h"
 #include "tools/team/team.h"
+#include "util/open_regular.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ static gyre_status check_file(const char *path, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
-    FILE *file = fopen(path, "r");
+    FILE *file = gyre_open_regular(path);
     if (!file) return GYRE_OK;
     int c, bad = 0;
     do

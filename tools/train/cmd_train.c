@@ -9,6 +9,7 @@
 #include "tools/team/team.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
+#include "util/open_regular.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,7 @@ static int tokenizer_is_in(const char *folder) {
 /* *out = the bytes of a file, which the caller frees. */
 static gyre_status read_file(const char *path, void **out, size_t *count, gyre_error *err) {
     struct stat is;
-    FILE *file = fopen(path, "rb");
+    FILE *file = gyre_open_regular(path);
     char *bytes = file && fstat(fileno(file), &is) == 0 ? malloc((size_t)is.st_size + 1) : NULL;
     const size_t read = bytes ? fread(bytes, 1, (size_t)is.st_size, file) : 0;
     const int failed = !bytes || read != (size_t)is.st_size;
