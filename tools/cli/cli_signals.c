@@ -6,9 +6,12 @@
 #include "tools/cli/cli_output.h"
 #include "tools/cli/cli_progress.h"
 #include "util/atomic_file.h"
+#include "util/error.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Read by the signal handler.  pending_copy: the temporary that gyre_reading_write makes beside its target. */
@@ -49,7 +52,8 @@ static void on_signal(int number) {
 /* A page of a mapped file is gone: somebody shortened the file, or its disk failed.  Nothing is left to compute with. */
 static void on_bus_error(int number) {
     static const char text[] =
-        "gyre: reading: a file became shorter while it was read, or its disk failed; nothing was written (SIGBUS)\n";
+        "gyre: reading: a file became shorter while it was read, or its disk failed; no result was written but what a "
+        "journal, a work folder or an earlier checkpoint holds (SIGBUS)\n";
     cli_output_remove_in_handler();
     if (copy_pending) (void)unlink(pending_copy);
     cli_progress_erase_in_handler();
@@ -90,6 +94,21 @@ void cli_defer_signals(void) {
 
 void cli_defer_signals_to_window(void) {
     measures = deferred = 1;
+}
+
+void cli_stop_deferring_signals(void) {
+    measures = deferred = 0;
+}
+
+gyre_status cli_signals_before_pipe(const char *path, gyre_error *err) {
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISFIFO(info.st_mode)) return GYRE_OK;
+    cli_stop_deferring_signals();
+    if (!interrupted) return GYRE_OK;
+    const int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENXIO) return gyre_fail(err, GYRE_EIO, "%s: stopped, and nobody reads this pipe", path);
+    if (fd >= 0) close(fd);
+    return GYRE_OK;
 }
 
 int cli_interrupted(void) {

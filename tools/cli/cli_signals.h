@@ -1,6 +1,7 @@
 /* cli_signals.h: Ctrl-C. */
 #ifndef GYRE_TOOLS_CLI_SIGNALS_H
 #define GYRE_TOOLS_CLI_SIGNALS_H
+#include "gyre/gyre.h"
 
 /* SIGINT, SIGTERM, SIGHUP and SIGPIPE remove unfinished outputs, then end the program.  main calls this once. */
 void cli_install_signal_handlers(void);
@@ -13,6 +14,11 @@ void cli_set_pending_copy(const char *target);
 void cli_defer_signals(void);
 /* The same for commands that read windows of a text: the first Ctrl-C also says on stderr that they stop soon. */
 void cli_defer_signals_to_window(void);
+/* From now on the first signal ends the program again, for a wait after the work that signals were deferred for. */
+void cli_stop_deferring_signals(void);
+/* Called before a report or a figure is written, which comes last.  If `path` is a pipe, opening it waits for a reader, and
+ * no signal ends a wait while signals are deferred: then they are no longer.  EIO: a signal came before, and nobody reads. */
+gyre_status cli_signals_before_pipe(const char *path, gyre_error *err);
 int cli_interrupted(void);
 /* out = 1 if a pipe that is written to has lost its reader (SIGPIPE).  Errors of standard output are then not printed. */
 int cli_pipe_closed(void);

@@ -269,6 +269,7 @@ gyre_status eval_write_report(const evaluation *e, gyre_error *err) {
     if (!status && (!f.lines.series || !f.lines.names || !f.lines.x || !f.lines.y || !f.lines.low || !f.lines.high))
         status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", e->options.run.report);
     if (!status) status = fill(&f, err);
+    if (!status) status = cli_signals_before_pipe(e->options.run.report, err);
     if (!status) status = gyre_report_page_write(f.page, e->options.run.report, err);
     free(f.lines.series);
     free(f.lines.names);

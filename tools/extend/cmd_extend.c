@@ -190,6 +190,7 @@ static int compute_rows(const extension *e, const extend_method *methods, int64_
             return cli_fail_error(&err);
         else if (cli_interrupted())
             return cli_fail("interrupted (extend)");
+    cli_stop_deferring_signals(); /* a text may be a pipe that waits */
     return 0;
 }
 

@@ -300,6 +300,7 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
         if (l->plan.stretched_count) slopes_part(&f);
         ranks_part(&f);
         footer(&f);
+        if (!status) status = cli_signals_before_pipe(l->run.report, err);
         if (!status) status = gyre_report_page_write(f.page, l->run.report, err);
     } else {
         status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (gyre lab)");

@@ -274,7 +274,8 @@ gyre_status task_write_report(const task_lab *t, gyre_error *err) {
                                     : gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", "gyre lab");
     if (!status) {
         fill_page(t, page, c, table);
-        status = gyre_report_page_write(page, t->lab->run.report, err);
+        status = cli_signals_before_pipe(t->lab->run.report, err);
+        if (!status) status = gyre_report_page_write(page, t->lab->run.report, err);
     }
     gyre_report_page_free(page);
     free(c);

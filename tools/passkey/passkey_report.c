@@ -66,6 +66,7 @@ gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
     if (!has_picture(p)) return gyre_fail(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.run.figure);
     gyre_status status = make_picture(p, &f, err);
     if (!status) status = gyre_report_heatmap_grid_svg(&f.panels, &svg, err);
+    if (!status) status = cli_signals_before_pipe(p->options.run.figure, err);
     if (!status) {
         cli_output output;
         int failed = cli_output_open(&output, p->options.run.figure);
@@ -142,6 +143,7 @@ gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
     int64_t count = run_card_key_values(&p->card, facts, room);
     facts[count++] = (gyre_report_key_value){"date", report_date(date)};
     (void)gyre_report_page_footer(page, facts, count);
+    if (!status) status = cli_signals_before_pipe(p->options.run.report, err);
     if (!status) status = gyre_report_page_write(page, p->options.run.report, err);
     gyre_report_page_free(page);
     return status;

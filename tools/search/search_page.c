@@ -165,6 +165,7 @@ gyre_status search_write_page(const search_report *r, const char *path, gyre_err
     int64_t count = run_card_key_values(r->card, facts, room);
     facts[count++] = (gyre_report_key_value){"date", report_date(date)};
     (void)gyre_report_page_footer(page, facts, count);
+    if (!status) status = cli_signals_before_pipe(path, err);
     if (!status) status = gyre_report_page_write(page, path, err);
     gyre_report_page_free(page);
     return status;
