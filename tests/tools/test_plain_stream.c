@@ -141,6 +141,34 @@ static void commands(void **state) {
     assert_true(is_plain(o->out) && is_plain(o->err));
 }
 
+/* What a model writes is data in a pipe and in a file.  On a terminal none of it acts, not even a colour, which the command
+ * could not tell from its own. */
+static void generated_text(void **state) {
+    (void)state;
+    static const char line[] = "generate @rope --prompt \033[31m\033]0;x\007\xc2\x9b\xe2\x80\xae --echo --tokens 4";
+    static const char raw[] = "\033[31m\033]0;x\007\xc2\x9b\xe2\x80\xae", seen[] = "\\u001b[31m\\u001b]0;x\\u0007\\u009b\\u202e";
+    const outcome *piped = run(line);
+    if (piped->exit || memcmp(piped->out, raw, sizeof raw - 1) != 0) fail_msg("in a pipe: %d %s", piped->exit, piped->out);
+    char command[512];
+    snprintf(command, sizeof command, "%s -o @made.txt", line);
+    assert_int_equal(run(command)->exit, 0);
+    read_whole(in_folder("made.txt"), found, sizeof found);
+    assert_memory_equal(found, raw, sizeof raw - 1);
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) || unlockpt(master)) skip();
+    const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    outcome o;
+    assert_true(terminal >= 0);
+    finish(start(line, ptsname(master)), &o);
+    close(terminal);
+    size_t all = 0;
+    for (ssize_t n; all < sizeof found - 1 && (n = read(master, found + all, sizeof found - 1 - all)) > 0;)
+        all += (size_t)n;
+    found[all] = 0;
+    close(master);
+    if (strncmp(found, seen, sizeof seen - 1) != 0 || strpbrk(found, "\033\007")) fail_msg("on a terminal: %s", found);
+}
+
 /* Every command that prints says so when its output takes nothing. */
 static void full_output(void **state) {
     (void)state;
@@ -248,7 +276,7 @@ static void names_that_are_no_text(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(characters), cmocka_unit_test(colors),
                                        cmocka_unit_test(long_texts), cmocka_unit_test(errors),
-                                       cmocka_unit_test(commands),   cmocka_unit_test(full_output),
+                                       cmocka_unit_test(commands), cmocka_unit_test(generated_text),   cmocka_unit_test(full_output),
                                        cmocka_unit_test(full_file),  cmocka_unit_test(names_that_are_no_text)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

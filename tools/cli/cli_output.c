@@ -63,6 +63,7 @@ static int open_output(cli_output *output, const char *path, int raw) {
     else
         output->file = file ? plain_stream_open(fd) : cli_stdout();
     if (output->file) {
+        if (raw && !output->raw) plain_stream_drop_colors(output->file);
         if (file) outputs[files_open++] = output;
         return 0;
     }

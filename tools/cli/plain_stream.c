@@ -140,6 +140,11 @@ FILE *plain_stream_open(int fd) {
     return s->stream;
 }
 
+void plain_stream_drop_colors(FILE *stream) {
+    plain_stream **place = find(stream);
+    if (place && stream) (*place)->colors = 0;
+}
+
 int plain_stream_close(FILE *stream) {
     plain_stream **place = find(stream), *s = *place;
     errno = 0;

@@ -10,6 +10,8 @@
  * Kept as they are: printable characters, tab, line feed, and on a terminal the codes of bold and colour that the command
  * itself prints there ("\033[1m"). */
 FILE *plain_stream_open(int fd);
+/* From now on codes of colour become "\u001b[1m" too: for text that is not the command's own, on a terminal. */
+void plain_stream_drop_colors(FILE *stream);
 /* Closes it.  out = 0, or the errno of the first write that failed. */
 int plain_stream_close(FILE *stream);
 /* out = the descriptor below a stream of plain_stream_open, or fileno. */
