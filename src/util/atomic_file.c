@@ -140,12 +140,25 @@ static int create_temporary(gyre_atomic_file *file) {
     return EEXIST;
 }
 
-/* The new file has the mode of the old one, where the system allows it. */
+/* The new file has the owner, the group and the mode of the old one, where the system allows it. */
 static void copy_mode(const gyre_atomic_file *file, const struct stat *old) {
 #if defined(__wasi__) /* which has no modes */
     (void)file, (void)old;
 #else
+    if (fchown(file->fd, old->st_uid, old->st_gid) != 0 && fchown(file->fd, (uid_t)-1, old->st_gid) != 0) {
+        /* Another's file is replaced by one of this user: it may be written, but not given away. */
+    }
     (void)fchmod(file->fd, old->st_mode & 0777);
+#endif
+}
+
+/* A rename asks for no permission to write the file that it replaces.  out = 0, or the errno of writing it. */
+static int check_writable(const char *path) {
+#if defined(__wasi__)
+    (void)path;
+    return 0;
+#else
+    return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 ? 0 : errno;
 #endif
 }
 
@@ -161,7 +174,8 @@ int gyre_atomic_open(gyre_atomic_file *file, const char *path) {
         file->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
         return file->fd < 0 ? errno : 0;
     }
-    int code = resolve(file, path, exists);
+    int code = exists ? check_writable(path) : 0;
+    if (!code) code = resolve(file, path, exists);
     if (!code) remove_abandoned(file->target);
     if (!code) code = create_temporary(file);
     if (!code && exists) copy_mode(file, &old);

@@ -154,6 +154,35 @@ static void ended_by_a_signal(void **state) {
     }
 }
 
+/* As another user, which only root can become. */
+static void owner_and_permission(void **state) {
+    (void)state;
+    enum { NOBODY = 65534 };
+    struct stat info;
+    char path[320];
+    snprintf(path, sizeof path, "%s", in_folder("owned"));
+    if (geteuid() != 0) skip();
+    assert_int_equal(gyre_atomic_write(path, "old", 3), 0);
+    if (chown(path, NOBODY, NOBODY) != 0) skip(); /* a name space with root alone */
+    assert_int_equal(chmod(path, 0400), 0);
+    assert_int_equal(gyre_atomic_write(path, "new", 3), 0);
+    assert_int_equal(stat(path, &info), 0);
+    assert_true(info.st_uid == NOBODY && info.st_gid == NOBODY && (info.st_mode & 0777) == 0400);
+    assert_int_equal(chmod(folder, 0777), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0) _exit(1);
+        const int refused = gyre_atomic_write(path, "lost", 4); /* its own, but not to be written */
+        _exit(refused == EACCES && chmod(path, 0600) == 0 && gyre_atomic_write(path, "kept", 4) == 0 ? 0 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_contents(path, "kept");
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(empty_folder(), 1);
+}
+
 static void mode_and_links(void **state) {
     (void)state;
     struct stat info;
@@ -235,6 +264,7 @@ int main(void) {
         cmocka_unit_test(killed_writers),
         cmocka_unit_test(ended_by_a_signal),
         cmocka_unit_test(mode_and_links),
+        cmocka_unit_test(owner_and_permission),
         cmocka_unit_test(not_regular),
         cmocka_unit_test(too_long),
         cmocka_unit_test(nearest),

@@ -24,6 +24,8 @@ gyre_status file_target_check(const char *what, const char *path, gyre_error *er
     char folder[4096];
     struct stat is;
     if (stat(path, &is) == 0 && S_ISDIR(is.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: is a folder (%s)", what, path);
+    if (stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, W_OK) != 0)
+        return gyre_fail(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
     const char *slash = strrchr(path, '/');
     const int length = slash ? (int)(slash - path) : 1;
     if (length >= (int)sizeof folder) return gyre_fail(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
