@@ -292,27 +292,22 @@ static void read_logits(const gyre_model *model, float logits[3 * 50]) {
     gyre_context_free(context);
 }
 
-/* Figures of a model whose file was cut would be part zeros: a read fails, and leaves the sequence as it was. */
+/* Figures of a model whose file was cut would be part zeros: a read fails. */
 static void test_cut_while_read(void **state) {
     (void)state;
-    const gyre_model_config c = small_config(GYRE_KIND_ROPE);
-    gyre_model *made = create(&c, 3), *opened = NULL;
+    gyre_model *made = create_small(GYRE_KIND_ROPE, 3), *opened = NULL;
     gyre_error err = {0, ""};
     gyre_context *context = NULL;
     gyre_context_options options = GYRE_INIT(gyre_context_options);
-    static float logits[2 * 50];
-    const int32_t tokens[4] = {1, 2, 3, 4};
-    struct stat info;
+    const int32_t tokens[2] = {1, 2};
     save(made, "m", GYRE_DTYPE_F32);
-    if (gyre_model_open(&opened, in_folder("m"), &err)) fail_msg("%s", err.text);
+    assert_ok(gyre_model_open(&opened, in_folder("m"), &err));
     options.max_tokens = 8;
     assert_ok(gyre_context_create(&context, opened, &options, NULL));
-    assert_ok(gyre_context_forward(context, tokens, 2, 2, logits, NULL));
-    assert_int_equal(stat(in_folder("m/model.safetensors"), &info), 0);
-    assert_int_equal(truncate(in_folder("m/model.safetensors"), info.st_size - 1), 0);
-    assert_int_equal(gyre_context_forward(context, tokens + 2, 2, 2, logits, &err), GYRE_EIO);
+    assert_ok(gyre_context_forward(context, tokens, 2, 0, NULL, NULL));
+    assert_int_equal(truncate(in_folder("m/model.safetensors"), gyre_model_get_source(opened).bytes - 1), 0);
+    assert_int_equal(gyre_context_forward(context, tokens, 2, 0, NULL, &err), GYRE_EIO);
     assert_non_null(strstr(err.text, "m/model.safetensors: changed while it was read"));
-    assert_int_equal(gyre_context_tokens(context), 2);
     gyre_context_free(context);
     gyre_model_free(opened);
     gyre_model_free(made);
