@@ -239,7 +239,9 @@ static void file_cut_while_read(void **state) {
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     assert_int_equal(truncate(in_folder("cut/model.safetensors"), 0), 0);
     finish(child, &o);
-    if (o.exit != 1 || !strstr(o.err, "became shorter")) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    /* By SIGBUS within a read of tokens, by the check after it between two. */
+    const int says = strstr(o.err, "became shorter") || strstr(o.err, "changed while it was read");
+    if (o.exit != 1 || !says) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
     assert_int_equal(count_names("result"), 0);
 }
 
