@@ -153,6 +153,42 @@ static void other_models(void **state) {
     assert_kept("train --from @rope --text @text -o @rope --replace", "rope/model.safetensors", "this run");
 }
 
+/* What no option names: the models and headers of a lab without a text.  The files are new ones, so that a failing test
+ * spoils no other. */
+static void what_lab_reads_itself(void **state) {
+    (void)state;
+    static const char *const headers = "/usr/include/linux/gyre-guard";
+    alarm(60);
+    assert_fails("lab --report " GYRE_BUNDLED_MODELS "/rope/gyre-guard", 2, "would be a file of");
+    assert_int_equal(unlink(GYRE_BUNDLED_MODELS "/rope/gyre-guard"), -1);
+    if (access("/usr/include/linux", F_OK) == 0) {
+        assert_fails("lab --report /usr/include/linux/gyre-guard", 2, "would be a file of");
+        assert_int_equal(unlink(headers), -1);
+        assert_fails("train --headers --tokens 64 -o /usr/include/linux/gyre-guard", 2, "would be a part of");
+        assert_int_equal(access(headers, F_OK), -1);
+    }
+    alarm(0);
+}
+
+/* The work folder of gyre lab is read and written: a text of it would change. */
+static void texts_in_the_work_folder(void **state) {
+    (void)state;
+    alarm(60);
+    assert_int_equal(mkdir(in_folder("work"), 0777) | mkdir(in_folder("work/alibi-s1"), 0777), 0);
+    write_text("work/cells.jsonl", 4000);
+    write_text("work/alibi-s1/training.json", 4000);
+    write_text("work/book", 4000);
+    assert_int_equal(link(in_folder("work/cells.jsonl"), in_folder("cells")), 0);
+    assert_kept("lab --text @work/cells.jsonl --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_kept("lab --text @cells --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_kept("lab --text @work --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_kept("lab --text @work/alibi-s1/training.json --work @work --report @r.html", "work/alibi-s1/training.json",
+                "--work");
+    assert_kept("lab --text @text --text @work/alibi-s1 --work @work --report @r.html", "work/cells.jsonl", "--work");
+    alarm(0);
+    remove_tree(in_folder("work"));
+}
+
 /* Files that stand where a run would put its own beside a result. */
 static void neighbours(void **state) {
     (void)state;
@@ -267,6 +303,8 @@ int main(void) {
                                        cmocka_unit_test(what_would_be_read_next_time),
                                        cmocka_unit_test(one_file_twice),
                                        cmocka_unit_test(other_models),
+                                       cmocka_unit_test(what_lab_reads_itself),
+                                       cmocka_unit_test(texts_in_the_work_folder),
                                        cmocka_unit_test(neighbours),
                                        cmocka_unit_test(pipes),
                                        cmocka_unit_test(folder_with_a_config),

@@ -123,11 +123,14 @@ static int is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static int is_model_folder(const char *folder) {
-    char config[PATH_MAX];
+static int has_file(const char *folder, const char *name) {
+    char path[PATH_MAX];
     struct stat info;
-    return snprintf(config, sizeof config, "%s/%s", folder, GYRE_CONFIG_FILE) < (int)sizeof config &&
-           stat(config, &info) == 0;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && stat(path, &info) == 0;
+}
+
+static int is_model_folder(const char *folder) {
+    return has_file(folder, GYRE_CONFIG_FILE);
 }
 
 /* folder = the folder of a file: "." for a plain name. */
@@ -215,6 +218,27 @@ static void check_folder_in_texts(const char *option, const char *path, const ch
                         input);
 }
 
+/* gyre lab adds to the journals of its work folder, and replaces files of the models in it. */
+static void check_work(const char *option, const char *path, const char *input) {
+    char sub[PATH_MAX];
+    struct stat is;
+    if (stat(input, &is) != 0) return;
+    int taken = is_same(&is, path); /* the folder itself */
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && !taken && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+        if (snprintf(sub, sizeof sub, "%s/%s", path, name) >= (int)sizeof sub) continue;
+        if (is_folder(sub))
+            taken = (is_model_folder(sub) || has_file(sub, GYRE_TRAINING_FILE)) && (is_same(&is, sub) || is_entry_of(&is, sub, 0));
+        else
+            taken = (ends_with(name, ".jsonl") || ends_with(name, ".json") || ends_with(name, ".lock")) && is_same(&is, sub);
+    }
+    if (dir) closedir(dir);
+    if (taken)
+        cli_usage_error("--%s: %s is read by this run, which writes it in %s; name another folder", option, input, path);
+}
+
 /* train, convert and extend replace or fill a folder. */
 static void check_folder(const char *option, const char *path, const char *input) {
     char config[PATH_MAX];
@@ -252,6 +276,7 @@ void cli_guard_check(void) {
         const int exists = stat(path, &is) == 0;
         char room[PATH_MAX];
         for (int k = 0; k < reads_count; k++) {
+            if (exists && strcmp(option, "work") == 0 && S_ISDIR(is.st_mode)) check_work(option, path, reads[k]);
             if (writes[i].kind == CLI_GUARD_FOLDER && (!exists || S_ISDIR(is.st_mode)))
                 check_folder_in_texts(option, path, reads[k]);
             if (exists && S_ISREG(is.st_mode))

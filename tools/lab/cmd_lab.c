@@ -1,5 +1,6 @@
 /* cmd_lab.c: gyre lab: train short, test long. */
 #include "tools/cli/cli.h"
+#include "tools/cli/cli_guard.h"
 #include "tools/lab/lab.h"
 #include "tools/lab/lab_task.h"
 #include "tools/subcommands.h"
@@ -31,6 +32,7 @@ typedef struct lab_options {
     int64_t rope_dim; /* 0 = not given */
     const char *added[LAB_ADDED_METHODS];
     int added_count;
+    char work[64]; /* the work folder that is not given */
 } lab_options;
 
 static const struct argp_option OPTIONS[] = {
@@ -71,6 +73,59 @@ static const struct argp_option OPTIONS[] = {
     OPTION_REPORT("the HTML report (default: report.html)", 1),
     {0}};
 
+/* -- options after parsing: the guard asks for the files of all -- */
+static void finish_encodings(lab_options *o) {
+    variant encodings[MAX_VARIANTS];
+    int count = 0;
+    gyre_error err = {0};
+    lab *l = &o->lab;
+    if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage_error("--encodings: %s", err.text);
+    for (int i = 0; i < count && !l->texts.count && !l->task; i++)
+        if (!lab_is_bundled(&encodings[i]))
+            cli_usage_error(
+                "--encodings: no model of %s comes with gyre; name a text to train it on with --text, or a --task",
+                encodings[i].name);
+    lab_plan_encodings(&l->plan, encodings, count);
+}
+
+static void finish_options(lab_options *o) {
+    lab *l = &o->lab;
+    const int trains = l->texts.count || l->task;
+    if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
+    if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
+        cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task");
+    if (l->task && (o->preset - 1 == LAB_QUESTIONS || o->preset - 1 == LAB_SMALL))
+        cli_usage_error("--preset %s: needs --text", o->preset - 1 == LAB_SMALL ? "small" : "questions");
+    if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
+    const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
+    if (!l->run.report) l->run.report = "report.html";
+    if (l->task)
+        lab_task_plan(&l->plan, l->task, preset);
+    else
+        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : preset == LAB_QUESTIONS ? 0 : 0.8);
+    if (l->task && o->added_count) cli_usage_error("--add-method: a task has methods of its own");
+    for (int i = 0; i < o->added_count; i++) {
+        gyre_error err = {0, ""};
+        if (lab_plan_add_method(&l->plan, o->added[i], &err)) cli_usage_error("--add-method: %s", err.text);
+    }
+    if (o->seeds) l->plan.seeds = o->seeds;
+    l->plan.base = o->base;
+    l->plan.rope_dim = o->rope_dim;
+    if (o->rope_dim % 2 || o->rope_dim > l->plan.run.model.head_dim)
+        cli_usage_error("--rope-dim: %lld is not an even number of a head's %lld channels", (long long)o->rope_dim,
+                        (long long)l->plan.run.model.head_dim);
+    if (o->encodings) finish_encodings(o);
+    if (l->plan.stretched_count && l->plan.alibi < 0)
+        cli_usage_error("--add-method: alibi is not among the encodings, so no model has slopes to stretch");
+    snprintf(o->work, sizeof o->work, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);
+    if (trains && !l->work) l->work = o->work;
+    cli_guard_write("report", l->run.report, CLI_GUARD_FILE);
+    if (trains)
+        cli_guard_write("work", l->work, CLI_GUARD_FOLDER);
+    else
+        lab_note_bundled();
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     static const char *const PRESETS[] = {"quick", "full", "smoke", "questions", "small"};
     static const char *const LAB_TASKS[] = {"posgen", "copy"};
@@ -110,6 +165,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         cli_usage_error("%s: gyre lab takes no such argument", arg);
+    case ARGP_KEY_END:
+        finish_options(o);
+        return 0;
     default:
         return run_option(&l->run, key, arg);
     }
@@ -318,65 +376,15 @@ static int run(lab *l) {
     return exit_status;
 }
 
-/* -- options after parsing -- */
-static void finish_encodings(lab_options *o) {
-    variant encodings[MAX_VARIANTS];
-    int count = 0;
-    gyre_error err = {0};
-    lab *l = &o->lab;
-    if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage_error("--encodings: %s", err.text);
-    for (int i = 0; i < count && !l->texts.count && !l->task; i++)
-        if (!lab_is_bundled(&encodings[i]))
-            cli_usage_error(
-                "--encodings: no model of %s comes with gyre; name a text to train it on with --text, or a --task",
-                encodings[i].name);
-    lab_plan_encodings(&l->plan, encodings, count);
-}
-
-static void finish_options(lab_options *o, char *work, size_t size) {
-    lab *l = &o->lab;
-    const int trains = l->texts.count || l->task;
-    if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
-    if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
-        cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task");
-    if (l->task && (o->preset - 1 == LAB_QUESTIONS || o->preset - 1 == LAB_SMALL))
-        cli_usage_error("--preset %s: needs --text", o->preset - 1 == LAB_SMALL ? "small" : "questions");
-    if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
-    const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
-    if (!l->run.report) l->run.report = "report.html";
-    if (l->task)
-        lab_task_plan(&l->plan, l->task, preset);
-    else
-        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : preset == LAB_QUESTIONS ? 0 : 0.8);
-    if (l->task && o->added_count) cli_usage_error("--add-method: a task has methods of its own");
-    for (int i = 0; i < o->added_count; i++) {
-        gyre_error err = {0, ""};
-        if (lab_plan_add_method(&l->plan, o->added[i], &err)) cli_usage_error("--add-method: %s", err.text);
-    }
-    if (o->seeds) l->plan.seeds = o->seeds;
-    l->plan.base = o->base;
-    l->plan.rope_dim = o->rope_dim;
-    if (o->rope_dim % 2 || o->rope_dim > l->plan.run.model.head_dim)
-        cli_usage_error("--rope-dim: %lld is not an even number of a head's %lld channels", (long long)o->rope_dim,
-                        (long long)l->plan.run.model.head_dim);
-    if (o->encodings) finish_encodings(o);
-    if (l->plan.stretched_count && l->plan.alibi < 0)
-        cli_usage_error("--add-method: alibi is not among the encodings, so no model has slopes to stretch");
-    snprintf(work, size, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);
-    if (trains && !l->work) l->work = work;
-}
-
 int cmd_lab(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "", DOC, NULL, NULL, NULL};
     lab_options *o = calloc(1, sizeof *o);
     if (!o) return cli_fail("lab: out of memory (gyre lab)");
     lab *l = &o->lab;
-    char work[64];
     o->mix = -1;
     cli_command_line(argc, argv, l->command, sizeof l->command);
     l->lock.file = -1;
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &l->common);
-    finish_options(o, work, sizeof work);
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {

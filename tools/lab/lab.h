@@ -202,6 +202,8 @@ struct lab_model {
     gyre_config position; /* of the base model; where the rotation is dropped, without it */
     gyre_model *opened;   /* NULL: not needed so far */
 };
+/* Notes what a run without a text reads: the bundled models and the headers (tools/cli/cli_guard.h). */
+void lab_note_bundled(void);
 /* The base model, if any, outlives *out.  Errors: those of opening a bundled model. */
 gyre_status lab_model_begin(lab *l, const lab_model_spec *spec, lab_model *out, gyre_error *err);
 /* *out = the model, opened; m owns it.  Trains it, and its base before, where it is missing. */

@@ -1,4 +1,5 @@
 /* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
+#include "tools/cli/cli_guard.h"
 #include "tools/common/bundled_models.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
@@ -193,6 +194,15 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
     if (!status) status = train_on(l, t, path, name, err);
     gyre_trainer_free(t);
     return status ? status : gyre_model_open_to_train(out, path, err);
+}
+
+/* All the bundled models, the tuned ones too, lie in one folder. */
+void lab_note_bundled(void) {
+    static char folder[BUNDLED_PATH];
+    header_corpus_note();
+    if (bundled_model_path("rope", folder, NULL)) return;
+    *strrchr(folder, '/') = 0;
+    cli_guard_read(folder);
 }
 
 gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, const char *name, const gyre_model *base, gyre_model **out,

@@ -1,6 +1,7 @@
 /* training_text.c: user texts, and the system headers. */
 #include "tools/options/training_text.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_guard.h"
 #include <glob.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -97,13 +98,26 @@ void training_texts_add(training_texts *texts, const char *path) {
     texts->paths[texts->count++] = path;
 }
 
-gyre_status header_corpus_open(gyre_text *out, gyre_text_split split, int64_t min_bytes, gyre_error *err) {
-    paths p = {.count = 0};
+/* out = the headers of this machine; their names last to the end of the program. */
+static const paths *find_headers(void) {
+    static paths found;
+    if (found.count) return &found;
     for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++)
-        add_path(&p, "/usr/include", FOLDERS[i]);
-    add_machine_paths(&p);
+        add_path(&found, "/usr/include", FOLDERS[i]);
+    add_machine_paths(&found);
     for (size_t i = 0; i < COUNT_FILES; i++)
-        add_path(&p, "/usr/include", FILES[i]);
-    if (!p.count) return gyre_fail(err, GYRE_EIO, "headers: none found; name a text with --text (/usr/include)");
-    return gyre_text_open(out, p.list, p.count, split, min_bytes, err);
+        add_path(&found, "/usr/include", FILES[i]);
+    return &found;
+}
+
+void header_corpus_note(void) {
+    const paths *p = find_headers();
+    for (int64_t i = 0; i < p->count; i++)
+        cli_guard_read(p->list[i]);
+}
+
+gyre_status header_corpus_open(gyre_text *out, gyre_text_split split, int64_t min_bytes, gyre_error *err) {
+    const paths *p = find_headers();
+    if (!p->count) return gyre_fail(err, GYRE_EIO, "headers: none found; name a text with --text (/usr/include)");
+    return gyre_text_open(out, p->list, p->count, split, min_bytes, err);
 }

@@ -14,6 +14,8 @@ typedef struct training_texts {
 /* Usage error if there are too many. */
 void training_texts_add(training_texts *texts, const char *path);
 
+/* Notes the headers that header_corpus_open reads (tools/cli/cli_guard.h). */
+void header_corpus_note(void);
 /* *out = part `split` of the C library's and the kernel's headers under /usr/include, a text that every machine with a C
  * compiler has.  It has at least min_bytes bytes.  Errors: EIO (no headers), those of gyre_text_open. */
 gyre_status header_corpus_open(gyre_text *out, gyre_text_split split, int64_t min_bytes, gyre_error *err);

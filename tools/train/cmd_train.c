@@ -201,6 +201,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         cli_usage_error("%s: gyre train takes no such argument", arg);
+    case ARGP_KEY_END:
+        if (o->headers) header_corpus_note();
+        return 0;
     default:
         return parse_model_option(key, arg, o);
     }
