@@ -154,6 +154,8 @@ static gyre_status read_back(const gyre_conversion *c, const char *path, gyre_er
 /* Refuses to replace anything but a GGUF or an empty file, so that a mistyped target loses nothing. */
 static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     struct stat info;
+    const gyre_status whole = gyre_atomic_check_whole(path, err);
+    if (whole != GYRE_OK) return whole;
     if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
     if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "target: a folder; name a file for the GGUF (%s)", path);
     if (gyre_gguf_is_file(path)) return GYRE_OK;

@@ -213,6 +213,7 @@ gyre_status gyre_gguf_rewrite_from(const gyre_gguf *file, const char *path, cons
     const job j = {path, resolved, edits->list, edits->count, check, context};
     gyre_status status = check_edits(edits->list, edits->count, err);
     if (status == GYRE_OK) status = gyre_target_path(resolved, path, target, "", err);
+    if (status == GYRE_OK) status = gyre_atomic_check_whole(resolved, err);
     return status == GYRE_OK ? rewrite(&j, file, err) : status;
 }
 

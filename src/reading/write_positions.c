@@ -517,6 +517,7 @@ static gyre_status replace_config(config_rewrite *w, const char *target) {
 static gyre_status write_config(config_rewrite *w, const char *target) {
     char path[PATH_MAX];
     gyre_status status = gyre_target_path(path, w->old_reading->path, target, GYRE_CONFIG_FILE, w->err);
+    if (status == GYRE_OK) status = gyre_atomic_check_whole(path, w->err);
     if (status == GYRE_OK) status = change_all(w);
     if (status == GYRE_OK) status = replace_config(w, path);
     json_decref(w->parameters.values);

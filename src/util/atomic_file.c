@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE /* realpath, flock; NOLINT(bugprone-reserved-identifier): glibc names this macro */
 #include "util/atomic_file.h"
 
+#include "util/error.h"
 #include "util/file_write.h"
 #include "util/signal_mask.h"
 
@@ -42,6 +43,61 @@ static int resolve(gyre_atomic_file *file, const char *path, int exists) {
     const int length = snprintf(file->target, sizeof file->target, "%s", real ? real : path);
     free(real);
     return length < (int)sizeof file->target ? 0 : ENAMETOOLONG;
+}
+
+/* -- descriptors -- */
+#if !defined(__wasi__)
+/* out = 1 for a folder whose names are the descriptors of this process: /proc/PID/fd, /proc/PID/task/TID/fd, /dev/fd. */
+static int holds_descriptors(const char *folder) {
+    char own[48];
+    const size_t length = strlen(folder);
+    const int used = snprintf(own, sizeof own, "/proc/%ld/", process_number());
+    if (strcmp(folder, "/dev/fd") == 0) return 1;
+    return length > 3 && strncmp(folder, own, (size_t)used) == 0 && strcmp(folder + length - 3, "/fd") == 0;
+}
+
+/* out = the number that the last part of a path is; else -1. */
+static int number_of(const char *name) {
+    enum { MOST_DIGITS = 9 };
+    const size_t digits = strspn(name, "0123456789");
+    return digits && digits <= MOST_DIGITS && !name[digits] ? atoi(name) : -1; /* NOLINT(cert-err34-c): digits alone */
+}
+
+/* Splits a path: *name = its last part, folder = the real folder before it.  out = 0 if there is no such folder. */
+static int split(const char *path, char folder[PATH_MAX], const char **name) {
+    char before[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    snprintf(before, sizeof before, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    return realpath(before, folder) != NULL;
+}
+#endif
+
+int gyre_descriptor_of(const char *path) {
+#if defined(__wasi__) /* which has neither /proc nor /dev/fd */
+    (void)path;
+#else
+    enum { MOST_LINKS = 40 };
+    char at[PATH_MAX], folder[PATH_MAX], to[PATH_MAX];
+    const char *name;
+    if (snprintf(at, sizeof at, "%s", path) >= (int)sizeof at) return -1;
+    for (int i = 0; i < MOST_LINKS && split(at, folder, &name); i++) {
+        if (holds_descriptors(folder)) return number_of(name);
+        const ssize_t length = readlink(at, to, sizeof to - 1);
+        if (length < 0) return -1;
+        to[length] = 0;
+        const int used =
+            to[0] == '/' ? snprintf(at, sizeof at, "%s", to) : snprintf(at, sizeof at, "%s/%s", folder, to);
+        if (used >= (int)sizeof at) return -1;
+    }
+#endif
+    return -1;
+}
+
+gyre_status gyre_atomic_check_whole(const char *path, gyre_error *err) {
+    if (gyre_descriptor_of(path) < 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "target: an open descriptor, and this file is written whole; name a file (%.380s)",
+                     path);
 }
 
 /* -- locks -- */
@@ -162,14 +218,30 @@ static int check_writable(const char *path) {
 #endif
 }
 
+/* Takes a descriptor of this process.  One that is open for reading alone is refused now, not after the work. */
+static int share_descriptor(gyre_atomic_file *file, int descriptor) {
+#if defined(__wasi__)
+    (void)file, (void)descriptor;
+    return EBADF;
+#else
+    const int flags = fcntl(descriptor, F_GETFL);
+    if (flags < 0) return errno;
+    if ((flags & O_ACCMODE) == O_RDONLY) return EBADF;
+    file->fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    return file->fd < 0 ? errno : 0;
+#endif
+}
+
 int gyre_atomic_open(gyre_atomic_file *file, const char *path) {
     struct stat old;
+    const int descriptor = gyre_descriptor_of(path);
     const int exists = stat(path, &old) == 0;
     file->fd = -1;
     file->lock = -1;
     file->stream = NULL;
     file->has_temporary = 0;
     if (exists && S_ISDIR(old.st_mode)) return EISDIR;
+    if (descriptor >= 0) return share_descriptor(file, descriptor);
     if (exists && !S_ISREG(old.st_mode)) {
         file->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
         return file->fd < 0 ? errno : 0;

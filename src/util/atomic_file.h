@@ -8,12 +8,15 @@
  * A temporary is locked while its writer lives.  open removes those of the same target whose writer was killed.
  *
  * A symbolic link is followed: the file that it points to is replaced.  A target that exists and is not a regular file
- * (/dev/stdout, a pipe) is written directly, without a temporary.
+ * (a device, a pipe) is written directly, without a temporary.  So is one that names a descriptor of this process
+ * (/dev/stdout, /dev/fd/3), whatever is behind it: through that descriptor, so that its position and O_APPEND hold and no
+ * other writer of the file loses anything.
  *
  * Functions that return int return 0 or an errno value, so that callers word the error.  The state of one replacement is in
  * its struct; two may run at once, also for one target. */
 #ifndef GYRE_UTIL_ATOMIC_FILE_H
 #define GYRE_UTIL_ATOMIC_FILE_H
+#include "gyre/gyre.h"
 #include "util/path.h"
 
 #include <stdio.h>
@@ -30,6 +33,12 @@ typedef struct gyre_atomic_file {
     char target[PATH_MAX]; /* with symbolic links resolved */
     char temporary[GYRE_TEMPORARY_PATH_BYTES];
 } gyre_atomic_file;
+
+/* out = the descriptor of this process that `path` names, as /dev/stdout and /proc/self/fd/3 do, through links too; else -1.
+ * It need not be open. */
+int gyre_descriptor_of(const char *path);
+/* For files that are read back or must be whole.  EINVAL: path names a descriptor of this process. */
+gyre_status gyre_atomic_check_whole(const char *path, gyre_error *err);
 
 /* Opens a replacement of the file at `path`.  EISDIR for a folder.  After an error there is nothing to discard. */
 int gyre_atomic_open(gyre_atomic_file *file, const char *path);

@@ -189,6 +189,45 @@ static void texts_in_the_work_folder(void **state) {
     remove_tree(in_folder("work"));
 }
 
+/* Runs a line of the shell in the folder, with $G for the command.  out = its exit status. */
+static int shell(const char *line) {
+    char whole[1024];
+    snprintf(whole, sizeof whole, "cd %s && G=%s && { %s; } 2>>.err", folder, GYRE_COMMAND, line);
+    const int status = system(whole); /* NOLINT(cert-env33-c): redirections are what is tested */
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Fails unless the file begins and ends so, and is longer. */
+static void assert_around(const char *name, const char *begin, const char *end) {
+    const size_t count = read_bytes(name, now), first = strlen(begin), last = strlen(end);
+    assert_true(count > first + last + 20);
+    assert_memory_equal(now, begin, first);
+    assert_memory_equal(now + count - last, end, last);
+}
+
+/* A result that goes to a descriptor goes through it: nothing that others write to its file is lost. */
+static void descriptors(void **state) {
+    (void)state;
+    assert_int_equal(shell("echo OLD >log; $G explain rope -o /dev/stdout >>log; echo END >>log"), 0);
+    assert_around("log", "OLD\n", "END\n");
+    assert_int_equal(shell("echo OLD >log; $G explain rope -o /dev/fd/3 3>>log; echo END >>log"), 0);
+    assert_around("log", "OLD\n", "END\n");
+    assert_int_equal(shell("{ echo OLD; $G explain rope -o /proc/self/fd/1; echo END; } >log"), 0);
+    assert_around("log", "OLD\n", "END\n");
+    assert_int_equal(shell("ln -sf /dev/stdout way; { echo OLD; $G explain rope -o way; echo END; } >log"), 0);
+    assert_around("log", "OLD\n", "END\n");
+    /* Still refused: a file of the model behind it, one that is only read, and what must be whole. */
+    const size_t before = read_bytes("rope/config.json", kept);
+    assert_int_equal(shell("$G explain rope -o /dev/fd/3 3>>rope/config.json"), 2);
+    assert_int_equal(read_bytes("rope/config.json", now), before);
+    assert_memory_equal(now, kept, before);
+    assert_int_equal(shell("$G explain rope -o /dev/fd/3 3<log"), 1);
+    assert_around("log", "OLD\n", "END\n");
+    assert_int_equal(shell("$G extend rope --to 1k --method yarn --write /dev/fd/3 3>>log"), 1);
+    assert_int_equal(shell(": >empty.log; ln -sf /dev/fd/3 w.gguf; $G convert rope -o w.gguf 3>>empty.log"), 1);
+    assert_around("log", "OLD\n", "END\n");
+}
+
 /* Files that stand where a run would put its own beside a result. */
 static void neighbours(void **state) {
     (void)state;
@@ -305,6 +344,7 @@ int main(void) {
                                        cmocka_unit_test(other_models),
                                        cmocka_unit_test(what_lab_reads_itself),
                                        cmocka_unit_test(texts_in_the_work_folder),
+                                       cmocka_unit_test(descriptors),
                                        cmocka_unit_test(neighbours),
                                        cmocka_unit_test(pipes),
                                        cmocka_unit_test(folder_with_a_config),

@@ -1,5 +1,6 @@
 /* write_target.c: checks of files that a command will write. */
 #include "tools/cli/write_target.h"
+#include "util/atomic_file.h"
 #include "util/error.h"
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ gyre_status file_target_check(const char *what, const char *path, gyre_error *er
     char folder[4096];
     struct stat is;
     if (stat(path, &is) == 0 && S_ISDIR(is.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: is a folder (%s)", what, path);
+    if (gyre_descriptor_of(path) >= 0) return GYRE_OK; /* nothing is made in its folder */
     if (stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, W_OK) != 0)
         return gyre_fail(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
     const char *slash = strrchr(path, '/');

@@ -84,6 +84,8 @@ void gyre_safetensors_stream_discard(gyre_safetensors_stream *stream) {
 }
 
 static gyre_status begin_file(gyre_safetensors_stream *stream, const char *header, gyre_error *err) {
+    const gyre_status whole = gyre_atomic_check_whole(stream->path, err);
+    if (whole != GYRE_OK) return whole;
     const int code = gyre_atomic_open(&stream->file, stream->path);
     if (code) return gyre_fail_errno(err, stream->path, code);
     stream->out = gyre_atomic_stream(&stream->file);
