@@ -228,6 +228,54 @@ static void descriptors(void **state) {
     assert_around("log", "OLD\n", "END\n");
 }
 
+/* A model's file that is named itself stands for its folder. */
+static void neighbours_of_a_named_file(void **state) {
+    (void)state;
+    static const char *const files[] = {"pytorch_model.bin", "chat_template.jinja", "vocab.txt", "model.onnx", "README.md",
+                                        "sub.gguf", "processor_config.json", "LICENSE"};
+    char line[256], name[64];
+    write_file("rope/tokenizer.json", "{}", 2);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(name, sizeof name, "rope/%s", files[i]);
+        write_file(name, "mine", 4);
+        snprintf(line, sizeof line, "explain @rope/config.json -o @%s", name);
+        assert_kept(line, name, "--output");
+        snprintf(line, sizeof line, "eval @alibi --tokenizer @rope/tokenizer.json --text @text --context 16 --report @%s",
+                 name);
+        assert_kept(line, name, "--report");
+        unlink(in_folder("soft"));
+        assert_int_equal(symlink(name, in_folder("soft")), 0);
+        assert_kept("explain @rope/config.json -o @soft", name, "--output");
+        unlink(in_folder(name));
+    }
+    unlink(in_folder("rope/tokenizer.json"));
+    for (int again = 0; again < 2; again++) { /* results, new and replaced */
+        assert_int_equal(run("explain @rope/config.json -o @rope/r.txt")->exit, 0);
+        assert_int_equal(run("explain @rope/config.json --json -o @rope/r.json")->exit, 0);
+        assert_int_equal(run("extend @rope/config.json --to 1k --method yarn --write @rope/far.json")->exit, 0);
+    }
+    unlink(in_folder("rope/r.txt"));
+    unlink(in_folder("rope/r.json"));
+    unlink(in_folder("rope/far.json"));
+}
+
+/* References and blobs of a model in a Hugging Face cache are read as its snapshot is. */
+static void references_of_a_cache(void **state) {
+    (void)state;
+    assert_int_equal(shell("mkdir -p hub/models--o--n/refs hub/models--o--n/blobs hub/models--o--n/snapshots/c && "
+                           "cp rope/* hub/models--o--n/snapshots/c && echo c >hub/models--o--n/refs/main && "
+                           "echo blob >hub/models--o--n/blobs/b"),
+                     0);
+    setenv("HF_HUB_CACHE", in_folder("hub"), 1);
+    assert_int_equal(run("explain o/n -o @elsewhere.txt")->exit, 0);
+    assert_kept("explain o/n -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main", "--output");
+    assert_kept("explain o/n -o @hub/models--o--n/blobs/b", "hub/models--o--n/blobs/b", "--output");
+    assert_kept("explain o/n -o @hub/models--o--n/snapshots/c/config.json", "hub/models--o--n/snapshots/c/config.json",
+                "--output");
+    unsetenv("HF_HUB_CACHE");
+    remove_tree(in_folder("hub"));
+}
+
 /* Files that stand where a run would put its own beside a result. */
 static void neighbours(void **state) {
     (void)state;
@@ -345,6 +393,8 @@ int main(void) {
                                        cmocka_unit_test(what_lab_reads_itself),
                                        cmocka_unit_test(texts_in_the_work_folder),
                                        cmocka_unit_test(descriptors),
+                                       cmocka_unit_test(neighbours_of_a_named_file),
+                                       cmocka_unit_test(references_of_a_cache),
                                        cmocka_unit_test(neighbours),
                                        cmocka_unit_test(pipes),
                                        cmocka_unit_test(folder_with_a_config),

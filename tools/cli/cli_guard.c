@@ -144,6 +144,59 @@ static const char *name_of(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+/* out = 1 for JSON that begins as Gyre's results do. */
+static int is_own_json(const char *path) {
+    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": ", "{\n  \"a\": {", "{\n  \"kind\": ",
+                                         "{\n  \"command\": "};
+    char head[24] = "";
+    struct stat is;
+    FILE *file = stat(path, &is) == 0 && S_ISREG(is.st_mode) ? fopen(path, "r") : NULL;
+    head[file ? fread(head, 1, sizeof head - 1, file) : 0] = '\0';
+    if (file) (void)fclose(file);
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(head, begins[i], strlen(begins[i])) == 0) return 1;
+    return 0;
+}
+
+/* out = 1 for a file beside a model's that a run may replace, since no program reads a model from one of this name: a list
+ * of what is a result, because nobody knows all the files of models. */
+static int is_result(const char *option, const char *folder, const char *name) {
+    static const char *const endings[] = {".html", ".svg", ".csv", ".tsv", ".jsonl", ".log", ".pdf", ".png"};
+    static const char *const texts[] = {"vocab", "merges", "README", "LICENSE", "NOTICE", "requirements"};
+    char path[PATH_MAX];
+    if (is_model_name(name)) return 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (ends_with(name, endings[i])) return 1;
+    if (ends_with(name, ".json")) /* --write replaces a config that is named itself */
+        return strcmp(option, "write") == 0 ||
+               (snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && is_own_json(path));
+    int is_of_model = !ends_with(name, ".txt");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        is_of_model |= strstr(name, texts[i]) != NULL;
+    return !is_of_model;
+}
+
+/* out = 1 if a name of the file in the folder is one that a run may not replace. */
+static int is_neighbour(const char *option, const struct stat *file, const char *folder) {
+    char path[PATH_MAX];
+    int found = 0;
+    DIR *dir = opendir(folder);
+    if (!dir) return is_entry_of(file, folder, 1);
+    for (struct dirent *entry; !found && (entry = readdir(dir));)
+        found = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path && is_same(file, path) &&
+                !is_result(option, folder, entry->d_name);
+    closedir(dir);
+    return found;
+}
+
+/* out = 1 if a file that is read stands for the model of its folder: it has a name of a model's file, or is a config or a
+ * GGUF beside a config.json. */
+static int stands_for_model(const char *option, const char *input, const char *folder) {
+    const char *name = name_of(input);
+    if (is_model_name(name)) return 1;
+    return strcmp(option, "write") != 0 && is_model_folder(folder) && (ends_with(name, ".json") || ends_with(name, ".gguf"));
+}
+
 /* -- the rules -- */
 static void check_file(const char *option, const char *path, const struct stat *is, const char *input) {
     char folder[PATH_MAX];
@@ -156,9 +209,12 @@ static void check_file(const char *option, const char *path, const struct stat *
             cli_usage_error("--%s: %s is a file of %s, which this run reads; name another file", option, path, input);
         return;
     }
-    if (!is_model_name(name_of(input))) return;
     folder_of(input, folder);
-    if (is_entry_of(is, folder, 1))
+    if (!stands_for_model(option, input, folder)) return;
+    char *real = realpath(input, NULL), behind[PATH_MAX] = "";
+    if (real) folder_of(real, behind); /* of a link, such as those of a Hugging Face cache to its blobs */
+    free(real);
+    if (is_neighbour(option, is, folder) || (*behind && is_neighbour(option, is, behind)))
         cli_usage_error("--%s: %s is a file of the model in %s, which this run reads; name another file", option, path,
                         folder);
 }

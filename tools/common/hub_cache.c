@@ -197,3 +197,11 @@ gyre_status hub_cache_find(const char *model, char path[HUB_PATH], gyre_error *e
         model, lacks_revision ? "no such revision" : "not", name.repo, *name.revision ? " --revision " : "", name.revision,
         model, named ? repo : "no cache: neither HF_HOME nor HOME is set");
 }
+
+int hub_cache_repo(const char *model, char repo[HUB_PATH]) {
+    hub_name name;
+    char cache[HUB_PATH] = "", folder[MAX_REPO + 20];
+    if (!parse_name(model, &name) || !cache_folder(cache)) return 0;
+    snprintf(folder, sizeof folder, "/%s", name.folder);
+    return join(repo, cache, folder);
+}

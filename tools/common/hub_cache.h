@@ -16,5 +16,8 @@ int hub_cache_has_organisation(const char *model);
  * Errors: EINVAL (no name of the hub, too long); EIO (not in the cache, or without a model's files), with the folder that
  * was looked into and the command that downloads the model. */
 gyre_status hub_cache_find(const char *model, char path[HUB_PATH], gyre_error *err);
+/* out = 1 and repo = the folder of the model in the cache, with its refs, snapshots and blobs, if the environment names a
+ * cache. */
+int hub_cache_repo(const char *model, char repo[HUB_PATH]);
 
 #endif

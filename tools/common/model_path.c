@@ -13,7 +13,7 @@
 enum { MODELS = 8 };
 static struct {
     const char *name; /* of argv */
-    char path[HUB_PATH];
+    char path[HUB_PATH], repo[HUB_PATH];
     int hub; /* 1: a name of the hub */
 } found[MODELS];
 static int found_count;
@@ -53,6 +53,8 @@ static const char *find(const char *model) {
 const char *model_path_find(const char *model) {
     const char *path = find(model);
     cli_guard_read(path);
+    for (int i = 0; i < found_count; i++) /* of a cache, its references, blobs and other snapshots too */
+        if (found[i].hub && found[i].path == path && hub_cache_repo(model, found[i].repo)) cli_guard_read(found[i].repo);
     return path;
 }
 
