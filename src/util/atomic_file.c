@@ -86,8 +86,7 @@ int gyre_descriptor_of(const char *path) {
         const ssize_t length = readlink(at, to, sizeof to - 1);
         if (length < 0) return -1;
         to[length] = 0;
-        const int used =
-            to[0] == '/' ? snprintf(at, sizeof at, "%s", to) : snprintf(at, sizeof at, "%s/%s", folder, to);
+        const int used = to[0] == '/' ? snprintf(at, sizeof at, "%s", to) : snprintf(at, sizeof at, "%s/%s", folder, to);
         if (used >= (int)sizeof at) return -1;
     }
 #endif

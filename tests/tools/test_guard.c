@@ -231,8 +231,8 @@ static void descriptors(void **state) {
 /* A model's file that is named itself stands for its folder. */
 static void neighbours_of_a_named_file(void **state) {
     (void)state;
-    static const char *const files[] = {"pytorch_model.bin", "chat_template.jinja", "vocab.txt", "model.onnx", "README.md",
-                                        "sub.gguf", "processor_config.json", "LICENSE"};
+    static const char *const files[] = {"pytorch_model.bin", "chat_template.jinja",   "vocab.txt", "model.onnx", "README.md",
+                                        "sub.gguf",          "processor_config.json", "LICENSE"};
     char line[256], name[64];
     write_file("rope/tokenizer.json", "{}", 2);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

@@ -146,8 +146,8 @@ static const char *name_of(const char *path) {
 
 /* out = 1 for JSON that begins as Gyre's results do. */
 static int is_own_json(const char *path) {
-    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": ", "{\n  \"a\": {", "{\n  \"kind\": ",
-                                         "{\n  \"command\": "};
+    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": ", "{\n  \"a\": {",
+                                         "{\n  \"kind\": ", "{\n  \"command\": "};
     char head[24] = "";
     struct stat is;
     FILE *file = stat(path, &is) == 0 && S_ISREG(is.st_mode) ? fopen(path, "r") : NULL;
@@ -286,7 +286,8 @@ static void check_work(const char *option, const char *path, const char *input) 
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
         if (snprintf(sub, sizeof sub, "%s/%s", path, name) >= (int)sizeof sub) continue;
         if (is_folder(sub))
-            taken = (is_model_folder(sub) || has_file(sub, GYRE_TRAINING_FILE)) && (is_same(&is, sub) || is_entry_of(&is, sub, 0));
+            taken = (is_model_folder(sub) || has_file(sub, GYRE_TRAINING_FILE)) &&
+                    (is_same(&is, sub) || is_entry_of(&is, sub, 0));
         else
             taken = (ends_with(name, ".jsonl") || ends_with(name, ".json") || ends_with(name, ".lock")) && is_same(&is, sub);
     }
@@ -332,7 +333,8 @@ void cli_guard_check(void) {
         const int exists = stat(path, &is) == 0;
         char room[PATH_MAX];
         for (int k = 0; k < reads_count; k++) {
-            if (exists && strcmp(option, "work") == 0 && S_ISDIR(is.st_mode)) check_work(option, path, reads[k]);
+            if (exists && strcmp(option, "work") == 0 && S_ISDIR(is.st_mode) && reads[k] != path) /* not --work */
+                check_work(option, path, reads[k]);
             if (writes[i].kind == CLI_GUARD_FOLDER && (!exists || S_ISDIR(is.st_mode)))
                 check_folder_in_texts(option, path, reads[k]);
             if (exists && S_ISREG(is.st_mode))
