@@ -2,18 +2,18 @@
 #include "tools/cli/cli_json.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_output.h"
+#include "tools/cli/cli_signals.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* -- memory -- */
-/* An object that lost a member, or a file that seems to be malformed, must not pass for a result. */
-static int ran_out, reported;
-
+/* jansson 2.14 goes on after some allocations that failed: characters of a string are lost, a text seems to be malformed,
+ * and json_delete frees what never was allocated.  So none fails: the command ends first. */
 static void *allocate(size_t bytes) {
     void *memory = malloc(bytes);
-    if (!memory) ran_out = 1;
+    if (!memory) cli_end_without_memory();
     return memory;
 }
 
@@ -21,20 +21,21 @@ void cli_json_watch_memory(void) {
     json_set_alloc_funcs(allocate, free);
 }
 
-int cli_json_ran_out(void) {
-    return ran_out;
-}
+/* -- reading -- */
+static int unread, reported; /* unread: errno of a file that was not read */
 
 int cli_json_check(int status) {
-    if (!ran_out || status == CLI_FAILED || reported) return status;
+    if (!unread || status == CLI_FAILED || reported) return status;
     reported = 1;
-    return cli_fail("JSON: out of memory (result)");
+    return cli_fail("JSON: %s (reading a file again)", strerror(unread));
 }
 
 json_t *cli_json_load(const char *path) {
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
-    if (!root && json_error_code(&error) == json_error_cannot_open_file) ran_out = 1;
+    errno = 0;
+    FILE *file = fopen(path, "rb");
+    json_t *root = file ? json_loadf(file, 0, NULL) : NULL;
+    if (!file || ferror(file)) unread = errno ? errno : EIO;
+    if (file) (void)fclose(file);
     return root;
 }
 

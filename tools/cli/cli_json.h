@@ -5,16 +5,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Called once, before any JSON is read or made: from then on cli_json_check knows of every allocation of jansson's that
- * failed, also of those whose callers did not look. */
+/* Called once, before any JSON is read or made: from then on an allocation of jansson's that fails ends the command. */
 void cli_json_watch_memory(void);
-/* out = 1 after such a failure: a name that was read may lack characters, so nothing is to be written from it. */
-int cli_json_ran_out(void);
-/* out = status, or CLI_FAILED with the error printed if JSON ran out of memory and status is not CLI_FAILED. */
-int cli_json_check(int status);
 
-/* out = the JSON in a file, NULL if it is none.  A file that cannot be opened counts as memory that ran out. */
+/* out = the JSON in a file, NULL if it is none or cannot be read. */
 json_t *cli_json_load(const char *path);
+/* out = status, or CLI_FAILED with the error printed if cli_json_load could not read a file and status is not CLI_FAILED. */
+int cli_json_check(int status);
 /* Writes root and a newline, and releases root.  NULL root: reports that memory ran out.  out = 0 or CLI_FAILED. */
 int cli_json_write(FILE *file, json_t *root);
 /* Writes root on one line of standard output and flushes, for results that come one by one.  Releases root. */

@@ -60,6 +60,14 @@ static void on_bus_error(int number) {
     _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 128 + number : 1);
 }
 
+_Noreturn void cli_end_without_memory(void) {
+    static const char text[] = "gyre: no memory; nothing more was written (JSON)\n";
+    cli_output_remove_in_handler();
+    if (copy_pending) (void)unlink(pending_copy);
+    cli_progress_erase_in_handler();
+    _exit(!cli_is_silent() && write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 128 : 1);
+}
+
 void cli_install_signal_handlers(void) {
     const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE}; /* SIGHUP: the terminal was closed */
     for (int i = 0; i < 4; i++) {

@@ -153,7 +153,7 @@ static void advance(void *progress, int64_t step, int64_t all) {
 
 static int is_interrupted(void *progress) {
     (void)progress;
-    return cli_interrupted() || cli_json_ran_out();
+    return cli_interrupted();
 }
 
 int cmd_convert(int argc, char **argv) {
@@ -173,7 +173,6 @@ int cmd_convert(int argc, char **argv) {
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
-    if (status && cli_json_ran_out()) return cli_json_check(0);
     if (status) return cli_fail_error(&err);
     warn(&o, &lost, after);
     const int exit_status = print_summary(&o, after);
