@@ -243,9 +243,11 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     if (status) stretch_target_discard(&target);
     if (status) return cli_fail_error(&err);
     warn_if_too_short(o, e, config.rope.factor);
+    int count = 0;
     json_t *after = e->config ? cli_json_load(target.path) : NULL;
-    const int count = extend_changes(e, target.path, after, changes);
+    status = extend_changes(e, target.path, after, changes, &count, &err);
     json_decref(after);
+    if (status) return cli_fail_error(&err);
     return o->common.json ? extend_print_written_json(e, &r, target.path, changes, count, file)
                           : extend_print_written(e, &r, target.path, changes, count, file);
 }

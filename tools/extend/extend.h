@@ -113,8 +113,9 @@ typedef struct extend_key_change {
     char before[80], after[80]; /* "" = absent */
 } extend_key_change;
 enum { EXTEND_MAX_KEY_CHANGES = 64 };
-/* changes[0 .. returned - 1] = the differences between the model and the file at `path`.  after: that file, parsed; NULL for
- * a GGUF. */
-int extend_changes(const extension *e, const char *path, json_t *after, extend_key_change changes[EXTEND_MAX_KEY_CHANGES]);
+/* changes[0 .. *count - 1] = the differences between the model and the file at `path`.  after: that file, parsed; NULL for
+ * a GGUF.  Errors: those of gyre_reading_open. */
+gyre_status extend_changes(const extension *e, const char *path, json_t *after,
+                           extend_key_change changes[EXTEND_MAX_KEY_CHANGES], int *count, gyre_error *err);
 
 #endif

@@ -86,20 +86,24 @@ static void compare_keys(comparison *c, const gyre_reading *reading, const gyre_
         }
 }
 
-static int compare_readings(const gyre_reading *before, const char *path,
-                            extend_key_change changes[EXTEND_MAX_KEY_CHANGES]) {
-    comparison c = {changes, 0};
+static gyre_status compare_readings(comparison *c, const gyre_reading *before, const char *path, gyre_error *err) {
     gyre_reading *after = NULL;
-    if (gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, before->context_length, NULL) != GYRE_OK) return 0;
-    compare_keys(&c, after, before, after);
-    compare_keys(&c, before, before, after);
+    const gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, before->context_length, err);
+    if (status) return status;
+    compare_keys(c, after, before, after);
+    compare_keys(c, before, before, after);
     gyre_reading_free(after);
-    return c.count;
+    return GYRE_OK;
 }
 
-int extend_changes(const extension *e, const char *path, json_t *after, extend_key_change changes[EXTEND_MAX_KEY_CHANGES]) {
+gyre_status extend_changes(const extension *e, const char *path, json_t *after,
+                           extend_key_change changes[EXTEND_MAX_KEY_CHANGES], int *count, gyre_error *err) {
     comparison c = {changes, 0};
-    if (!e->config) return compare_readings(e->reading, path, changes);
-    compare_values(&c, "", e->config, after);
-    return c.count;
+    gyre_status status = GYRE_OK;
+    if (!e->config)
+        status = compare_readings(&c, e->reading, path, err);
+    else
+        compare_values(&c, "", e->config, after);
+    *count = c.count;
+    return status;
 }

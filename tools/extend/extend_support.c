@@ -96,10 +96,11 @@ static void describe_gguf(const gyre_config *c, char text[EXTEND_CONFIG_TEXT]) {
                  rope->factor);
 }
 
-static void describe_config(const extension *e, const char *after, char text[EXTEND_CONFIG_TEXT]) {
+static gyre_status describe_config(const extension *e, const char *after, char text[EXTEND_CONFIG_TEXT], gyre_error *err) {
     extend_key_change changes[EXTEND_MAX_KEY_CHANGES];
     json_t *root = cli_json_load(after);
-    const int count = extend_changes(e, after, root, changes);
+    int count = 0;
+    const gyre_status status = extend_changes(e, after, root, changes, &count, err);
     *text = '\0';
     describe_dict(dict_in(root, e->group->name), text);
     for (int i = 0; i < count; i++) {
@@ -110,6 +111,7 @@ static void describe_config(const extension *e, const char *after, char text[EXT
         append(text, one);
     }
     json_decref(root);
+    return status;
 }
 
 /* -- as each program reads it -- */
@@ -310,8 +312,8 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
     if (extend_is_gguf(e))
         describe_gguf(&c->config, out->config);
     else
-        describe_config(e, path, out->config);
-    status = check_readers(c, e, path, out, err);
+        status = describe_config(e, path, out->config, err);
+    if (!status) status = check_readers(c, e, path, out, err);
     for (int i = 0; i < EXTEND_READERS; i++)
         if (extend_readers[i] == GYRE_PROFILE_HF_5 && !extend_is_gguf(e) && extend_transformers_lacks(e, out->why[i]))
             out->support[i] = EXTEND_SUPPORT_NONE;
