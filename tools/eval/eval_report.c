@@ -207,10 +207,11 @@ static gyre_status methods_part(const figures *f, gyre_error *err) {
     gyre_status status = e->options.method.count > 1 ? GYRE_OK : methods_parse(usual, &compared, &count, err);
     const method *shown = compared ? compared : e->options.method.list;
     method_figures drawn = {.maps = list, .trained = trained, .target = target_of(e, trained), .unit = "tokens"};
-    gyre_error ignored;
+    gyre_error why = {0, ""};
     for (int64_t m = 0; m < (compared ? count : e->options.method.count) && drawn.count < MAX_MAPS && !status; m++) {
-        status = add_map(f, &shown[m], drawn.target, &drawn, list, &ignored);
-        if (status != GYRE_ENOMEM) status = GYRE_OK;
+        status = add_map(f, &shown[m], drawn.target, &drawn, list, &why);
+        if (status == GYRE_ENOMEM || status == GYRE_EIO) *err = why;
+        else status = GYRE_OK;
     }
     if (drawn.count && !status) {
         (void)gyre_report_page_section(f->page, "What the methods do");
