@@ -52,7 +52,7 @@ static char *read_file(const char *path, size_t most, size_t *size) {
     FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
     struct stat info = {0};
     if (!file || fstat(fileno(file), &info) || !S_ISREG(info.st_mode)) {
-        (void)cli_fail("%s: %s (explore)", path, file ? "not a regular file" : strerror(errno));
+        (void)cli_fail("%s: %s (explore)", path, file && info.st_mode ? "not a regular file" : strerror(errno));
     } else if (info.st_size < 0 || (uintmax_t)info.st_size > most) {
         (void)cli_fail("%s: more than %zu bytes (explore)", path, most);
     } else {
@@ -60,8 +60,11 @@ static char *read_file(const char *path, size_t most, size_t *size) {
         if (out) {
             *size = fread(out, 1, (size_t)info.st_size, file);
             out[*size] = 0;
+            const int whole = *size == (size_t)info.st_size;
+            if (!whole) (void)cli_fail("%s: %s (explore)", path, ferror(file) ? strerror(errno) : "became shorter");
+            if (!whole) free(out);
             fclose(file);
-            return out;
+            return whole ? out : NULL;
         }
         (void)cli_fail("memory: none for %s (explore)", path);
     }
@@ -74,7 +77,7 @@ static char *read_config(const char *model, size_t *size) {
     char path[BUNDLED_PATH + sizeof GYRE_CONFIG_FILE];
     struct stat info;
     const char *found = model;
-    const int is_folder = stat(found, &info) == 0 && S_ISDIR(info.st_mode);
+    const int is_folder = stat(found, &info) == 0 ? S_ISDIR(info.st_mode) : 0;
     const int n = snprintf(path, sizeof path, is_folder ? "%s/" GYRE_CONFIG_FILE : "%s", found);
     if (n < 0 || n >= (int)sizeof path) {
         (void)cli_fail("%.40s...: too long a path (explore)", found);
