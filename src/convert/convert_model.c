@@ -158,7 +158,9 @@ static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     if (whole != GYRE_OK) return whole;
     if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
     if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "target: a folder; name a file for the GGUF (%s)", path);
-    if (gyre_gguf_is_file(path)) return GYRE_OK;
+    int is_gguf;
+    const gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
+    if (status || is_gguf) return status;
     return gyre_fail(err, GYRE_EINVAL, "target: there, and no GGUF: it is left alone (%s)", path);
 }
 

@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,12 +290,14 @@ static gyre_status load(const char *folder, const char *name, json_t **out, gyre
     struct stat info;
     json_error_t error;
     *out = NULL;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX || stat(path, &info) != 0) return GYRE_OK;
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX) return GYRE_OK;
+    if (stat(path, &info) != 0) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, path, errno);
     const gyre_status status = gyre_document_read(path, &text, &bytes, err);
     if (status != GYRE_OK) return status;
     *out = gyre_json_load(text, bytes, &error);
     free(text);
     if (*out) return GYRE_OK;
+    if (gyre_json_lacked_memory(&error)) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory (%s)", name, path);
     return gyre_fail(err, GYRE_EFORMAT, "%s: %s (%s, line %d)", name, error.text, path, error.line);
 }
 

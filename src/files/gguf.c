@@ -8,6 +8,7 @@
 #include "util/error.h"
 #include "util/open_regular.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -29,13 +30,19 @@ int gyre_gguf_has_magic(const void *bytes, size_t size) {
     return size >= 4 && memcmp(bytes, "GGUF", 4) == 0;
 }
 
-int gyre_gguf_is_file(const char *path) {
+gyre_status gyre_gguf_is_file(const char *path, int *out, gyre_error *err) {
     char head[4];
+    struct stat info;
+    *out = 0;
+    if (stat(path, &info) != 0) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, path, errno);
+    if (!S_ISREG(info.st_mode)) return GYRE_OK;
     FILE *file = gyre_open_regular(path);
-    if (!file) return 0;
-    const int same = gyre_gguf_has_magic(head, fread(head, 1, sizeof head, file));
+    if (!file) return gyre_fail_errno(err, path, errno);
+    const size_t bytes = fread(head, 1, sizeof head, file);
+    const gyre_status status = ferror(file) ? gyre_fail_errno(err, path, errno) : GYRE_OK;
+    if (!status) *out = gyre_gguf_has_magic(head, bytes);
     fclose(file);
-    return same;
+    return status;
 }
 
 /* The bytes not parsed yet. */

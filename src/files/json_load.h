@@ -8,5 +8,8 @@
  * become "", so that a key that is used is refused and an unused one does no harm.  Integers beyond int64 become reals.
  * Offsets and lines are those of the text.  A key that occurs twice is an error. */
 json_t *gyre_json_load(const char *text, size_t bytes, json_error_t *error);
+/* out = 1 if a text was not parsed because memory ran out, as far as jansson tells it: without memory for the bytes of a
+ * string it says "invalid token". */
+int gyre_json_lacked_memory(const json_error_t *error);
 
 #endif

@@ -23,7 +23,8 @@ gyre_status gyre_model_config_path(const char *path, char out[PATH_MAX], gyre_er
 int gyre_model_is_native(const char *path, const gyre_config_document *config) {
     struct stat info;
     const char *type = json_string_value(json_object_get(config->root, "model_type"));
-    return type && strcmp(type, "gyre") == 0 && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    /* What cannot be looked at counts as the folder: whoever opens it says why. */
+    return type && strcmp(type, "gyre") == 0 && (stat(path, &info) != 0 || S_ISDIR(info.st_mode));
 }
 
 static void fill_config(gyre_model *model) {
@@ -63,8 +64,11 @@ gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile 
     char described[PATH_MAX];
     gyre_config_document config;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "model: out and path are needed (NULL given)");
-    if (gyre_gguf_is_file(path)) return open_network(out, path, NULL, profile, length, err);
-    gyre_status status = gyre_model_path_check(path, err);
+    int is_gguf;
+    gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
+    if (status) return status;
+    if (is_gguf) return open_network(out, path, NULL, profile, length, err);
+    status = gyre_model_path_check(path, err);
     if (!status) status = gyre_model_config_path(path, described, err);
     if (!status) status = gyre_config_document_open(&config, described, err);
     if (status) return status;

@@ -203,8 +203,9 @@ gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, 
     if (!err) err = &local;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "faults of weights: out and path are needed (NULL given)");
     if (most < 1) return gyre_fail(err, GYRE_EINVAL, "faults of weights: %lld texts; the least is 1", (long long)most);
-    const int is_gguf = gyre_gguf_is_file(path);
-    if (!is_gguf) status = gyre_model_path_check(path, err);
+    int is_gguf;
+    status = gyre_gguf_is_file(path, &is_gguf, err);
+    if (!is_gguf && !status) status = gyre_model_path_check(path, err);
     if (!is_gguf && !status) status = gyre_model_config_path(path, described, err);
     if (!is_gguf && !status) status = gyre_config_document_open(&config, described, err);
     if (status) return status;

@@ -6,6 +6,7 @@
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@ enum { MAX_CONFIG_MIB = 64, MAX_CONFIG_BYTES = MAX_CONFIG_MIB << 20, MAX_CONFIG_
 
 gyre_status gyre_config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
     struct stat info;
-    const int is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    const int found = stat(path, &info);
+    if (found != 0 && errno != ENOENT) return gyre_fail_errno(err, path, errno);
+    const int is_folder = found == 0 && S_ISDIR(info.st_mode);
     const size_t length = strlen(path);
     const char *slash = is_folder && length > 0 && path[length - 1] != '/' ? "/" : "";
     if (snprintf(out, PATH_MAX, "%s%s%s", path, slash, is_folder ? GYRE_CONFIG_FILE : "") >= PATH_MAX)
@@ -35,7 +38,6 @@ static const char *byte_order_mark(const char *text, size_t bytes) {
     return is_wide ? "UTF-16" : NULL;
 }
 
-/* jansson reports running out of memory the same way. */
 static gyre_status fail_parse(const json_error_t *error, const char *path, gyre_error *err) {
     const int line = error->line > 0 ? error->line : 1;
     (void)gyre_fail(err, GYRE_EFORMAT, "config.json: %.200s (%s, line %d)", error->text, path, line);
@@ -64,6 +66,7 @@ gyre_status gyre_config_document_parse(gyre_config_document *out, const char *te
                          "config.json: begins with the byte order mark of %s; save it as UTF-8 without one (%s)", mark,
                          path);
     json_t *root = gyre_json_load(text, bytes, &error);
+    if (!root && gyre_json_lacked_memory(&error)) return gyre_fail(err, GYRE_ENOMEM, "config.json: no memory (%s)", path);
     if (!root) return fail_parse(&error, path, err);
     if (!json_is_object(root)) {
         json_decref(root);

@@ -52,8 +52,10 @@ gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t siz
 static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
     gyre_mapping map = {0};
     gyre_config_document document;
-    gyre_status status;
-    if (gyre_gguf_is_file(path)) {
+    int is_gguf;
+    gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
+    if (status != GYRE_OK) return status;
+    if (is_gguf) {
         status = gyre_mapping_open(&map, path, err);
         gyre_reading *reading = NULL;
         if (status == GYRE_OK) status = read_gguf(&reading, map.bytes, map.size, 1, path, profile, length, err);

@@ -577,7 +577,10 @@ gyre_status gyre_reading_write(const char *path, const gyre_config *position, in
     gyre_status status = check_arguments(path, position, length, target, err);
     if (status == GYRE_OK) status = gyre_config_path(path, file, err);
     if (status != GYRE_OK) return status;
-    if (gyre_gguf_is_file(file)) return change_gguf(file, position, length, target, err);
+    int is_gguf;
+    status = gyre_gguf_is_file(file, &is_gguf, err);
+    if (status != GYRE_OK) return status;
+    if (is_gguf) return change_gguf(file, position, length, target, err);
     status = gyre_encoding_create(&encoding, position, NULL, err);
     if (status == GYRE_OK) status = change_config(encoding, file, length, target, err);
     gyre_encoding_free(encoding);

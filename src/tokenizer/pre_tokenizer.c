@@ -60,7 +60,8 @@ gyre_status gyre_pre_tokenizer_add(gyre_pre_tokenizer *steps, const char *patter
     pcre2_code *code = compile(pattern, bytes, literal, &error, &offset);
     free(translated);
     if (!code) {
-        if (error == PCRE2_ERROR_NOMEMORY) return gyre_fail(err, GYRE_ENOMEM, "no memory for a pattern");
+        if (error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED)
+            return gyre_fail(err, GYRE_ENOMEM, "no memory for a pattern");
         (void)pcre2_get_error_message(error, why, sizeof why);
         return gyre_fail(err, GYRE_EFORMAT, "a pattern that makes no sense at its byte %zu: %s", (size_t)offset,
                          (char *)why);
@@ -125,7 +126,8 @@ static gyre_status put(pending *p, size_t start, size_t end, int is_match) {
 
 static gyre_status fail_match(const splitter *c, int step, int error) {
     PCRE2_UCHAR why[120] = "";
-    if (error == PCRE2_ERROR_NOMEMORY) return gyre_fail(c->err, GYRE_ENOMEM, "tokenizer: no memory for a pattern's match");
+    if (error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED)
+            return gyre_fail(c->err, GYRE_ENOMEM, "tokenizer: no memory for a pattern's match");
     (void)pcre2_get_error_message(error, why, sizeof why);
     return gyre_fail(c->err, GYRE_EUNSUPPORTED, "tokenizer: its pattern %d is too much work on this text: %s", step + 1,
                      (char *)why);

@@ -240,9 +240,9 @@ static gyre_status read_file(gyre_tokenizer_json_reader *r, const char *folder) 
     free(scratch);
     if (status != GYRE_OK) return status;
     r->t->prepend_scheme = r->prepend_scheme;
-    gyre_tokenizer_json_special_tokens(r, folder);
-    gyre_tokenizer_finish(r->t);
-    return GYRE_OK;
+    status = gyre_tokenizer_json_special_tokens(r, folder);
+    if (status == GYRE_OK) gyre_tokenizer_finish(r->t);
+    return status;
 }
 
 gyre_status gyre_tokenizer_from_json(gyre_tokenizer **out, const char *text, size_t bytes, const char *path,
@@ -250,6 +250,7 @@ gyre_status gyre_tokenizer_from_json(gyre_tokenizer **out, const char *text, siz
     json_error_t why;
     json_t *root = gyre_json_load(text, bytes, &why);
     gyre_tokenizer_json_reader r = {.path = path, .text = text, .bytes = bytes, .root = root, .err = err};
+    if (!root && gyre_json_lacked_memory(&why)) return gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory (%.150s)", path);
     if (!json_is_object(root)) {
         const size_t offset = root ? 0 : why.position > 0 ? (size_t)why.position : 0;
         (void)gyre_fail(err, GYRE_EFORMAT, "tokenizer: %s (%.150s, line %d)", root ? "no object" : why.text, path,

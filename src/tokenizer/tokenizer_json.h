@@ -23,8 +23,8 @@ gyre_status gyre_tokenizer_json_fail(const gyre_tokenizer_json_reader *r, gyre_s
  * vocabulary. */
 gyre_status gyre_tokenizer_json_pipeline(gyre_tokenizer_json_reader *r);
 /* Sets the begin, end, pad and unknown tokens, from post_processor and, unless folder is NULL, from the
- * tokenizer_config.json and config.json there.  Needs the vocabulary. */
-void gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader *r, const char *folder);
+ * tokenizer_config.json and config.json there.  Needs the vocabulary.  Errors: EIO, ENOMEM. */
+gyre_status gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader *r, const char *folder);
 /* out = the string, or "" if the member is missing or no string. */
 const char *gyre_tokenizer_json_string(const json_t *object, const char *key);
 

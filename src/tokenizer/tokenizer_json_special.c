@@ -2,26 +2,34 @@
 #include "files/file_read.h"
 #include "files/json_load.h"
 #include "tokenizer/tokenizer_json.h"
+#include "util/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int32_t id_of(const gyre_tokenizer *t, const char *content) {
     return content && *content ? gyre_vocabulary_find(&t->vocabulary, content, strlen(content)) : -1;
 }
 
 /* -- sibling files -- */
-/* out = the file's object, or NULL if it is missing or malformed.  Both mean that it says nothing. */
-static json_t *load_sibling_json(const char *folder, const char *name) {
+/* *out = the file's object, or NULL if it is missing or malformed: both mean that it says nothing. */
+static gyre_status load_sibling_json(const char *folder, const char *name, json_t **out, gyre_error *err) {
     char path[4096], *text;
     size_t bytes;
+    struct stat info;
     json_error_t why;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) return NULL;
-    if (gyre_document_read(path, &text, &bytes, NULL) != GYRE_OK) return NULL;
-    json_t *root = gyre_json_load(text, bytes, &why);
+    *out = NULL;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) return GYRE_OK;
+    if (stat(path, &info) != 0) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, path, errno);
+    const gyre_status status = S_ISREG(info.st_mode) ? gyre_document_read(path, &text, &bytes, err) : GYRE_EFORMAT;
+    if (status != GYRE_OK) return status == GYRE_EFORMAT ? GYRE_OK : status;
+    *out = gyre_json_load(text, bytes, &why);
     free(text);
-    return root;
+    if (*out || !gyre_json_lacked_memory(&why)) return GYRE_OK;
+    return gyre_fail(err, GYRE_ENOMEM, "%s: no memory (%s)", name, path);
 }
 
 /* "bos_token" is a string or an object. */
@@ -39,9 +47,10 @@ static int32_t config_token_id(const gyre_tokenizer *t, const json_t *config, co
 }
 
 /* Fills in the special ids that are still missing. */
-static void read_sibling_files(gyre_tokenizer *t, const char *folder, int has_template) {
-    json_t *settings = load_sibling_json(folder, "tokenizer_config.json"),
-           *config = load_sibling_json(folder, "config.json");
+static gyre_status read_sibling_files(gyre_tokenizer *t, const char *folder, int has_template, gyre_error *err) {
+    json_t *settings, *config = NULL;
+    gyre_status status = load_sibling_json(folder, "tokenizer_config.json", &settings, err);
+    if (status == GYRE_OK) status = load_sibling_json(folder, "config.json", &config, err);
     const struct {
         const char *name, *number;
         int32_t *id;
@@ -57,6 +66,7 @@ static void read_sibling_files(gyre_tokenizer *t, const char *folder, int has_te
         t->info.adds_begin = 1;
     json_decref(settings);
     json_decref(config);
+    return status;
 }
 
 /* -- post_processor -- */
@@ -91,8 +101,8 @@ static int read_template(const gyre_tokenizer_json_reader *r, const json_t *post
     return 1;
 }
 
-void gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader *r, const char *folder) {
+gyre_status gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader *r, const char *folder) {
     r->t->info.unknown = id_of(r->t, gyre_tokenizer_json_string(r->model, "unk_token"));
     const int has_template = read_template(r, json_object_get(r->root, "post_processor"), 0);
-    if (folder) read_sibling_files(r->t, folder, has_template);
+    return folder ? read_sibling_files(r->t, folder, has_template, r->err) : GYRE_OK;
 }

@@ -6,6 +6,7 @@
 #include "tokenizer/tokenizer.h"
 #include "util/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,8 @@ static gyre_status open_folder(gyre_tokenizer **out, const char *folder, gyre_er
     struct stat info;
     if ((size_t)snprintf(path, sizeof path, "%s/tokenizer.json", folder) >= sizeof path)
         return gyre_fail(err, GYRE_EIO, "%.200s...: too long a path", folder);
-    return stat(path, &info) == 0 ? open_json(out, path, folder, err) : open_byte_tokenizer(out, folder, err);
+    if (stat(path, &info) == 0) return open_json(out, path, folder, err);
+    return errno == ENOENT ? open_byte_tokenizer(out, folder, err) : gyre_fail_errno(err, path, errno);
 }
 
 gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_error *err) {
@@ -70,8 +72,12 @@ gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_err
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "tokenizer: NULL");
     if (strlen(path) + sizeof "/tokenizer_config.json" > sizeof folder)
         return gyre_fail(err, GYRE_EIO, "%.200s...: too long a path", path);
+    if (stat(path, &info) != 0 && errno != ENOENT) return gyre_fail_errno(err, path, errno);
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return open_folder(out, path, err);
-    if (gyre_gguf_is_file(path)) return open_gguf(out, path, err);
+    int is_gguf;
+    const gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
+    if (status) return status;
+    if (is_gguf) return open_gguf(out, path, err);
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     if (slash == path) memcpy(folder, "/", 2);

@@ -1,5 +1,6 @@
 /* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
- * file that gets the number of such calls at the end.  Kinds: memory, open, read, write, sync, rename, map, thread. */
+ * file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen), read (also fread), stat (also
+ * fstat), write, sync, rename, map, thread. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 
-static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread"};
-enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, KINDS };
+static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread", "stat"};
+enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, KINDS };
 static int wanted = -2; /* -2: the environment was not read; -1: none */
 static long fail_at;
 static atomic_long calls;
@@ -59,6 +61,20 @@ int open(const char *path, int flags, ...) {
 }
 FILE *fopen(const char *path, const char *mode) {
     return fails(OPEN, EMFILE) ? NULL : REAL(fopen)(path, mode);
+}
+FILE *fdopen(int fd, const char *mode) {
+    return fails(OPEN, ENOMEM) ? NULL : REAL(fdopen)(fd, mode);
+}
+int stat(const char *path, struct stat *out) {
+    return fails(STAT, EIO) ? -1 : REAL(stat)(path, out);
+}
+int fstat(int fd, struct stat *out) {
+    return fails(STAT, EIO) ? -1 : REAL(fstat)(fd, out);
+}
+size_t fread(void *out, size_t each, size_t count, FILE *file) {
+    if (!fails(READ, EIO)) return REAL(fread)(out, each, count, file);
+    file->_flags |= 0x20; /* what ferror of glibc tells */
+    return 0;
 }
 ssize_t read(int fd, void *out, size_t bytes) {
     return fails(READ, EIO) ? -1 : REAL(read)(fd, out, bytes);

@@ -271,6 +271,44 @@ static void faults_of_many_names(void **state) {
     json_decref(root);
 }
 
+/* Notes of a config, more than there is room for, take none from what is wrong with its weights. */
+static void notes_without_end(void **state) {
+    (void)state;
+    enum { KEYS = 9000, PER_LINE = 10 };
+    static char text[KEYS * 24 + 512];
+    size_t length = (size_t)snprintf(text, sizeof text,
+                                     "{\"model_type\": \"llama\", \"hidden_size\": 16, \"num_attention_heads\": 2,\n"
+                                     "\"num_hidden_layers\": 2, \"intermediate_size\": 32, \"vocab_size\": 9,\n"
+                                     "\"rope_theta\": 10000.0, \"max_position_embeddings\": 64");
+    for (int i = 0; i < KEYS; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, ",%s\"rope_k%d\": 1", i % PER_LINE ? "" : "\n", i);
+    snprintf(text + length, sizeof text - length, "}");
+    write_folder("endless");
+    write_in("endless", "config.json", text);
+    stored_safetensors("endless/model.safetensors",
+                       "{\"extra.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", &(float){1}, 4);
+    assert_int_equal(run("audit @endless --json -o @endless.out")->exit, FOUND);
+    json_t *root = json_load_file(in_folder("endless.out"), 0, NULL);
+    assert_non_null(root);
+    assert_true(json_is_false(json_object_get(root, "ok")));
+    expect_count(root, 1, "weights", "wrong", "extra.weight");
+    const int shown = count_findings(root, "config", "note", "rope_k");
+    assert_true(shown > 1000 && shown < KEYS);
+    assert_int_equal(json_integer_value(json_object_get(root, "not_shown")), KEYS - shown);
+    const json_t *finding;
+    size_t i;
+    json_array_foreach(json_object_get(root, "findings"), i, finding) {
+        char place[64];
+        int number;
+        if (sscanf(test_string(finding, "text"), "rope_k%d:", &number) != 1) continue;
+        snprintf(place, sizeof place, "rope_k%d, line %d", number, 4 + number / PER_LINE);
+        assert_string_equal(test_string(finding, "place"), place);
+    }
+    json_decref(root);
+    assert_int_equal(run("audit @endless -o @endless.out")->exit, FOUND);
+    assert_int_equal(run("audit @endless/config.json -o @endless.out")->exit, RIGHT);
+}
+
 static void frequencies_of_many_layers(void **state) {
     (void)state;
     static const float half[2][4] = {{0.5f, 0.05f, 0.005f, 0.0005f}, {0.5f, 0.05f, 0.005f, 0.0005f}};
@@ -488,6 +526,7 @@ int main(void) {
                                               cmocka_unit_test(all_faults_of_weights),
                                               cmocka_unit_test(faults_of_many_layers),
                                               cmocka_unit_test(faults_of_many_names),
+                                              cmocka_unit_test(notes_without_end),
                                               cmocka_unit_test(frequencies_of_many_layers),
                                               cmocka_unit_test(shards_that_are_missing),
                                               cmocka_unit_test(gguf_that_is_cut),

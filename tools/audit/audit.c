@@ -2,16 +2,15 @@
 #include "tools/audit/audit.h"
 #include "tools/diff/diff_compare.h"
 #include "util/error.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 audit_finding *audit_add(audit *a, audit_status status, const char *check, const char *format, ...) {
-    const int full = a->count == AUDIT_MAX_FINDINGS;
-    audit_finding *f = &a->findings[full ? AUDIT_MAX_FINDINGS - 1 : a->count];
-    a->count += !full;
-    a->dropped += full;
+    const int full = audit_is_full(a, status);
+    audit_finding *f = full ? &a->spare : &a->findings[a->count++];
+    (full ? a->dropped : a->kept)[status]++;
     *f = (audit_finding){.status = status, .check = check, .count = 1};
     va_list arguments;
     va_start(arguments, format);
@@ -68,17 +67,31 @@ int audit_has_key_twice(const audit *a) {
     return !a->reading && !a->is_gguf && strstr(a->refused.text, "duplicate object key") != NULL;
 }
 
-int audit_count(const audit *a, audit_status status) {
-    int count = 0;
+void audit_recount(audit *a) {
+    memset(a->kept, 0, sizeof a->kept);
     for (int i = 0; i < a->count; i++)
-        count += a->findings[i].status == status;
-    return count;
+        a->kept[a->findings[i].status]++;
 }
 
-int audit_has_file(const audit *a, const char *name) {
+int audit_is_full(const audit *a, audit_status status) {
+    return a->kept[status] >= AUDIT_ROOM;
+}
+
+int audit_count(const audit *a, audit_status status) {
+    return a->kept[status] + a->dropped[status];
+}
+
+gyre_status audit_find_path(const char *path, struct stat *info, int *there, gyre_error *err) {
+    *there = stat(path, info) == 0;
+    return *there || errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "%s: %s (audit)", path, strerror(errno));
+}
+
+gyre_status audit_find_file(const audit *a, const char *name, int *there, gyre_error *err) {
     char path[PATH_MAX];
-    if (!*a->folder || snprintf(path, sizeof path, "%s%s", a->folder, name) >= (int)sizeof path) return 0;
-    return access(path, F_OK) == 0;
+    struct stat info;
+    *there = 0;
+    if (!*a->folder || snprintf(path, sizeof path, "%s%s", a->folder, name) >= (int)sizeof path) return GYRE_OK;
+    return audit_find_path(path, &info, there, err);
 }
 
 const json_t *audit_decoder(const audit *a) {

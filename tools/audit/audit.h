@@ -4,6 +4,7 @@
 #include "tools/common/model_input.h"
 #include "tools/explain/explain_terminal.h"
 #include <jansson.h>
+#include <sys/stat.h>
 
 typedef enum audit_status {
     AUDIT_OK,
@@ -13,7 +14,9 @@ typedef enum audit_status {
     AUDIT_WRONG,    /* a value that cannot be right */
     AUDIT_STATUSES
 } audit_status;
-enum { AUDIT_TEXT = 1024, AUDIT_PLACE = 512, AUDIT_MAX_FINDINGS = 4096, AUDIT_VALUE = 72 };
+enum { AUDIT_TEXT = 1024, AUDIT_PLACE = 512, AUDIT_VALUE = 72 };
+/* Each status has a room of its own: notes never take that of what is wrong. */
+enum { AUDIT_ROOM = 4096, AUDIT_MAX_FINDINGS = AUDIT_STATUSES * AUDIT_ROOM };
 
 /* One line of the page. */
 typedef struct audit_finding {
@@ -48,7 +51,10 @@ typedef struct audit {
     int runs;                /* 1: audit_weights has found nothing that keeps the model from running */
     int64_t vocab;           /* rows of the embedding, once audit_weights has found it; 0 = not known */
     audit_finding *findings; /* [AUDIT_MAX_FINDINGS] */
-    int count, dropped;      /* dropped: findings past the room */
+    int count;
+    int kept[AUDIT_STATUSES];    /* of the count */
+    int dropped[AUDIT_STATUSES]; /* findings past the room: not shown, but counted */
+    audit_finding spare;         /* what audit_add returns of these */
 } audit;
 
 /* Adds a finding and returns it, so that place and remedy may be set; never NULL. */
@@ -64,10 +70,16 @@ gyre_status audit_no_memory(const audit *a, gyre_error *err);
 int audit_is_failure(gyre_status status);
 /* out = 1 if a key is twice in the config: Gyre alone refuses such a text, and the reader of Python takes it. */
 int audit_has_key_twice(const audit *a);
-/* out = findings of that status. */
+/* After findings were taken away or got another status. */
+void audit_recount(audit *a);
+/* out = 1 if one more finding of that status would not be shown: nobody needs its place. */
+int audit_is_full(const audit *a, audit_status status);
+/* out = findings of that status, also those that are not shown. */
 int audit_count(const audit *a, audit_status status);
-/* out = 1 if a file of that name is in the model's folder. */
-int audit_has_file(const audit *a, const char *name);
+/* *there = 1 with its *info, or 0: there is no such file.  Errors: EIO, where nobody can say. */
+gyre_status audit_find_path(const char *path, struct stat *info, int *there, gyre_error *err);
+/* The same of a file in the model's folder. */
+gyre_status audit_find_file(const audit *a, const char *name, int *there, gyre_error *err);
 /* out = the object that describes the decoder: text_config or such, or the whole config.json; NULL of a GGUF. */
 const json_t *audit_decoder(const audit *a);
 /* out = tokens that the model is said to serve: max_length of its first group, or what its scaling reaches, whichever is
@@ -86,6 +98,9 @@ gyre_status audit_file_find(audit *a, audit_file *out, const char *name, const c
 void audit_file_close(audit_file *file);
 /* out = the line of a key such as "rope_scaling.factor", from 1; 0 = not found. */
 int64_t audit_file_line(const audit_file *file, const char *key);
+/* The same from *at on, of keys in the order of the file: all together cost one walk of it.  key: without those around it.
+ * *at = after the key, *line = that of *at; *at = NULL if it is not found.  Begins with *at = file->text, *line = 1. */
+int64_t audit_file_next_line(const char **at, int64_t *line, const char *key);
 /* Writes a value as JSON, cut after 60 bytes. */
 void audit_value_text(const json_t *value, char out[AUDIT_VALUE]);
 
@@ -102,7 +117,7 @@ gyre_status audit_tokens(audit *a, gyre_error *err);   /* audit_tokens.c: the to
 gyre_status audit_ids(audit *a, gyre_error *err);      /* audit_ids.c: the same of config and generation_config */
 /* audit_again.c: faults of a refused config past the first; part of audit_config.  Errors: ENOMEM. */
 gyre_status audit_read_again(audit *a, gyre_error *err);
-/* audit_shards.c: *missing = 1, with a finding, if files that an index of weights names are not there. */
+/* audit_shards.c, of a folder with an index and no model.safetensors: *missing = 1, with a finding, if files that an index of weights names are not there. */
 gyre_status audit_shards(audit *a, int *missing, gyre_error *err);
 /* audit_layout.c: reads the texts of `options` under both layouts of pairs; left out without a text. */
 gyre_status audit_layout(audit *a, const model_options *options, int argc, char **argv, const gyre_exec *exec,

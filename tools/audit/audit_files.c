@@ -96,8 +96,10 @@ gyre_status audit_file_open(audit_file *out, const char *path, const char *name,
 gyre_status audit_file_find(audit *a, audit_file *out, const char *name, const char *check, gyre_error *err) {
     char path[PATH_MAX];
     *out = (audit_file){.name = name};
-    if (!audit_has_file(a, name) || snprintf(path, sizeof path, "%s%s", a->folder, name) >= (int)sizeof path) return GYRE_OK;
-    const gyre_status status = audit_file_open(out, path, name, err);
+    int there = 0;
+    gyre_status status = audit_find_file(a, name, &there, err);
+    if (status || !there || snprintf(path, sizeof path, "%s%s", a->folder, name) >= (int)sizeof path) return status;
+    status = audit_file_open(out, path, name, err);
     if (status || out->root) return status;
     audit_finding *f = audit_add(a, AUDIT_WRONG, check, "%s", out->fault);
     if (out->fault_line) audit_set_place(f, "%s, line %d", name, out->fault_line);
@@ -133,6 +135,14 @@ int64_t audit_file_line(const audit_file *file, const char *key) {
     for (const char *c = file->text; at && c < at; c++)
         line += *c == '\n';
     return at ? line : 0;
+}
+
+int64_t audit_file_next_line(const char **at, int64_t *line, const char *key) {
+    const char *found = *at ? find_key(*at, key, strlen(key)) : NULL;
+    for (const char *c = *at; found && c < found; c++)
+        *line += *c == '\n';
+    *at = found ? found + 1 : NULL;
+    return found ? *line : 0;
 }
 
 void audit_value_text(const json_t *value, char out[AUDIT_VALUE]) {

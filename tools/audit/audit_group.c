@@ -151,6 +151,7 @@ static void merge_all(audit *a, int from, char *merged, long *numbers) {
     for (int i = from; i < a->count; i++)
         if (!merged[i]) a->findings[kept++] = a->findings[i];
     a->count = kept;
+    audit_recount(a);
 }
 
 gyre_status audit_group(audit *a, int from, gyre_error *err) {

@@ -75,9 +75,10 @@ gyre_status audit_ids(audit *a, gyre_error *err) {
         if (audit_decoder(a) != a->config.root) check_object(&s, audit_decoder(a));
     }
     /* audit_limits has told what is wrong with the file as a whole. */
-    const int count = a->count, dropped = a->dropped;
+    const int count = a->count, dropped = a->dropped[AUDIT_WRONG];
     const gyre_status status = audit_file_find(a, &generation, "generation_config.json", "tokens", err);
-    if (!generation.root) a->count = count, a->dropped = dropped;
+    if (!generation.root) a->count = count, a->dropped[AUDIT_WRONG] = dropped;
+    audit_recount(a);
     s.file = &generation;
     if (generation.root) check_object(&s, generation.root);
     audit_file_close(&generation);

@@ -156,22 +156,33 @@ static int is_about_rotation(const char *key, int in_dict) {
 }
 
 /* -- the walk -- */
+typedef struct text_place {
+    const char *at;
+    int64_t line;
+} text_place;
+
 typedef struct walk {
     audit *a;
+    text_place *place;    /* how far keys were looked up in the text */
     char prefix[MAX_KEY]; /* "text_config." */
     int in_dict, of_tower, depth;
 } walk;
 
+static void set_place(const walk *w, audit_finding *f, const char *whole, const char *key) {
+    char place[AUDIT_PLACE];
+    if (f == &w->a->spare) return;
+    explain_format_location(whole, audit_file_next_line(&w->place->at, &w->place->line, key), place, sizeof place);
+    audit_set_place(f, "%s", place);
+}
+
 static void add_misspelt(const walk *w, const char *whole, const char *key, const char *name) {
     audit_finding *f = audit_add(w->a, AUDIT_DOUBT, "config", "%s: no program reads it; did you mean %s?", whole, name);
-    char place[AUDIT_PLACE];
-    explain_format_location(whole, audit_file_line(&w->a->config, whole), place, sizeof place);
-    audit_set_place(f, "%s", place);
+    set_place(w, f, whole, key);
     audit_set_remedy(f, "rename %s to %s, or remove it", key, name);
 }
 
 static void judge_key(const walk *w, const char *key, const json_t *value) {
-    char whole[MAX_KEY], place[AUDIT_PLACE];
+    char whole[MAX_KEY];
     const gyre_reading *reading = w->a->reading;
     if (snprintf(whole, sizeof whole, "%s%s", w->prefix, key) >= (int)sizeof whole) return;
     const char *name = meant(key, w->in_dict);
@@ -185,11 +196,10 @@ static void judge_key(const walk *w, const char *key, const json_t *value) {
     if (!reading || used || !says || w->of_tower || is_native || !is_about_rotation(key, w->in_dict) ||
         is_one_of(key, other_keys, COUNT(other_keys)))
         return;
-    explain_format_location(whole, audit_file_line(&w->a->config, whole), place, sizeof place);
-    audit_set_place(audit_add(w->a, AUDIT_NOTE, "config",
-                              "%s: no value of the positions comes from it, as %s reads the file", whole,
-                              gyre_profile_name(reading->profile)),
-                    "%s", place);
+    set_place(w,
+              audit_add(w->a, AUDIT_NOTE, "config", "%s: no value of the positions comes from it, as %s reads the file", whole,
+                        gyre_profile_name(reading->profile)),
+              whole, key);
 }
 
 static int ends_with(const char *text, const char *tail) {
@@ -220,6 +230,7 @@ static void walk_object(const walk *w, const json_t *object) {
 }
 
 void audit_keys(audit *a) {
-    const walk whole = {.a = a};
+    text_place place = {a->config.text, 1};
+    const walk whole = {.a = a, .place = &place};
     if (a->config.root) walk_object(&whole, a->config.root);
 }

@@ -6,27 +6,35 @@
 
 enum { MAX_NAMES = 300 }; /* bytes of names in the text */
 
-/* out = 1 if the name is that of a file beside the index, and there is none. */
-static int is_missing(const audit *a, const char *name) {
+/* *missing = 1 if the name is that of a file beside the index, and there is none. */
+static gyre_status find_shard(const audit *a, const char *name, int *missing, gyre_error *err) {
     char path[PATH_MAX];
     struct stat info;
-    if (!name || !*name || strchr(name, '/')) return 0; /* what is no plain name the reader of the index refuses */
-    if (snprintf(path, sizeof path, "%s%s", a->folder, name) >= (int)sizeof path) return 0;
-    return stat(path, &info) != 0 || !S_ISREG(info.st_mode);
+    int there = 0;
+    *missing = 0;
+    if (!*name || strchr(name, '/')) return GYRE_OK; /* what is no plain name the reader of the index refuses */
+    if (snprintf(path, sizeof path, "%s%s", a->folder, name) >= (int)sizeof path) return GYRE_OK;
+    const gyre_status status = audit_find_path(path, &info, &there, err);
+    *missing = !there || !S_ISREG(info.st_mode);
+    return status;
 }
 
-/* files[name] = 1 if the file is there, else 0.  out = tensors of files that are not; -1 = out of memory. */
-static int count_missing(const audit *a, const json_t *map, json_t *files) {
+/* files[name] = 1 if the file is there, else 0.  *lost = tensors of files that are not. */
+static gyre_status count_missing(const audit *a, const json_t *map, json_t *files, int *lost, gyre_error *err) {
     const char *tensor;
     json_t *value;
-    int lost = 0;
     json_object_foreach((json_t *)map, tensor, value) {
         const char *name = json_string_value(value);
         if (!name) continue;
-        if (!json_object_get(files, name) && json_object_set_new(files, name, json_boolean(!is_missing(a, name)))) return -1;
-        lost += json_is_false(json_object_get(files, name));
+        if (!json_object_get(files, name)) {
+            int missing;
+            const gyre_status status = find_shard(a, name, &missing, err);
+            if (status) return status;
+            if (json_object_set_new(files, name, json_boolean(!missing))) return audit_no_memory(a, err);
+        }
+        *lost += json_is_false(json_object_get(files, name));
     }
-    return lost;
+    return GYRE_OK;
 }
 
 static void add_missing(audit *a, const json_t *files, int lost, int tensors) {
@@ -54,15 +62,14 @@ gyre_status audit_shards(audit *a, int *missing, gyre_error *err) {
     char path[PATH_MAX];
     audit_file index;
     *missing = 0;
-    if (audit_has_file(a, GYRE_WEIGHTS_FILE) || !audit_has_file(a, GYRE_WEIGHTS_INDEX_FILE)) return GYRE_OK;
     if (snprintf(path, sizeof path, "%s" GYRE_WEIGHTS_INDEX_FILE, a->folder) >= (int)sizeof path) return GYRE_OK;
     /* What is wrong with the index as a whole is told by whoever opens the weights. */
     gyre_status status = audit_file_open(&index, path, GYRE_WEIGHTS_INDEX_FILE, err);
     const json_t *map = json_object_get(index.root, "weight_map");
     json_t *files = json_object();
     if (!status && !files) status = audit_no_memory(a, err);
-    const int lost = status ? 0 : count_missing(a, map, files);
-    if (lost < 0) status = audit_no_memory(a, err);
+    int lost = 0;
+    if (!status) status = count_missing(a, map, files, &lost, err);
     *missing = lost > 0;
     if (lost > 0) add_missing(a, files, lost, (int)json_object_size(map));
     json_decref(files);

@@ -19,11 +19,14 @@ static void judge(audit *a, const gyre_tokenizer_info *info, int64_t vocab) {
 gyre_status audit_tokens(audit *a, gyre_error *err) {
     gyre_tokenizer *tokenizer = NULL;
     gyre_error why = {0, ""};
-    if (!a->is_gguf && !audit_has_file(a, "tokenizer.json")) {
+    int there = 0;
+    gyre_status status = audit_find_file(a, "tokenizer.json", &there, err);
+    if (status) return status;
+    if (!a->is_gguf && !there) {
         audit_add(a, AUDIT_LEFT_OUT, "tokens", "no tokenizer.json beside the config");
         return GYRE_OK;
     }
-    const gyre_status status = gyre_tokenizer_open(&tokenizer, a->path, &why);
+    status = gyre_tokenizer_open(&tokenizer, a->path, &why);
     if (audit_is_failure(status)) {
         *err = why;
         return status;

@@ -28,6 +28,13 @@ static const char *format_of(const audit *a) {
     return a->is_gguf ? "GGUF" : "config.json";
 }
 
+static int count_dropped(const audit *a) {
+    int count = 0;
+    for (int s = 0; s < AUDIT_STATUSES; s++)
+        count += a->dropped[s];
+    return count;
+}
+
 void audit_view(const explain_terminal *page, const audit *a) {
     explain_print(page, EXPLAIN_STYLE_BOLD, "%s", a->described);
     fputc('\n', page->file);
@@ -40,7 +47,10 @@ void audit_view(const explain_terminal *page, const audit *a) {
             if ((int)a->findings[i].status == s) view_finding(page, &a->findings[i]);
     const int wrong = audit_count(a, AUDIT_WRONG), doubts = audit_count(a, AUDIT_DOUBT);
     fputc('\n', page->file);
-    if (a->dropped) explain_print(page, EXPLAIN_STYLE_PLAIN, "%d findings more are not shown\n", a->dropped);
+    if (count_dropped(a)) {
+        explain_print(page, EXPLAIN_STYLE_PLAIN, "%d findings more are counted, and not shown", count_dropped(a));
+        fputc('\n', page->file);
+    }
     if (wrong || doubts)
         explain_print(page, wrong ? EXPLAIN_STYLE_RED : EXPLAIN_STYLE_YELLOW, "%d wrong, %d in doubt", wrong, doubts);
     else
@@ -72,7 +82,7 @@ int audit_write_json(const audit *a, FILE *file) {
     bad |= cli_json_set(root, "ok", json_boolean(!audit_count(a, AUDIT_WRONG) && !audit_count(a, AUDIT_DOUBT)));
     bad |= cli_json_set(root, "wrong", json_integer(audit_count(a, AUDIT_WRONG)));
     bad |= cli_json_set(root, "doubt", json_integer(audit_count(a, AUDIT_DOUBT)));
-    bad |= cli_json_set(root, "not_shown", json_integer(a->dropped));
+    bad |= cli_json_set(root, "not_shown", json_integer(count_dropped(a)));
     bad |= cli_json_set(root, "findings", findings);
     return cli_json_write(file, cli_json_checked(root, bad));
 }

@@ -214,6 +214,7 @@ static gyre_status add_faults(audit *a, const gyre_weight_faults *faults, gyre_e
     if (status) return status;
     for (; a->count > from + MAX_NAMED; a->count--)
         more += a->findings[a->count - 1].count;
+    audit_recount(a);
     if (more > 0)
         audit_add(a, AUDIT_WRONG, "weights", "and %" PRId64 " more tensors, of these layers or of others", more)->count =
             (int)more;
@@ -250,7 +251,8 @@ static void add_unopened(audit *a, const gyre_error *why) {
         snprintf(earlier->text, sizeof earlier->text, "%s", f->text);
         snprintf(earlier->place, sizeof earlier->place, "%s", f->place);
         earlier->status = AUDIT_WRONG, earlier->check = "weights";
-        a->count--;
+        if (f != &a->spare) a->count--;
+        audit_recount(a);
         return;
     }
 }
@@ -305,12 +307,15 @@ gyre_status audit_weights(audit *a, gyre_error *err) {
         audit_add(a, AUDIT_LEFT_OUT, "weights", "a config.json alone: no weights to look at");
         return GYRE_OK;
     }
-    if (!a->is_gguf && !audit_has_file(a, "model.safetensors") && !audit_has_file(a, "model.safetensors.index.json")) {
+    int opens = 0, missing = 0, whole = 0, index = 0;
+    gyre_status status = audit_find_file(a, "model.safetensors", &whole, err);
+    if (!status) status = audit_find_file(a, "model.safetensors.index.json", &index, err);
+    if (status) return status;
+    if (!a->is_gguf && !whole && !index) {
         audit_add(a, AUDIT_LEFT_OUT, "weights", "no model.safetensors in the folder, nor an index of several");
         return GYRE_OK;
     }
-    int opens = 0, missing = 0;
-    gyre_status status = audit_shards(a, &missing, err);
+    if (index && !whole) status = audit_shards(a, &missing, err);
     if (!status && !missing) status = check_tensors(a, &opens, err);
     /* Names and shapes are there in a GGUF that is cut short. */
     return status || !(opens || a->is_gguf) ? status : check_positions(a, err);

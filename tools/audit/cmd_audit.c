@@ -3,7 +3,9 @@
 #include "tools/cli/cli.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
+#include "util/error.h"
 #include "util/open_regular.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -57,54 +59,65 @@ static int find_files(audit *a, const char *model) {
         length--;
     memcpy(a->path, model, length);
     snprintf(a->described, sizeof a->described, "%s", a->path);
-    if (stat(model, &info) || !S_ISDIR(info.st_mode)) return 0;
+    if (stat(model, &info)) return errno == ENOENT ? 0 : cli_fail("%s: %s (audit)", model, strerror(errno));
+    if (!S_ISDIR(info.st_mode)) return 0;
     snprintf(a->folder, sizeof a->folder, "%.*s/", (int)(a->path[length - 1] == '/' ? length - 1 : length), a->path);
     snprintf(a->described, sizeof a->described, "%.*s" GYRE_CONFIG_FILE, (int)(sizeof a->path - sizeof GYRE_CONFIG_FILE),
              a->folder);
     return 0;
 }
 
-static int is_gguf(const char *path) {
-    char magic[4] = "";
-    FILE *file = gyre_open_regular(path);
-    const int found = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
-    if (file) fclose(file);
-    return found;
+/* *out = 1 if the file is what it should be, so that what it says is at fault: a JSON object, or a GGUF with its tensors. */
+static gyre_status is_readable(const audit *a, int *out, gyre_error *err) {
+    gyre_stored_positions *stored = NULL;
+    gyre_error why = {0, ""};
+    *out = !a->is_gguf && a->config.root;
+    if (!a->is_gguf || a->profile != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK; /* no other program reads a GGUF */
+    const gyre_status status = gyre_stored_positions_open(&stored, a->path, &why);
+    gyre_stored_positions_free(stored);
+    *out = status == GYRE_OK;
+    if (!audit_is_failure(status)) return GYRE_OK;
+    *err = why;
+    return status;
 }
 
-/* out = 1 if the file is what it should be, so that what it says is at fault: a JSON object, or a GGUF with its tensors. */
-static int is_readable(const audit *a) {
-    gyre_stored_positions *stored = NULL;
-    if (!a->is_gguf) return a->config.root != NULL;
-    if (a->profile != GYRE_PROFILE_LLAMA_CPP) return 0; /* no other program reads a GGUF */
-    const int opens = gyre_stored_positions_open(&stored, a->path, NULL) == GYRE_OK;
-    gyre_stored_positions_free(stored);
-    return opens;
+/* What a refused file is: a GGUF, a regular file, or neither. */
+static gyre_status find_kind(audit *a, int *is_file, gyre_error *err) {
+    struct stat info;
+    int there = 0;
+    gyre_status status = audit_find_path(a->described, &info, &there, err);
+    *is_file = there && S_ISREG(info.st_mode);
+    if (status || a->reading || !*is_file) return status;
+    char head[4] = "";
+    FILE *file = gyre_open_regular(a->described);
+    if (!file) return gyre_fail(err, GYRE_EIO, "%s: %s (audit)", a->described, strerror(errno));
+    a->is_gguf = fread(head, 1, sizeof head, file) == sizeof head && memcmp(head, "GGUF", sizeof head) == 0;
+    if (ferror(file)) status = gyre_fail(err, GYRE_EIO, "%s: %s (audit)", a->described, strerror(errno));
+    fclose(file);
+    return status;
 }
 
 /* Reads the file as the profile does.  A file that the profile refuses is a finding; one that is none is an error. */
 static gyre_status open_reading(audit *a, gyre_reading **reading, gyre_profile profile, gyre_error *err) {
-    struct stat info;
-    gyre_error why = {0, ""};
-    const gyre_status status = gyre_reading_open(reading, a->path, profile, a->length, &why);
-    const int is_file = stat(a->described, &info) == 0 && S_ISREG(info.st_mode);
+    int is_file = 0, readable = 0;
+    const gyre_status refused = gyre_reading_open(reading, a->path, profile, a->length, &a->refused);
+    if (refused) *err = a->refused;
+    if (audit_is_failure(refused)) return refused;
     a->reading = *reading;
-    a->is_gguf = status ? is_file && is_gguf(a->described) : strcmp(a->reading->format, "GGUF") == 0;
-    a->profile = !status                           ? a->reading->profile
+    a->is_gguf = a->reading && strcmp(a->reading->format, "GGUF") == 0;
+    gyre_status status = find_kind(a, &is_file, err);
+    if (status) return status;
+    a->profile = a->reading                        ? a->reading->profile
                  : profile != GYRE_PROFILE_DEFAULT ? profile
                  : a->is_gguf                      ? GYRE_PROFILE_LLAMA_CPP
                                                    : GYRE_PROFILE_HF_5;
-    if (!a->is_gguf && is_file && !audit_is_failure(status)) {
-        const gyre_status opened = audit_file_open(&a->config, a->described, GYRE_CONFIG_FILE, err);
-        if (opened) return opened;
-    }
+    if (!a->is_gguf && is_file) status = audit_file_open(&a->config, a->described, GYRE_CONFIG_FILE, err);
+    if (status) return status;
     const char *type = json_string_value(json_object_get(a->config.root, "model_type"));
     a->model_type = a->reading ? a->reading->model_type : type ? type : "";
-    a->refused = why;
-    if (!status) return GYRE_OK;
-    if ((status == GYRE_EFORMAT || status == GYRE_EUNSUPPORTED) && is_readable(a)) return GYRE_OK;
-    *err = why;
-    return status;
+    if (!refused) return GYRE_OK;
+    status = is_readable(a, &readable, err);
+    return status || ((refused == GYRE_EFORMAT || refused == GYRE_EUNSUPPORTED) && readable) ? status : refused;
 }
 
 /* -- the command -- */

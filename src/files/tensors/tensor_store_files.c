@@ -83,9 +83,10 @@ static gyre_status open_one(gyre_tensor_store *store, const char *path, gyre_err
 }
 
 /* -- opening -- */
+/* out = 1 if there is such a file; what cannot be looked at is there too, and opening it says why. */
 static int exists(const char *path) {
     struct stat info;
-    return stat(path, &info) == 0;
+    return stat(path, &info) == 0 || errno != ENOENT;
 }
 
 /* A single file is preferred to an index, as in transformers. */
@@ -111,8 +112,10 @@ static gyre_status open_path(gyre_tensor_store *store, gyre_error *err) {
     struct stat info;
     if (stat(store->path, &info) != 0) return gyre_fail_errno(err, store->path, errno);
     if (S_ISDIR(info.st_mode)) return open_folder(store, err);
-    if (gyre_gguf_is_file(store->path)) return gyre_tensor_store_open_gguf(store, err);
-    return open_one(store, store->path, err);
+    int is_gguf;
+    const gyre_status status = gyre_gguf_is_file(store->path, &is_gguf, err);
+    if (status) return status;
+    return is_gguf ? gyre_tensor_store_open_gguf(store, err) : open_one(store, store->path, err);
 }
 
 static gyre_status open_store(gyre_tensor_store **out, const char *path, int heads, gyre_error *err) {
