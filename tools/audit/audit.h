@@ -117,7 +117,8 @@ gyre_status audit_tokens(audit *a, gyre_error *err);   /* audit_tokens.c: the to
 gyre_status audit_ids(audit *a, gyre_error *err);      /* audit_ids.c: the same of config and generation_config */
 /* audit_again.c: faults of a refused config past the first; part of audit_config.  Errors: ENOMEM. */
 gyre_status audit_read_again(audit *a, gyre_error *err);
-/* audit_shards.c, of a folder with an index and no model.safetensors: *missing = 1, with a finding, if files that an index of weights names are not there. */
+/* audit_shards.c, of a folder with an index and no model.safetensors: *missing = 1, with a finding, if files that the index
+ * names are not there. */
 gyre_status audit_shards(audit *a, int *missing, gyre_error *err);
 /* audit_layout.c: reads the texts of `options` under both layouts of pairs; left out without a text. */
 gyre_status audit_layout(audit *a, const model_options *options, int argc, char **argv, const gyre_exec *exec,

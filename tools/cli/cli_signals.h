@@ -5,8 +5,8 @@
 
 /* SIGINT, SIGTERM, SIGHUP and SIGPIPE remove unfinished outputs, then end the program.  main calls this once. */
 void cli_install_signal_handlers(void);
-/* Ends the command with an error and status 1, its unfinished outputs removed: for an allocation that failed in the middle of
- * a library that does not survive it. */
+/* Ends the command with an error and status 1, its unfinished outputs removed: for an allocation that failed in the
+ * middle of a library that does not survive it. */
 _Noreturn void cli_end_without_memory(void);
 
 /* The handlers also remove the unfinished copy that gyre_reading_write makes beside `target` (a file, not a folder).
