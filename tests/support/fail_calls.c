@@ -1,6 +1,6 @@
 /* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
- * file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen), read (also fread), stat (also
- * fstat), write, sync, rename, map, thread. */
+ * file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen), read (also fread),
+ * stat (also fstat), write, sync, rename, map, thread. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
