@@ -106,8 +106,7 @@ static int is_checkpoint(const char *path, header *out) {
     unsigned char bytes[HEADER];
     FILE *file = gyre_open_regular(path);
     if (!file) return 0;
-    const int read =
-        fstat(fileno(file), &info) == 0 && info.st_size > HEADER && fread(bytes, 1, HEADER, file) == HEADER;
+    const int read = fstat(fileno(file), &info) == 0 && info.st_size > HEADER && fread(bytes, 1, HEADER, file) == HEADER;
     (void)fclose(file);
     return read && fits(bytes, (uint64_t)info.st_size, out);
 }

@@ -12,9 +12,9 @@
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

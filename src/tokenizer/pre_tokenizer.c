@@ -127,7 +127,7 @@ static gyre_status put(pending *p, size_t start, size_t end, int is_match) {
 static gyre_status fail_match(const splitter *c, int step, int error) {
     PCRE2_UCHAR why[120] = "";
     if (error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED)
-            return gyre_fail(c->err, GYRE_ENOMEM, "tokenizer: no memory for a pattern's match");
+        return gyre_fail(c->err, GYRE_ENOMEM, "tokenizer: no memory for a pattern's match");
     (void)pcre2_get_error_message(error, why, sizeof why);
     return gyre_fail(c->err, GYRE_EUNSUPPORTED, "tokenizer: its pattern %d is too much work on this text: %s", step + 1,
                      (char *)why);

@@ -350,8 +350,9 @@ static void test_changed_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_changed_files), cmocka_unit_test(test_one_file), cmocka_unit_test(test_shards),      cmocka_unit_test(test_whole_before_index),
-        cmocka_unit_test(test_gguf),     cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_bad_scales),
+        cmocka_unit_test(test_changed_files),      cmocka_unit_test(test_one_file), cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_whole_before_index), cmocka_unit_test(test_gguf),     cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_bad_scales),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, stored_teardown);
 }

@@ -146,7 +146,8 @@ static void commands(void **state) {
 static void generated_text(void **state) {
     (void)state;
     static const char line[] = "generate @rope --prompt \033[31m\033]0;x\007\xc2\x9b\xe2\x80\xae --echo --tokens 4";
-    static const char raw[] = "\033[31m\033]0;x\007\xc2\x9b\xe2\x80\xae", seen[] = "\\u001b[31m\\u001b]0;x\\u0007\\u009b\\u202e";
+    static const char raw[] = "\033[31m\033]0;x\007\xc2\x9b\xe2\x80\xae",
+                      seen[] = "\\u001b[31m\\u001b]0;x\\u0007\\u009b\\u202e";
     const outcome *piped = run(line);
     if (piped->exit || memcmp(piped->out, raw, sizeof raw - 1) != 0) fail_msg("in a pipe: %d %s", piped->exit, piped->out);
     char command[512];
@@ -274,9 +275,9 @@ static void names_that_are_no_text(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(characters), cmocka_unit_test(colors),
-                                       cmocka_unit_test(long_texts), cmocka_unit_test(errors),
-                                       cmocka_unit_test(commands), cmocka_unit_test(generated_text),   cmocka_unit_test(full_output),
-                                       cmocka_unit_test(full_file),  cmocka_unit_test(names_that_are_no_text)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(characters),  cmocka_unit_test(colors),    cmocka_unit_test(long_texts),
+        cmocka_unit_test(errors),      cmocka_unit_test(commands),  cmocka_unit_test(generated_text),
+        cmocka_unit_test(full_output), cmocka_unit_test(full_file), cmocka_unit_test(names_that_are_no_text)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

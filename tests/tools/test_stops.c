@@ -363,7 +363,8 @@ static void cut_weights(void **state) {
         assert_int_equal(truncate(in_folder("cut/model.safetensors"), 0), 0);
         finish(child, &o);
         const int says = strstr(o.err, "became shorter") || strstr(o.err, "changed while it was read");
-        if (o.exit != 1 || !says || strstr(o.err, "nothing was written")) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+        if (o.exit != 1 || !says || strstr(o.err, "nothing was written"))
+            fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
         if (access(in_folder("result.txt"), F_OK) == 0) fail_msg("gyre %s: leaves a table", lines[i]);
     }
 }
@@ -388,9 +389,13 @@ static int make_models(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(signals),       cmocka_unit_test(waiting_for_a_pipe),
-                                       cmocka_unit_test(full_disk),     cmocka_unit_test(read_only_disk),
-                                       cmocka_unit_test(closed_stdout), cmocka_unit_test(cut_weights),
- cmocka_unit_test(waiting_for_a_reader), cmocka_unit_test(pipes_in_folders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(signals),
+                                       cmocka_unit_test(waiting_for_a_pipe),
+                                       cmocka_unit_test(full_disk),
+                                       cmocka_unit_test(read_only_disk),
+                                       cmocka_unit_test(closed_stdout),
+                                       cmocka_unit_test(cut_weights),
+                                       cmocka_unit_test(waiting_for_a_reader),
+                                       cmocka_unit_test(pipes_in_folders)};
     return cmocka_run_group_tests(tests, make_models, remove_folder);
 }

@@ -259,17 +259,10 @@ static void checkpoint_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_or_not_at_all),
-        cmocka_unit_test(two_writers),
-        cmocka_unit_test(killed_writers),
-        cmocka_unit_test(ended_by_a_signal),
-        cmocka_unit_test(mode_and_links),
-        cmocka_unit_test(owner_and_permission),
-        cmocka_unit_test(not_regular),
-        cmocka_unit_test(too_long),
-        cmocka_unit_test(nearest),
-        cmocka_unit_test(error_text),
-        cmocka_unit_test(checkpoint_names),
+        cmocka_unit_test(whole_or_not_at_all), cmocka_unit_test(two_writers),      cmocka_unit_test(killed_writers),
+        cmocka_unit_test(ended_by_a_signal),   cmocka_unit_test(mode_and_links),   cmocka_unit_test(owner_and_permission),
+        cmocka_unit_test(not_regular),         cmocka_unit_test(too_long),         cmocka_unit_test(nearest),
+        cmocka_unit_test(error_text),          cmocka_unit_test(checkpoint_names),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -197,8 +197,8 @@ static void judge_key(const walk *w, const char *key, const json_t *value) {
         is_one_of(key, other_keys, COUNT(other_keys)))
         return;
     set_place(w,
-              audit_add(w->a, AUDIT_NOTE, "config", "%s: no value of the positions comes from it, as %s reads the file", whole,
-                        gyre_profile_name(reading->profile)),
+              audit_add(w->a, AUDIT_NOTE, "config", "%s: no value of the positions comes from it, as %s reads the file",
+                        whole, gyre_profile_name(reading->profile)),
               whole, key);
 }
 

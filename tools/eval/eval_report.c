@@ -210,8 +210,10 @@ static gyre_status methods_part(const figures *f, gyre_error *err) {
     gyre_error why = {0, ""};
     for (int64_t m = 0; m < (compared ? count : e->options.method.count) && drawn.count < MAX_MAPS && !status; m++) {
         status = add_map(f, &shown[m], drawn.target, &drawn, list, &why);
-        if (status == GYRE_ENOMEM || status == GYRE_EIO) *err = why;
-        else status = GYRE_OK;
+        if (status == GYRE_ENOMEM || status == GYRE_EIO)
+            *err = why;
+        else
+            status = GYRE_OK;
     }
     if (drawn.count && !status) {
         (void)gyre_report_page_section(f->page, "What the methods do");

@@ -182,7 +182,7 @@ static gyre_status make_edits(edit_plan *p, const gyre_config *position, double 
 typedef struct expected_rotation {
     const char *path;
     const gyre_mapping *map; /* of the file that is copied */
-    gyre_reading *before; /* the file as it was; NULL = cannot be read */
+    gyre_reading *before;    /* the file as it was; NULL = cannot be read */
     const double *frequencies;
     double attention;
     int64_t pairs, length;
