@@ -5,6 +5,8 @@
 #include "tools/options/value_names.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
+#include "util/error.h"
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -120,27 +122,32 @@ static void warn(const convert_options *o, const losses *lost, const gyre_readin
         cli_warn("%s goes without something of the model: %s", o->output, lost->list[i].text);
 }
 
-static int64_t bytes_of(const convert_options *o) {
+static gyre_status count_bytes(const convert_options *o, int64_t *out, gyre_error *err) {
     char path[4200];
     struct stat info;
     const int is_folder = o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS;
     snprintf(path, sizeof path, "%s%s", o->output, is_folder ? "/" GYRE_WEIGHTS_FILE : "");
-    return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+    if (stat(path, &info) != 0) return gyre_fail_errno(err, path, errno);
+    *out = (int64_t)info.st_size;
+    return GYRE_OK;
 }
 
 static int print_summary(const convert_options *o, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0]->config;
     const int rotates = config->kind == GYRE_KIND_ROPE;
+    int64_t bytes = 0;
+    gyre_error err = {0, ""};
     char amount[16];
+    if (count_bytes(o, &bytes, &err)) return cli_fail_error(&err);
     if (!o->common.json) {
         fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors",
-                after->model_type, cli_format_count((double)bytes_of(o), amount), rotates ? ", pairs " : "",
+                after->model_type, cli_format_count((double)bytes, amount), rotates ? ", pairs " : "",
                 rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }
     json_t *root = json_pack("{s:o, s:s, s:o, s:I}", "path", cli_json_text(o->output), "format",
                              after->format[0] == 'G' ? "GGUF" : "safetensors", "model_type",
-                             cli_json_text(after->model_type), "bytes", (json_int_t)bytes_of(o));
+                             cli_json_text(after->model_type), "bytes", (json_int_t)bytes);
     if (root && rotates) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
     return cli_json_write(cli_stdout(), root);
 }
