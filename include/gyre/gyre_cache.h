@@ -132,8 +132,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_slide(gyre_cache *cache, int64_t
                                                       int64_t *next, gyre_error *err);
 /* Moves the cache to another encoding at context_length (0 = its own) without reading the text again: a LongRoPE model past
  * its switch, a changed base or factor.  Raw keys stay.  Rotated keys rotate by the difference, factors included, and are
- * rounded once more.  With ROTATED keys both
- * encodings must rotate the same channels in the same layout.  The old one must still exist.
+ * rounded once more; what overflows is infinite, and in Q8 its whole row NaN.  With ROTATED keys both encodings must rotate
+ * the same channels in the same layout.  The old one must still exist.
  * Errors: EINVAL (another layout), ESHAPE (other channels; values_in_keys: channels below value_dim), EUNSUPPORTED (another
  * number of axes; ROTATED keys cannot be kept under it), ERANGE (it has no position for some token). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *encoding,

@@ -19,16 +19,19 @@ enum { BLOCK = 32, ANGLES = 2 * GYRE_CACHE_MAX_CHANNELS };
 
 /* -- rows -- */
 
-/* to[i] = x[i] / scale, rounded to the nearest whole number, ties to even: a sum with 3 x 2^22 has no bits for the rest. */
+/* to[i] = x[i] / scale, rounded to the nearest whole number, ties to even: a sum with 3 x 2^22 has no bits for the rest.  A
+ * row with an infinity or a NaN, which a file or a larger factor may bring, is NaN. */
 static void quantise(const float *x, int64_t n, int8_t *to, float *scale) {
     const float round = 0x1.8p23f;
     float most = 0;
+    int finite = 1;
     for (int64_t i = 0; i < n; i++) {
         const float size = fabsf(x[i]);
         most = size > most ? size : most;
+        finite &= size <= FLT_MAX;
     }
-    *scale = most / 127;
-    if (*scale == 0) {
+    *scale = finite ? most / 127 : NAN;
+    if (!(*scale > 0)) {
         memset(to, 0, (size_t)n);
         return;
     }

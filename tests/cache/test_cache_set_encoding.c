@@ -179,7 +179,42 @@ static void refused(void **state) {
     gyre_encoding_free(before);
 }
 
+/* Keys near the largest number a cache takes, moved to a larger factor: a row of Q8 has no infinity, and becomes NaN. */
+static void what_overflows_is_nan_in_q8(void **state) {
+    (void)state;
+    const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_Q8, GYRE_DTYPE_F32, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
+    const plan from = plain_plan(100), to = with_factor(100, 100);
+    gyre_encoding *before = test_encoding(&from.config), *after = test_encoding(&to.config);
+    gyre_cache *cache = case_cache(&c, before);
+    static float k[2][HEADS][DIM], v[2][HEADS][DIM];
+    for (int h = 0; h < HEADS; h++)
+        for (int i = 0; i < DIM; i++) {
+            k[0][h][i] = i == 3 ? 0x1p125f : 1;
+            k[1][h][i] = 1;
+        }
+    const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 2, HEADS, DIM),
+                     values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 2, HEADS, VALUES);
+    const gyre_positions at = {0};
+    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &at, NULL, NULL));
+    assert_ok(gyre_cache_set_encoding(cache, after, 0, NULL, NULL));
+    const gyre_key_source source = gyre_cache_source(cache, 0);
+    for (int t = 0; t < 2; t++)
+        for (int h = 0; h < HEADS; h++) {
+            gyre_key_run run;
+            source.run(&source, 0, h, t, &run);
+            for (int i = 0; i < DIM; i++) {
+                const double x = stored(run.k, GYRE_DTYPE_Q8, run.k_scale, i);
+                assert_int_equal(isnan(x) != 0, t == 0);
+                assert_true(t == 0 || fabs(x) <= 142);
+            }
+        }
+    gyre_cache_free(cache);
+    gyre_encoding_free(before);
+    gyre_encoding_free(after);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(moves), cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(moves), cmocka_unit_test(refused),
+                                       cmocka_unit_test(what_overflows_is_nan_in_q8)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
