@@ -141,6 +141,37 @@ static void commands(void **state) {
     assert_true(is_plain(o->out) && is_plain(o->err));
 }
 
+/* A line break inside a name or a text of a file begins no line of what is printed. */
+static void no_line_of_a_name(void **state) {
+    (void)state;
+    static const char *const lines[] = {"eval @rope --text @t\nFORGED --contexts 16 --windows 1",
+                                        "eval @rope --text @t\nFORGED --text @rope/config.json --contexts 16 --windows 1",
+                                        "passkey @r\nFORGED --lengths 320 --depths 1 --trials 1",
+                                        "convert @r\nFORGED -o @c\nFORGED",
+                                        "shard @r\nFORGED --context 1k --ranks 2",
+                                        "explain @r\nFORGED",
+                                        "audit @r\nFORGED",
+                                        "extend @r\nFORGED --to 1k --method yarn --write @c.json\nFORGED",
+                                        "convert @forged -o @forged.gguf",
+                                        "shard @forged --context 1k --ranks 2",
+                                        "audit @forged"};
+    static char config[4096], changed[4200];
+    char command[1200];
+    write_file("t\nFORGED", hostile, strlen(hostile));
+    snprintf(command, sizeof command, "cd '%s' && cp -Lr rope forged && cp -Lr rope 'r\nFORGED'", in_folder("."));
+    assert_int_equal(system(command), 0);
+    read_whole(in_folder("forged/config.json"), config, sizeof config);
+    const char *type = strstr(config, "\"llama\"");
+    assert_non_null(type);
+    snprintf(changed, sizeof changed, "%.*s\"llama\\nFORGED\"%s", (int)(type - config), config, type + 7);
+    write_file("forged/config.json", changed, strlen(changed));
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const outcome *o = run(lines[i]);
+        if (strstr(o->out, "\nFORGED") || strncmp(o->out, "FORGED", 6) == 0 || strstr(o->err, "\nFORGED") || o->exit == 2)
+            fail_msg("gyre %s: %d\n%s%s", lines[i], o->exit, o->out, o->err);
+    }
+}
+
 /* What a model writes is data in a pipe and in a file.  On a terminal none of it acts, not even a colour, which the command
  * could not tell from its own. */
 static void generated_text(void **state) {
@@ -275,9 +306,10 @@ static void names_that_are_no_text(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters),  cmocka_unit_test(colors),    cmocka_unit_test(long_texts),
-        cmocka_unit_test(errors),      cmocka_unit_test(commands),  cmocka_unit_test(generated_text),
-        cmocka_unit_test(full_output), cmocka_unit_test(full_file), cmocka_unit_test(names_that_are_no_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(characters),     cmocka_unit_test(colors),
+                                       cmocka_unit_test(long_texts),     cmocka_unit_test(errors),
+                                       cmocka_unit_test(commands),       cmocka_unit_test(no_line_of_a_name),
+                                       cmocka_unit_test(generated_text), cmocka_unit_test(full_output),
+                                       cmocka_unit_test(full_file),      cmocka_unit_test(names_that_are_no_text)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -49,6 +49,23 @@ void plain_text(char *out, size_t size, const char *text) {
     out[used] = 0;
 }
 
+const char *plain_line(const char *text) {
+    static _Thread_local char lines[PLAIN_LINES][4400];
+    static _Thread_local int next;
+    char shown[LONGEST], *out = lines[next++ % PLAIN_LINES];
+    size_t used = 0, read;
+    for (size_t bytes = strlen(text); bytes; text += read, bytes -= read) {
+        size_t count = show_character(text, bytes, 0, shown, &read);
+        if (*text == '\t' || *text == '\n') count = (size_t)snprintf(shown, LONGEST, "\\u%04x", (unsigned)*text);
+        if (!read) read = bytes;
+        if (used + count >= sizeof lines[0]) break;
+        memcpy(out + used, shown, count);
+        used += count;
+    }
+    out[used] = 0;
+    return out;
+}
+
 /* -- the stream -- */
 typedef struct plain_stream {
     FILE *stream;

@@ -19,5 +19,9 @@ int plain_stream_descriptor(FILE *stream);
 
 /* out[0 .. size - 1] = the same for a string, with a final NUL, cut after a whole character.  size >= 1. */
 void plain_text(char *out, size_t size, const char *text);
+/* out = the text of a file or a name for one place of a line: as plain_text, and tabs, line feeds and codes of colour are
+ * spelled too, so that it cannot pass for a line of the command's own.  Valid until PLAIN_LINES more calls of the thread. */
+enum { PLAIN_LINES = 4 };
+const char *plain_line(const char *text);
 
 #endif

@@ -112,6 +112,8 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]) {
     if (card->input->texts_count) add(&l, "; text ");
     add_texts(&l, card->input);
     add(&l, "; gyre %s; %s", gyre_version(), card->command);
+    for (char *c = out; *c; c++) /* a name may hold line breaks */
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
 }
 
 /* -- JSON -- */

@@ -1,6 +1,7 @@
 /* cmd_convert.c: gyre convert: writes a model in another format, data type or layout of pairs. */
 #include "gyre/gyre_model.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
 #include "tools/options/value_names.h"
 #include "tools/subcommands.h"
@@ -140,8 +141,9 @@ static int print_summary(const convert_options *o, const gyre_reading *after) {
     char amount[16];
     if (count_bytes(o, &bytes, &err)) return cli_fail_error(&err);
     if (!o->common.json) {
-        fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors",
-                after->model_type, cli_format_count((double)bytes, amount), rotates ? ", pairs " : "",
+        fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", plain_line(o->output),
+                after->format[0] == 'G' ? "GGUF" : "safetensors", plain_line(after->model_type),
+                cli_format_count((double)bytes, amount), rotates ? ", pairs " : "",
                 rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }

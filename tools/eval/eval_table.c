@@ -1,4 +1,5 @@
 /* eval_table.c: the results of gyre eval as tables, and their printing. */
+#include "tools/cli/plain_stream.h"
 #include "tools/eval/eval.h"
 #include <inttypes.h>
 #include <math.h>
@@ -157,7 +158,7 @@ static void print_texts(const evaluation *e, FILE *file) {
         const gyre_tokenizer *tokenizer = e->input.tokenizer;
         const int bytes = tokenizer && gyre_tokenizer_get_info(tokenizer).kind == GYRE_TOKENIZER_BYTES;
         fprintf(file, "text      ");
-        if (e->input.texts_count > 1) fprintf(file, "%s: ", e->options.model.texts[i]);
+        if (e->input.texts_count > 1) fprintf(file, "%s: ", plain_line(e->options.model.texts[i]));
         fprintf(file, "%lld %s", (long long)text->count, bytes ? "bytes" : "tokens");
         if (text->bytes && !bytes) fprintf(file, " of %lld bytes", (long long)text->bytes);
         fprintf(file, " in %lld file%s, fnv1a64:%016" PRIx64 "\n", (long long)text->files, text->files == 1 ? "" : "s",
@@ -174,7 +175,7 @@ static void print_header(const evaluation *e, FILE *file) {
         snprintf(windows, sizeof windows, o->first ? "the first %lld windows" : "at most %lld windows",
                  (long long)o->windows);
     model_input_describe(&e->input, model, sizeof model);
-    fprintf(file, "model     %s\n", model);
+    fprintf(file, "model     %s\n", plain_line(model));
     print_texts(e, file);
     fprintf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", eval_protocol_names[o->protocol],
             stride, windows, eval_protocol_description(o));

@@ -1,6 +1,7 @@
 /* extend_print.c: the results of gyre extend: one row for each method. */
 #include "tools/extend/extend_print.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/extend/fitted_table.h"
 
 #include <errno.h>
@@ -84,7 +85,7 @@ int extend_print_other(const extension *e, int json, FILE *file) {
                                               cli_json_text(e->reading->path), "model_type",
                                               cli_json_text(e->reading->model_type), "layers", cli_json_text(e->group->name),
                                               "kind", kind, "length", (json_int_t)e->to, "note", why, "methods"));
-    fprintf(file, "%s: %s: %s\n", e->reading->path, kind, why);
+    fprintf(file, "%s: %s: %s\n", plain_line(e->reading->path), kind, why);
     return 0;
 }
 
@@ -320,12 +321,14 @@ int extend_print_json(const extension *e, const extend_method *methods, const ex
 int extend_print_written(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
                          int count, FILE *file) {
     size_t widest = 0;
-    fprintf(file, "wrote %s: %s under %s, %lld tokens\n", path, e->reading->model_type, r->label, (long long)e->to);
+    fprintf(file, "wrote %s: %s under %s, %lld tokens\n", plain_line(path), plain_line(e->reading->model_type), r->label,
+            (long long)e->to);
     for (int i = 0; i < count; i++)
         if (strlen(changes[i].key) > widest) widest = strlen(changes[i].key);
     for (int i = 0; i < count; i++)
-        fprintf(file, "  %-*s  %s -> %s\n", (int)widest, changes[i].key, changes[i].before[0] ? changes[i].before : "(none)",
-                changes[i].after[0] ? changes[i].after : "(none)");
+        fprintf(file, "  %-*s  %s -> %s\n", (int)widest, plain_line(changes[i].key),
+                changes[i].before[0] ? plain_line(changes[i].before) : "(none)",
+                changes[i].after[0] ? plain_line(changes[i].after) : "(none)");
     if (!r->method.keeps_model_scaling && !r->longrope && r->method.scaling == GYRE_SCALING_DYNAMIC_NTK)
         fprintf(file, "dynamic counts from max_position_embeddings, which so says the trained length, not %lld\n",
                 (long long)e->to);

@@ -1,6 +1,7 @@
 /* cmd_lab.c: gyre lab: train short, test long. */
 #include "tools/cli/cli.h"
 #include "tools/cli/cli_guard.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/lab/lab.h"
 #include "tools/lab/lab_task.h"
 #include "tools/subcommands.h"
@@ -339,7 +340,7 @@ static int show(lab *l) {
         return CLI_FAILED;
     }
     if (team_leads() && lab_write_report(l, &err)) return cli_fail_error(&err);
-    if (!l->common.json) fprintf(cli_stdout(), "report: %s\n", l->run.report);
+    if (!l->common.json) fprintf(cli_stdout(), "report: %s\n", plain_line(l->run.report));
     return 0;
 }
 

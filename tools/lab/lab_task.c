@@ -1,5 +1,6 @@
 /* lab_task.c: plans, trains and measures the tasks of gyre lab. */
 #include "tools/lab/lab_task.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/team/team.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -245,7 +246,7 @@ int lab_task_run(lab *l) {
     if (!status) {
         exit_status = l->common.json ? task_print_json(t, cli_stdout()) : task_print(t, cli_stdout());
         if (team_leads()) status = task_write_report(t, &err);
-        if (!status && !exit_status && !l->common.json) fprintf(cli_stdout(), "report: %s\n", l->run.report);
+        if (!status && !exit_status && !l->common.json) fprintf(cli_stdout(), "report: %s\n", plain_line(l->run.report));
     }
     journal_close(&l->memo);
     free(t);

@@ -1,4 +1,5 @@
 /* passkey_print.c: the results of gyre passkey as tables and as JSON. */
+#include "tools/cli/plain_stream.h"
 #include "tools/passkey/passkey.h"
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static void print_header(const passkey *p, FILE *file) {
     const passkey_options *o = &p->options;
     char model[4400];
     model_input_describe(&p->input, model, sizeof model);
-    fprintf(file, "model    %s\n", model);
+    fprintf(file, "model    %s\n", plain_line(model));
     fprintf(file, "trials   %lld of each length and depth, seed %lld, cache %s; the answer %s\n", (long long)o->trials,
             (long long)o->seed, dtype_name(o->method.cache),
             o->contains ? "stands in what is generated" : "begins what is generated");

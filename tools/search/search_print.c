@@ -2,6 +2,7 @@
 #include "tools/search/search_print.h"
 #include "report/report.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/common/result_table.h"
 #include <math.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static void print_header(const search_report *r, FILE *file) {
     const search_windows *w = r->windows;
     const model_input *in = r->card->input;
     char weights[16];
-    fprintf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n", in->options->path,
+    fprintf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n", plain_line(in->options->path),
             cli_format_count((double)gyre_model_parameters(in->model), weights), (long long)r->trained,
             (long long)w->context);
     fprintf(file, "text      %lld tokens in %lld file%s, fnv1a64:%016llx\n", (long long)w->tokens, (long long)w->text.files,
@@ -74,7 +75,7 @@ static void print_end(const search_report *r, FILE *file) {
     for (int64_t i = 0; i < r->problem->space.pairs; i++)
         fprintf(file, "%s%.6g", i ? ", " : " ", r->found->rescale.factor[i]);
     fprintf(file, "\n");
-    if (r->written) fprintf(file, "written   %s\n", r->written);
+    if (r->written) fprintf(file, "written   %s\n", plain_line(r->written));
     if (r->refused) fprintf(file, "written   nothing; --force writes the factors all the same\n");
     run_card_text(r->card, card);
     fprintf(file, "%s\n", card);

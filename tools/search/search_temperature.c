@@ -1,6 +1,7 @@
 /* search_temperature.c: gyre search --temperature: YaRN divides scores by a temperature t, and its authors fitted
  * sqrt(1/t) = 0.1 ln s + 1 on Llama models.  This fits the same number, the attention factor, on the model at hand. */
 #include "report/report.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/search/search.h"
 #include "util/random.h"
 #include <math.h>
@@ -156,7 +157,7 @@ static int print_text(const search_work *w, const temperature_fit *f, FILE *file
     }
     table.columns = columns, table.columns_count = COLUMNS;
     table.cells = cells, table.rows = POINTS;
-    fprintf(file, "model     %s, trained on %lld tokens, read at %lld: s = %.4g\n", w->options->model.path,
+    fprintf(file, "model     %s, trained on %lld tokens, read at %lld: s = %.4g\n", plain_line(w->options->model.path),
             (long long)w->trained, (long long)w->windows.context, f->factor);
     fprintf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld to fit, %lld held out\n\n",
             (long long)w->windows.context, (long long)w->windows.stride, (long long)w->windows.searched_count,

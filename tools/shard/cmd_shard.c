@@ -1,4 +1,5 @@
 /* cmd_shard.c: gyre shard: what each rank would hold and send, for a model, a context and a number of ranks. */
+#include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
 #include "tools/options/value_names.h"
 #include "tools/shard/shard.h"
@@ -122,8 +123,8 @@ static const char *bytes_text(double bytes, char out[32]) {
 }
 
 static void print_model(const shard_model *m, const shard_options *o, FILE *file) {
-    fprintf(file, "model      %s: %s, %lld layers, %lld heads", o->path, m->family, (long long)m->layers,
-            (long long)m->heads);
+    fprintf(file, "model      %s: %s, %lld layers, %lld heads", plain_line(o->path), plain_line(m->family),
+            (long long)m->layers, (long long)m->heads);
     if (m->latent)
         fprintf(file, ", keys and values from a latent of %lld numbers and %lld rotated ones", (long long)m->latent,
                 (long long)m->latent_rope);

@@ -1,6 +1,7 @@
 /* cmd_train.c: gyre train: trains a small decoder with any encoding; a killed run can be resumed. */
 #include "gyre/gyre_train.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
 #include "tools/common/variants.h"
 #include "tools/options/method_options.h"
@@ -450,8 +451,9 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
                                         (json_int_t)gyre_trainer_steps(t), "of", (json_int_t)r->steps, "tokens",
                                         (json_int_t)tokens, "loss", cli_json_number(loss)));
     fprintf(cli_stdout(), "%s: %s, %lld weights, step %lld of %lld, %lld tokens, loss %.4f nats per token\n",
-            o->common.output, gyre_kind_name(m->position.kind), (long long)gyre_model_parameters(gyre_trainer_get_model(t)),
-            (long long)gyre_trainer_steps(t), (long long)r->steps, tokens, loss);
+            plain_line(o->common.output), gyre_kind_name(m->position.kind),
+            (long long)gyre_model_parameters(gyre_trainer_get_model(t)), (long long)gyre_trainer_steps(t),
+            (long long)r->steps, tokens, loss);
     return 0;
 }
 
