@@ -23,7 +23,8 @@ enum {
     GYRE_XDROPE = 32768,                  /* the two channels of a pair may rotate along different axes: hunyuan_vl */
     GYRE_HF_PLAIN_ROPE = 65536,           /* base 10000 and no scalings in transformers, whatever the file says: gptj */
     GYRE_VLLM_PLAIN_ROPE = 131072,        /* ... in vLLM: chatglm */
-    GYRE_HF_4_UNSCALED = 262144           /* no scalings in transformers 4: nemotron */
+    GYRE_HF_4_UNSCALED = 262144,          /* no scalings in transformers 4: nemotron */
+    GYRE_OLDER_NAMES = 524288             /* rotary_emb_base and rotary_pct, but not rope_theta and partial_rotary_factor */
 };
 
 typedef struct gyre_family gyre_family;

@@ -237,6 +237,20 @@ static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     return strcmp(w->parameters.type, "default") == 0 && json_object_size(w->parameters.values) == 0;
 }
 
+/* mistral4 and ministral3 without a dict have a temperature of queries by default, which a new dict must state.  The base of
+ * that default goes with it. */
+static int put_what_class_had(const config_rewrite *w, json_t *object) {
+    static const char original[] = "original_max_position_embeddings", base[] = "rope_theta";
+    const struct gyre_query_config *query = &gyre_encoding_get_config(w->encoding)->query;
+    const gyre_family *family = gyre_family_of(w->old_reading->model_type);
+    if (query->temperature != GYRE_TEMPERATURE_MINISTRAL || !family || !(family->traits & GYRE_LLAMA4_SCALING_BETA))
+        return 1;
+    if (json_object_set_new(object, base, json_real(w->parameters.base))) return 0;
+    if (!json_object_get(object, original) && json_object_set_new(object, original, json_integer(query->reference_length)))
+        return 0;
+    return json_object_set_new(object, "llama_4_scaling_beta", json_real(query->slope)) == 0;
+}
+
 /* Adds a new dict: first an object with the values that fit on a line, then the lists. */
 static void add_dict(config_rewrite *w, const char *name) {
     char path[MAX_KEY_PATH];
@@ -247,6 +261,7 @@ static void add_dict(config_rewrite *w, const char *name) {
     json_object_foreach(w->parameters.values, key, value) {
         if (!json_is_array(value)) ok = ok && json_object_set(object, key, value) == 0;
     }
+    ok = ok && put_what_class_had(w, object);
     if (!ok) {
         json_decref(object);
         object = NULL;
@@ -307,7 +322,10 @@ static void clear_scaling(config_rewrite *w, const char *name, const json_t *old
 static void change_scaling(config_rewrite *w) {
     const json_t *decoder = decoder_of(w), *old = json_object_get(decoder, "rope_scaling");
     const char *name = "rope_scaling";
-    if (json_object_size(old) == 0 && json_object_get(decoder, "rope_parameters")) {
+    const gyre_family *family = gyre_family_of(w->old_reading->model_type);
+    /* Classes of transformers 5 alone complete the object of its own name. */
+    const int is_late = family && family->traits & GYRE_LLAMA4_SCALING_BETA;
+    if (json_object_size(old) == 0 && (is_late || json_object_get(decoder, "rope_parameters"))) {
         name = "rope_parameters";
         old = json_object_get(decoder, name);
     }
@@ -336,7 +354,10 @@ static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *grou
         join_path(w, w->decoder, "rope_parameters", inside);
         const int has_dict = json_is_object(json_object_get(decoder_of(w), "rope_parameters")) &&
                              json_object_size(json_object_get(decoder_of(w), "rope_scaling")) == 0;
-        gyre_edit_set(&w->edit, has_dict ? inside : w->decoder, "rope_theta", json_real(w->parameters.base), NULL);
+        const gyre_family *family = gyre_family_of(w->old_reading->model_type);
+        const int is_neox = family && family->traits & GYRE_OLDER_NAMES && !has_dict;
+        const char *name = is_neox ? "rotary_emb_base" : "rope_theta";
+        gyre_edit_set(&w->edit, has_dict ? inside : w->decoder, name, json_real(w->parameters.base), NULL);
         return GYRE_OK;
     }
     const char *key = split_path(path, object);
@@ -498,7 +519,7 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
 
 /* -- the call -- */
 static gyre_status fail_writing(const char *path, int code, gyre_error *err) {
-    return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
+    return gyre_fail(err, gyre_status_of_errno(code), "writing: %s (%.380s)", strerror(code), path);
 }
 
 /* The new file gets its name only after it was read back and checked. */

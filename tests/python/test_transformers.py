@@ -20,7 +20,7 @@ transformers = pytest.importorskip("transformers")
 
 from judges import compare_rotary as compare  # noqa: E402
 from judges import rotary_modules as rm  # noqa: E402
-from judges.gyre_command import CONFIGS, Refused, explain  # noqa: E402
+from judges.gyre_command import CONFIGS, Refused, explain, gyre  # noqa: E402
 
 records = []
 
@@ -88,15 +88,16 @@ def test_rotary_module(path):
 CLASSES = """llama mistral ministral3 mixtral qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next phi phi3 gemma gemma2 gemma3_text
     gemma3n_text gpt_neox gpt_oss falcon stablelm cohere cohere2 glm glm4 deepseek_v2 deepseek_v3 llama4_text qwen2_vl
     qwen2_5_vl qwen3_vl_text olmo olmo2 olmo3 starcoder2 granite smollm3 exaone4 minicpm3 hunyuan_v1_dense ernie4_5 nemotron
-    persimmon modernbert modernbert-decoder helium bitnet arcee glm4_moe minimax apertus""".split()
+    persimmon modernbert modernbert-decoder helium bitnet arcee glm4_moe minimax apertus cwm lfm2 mistral4
+    phimoe seed_oss solar_open falcon_h1 eurobert fuyu""".split()
 DERIVES_HEAD = """llama qwen2 phi3 gpt_neox falcon stablelm phi nemotron persimmon starcoder2 granite olmo2 gemma2 cohere
     helium""".split()
 AXES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl_text")
-LATENT = ("deepseek_v2", "deepseek_v3", "minicpm3")
+LATENT = ("deepseek_v2", "deepseek_v3", "minicpm3", "mistral4")
 
 
 def scalings(pairs):
-    """Objects for rope_scaling: each type, in the forms that files have."""
+    """Objects for rope_scaling: each type, in the forms that files have, and none; with and without a base."""
     original = {"original_max_position_embeddings": 4096}
     yarn = {"rope_type": "yarn", "factor": 4.0}
     lists = {"short_factor": [1 + i / 100 for i in range(pairs)], "long_factor": [2 + i / 10 for i in range(pairs)]}
@@ -114,6 +115,16 @@ def scalings(pairs):
         "longrope": {"rope_type": "longrope", **lists, **original},
         "longrope, factor": {"rope_type": "longrope", "factor": 8.0, **lists, **original},
         "su": {"type": "su", **lists},
+        "yarn, another length beside": {**yarn, **original},
+        "yarn, a length beside": yarn,
+        "llama3, another length beside": {"rope_type": "llama3", "factor": 8.0, **original, "low_freq_factor": 1.0,
+                                          "high_freq_factor": 4.0},
+        "longrope, another length beside": {"rope_type": "longrope", **lists, **original},
+        "linear, base of the class": {"rope_type": "linear", "factor": 4.0},
+        "default, base of the class": {"rope_type": "default"},
+        "nothing": {},
+        "a base alone": {},
+        "a share alone": {},
     }
 
 
@@ -126,7 +137,7 @@ def share_that_rotates(config):
     return share if isinstance(share, float) else 1.0
 
 
-def small_config(kind, scaling):
+def small_config(kind, name, scaling):
     out = {"model_type": kind, "max_position_embeddings": 16384, "rope_theta": 10000.0, "hidden_size": 512, "head_dim": 64,
            "num_hidden_layers": 20 if kind == "gemma3n_text" else 6, "num_attention_heads": 8, "num_key_value_heads": 8,
            "pad_token_id": 0, "rope_scaling": dict(scaling)}
@@ -139,6 +150,19 @@ def small_config(kind, scaling):
         out["rope_scaling"]["mrope_section"] = [16, 8, 8]
     if kind == "phi3" or scaling.get("type") == "su":
         out["original_max_position_embeddings"] = 4096
+    if name.endswith("base of the class") or name == "nothing":
+        del out["rope_theta"]
+    if name.endswith("length beside"):
+        out["original_max_position_embeddings"] = 8192
+    if name == "a base alone":
+        out["rope_theta"] = 20000.0
+    if name == "a share alone" and kind == "gpt_neox":  # whose own name is rotary_pct
+        out["partial_rotary_factor"] = 0.5
+    if kind == "mistral4":  # its share of the head goes into rope_parameters alone
+        out["rope_parameters"] = out.pop("rope_scaling")
+    if not scaling:
+        out.pop("rope_scaling", None)
+        out.pop("rope_parameters", None)
     return out
 
 
@@ -166,7 +190,7 @@ def test_scalings_of_class(kind, tmp_path):
     agreed, stopped, differ = [], [], []
     for name, scaling in scalings(pairs).items():
         path = tmp_path / "config.json"
-        path.write_text(json.dumps(small_config(kind, scaling)))
+        path.write_text(json.dumps(small_config(kind, name, scaling)))
         model, config, why = what_transformers_says(path)
         try:
             reading = read_at_both_lengths(path)
@@ -174,6 +198,8 @@ def test_scalings_of_class(kind, tmp_path):
             reading, message = None, str(refusal)
         if model is None:
             stopped.append(f"{name}: {why}")
+        elif reading is None and (kind, name) == ("mistral4", "default, base of the class"):
+            stopped.append(f"{name}: {message}")  # the module runs, and the attention stops at what it makes
         elif reading is None:
             # su is a name that only Phi-3's classes know; the others ignore it by accident, and Gyre refuses it.
             if scaling.get("type") != "su":
@@ -186,3 +212,26 @@ def test_scalings_of_class(kind, tmp_path):
                 differ.append(f"{name}: {str(difference).splitlines()[0]}")
     record(kind, "scalings", agreed=agreed, stopped=stopped)
     assert not differ, "\n".join(differ)
+
+
+@pytest.mark.parametrize("method", ["linear", "ntk", "yarn", "llama3"])
+@pytest.mark.parametrize("kind", ["ministral3", "mistral4"])
+def test_written_over_defaults_of_class(kind, method, tmp_path):
+    """Files without a rotation have that of the class, of which a written copy keeps the base, the share and the temperature."""
+    if kind not in rm.CONFIG_MAPPING:
+        pytest.skip("not among its classes")
+    config = small_config(kind, "nothing", {})
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    path = tmp_path / "longer" / "config.json"
+    path.parent.mkdir()
+    extend = ["extend", tmp_path / "config.json", "--to", "4m", "--method", method, "--write", path]
+    if (kind, method) == ("mistral4", "ntk"):  # whose class makes angles of another width for a plain rotation
+        with pytest.raises(Refused, match="mistral4 class makes angles for the whole head"):
+            gyre(*extend)
+        return
+    gyre(*extend)
+    model, config, why = what_transformers_says(path)
+    assert model is not None, why
+    assert compare_all(read_at_both_lengths(path), model, config)
+    assert config.rope_parameters["llama_4_scaling_beta"] == 0.1
+    assert config.rope_parameters["original_max_position_embeddings"] == {"ministral3": 16384, "mistral4": 8192}[kind]

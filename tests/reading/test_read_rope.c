@@ -531,9 +531,9 @@ static void test_warns(void **state) {
          GYRE_PROFILE_HF_5, "original_max_position_embeddings: not below max_position_embeddings",
          "rope_scaling.original_max_position_embeddings", 2},
         {"{'model_type':'gpt_neox','head_dim':64,'rope_theta':10000,\n'rotary_emb_base':20000}", GYRE_PROFILE_HF_5,
-         "rotary_emb_base: rope_theta goes before it", "rotary_emb_base", 2},
+         "rope_theta: the class of a gpt_neox reads rotary_emb_base alone", "rope_theta", 1},
         {"{'model_type':'gpt_neox','head_dim':64,'partial_rotary_factor':0.5,\n'rotary_pct':0.25}", GYRE_PROFILE_HF_5,
-         "rotary_pct: partial_rotary_factor goes before it", "rotary_pct", 2},
+         "partial_rotary_factor: the class of a gpt_neox reads rotary_pct alone", "partial_rotary_factor", 1},
         {"{'model_type':'stablelm','head_dim':64,'partial_rotary_factor':0.5,'rope_parameters':{\n"
          "'partial_rotary_factor':0.25}}",
          GYRE_PROFILE_HF_5, "partial_rotary_factor: partial_rotary_factor goes before it",

@@ -30,6 +30,49 @@ static void test_telechat3_uses_remote_code(void **state) {
     }
 }
 
+/* The numbers are those of transformers 5.23 and 4.55 (ci/judges): a class's own object is taken whole or not at all. */
+static void test_keys_beside_objects(void **state) {
+    (void)state;
+    static const struct {
+        const char *model_type, *keys;
+        gyre_profile profile;
+        double base;
+    } cases[] = {{"ministral3", "", GYRE_PROFILE_HF_5, 1e6},
+                 {"ministral3", ",'rope_theta':20000", GYRE_PROFILE_HF_5, 1e6},
+                 {"ministral3", ",'rope_parameters':{'rope_type':'default'}", GYRE_PROFILE_HF_5, 1e4},
+                 {"ministral3", ",'rope_theta':20000,'rope_parameters':{'rope_type':'default'}", GYRE_PROFILE_HF_5, 2e4},
+                 {"apertus", ",'rope_theta':20000", GYRE_PROFILE_HF_5, 12e6},
+                 {"apertus", ",'rope_theta':20000", GYRE_PROFILE_HF_4_56, 2e4},
+                 {"gpt_oss", ",'rope_theta':20000", GYRE_PROFILE_HF_5, 2e4},
+                 {"gpt_neox", ",'rope_theta':20000", GYRE_PROFILE_HF_5, 1e4},
+                 {"gpt_neox", ",'rope_theta':20000,'rotary_emb_base':30000", GYRE_PROFILE_HF_4_56, 3e4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char file[300];
+        snprintf(file, sizeof file,
+                 "{'model_type':'%s','hidden_size':512,'num_attention_heads':8,'num_hidden_layers':2%s,\n"
+                 "'max_position_embeddings':8192}",
+                 cases[i].model_type, cases[i].keys);
+        gyre_reading *r = read_rope(file, cases[i].profile, 0);
+        if (r->groups[0]->config.rope.base != cases[i].base)
+            fail_msg("%s: a base of %g, not %g", file, r->groups[0]->config.rope.base, cases[i].base);
+        gyre_reading_free(r);
+    }
+    const char *two = "{'model_type':'ministral3','max_position_embeddings':65536,'original_max_position_embeddings':4096,\n"
+                      "'rope_parameters':{'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':16384,"
+                      "'llama_4_scaling_beta':0.1}}";
+    gyre_reading *moved = read_rope(two, GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(moved->groups[0]->config.trained_length, 4096);
+    assert_int_equal(moved->groups[0]->config.query.reference_length, 4096);
+    gyre_reading_free(moved);
+    const char *bare = "{'model_type':'gpt_oss','hidden_size':512,'num_attention_heads':8,'num_hidden_layers':2,\n"
+                       "'max_position_embeddings':16384}";
+    gyre_reading *old = read_rope(bare, GYRE_PROFILE_HF_4_55, 0), *new = read_rope(bare, GYRE_PROFILE_HF_4_56, 0);
+    assert_int_equal(old->groups[0]->config.trained_length, 16384);
+    assert_int_equal(new->groups[0]->config.trained_length, 4096);
+    gyre_reading_free(old);
+    gyre_reading_free(new);
+}
+
 /* Llama's class reads head_dim since 4.45, Mistral's did before. */
 static void test_size_of_heads_in_4_43(void **state) {
     (void)state;
@@ -237,16 +280,12 @@ static void test_vllm_ramp_counts_revolutions(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_telechat3_uses_remote_code),
-                                       cmocka_unit_test(test_size_of_heads_in_4_43),
-                                       cmocka_unit_test(test_qwen2_vl_follows_the_length),
-                                       cmocka_unit_test(test_bases_of_classes),
-                                       cmocka_unit_test(test_olmo3_in_the_old_form),
-                                       cmocka_unit_test(test_su_without_a_length),
-                                       cmocka_unit_test(test_which_layers_scale),
-                                       cmocka_unit_test(test_classes_without_scaling),
-                                       cmocka_unit_test(test_heads_by_layer),
-                                       cmocka_unit_test(test_modernbert_decoder_in_4),
-                                       cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_telechat3_uses_remote_code), cmocka_unit_test(test_keys_beside_objects),
+        cmocka_unit_test(test_size_of_heads_in_4_43),      cmocka_unit_test(test_qwen2_vl_follows_the_length),
+        cmocka_unit_test(test_bases_of_classes),           cmocka_unit_test(test_olmo3_in_the_old_form),
+        cmocka_unit_test(test_su_without_a_length),        cmocka_unit_test(test_which_layers_scale),
+        cmocka_unit_test(test_classes_without_scaling),    cmocka_unit_test(test_heads_by_layer),
+        cmocka_unit_test(test_modernbert_decoder_in_4),    cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,24 +45,40 @@ static void the_share_goes_with_the_proportional_scaling(void **state) {
     gyre_reading_free(reading);
 }
 
-/* The rotation of mistral4, where the file has none, brings a temperature; one in the file brings its own or none. */
-static void a_temperature_is_not_lost(void **state) {
+/* The rotation of these classes, where the file has none, brings a temperature and a base, which a new rotation states. */
+static void what_the_class_had_is_not_lost(void **state) {
     (void)state;
-    static const char text[] = "{\"model_type\": \"mistral4\", \"hidden_size\": 64}";
-    gyre_error err = {0, ""};
-    write_file("in", text, sizeof text - 1);
-    write_file("out", "old", 3);
-    gyre_reading *reading = reading_of("in", GYRE_PROFILE_DEFAULT);
-    gyre_config c = reading->groups[0]->config;
-    assert_int_not_equal(c.query.temperature, GYRE_TEMPERATURE_NONE);
-    c.rope.scaling = GYRE_SCALING_LINEAR;
-    c.rope.factor = 2;
-    assert_int_equal(write_to_out(text, &c, 16384, &err), GYRE_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "temperature of queries"));
-    char kept[8] = "";
-    read_whole(in_folder("out"), kept, sizeof kept);
-    assert_string_equal(kept, "old");
-    gyre_reading_free(reading);
+    static const struct {
+        const char *text;
+        double base;
+        int64_t reference;
+    } files[] = {{"{\"model_type\": \"mistral4\", \"hidden_size\": 64}", 1e4, 8192},
+                 {"{\"model_type\": \"ministral3\", \"hidden_size\": 64}", 1e6, 16384},
+                 {"{\"model_type\": \"ministral3\", \"hidden_size\": 64, \"rope_theta\": 5e6}", 1e6, 16384}};
+    static const gyre_scaling scalings[] = {GYRE_SCALING_LINEAR, GYRE_SCALING_YARN, GYRE_SCALING_NTK};
+    for (size_t i = 0; i < 3 * sizeof files / sizeof *files; i++) {
+        write_file("in", files[i / 3].text, strlen(files[i / 3].text));
+        gyre_reading *reading = reading_of("in", GYRE_PROFILE_HF_5);
+        gyre_config c = reading->groups[0]->config;
+        assert_true(c.rope.base == files[i / 3].base && c.query.reference_length == files[i / 3].reference);
+        c.rope.scaling = scalings[i % 3];
+        c.rope.factor = 2;
+        const gyre_status status = write_to_out(files[i / 3].text, &c, 2 * files[i / 3].reference, NULL);
+        if (i < 3 && scalings[i % 3] == GYRE_SCALING_NTK) { /* transformers' mistral4 stops at a plain rotation */
+            assert_int_equal(status, GYRE_EUNSUPPORTED);
+            gyre_reading_free(reading);
+            continue;
+        }
+        assert_ok(status);
+        gyre_reading *written = reading_of("out", GYRE_PROFILE_HF_5);
+        const gyre_config *got = &written->groups[0]->config;
+        assert_true(scalings[i % 3] == GYRE_SCALING_NTK || got->rope.base == files[i / 3].base);
+        assert_int_equal(got->query.temperature, GYRE_TEMPERATURE_MINISTRAL);
+        assert_true(got->query.slope == 0.1);
+        assert_int_equal(got->query.reference_length, files[i / 3].reference);
+        gyre_reading_free(written);
+        gyre_reading_free(reading);
+    }
 }
 
 static const char no_length[] = "{\"model_type\": \"ministral3\", \"head_dim\": 128, \"max_position_embeddings\": 16384,\n"
@@ -123,7 +139,7 @@ static void a_temperature_that_would_move_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_length_stands_where_it_is_read), cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
-        cmocka_unit_test(a_temperature_is_not_lost), cmocka_unit_test(a_temperature_counts_from_where_it_did),
+        cmocka_unit_test(what_the_class_had_is_not_lost), cmocka_unit_test(a_temperature_counts_from_where_it_did),
         cmocka_unit_test(a_temperature_that_would_move_is_refused)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -84,12 +84,23 @@ static int64_t original_in_root(const gyre_rope_source *source, gyre_rope_proven
     return is_phi ? 4096 : 0;
 }
 
-/* transformers 5: the key beside the dict overrides the one in it, unless there is a dict for each layer type. */
+/* Some classes make an object for each layer type, or hand the rotation's keys alone to a part of theirs. */
+static int looks_beside(const gyre_rope_source *source) {
+    const char *type = source->family->model_type;
+    const unsigned traits = source->family->traits;
+    if (source->nested || traits & (GYRE_DUAL_BASE | GYRE_SCALING_FULL_ONLY)) return 0;
+    return strcmp(type, "qwen2_vl") != 0 && strcmp(type, "qwen2_5_vl") != 0 && strcmp(type, "fuyu") != 0;
+}
+
+/* transformers 5: the key beside the dict overrides the one in it, where a class looks there. */
 static void read_original_hf_5(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_provenance found;
     int64_t length = original_in_root(source, &found);
     const int64_t inside = gyre_rope_read_length(&source->dict, original_length_key, 0);
-    if (source->nested) length = 0;
+    if (!looks_beside(source)) length = 0;
+    if (length == 0 && !source->nested && gyre_scope_value(&source->root, original_length_key))
+        gyre_scope_warn(&source->root, original_length_key, "%s: transformers 5 looks for it in the object of a %s alone",
+                        original_length_key, source->family->model_type);
     if (length > 0 && inside > 0 && inside != length)
         gyre_scope_warn(&source->dict, original_length_key, "%s: transformers 5 takes the one beside the object, another",
                         original_length_key);
@@ -412,6 +423,12 @@ static void note_ignored_attention(const gyre_rope_source *source, gyre_layer_gr
 static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
     const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) && scaling != GYRE_SCALING_LONGROPE;
     const int is_ernie = (source->family->traits & GYRE_MROPE_ERNIE) != 0;
+    const int is_mistral4 = strcmp(source->family->model_type, "mistral4") == 0;
+    if (scaling == GYRE_SCALING_NONE && is_mistral4 && version(source) == GYRE_PROFILE_HF_5)
+        gyre_scope_fail(
+            &source->dict, GYRE_EUNSUPPORTED, source->type_key,
+            "\"default\", where transformers' mistral4 class makes angles for the whole head, of which it turns a "
+            "part, and stops");
     if (scaling == GYRE_SCALING_NONE || !(is_phi || is_ernie)) return;
     gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key,
                     "\"%.60s\", where transformers' %s class takes default%s alone", source->type,

@@ -149,16 +149,23 @@ static void read_tuning(const gyre_rope_source *source, gyre_layer_group *group)
     note_temperature(source, group, "llama4", &where, &length, &slope);
 }
 
-static void read_beta(const gyre_rope_source *source, const gyre_scope *scope, const char *key, gyre_layer_group *group) {
-    const int64_t length = gyre_scope_integer(scope, "original_max_position_embeddings", 1, source->max_positions);
-    const gyre_rope_provenance where = gyre_rope_provenance_of(source, scope, key);
-    const char *counted =
-        gyre_scope_value(scope, "original_max_position_embeddings") ? "original_max_position_embeddings" : NULL;
+/* For these types transformers 5 moves the original length beside the rotation's object into it. */
+static int is_moved_in(const gyre_rope_source *source) {
+    const char *type = source->type;
+    if (gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_HF_5) return 0;
+    return strcmp(type, "yarn") == 0 || strcmp(type, "llama3") == 0 || strcmp(type, "longrope") == 0;
+}
+
+static void read_beta(const gyre_rope_source *source, const gyre_scope *own, const char *key, gyre_layer_group *group) {
+    static const char original[] = "original_max_position_embeddings";
+    const gyre_scope *scope = is_moved_in(source) && gyre_scope_value(&source->root, original) ? &source->root : own;
+    const int64_t length = gyre_scope_integer(scope, original, 1, source->max_positions);
+    const gyre_rope_provenance where = gyre_rope_provenance_of(source, own, key);
+    const char *counted = gyre_scope_value(scope, original) ? original : NULL;
     const gyre_rope_provenance from = counted ? gyre_rope_provenance_of(source, scope, counted)
                                               : found_or_class(source, &source->root, gyre_rope_length_key(&source->root));
-    if (length <= 0)
-        gyre_scope_fail(scope, GYRE_EFORMAT, "original_max_position_embeddings", "missing; %s counts from it", key);
-    group->config.query.slope = gyre_scope_number(scope, key, 0.0);
+    if (length <= 0) gyre_scope_fail(scope, GYRE_EFORMAT, original, "missing; %s counts from it", key);
+    group->config.query.slope = gyre_scope_number(own, key, 0.0);
     if (group->config.query.slope == 0.0) return;
     group->config.query.temperature = GYRE_TEMPERATURE_MINISTRAL;
     group->config.query.reference_length = length;

@@ -121,15 +121,17 @@ typedef struct class_dict {
     const char *json;
 } class_dict;
 static const class_dict class_dicts[] = {
-    {"gpt_oss", 55,
+    {"gpt_oss", 56,
      "{\"rope_type\": \"yarn\", \"factor\": 32.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"truncate\": false, "
      "\"original_max_position_embeddings\": 4096}"},
+    {"gpt_oss", 55,
+     "{\"rope_type\": \"yarn\", \"factor\": 32.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"truncate\": false}"},
     {"cwm", 56,
-     "{\"rope_type\": \"llama3\", \"factor\": 16.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
-     "\"original_max_position_embeddings\": 8192}"},
+     "{\"rope_type\": \"llama3\", \"rope_theta\": 1000000.0, \"factor\": 16.0, \"low_freq_factor\": 1.0, "
+     "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}"},
     {"apertus", 56,
-     "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
-     "\"original_max_position_embeddings\": 8192}"},
+     "{\"rope_type\": \"llama3\", \"rope_theta\": 12000000.0, \"factor\": 8.0, \"low_freq_factor\": 1.0, "
+     "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}"},
     {"ministral3", 0,
      "{\"rope_type\": \"yarn\", \"rope_theta\": 1000000.0, \"factor\": 16.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
      "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 16384, "
@@ -152,7 +154,7 @@ static const class_dict *class_dict_of(const gyre_family *family, const gyre_sco
         if (strncmp(class_dicts[i].family, family->model_type, length) != 0) continue;
         if (*rest && strcmp(rest, "_text") != 0) continue;
         const int since = class_dicts[i].since;
-        return is_4 && (since == 0 || gyre_profile_before(profile, since)) ? NULL : &class_dicts[i];
+        if (!is_4 || (since != 0 && !gyre_profile_before(profile, since))) return &class_dicts[i];
     }
     return NULL;
 }
@@ -296,6 +298,18 @@ static void warn_conflicting_key(const gyre_scope *used, const char *key, const 
         gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, used->prefix, key);
 }
 
+/* GPT-NeoX's classes know the older names of two keys alone. */
+static int has_older_names(const gyre_rope_source *source) {
+    return (source->family->traits & GYRE_OLDER_NAMES) != 0;
+}
+
+static void warn_not_read(const gyre_rope_source *source, const char *read, const char *key, const char *older) {
+    const gyre_scope *root = &source->root;
+    if (!gyre_scope_value(root, key)) return;
+    if (read && gyre_scope_number(root, key, 0.0) == gyre_scope_number(root, read, 0.0)) return;
+    gyre_scope_warn(root, key, "%s: the class of a %s reads %s alone", key, source->family->model_type, older);
+}
+
 /* Bases of classes of transformers 5 that differ from those of version 4, and for a Falcon-H1, EuroBERT, Persimmon and Fuyu
  * from what the models were trained with.  They matter for files without a base. */
 static double hf_5_base(const gyre_rope_source *source) {
@@ -332,13 +346,15 @@ static int has_one_base(const gyre_rope_source *source) {
 /* out = the base beside the dict, or the class default. */
 static double read_file_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
     static const char *const names[] = {"rope_theta", "rotary_emb_base", NULL};
+    const int is_neox = has_older_names(source);
     const dual_base *two = dual_base_of(source->family);
     if (has_one_base(source)) sliding = 0;
-    const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names);
+    const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names + is_neox);
     if (two && !gyre_scope_value(&source->root, key)) key = NULL;
     if (is_base_of_full_layers(source, sliding, key)) key = NULL;
+    if (is_neox) warn_not_read(source, key, names[0], names[1]);
     if (key) {
-        if (!two) warn_conflicting_key(&source->root, key, &source->root, names[1]);
+        if (!two && !is_neox) warn_conflicting_key(&source->root, key, &source->root, names[1]);
         *found = gyre_rope_provenance_of(source, &source->root, key);
         return gyre_scope_number(&source->root, key, 0.0);
     }
@@ -376,16 +392,15 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *key = "rope_theta";
     double base;
-    /* The base of a class is only a default. */
-    const int is_default = source->from_class && !source->nested && gyre_scope_value(&source->root, key);
     if (gyre_rope_is_plain(source)) {
         base = fixed_base(source, found);
-    } else if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
+    } else if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile)) {
         *found = gyre_rope_provenance_of(source, &source->dict, key);
         base = gyre_scope_number(&source->dict, key, 0.0);
         if (!source->nested && gyre_scope_value(&source->root, key) && gyre_scope_number(&source->root, key, 0.0) != base)
             gyre_scope_warn(&source->root, key, "rope_theta: %s takes the one in %.40s, another",
-                            gyre_profile_program(profile), found->place.key);
+                            gyre_profile_program(profile),
+                            source->from_class ? "the class's own rope_parameters" : found->place.key);
     } else {
         base = read_file_base(source, sliding, found);
     }
@@ -411,10 +426,12 @@ static double checked_partial_factor(const gyre_scope *s, const char *key) {
 double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found) {
     static const char *const names[] = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", NULL};
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
-    const char *root_key = gyre_scope_first(&source->root, names);
+    const int is_neox = has_older_names(source);
+    const char *root_key = gyre_scope_first(&source->root, names + is_neox);
+    if (is_neox) warn_not_read(source, root_key, names[0], names[1]);
     if (root_key && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
         *found = gyre_rope_provenance_of(source, &source->root, root_key);
-        for (int i = 0; names[i]; i++)
+        for (int i = is_neox; names[i]; i++)
             warn_conflicting_key(&source->root, root_key, &source->root, names[i]);
         warn_conflicting_key(&source->root, root_key, &source->dict, names[0]);
         return checked_partial_factor(&source->root, root_key);
