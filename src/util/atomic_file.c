@@ -150,16 +150,22 @@ static void remove_abandoned(const char *target) {
 }
 
 /* -- opening -- */
-/* Locks the new file.  out = 0 if another process removed it meanwhile, as one of a killed writer. */
+/* Locks the new file.  out = 0; EEXIST if another process removed it meanwhile, as one of a killed writer; or the errno of
+ * looking at it, and then the file is gone. */
 static int lock_temporary(gyre_atomic_file *file) {
     struct stat by_name, by_fd;
-    if (!try_lock(file->fd) || stat(file->temporary, &by_name) != 0 || fstat(file->fd, &by_fd) != 0 ||
-        by_name.st_ino != by_fd.st_ino)
-        return 0;
+    if (!try_lock(file->fd)) return EEXIST;
+    if (stat(file->temporary, &by_name) != 0 || fstat(file->fd, &by_fd) != 0) {
+        const int code = errno;
+        if (code == ENOENT) return EEXIST;
+        (void)unlink(file->temporary);
+        return code;
+    }
+    if (by_name.st_dev != by_fd.st_dev || by_name.st_ino != by_fd.st_ino) return EEXIST;
 #if !defined(__wasi__) /* which duplicates no descriptors */
     file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 #endif
-    return 1;
+    return 0;
 }
 
 /* The file and the note that it exists come together: a signal handler between the two would leave the file behind.  The
@@ -185,8 +191,8 @@ static int create_temporary(gyre_atomic_file *file) {
         if (!gyre_atomic_temporary_name(file->temporary, file->target, attempt)) return ENAMETOOLONG;
         if (access(file->temporary, F_OK) == 0) continue;
         open_temporary(file);
-        if (file->fd >= 0 && lock_temporary(file)) return 0;
-        const int code = file->fd >= 0 ? EEXIST : errno;
+        const int code = file->fd >= 0 ? lock_temporary(file) : errno;
+        if (code == 0) return 0;
         if (file->fd >= 0) close(file->fd);
         file->fd = -1;
         file->has_temporary = 0;

@@ -233,9 +233,7 @@ static void every_command(void **state) {
         if (only && !strstr(jobs[i].line, only)) continue;
         ended whole = run_job(&jobs[i], "none:0");
         if (whole.exit) fail_msg("gyre %s: %s", jobs[i].line, whole.err);
-        /* A temporary that cannot be looked at stays beside an unfinished checkpoint, and train then leaves the folder
-         * alone. */
-        for (int k = 0; k < KINDS - (jobs[i].leaves == LEAVES_MODEL); k++)
+        for (int k = 0; k < KINDS; k++)
             check_kind(&jobs[i], kinds[k], &whole);
         free_ended(&whole);
     }
