@@ -216,9 +216,14 @@ static void conversion_close(gyre_conversion *c) {
 
 /* A new config or a GGUF states no activation: readers of these families compute SiLU. */
 static gyre_status check_activation(const gyre_conversion *c, gyre_error *err) {
+    static const char *const names[] = {[GYRE_ACTIVATION_SILU] = "SiLU",
+                                        [GYRE_ACTIVATION_GELU] = "GELU",
+                                        [GYRE_ACTIVATION_GELU_TANH] = "GELU with tanh",
+                                        [GYRE_ACTIVATION_RELU] = "ReLU"};
     const int rewritten = c->names || c->to != c->declared_layout;
     if (!rewritten || c->source.arch.activation == GYRE_ACTIVATION_SILU) return GYRE_OK;
-    return gyre_fail(err, GYRE_EUNSUPPORTED, "hidden_act: %s of a %s has SiLU alone (%s)",
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "activation: %s, where readers of %s of a %s compute SiLU (%s)",
+                     names[c->source.arch.activation],
                      c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "the config.json", c->family, c->source.path);
 }
 
