@@ -39,7 +39,8 @@ static void fill(reader *r) {
     while (got < 0 && errno == EINTR);
     r->at = 0;
     r->filled = got > 0 ? (size_t)got : 0;
-    if (got < 0) r->status = gyre_fail(r->err, GYRE_EIO, "reading: %s (gyre_cache_load)", strerror(errno));
+    if (got < 0)
+        r->status = gyre_fail(r->err, gyre_status_of_errno(errno), "reading: %s (gyre_cache_load)", strerror(errno));
     if (got == 0) malformed(r, r->offset, "the file ends");
 }
 
@@ -364,11 +365,11 @@ gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encod
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "arguments: out or path is NULL (gyre_cache_load)");
     reader r = {.err = err};
     r.fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (r.fd < 0) return gyre_fail(err, GYRE_EIO, "opening: %s (%.380s)", strerror(errno), path);
+    if (r.fd < 0) return gyre_fail(err, gyre_status_of_errno(errno), "opening: %s (%.380s)", strerror(errno), path);
     struct stat file;
     gyre_status status;
     if (fstat(r.fd, &file) != 0) {
-        status = gyre_fail(err, GYRE_EIO, "reading: %s (%.380s)", strerror(errno), path);
+        status = gyre_fail(err, gyre_status_of_errno(errno), "reading: %s (%.380s)", strerror(errno), path);
     } else {
         r.size = (uint64_t)file.st_size;
         gyre_checksum_begin(&r.checksum);

@@ -183,5 +183,5 @@ gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_erro
         else
             code = gyre_atomic_commit(&file);
     }
-    return code ? gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path) : GYRE_OK;
+    return code ? gyre_fail(err, gyre_status_of_errno(code), "writing: %s (%.380s)", strerror(code), path) : GYRE_OK;
 }

@@ -37,7 +37,7 @@ static gyre_status add_entry(const char *folder, const char *name, gyre_path_lis
     gyre_status status = append_path(files, folder, name, err);
     if (status != GYRE_OK) return status;
     char *path = files->paths[files->count - 1];
-    if (lstat(path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    if (lstat(path, &info) != 0) return gyre_fail(err, gyre_status_of_errno(errno), "%s: %s", path, strerror(errno));
     if (S_ISREG(info.st_mode)) return GYRE_OK;
     files->count--;
     if (S_ISDIR(info.st_mode)) status = append_path(folders, folder, name, err);
@@ -48,12 +48,12 @@ static gyre_status add_entry(const char *folder, const char *name, gyre_path_lis
 static gyre_status list_folder(const char *folder, gyre_path_list *folders, gyre_path_list *files, gyre_error *err) {
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
-    if (!entries) return gyre_fail(err, GYRE_EIO, "%s: %s", folder, strerror(errno));
+    if (!entries) return gyre_fail(err, gyre_status_of_errno(errno), "%s: %s", folder, strerror(errno));
     while (status == GYRE_OK) {
         errno = 0;
         const struct dirent *entry = readdir(entries);
         if (!entry) {
-            if (errno != 0) status = gyre_fail(err, GYRE_EIO, "%s: %s", folder, strerror(errno));
+            if (errno != 0) status = gyre_fail(err, gyre_status_of_errno(errno), "%s: %s", folder, strerror(errno));
             break;
         }
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;

@@ -96,7 +96,7 @@ static gyre_status read_file(collector *c, const char *path, gyre_error *err) {
 static gyre_status read_path(collector *c, const char *path, gyre_error *err) {
     struct stat info;
     gyre_path_list files = {NULL, 0, 0};
-    if (stat(path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    if (stat(path, &info) != 0) return gyre_fail(err, gyre_status_of_errno(errno), "%s: %s", path, strerror(errno));
     if (!S_ISDIR(info.st_mode)) return read_file(c, path, err);
     gyre_status status = gyre_path_list_files(&files, path, err);
     for (size_t i = 0; i < files.count && status == GYRE_OK; i++)

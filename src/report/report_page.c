@@ -187,5 +187,5 @@ gyre_status gyre_report_page_write(const gyre_report_page *page, const char *pat
     if (status || !html) return status;
     const int code = gyre_atomic_write(path, html, strlen(html));
     gyre_report_free(html);
-    return code ? gyre_fail(err, GYRE_EIO, "report: %s (%.400s)", strerror(code), path) : GYRE_OK;
+    return code ? gyre_fail(err, gyre_status_of_errno(code), "report: %s (%.400s)", strerror(code), path) : GYRE_OK;
 }

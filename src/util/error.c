@@ -1,6 +1,7 @@
 /* error.c: the one place that formats error messages. */
 #include "util/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,10 @@ gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, 
     return status;
 }
 
+gyre_status gyre_status_of_errno(int code) {
+    return code == ENOMEM ? GYRE_ENOMEM : GYRE_EIO;
+}
+
 gyre_status(gyre_fail_errno)(gyre_error *err, const char *path, int code) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
+    return gyre_fail(err, gyre_status_of_errno(code), "%s: %s", path, strerror(code));
 }

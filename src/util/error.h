@@ -8,7 +8,9 @@ gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, .
 #ifdef __clang_analyzer__ /* It does not look into error.c.  The macro tells it that gyre_fail returns its status. */
 #define gyre_fail(err, status, ...) ((void)gyre_fail(err, status, __VA_ARGS__), (status))
 #endif
-/* "PATH: what strerror says of `code`"; returns GYRE_EIO. */
+/* out = GYRE_ENOMEM for an errno of that name, else GYRE_EIO: a call on a file that found no memory. */
+gyre_status gyre_status_of_errno(int code);
+/* "PATH: what strerror says of `code`"; returns gyre_status_of_errno(code). */
 gyre_status gyre_fail_errno(gyre_error *err, const char *path, int code);
 #ifdef __clang_analyzer__
 #define gyre_fail_errno(err, path, code) ((void)gyre_fail_errno(err, path, code), GYRE_EIO)
