@@ -141,12 +141,15 @@ static void choose_positions(call *c) {
 }
 
 /* -- the definition -- */
-/* out = what a float path may put a frequency off: a few roundings, which weigh more against what a factor left of it;
- * llama.cpp multiplies from pair to pair. */
+/* out = what a float path may put a frequency off: a few roundings, which weigh more against what a factor left of it, and
+ * on a short ramp of LLAMA3; llama.cpp multiplies from pair to pair. */
 static double path_error(const gyre_config *c, int64_t pair) {
-    if (c->rope.angles == GYRE_ANGLE_PATH_EXACT) return 1e-15;
-    const double steps = c->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP ? 2 * (double)pair : 0;
-    return (32 + steps + 4 * c->rope.factor) * 0x1p-24;
+    const struct gyre_rope_config *r = &c->rope;
+    if (r->angles == GYRE_ANGLE_PATH_EXACT) return 1e-15;
+    const double steps = r->angles == GYRE_ANGLE_PATH_LLAMA_CPP ? 2 * (double)pair : 0;
+    const double low = r->low_freq ? r->low_freq : 1, high = r->high_freq ? r->high_freq : 4;
+    const double ramp = r->scaling == GYRE_SCALING_LLAMA3 && high > low ? high / (high - low) : 1;
+    return (32 + steps + 4 * r->factor * ramp) * 0x1p-24;
 }
 
 static void define(call *c) {

@@ -192,6 +192,16 @@ static int names_all(const gyre_tokenizer *t) {
     return info.kind == GYRE_TOKENIZER_BYTE_LEVEL || (info.begin >= 0 && info.end >= 0 && info.unknown >= 0);
 }
 
+/* Texts are cut at added tokens before any merge: one with such a part never happens, and a conversion drops it. */
+static int merges_added_tokens(const fuzz_words *w) {
+    for (int i = 0; i < w->merges; i++) {
+        const int ids[] = {w->merge[i].left, w->merge[i].right, w->merge[i].merged};
+        for (int j = 0; j < 3; j++)
+            if (w->word[ids[j]].kind == FUZZ_WORD_CONTROL || w->word[ids[j]].kind == FUZZ_WORD_USER_DEFINED) return 1;
+    }
+    return 0;
+}
+
 typedef struct trip {
     const char *source, *text;
     size_t bytes;
@@ -222,7 +232,7 @@ static void go(const trip *p) {
                 fuzz_require(same_file("one", "three", "tokenizer.json") &&
                                  same_file("one", "three", "tokenizer_config.json"),
                              "the second conversion gives the files of the first");
-            if (i == 2 && !p->gguf && p->words && names_all(source))
+            if (i == 2 && !p->gguf && p->words && names_all(source) && !merges_added_tokens(p->words))
                 fuzz_require(same_keys("one.gguf", "three.gguf"), "the same keys, the second time too");
         }
         gyre_tokenizer_free(result);
