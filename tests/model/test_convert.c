@@ -302,8 +302,10 @@ static void test_activation(void **state) {
     memcpy(name, "relu", 4);
     put_text(in_folder("relu/config.json"), config);
     free(config);
-    refused(in_folder("relu"), in_folder("relu.gguf"), &gguf, GYRE_EUNSUPPORTED, "activation: ReLU, where readers of a GGUF of a llama");
-    refused(in_folder("relu"), in_folder("relu-pairs"), &interleaved, GYRE_EUNSUPPORTED, "activation: ReLU, where readers of the config.json");
+    refused(in_folder("relu"), in_folder("relu.gguf"), &gguf, GYRE_EUNSUPPORTED,
+            "activation: ReLU, where readers of a GGUF of a llama");
+    refused(in_folder("relu"), in_folder("relu-pairs"), &interleaved, GYRE_EUNSUPPORTED,
+            "activation: ReLU, where readers of the config.json");
     assert_int_equal(access(in_folder("relu.gguf"), F_OK), -1);
     convert(in_folder("relu"), in_folder("relu-half"), &half);
     json_t *kept = json_of(in_folder("relu-half/config.json"));
