@@ -21,3 +21,17 @@ const gyre_family *gyre_family_of(const char *model_type) {
 const gyre_family *gyre_family_at(size_t i) {
     return i < FAMILIES ? &families[i] : NULL;
 }
+
+/* For a Falcon-H1, EuroBERT, Persimmon and Fuyu also not what the models were trained with.  They matter for files without a
+ * base. */
+double gyre_family_hf_5_base(const gyre_family *family) {
+    static const struct {
+        const char *family;
+        double base;
+    } bases[] = {{"cohere", 5e5},       {"olmo3", 5e5},      {"qwen3_vl", 5e5}, {"qwen3_vl_text", 5e5},
+                 {"qwen3_vl_moe", 5e5}, {"solar_open", 1e6}, {"fuyu", 1e4},     {"qwen3_vl_moe_text", 5e5},
+                 {"falcon_h1", 1e4},    {"persimmon", 1e4},  {"eurobert", 1e4}};
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
+        if (strcmp(bases[i].family, family->model_type) == 0) return bases[i].base;
+    return 0.0;
+}

@@ -46,6 +46,8 @@ struct gyre_family {
 const gyre_family *gyre_family_of(const char *model_type);
 /* out = family i, from 0; NULL past the last. */
 const gyre_family *gyre_family_at(size_t i);
+/* out = the base of the class in transformers 5, where it is not that of version 4; else 0. */
+double gyre_family_hf_5_base(const gyre_family *family);
 
 /* Readers, and the files they are in. */
 gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, for every profile */

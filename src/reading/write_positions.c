@@ -344,17 +344,19 @@ static void change_scaling(config_rewrite *w) {
         change_dict(w, path, old);
 }
 
-/* Changes one base, under the key that it was read from, else under its usual name. */
+/* Changes one base, under the key that it was read from, else under its usual name.  One that the file does not state, and
+ * that another version of transformers would not have, is stated. */
 static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *group) {
     const char *path = key_of(group, "base");
     char object[MAX_KEY_PATH], inside[MAX_KEY_PATH];
     const double base = group->config.rope.base != 0.0 ? group->config.rope.base : 10000.0;
-    if (base == w->parameters.base) return GYRE_OK;
+    const gyre_family *family = gyre_family_of(w->old_reading->model_type);
+    const int unsure = !path && family && gyre_family_hf_5_base(family) > 0.0;
+    if (base == w->parameters.base && !unsure) return GYRE_OK;
     if (!path) {
         join_path(w, w->decoder, "rope_parameters", inside);
         const int has_dict = json_is_object(json_object_get(decoder_of(w), "rope_parameters")) &&
                              json_object_size(json_object_get(decoder_of(w), "rope_scaling")) == 0;
-        const gyre_family *family = gyre_family_of(w->old_reading->model_type);
         const int is_neox = family && family->traits & GYRE_OLDER_NAMES && !has_dict;
         const char *name = is_neox ? "rotary_emb_base" : "rope_theta";
         gyre_edit_set(&w->edit, has_dict ? inside : w->decoder, name, json_real(w->parameters.base), NULL);

@@ -45,6 +45,29 @@ static void the_share_goes_with_the_proportional_scaling(void **state) {
     gyre_reading_free(reading);
 }
 
+/* The class's base is another in transformers 4 than in 5: a copy states the one that it was written for. */
+static void a_base_of_one_version_is_stated(void **state) {
+    (void)state;
+    static const char *const files[] = {
+        "{\"model_type\": \"qwen3_vl\", \"hidden_size\": 64, \"num_attention_heads\": 2, \"max_position_embeddings\": 4096}",
+        "{\"model_type\": \"cohere\", \"hidden_size\": 64, \"num_attention_heads\": 2, \"rope_scaling\": {\"rope_type\": "
+        "\"linear\", \"factor\": 2}}",
+        "{\"model_type\": \"persimmon\", \"hidden_size\": 64, \"num_attention_heads\": 2}"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file("in", files[i], strlen(files[i]));
+        gyre_reading *reading = reading_of("in", GYRE_PROFILE_HF_5);
+        gyre_config c = reading->groups[0]->config;
+        gyre_reading_free(reading);
+        c.rope.scaling = GYRE_SCALING_LINEAR;
+        c.rope.factor = 4;
+        assert_ok(write_to_out(files[i], &c, 32768, NULL));
+        reading = reading_of("out", GYRE_PROFILE_HF_4_56);
+        assert_true(reading->groups[0]->config.rope.base == c.rope.base);
+        assert_true(reading->groups[0]->config.rope.factor == 4);
+        gyre_reading_free(reading);
+    }
+}
+
 /* The rotation of these classes, where the file has none, brings a temperature and a base, which a new rotation states. */
 static void what_the_class_had_is_not_lost(void **state) {
     (void)state;
@@ -137,9 +160,11 @@ static void a_temperature_that_would_move_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_length_stands_where_it_is_read), cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
-        cmocka_unit_test(what_the_class_had_is_not_lost), cmocka_unit_test(a_temperature_counts_from_where_it_did),
-        cmocka_unit_test(a_temperature_that_would_move_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_length_stands_where_it_is_read),
+                                       cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
+                                       cmocka_unit_test(a_base_of_one_version_is_stated),
+                                       cmocka_unit_test(what_the_class_had_is_not_lost),
+                                       cmocka_unit_test(a_temperature_counts_from_where_it_did),
+                                       cmocka_unit_test(a_temperature_that_would_move_is_refused)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

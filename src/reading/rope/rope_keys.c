@@ -310,20 +310,9 @@ static void warn_not_read(const gyre_rope_source *source, const char *read, cons
     gyre_scope_warn(root, key, "%s: the class of a %s reads %s alone", key, source->family->model_type, older);
 }
 
-/* Bases of classes of transformers 5 that differ from those of version 4, and for a Falcon-H1, EuroBERT, Persimmon and Fuyu
- * from what the models were trained with.  They matter for files without a base. */
 static double hf_5_base(const gyre_rope_source *source) {
-    static const struct {
-        const char *family;
-        double base;
-    } bases[] = {{"cohere", 5e5},       {"olmo3", 5e5},      {"qwen3_vl", 5e5}, {"qwen3_vl_text", 5e5},
-                 {"qwen3_vl_moe", 5e5}, {"solar_open", 1e6}, {"fuyu", 1e4},     {"qwen3_vl_moe_text", 5e5},
-                 {"falcon_h1", 1e4},    {"persimmon", 1e4},  {"eurobert", 1e4}};
-    const char *type = source->family->model_type;
-    if (gyre_build_profile(source->root.source->build) != GYRE_PROFILE_HF_5) return 0.0;
-    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
-        if (strcmp(bases[i].family, type) == 0) return bases[i].base;
-    return 0.0;
+    const int is_5 = gyre_build_profile(source->root.source->build) == GYRE_PROFILE_HF_5;
+    return is_5 ? gyre_family_hf_5_base(source->family) : 0.0;
 }
 
 /* transformers 5 gives the rope_theta of an Olmo 3 to its full layers alone, and the class's base to the others. */
