@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 #include "util/file_write.h"
+#include "util/link_end.h"
 #include "util/signal_mask.h"
 
 #include <dirent.h>
@@ -31,7 +32,7 @@ int gyre_atomic_temporary_name(char out[GYRE_TEMPORARY_PATH_BYTES], const char *
            GYRE_TEMPORARY_PATH_BYTES;
 }
 
-/* file->target = `path`, or the file that it links to. */
+/* file->target = `path`, or the name that it links to, of a file that need not be there yet. */
 static int resolve(gyre_atomic_file *file, const char *path, int exists) {
 #if defined(__wasi__) /* which has no realpath */
     char *real = NULL;
@@ -40,9 +41,11 @@ static int resolve(gyre_atomic_file *file, const char *path, int exists) {
     char *real = exists ? realpath(path, NULL) : NULL;
     if (exists && !real) return errno;
 #endif
-    const int length = snprintf(file->target, sizeof file->target, "%s", real ? real : path);
+    char end[PATH_MAX];
+    const int code = real ? 0 : gyre_link_end(path, end);
+    const int length = code ? 0 : snprintf(file->target, sizeof file->target, "%s", real ? real : end);
     free(real);
-    return length < (int)sizeof file->target ? 0 : ENAMETOOLONG;
+    return code ? code : length < (int)sizeof file->target ? 0 : ENAMETOOLONG;
 }
 
 /* -- descriptors -- */

@@ -254,9 +254,73 @@ static void neighbours_of_a_named_file(void **state) {
         assert_int_equal(run("explain @rope/config.json --json -o @rope/r.json")->exit, 0);
         assert_int_equal(run("extend @rope/config.json --to 1k --method yarn --write @rope/far.json")->exit, 0);
     }
+    write_file("rope/adapter_config.json", "{\"peft_type\": \"LORA\"}", 21); /* JSON, and no config */
+    assert_kept("extend @rope/config.json --to 1k --method yarn --write @rope/adapter_config.json",
+                "rope/adapter_config.json", "a file of the model");
+    unlink(in_folder("rope/adapter_config.json"));
     unlink(in_folder("rope/r.txt"));
     unlink(in_folder("rope/r.json"));
     unlink(in_folder("rope/far.json"));
+}
+
+/* Beside a GGUF that is alone in its folder lie its other parts, and other models. */
+static void neighbours_of_a_gguf(void **state) {
+    (void)state;
+    static const char *const lines[] = {"explain @gg/a.gguf -o", "extend @gg/a.gguf --to 1k --method yarn --write",
+                                        "eval @gg/a.gguf --text @text --context 16 --journal", "convert @gg/a.gguf -o"};
+    char line[256];
+    assert_int_equal(mkdir(in_folder("gg"), 0777), 0);
+    assert_int_equal(run("convert @rope -o @gg/a.gguf")->exit, 0);
+    write_file("gg/a-00002-of-00003.gguf", "GGUF", 4);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(line, sizeof line, "%s @gg/a-00002-of-00003.gguf", lines[i]);
+        assert_kept(line, "gg/a-00002-of-00003.gguf", "a model's file beside");
+    }
+    for (int again = 0; again < 2; again++)
+        assert_int_equal(run("explain @gg/a.gguf -o @gg/result")->exit, 0);
+    assert_int_equal(run("extend @gg/a.gguf --to 1k --method yarn --write @gg/far.gguf")->exit, 0);
+    remove_tree(in_folder("gg"));
+}
+
+/* The lock of a journal is removed at the end: a result of its name would go with it, and a text would be locked. */
+static void locks_of_journals(void **state) {
+    (void)state;
+    static const char *const lines[] = {"eval @rope --text @text --context 16 --journal @j -o @j.lock",
+                                        "eval @rope --text @text --context 16 --report @./j.lock --journal @j",
+                                        "passkey @rope --lengths 16 --journal @j --figure @j.lock",
+                                        "lab --text @text --preset smoke --encodings nope --work @j --report @j.lock"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_fails(lines[i], 2, "is the lock of");
+        assert_int_equal(access(in_folder("j.lock"), F_OK), -1);
+    }
+    write_text("j.lock", 400);
+    assert_kept("eval @rope --text @j.lock --context 16 --journal @j", "j.lock", "its lock");
+    unlink(in_folder("j.lock"));
+    assert_int_equal(shell("$G eval rope --text text --context 16 --journal /dev/fd/3 3>>log 2>err"), 1);
+    assert_int_equal(shell("grep -q 'journal: an open descriptor' err"), 0);
+    assert_int_equal(shell("$G search rope --text text --to 64 --journal /dev/fd/3 3>>log 2>err"), 1);
+    assert_int_equal(shell("grep -q 'journal: an open descriptor' err"), 0);
+}
+
+/* As a shell's > does it: the link stays, and the file is made where it leads. */
+static void links_to_nothing_yet(void **state) {
+    (void)state;
+    struct stat is;
+    unlink(in_folder("way"));
+    assert_int_equal(mkdir(in_folder("results"), 0777), 0);
+    assert_int_equal(symlink("results/new", in_folder("to-new")) | symlink("to-new", in_folder("way")), 0);
+    assert_int_equal(run("explain @rope -o @way")->exit, 0);
+    assert_true(lstat(in_folder("way"), &is) == 0 && S_ISLNK(is.st_mode));
+    assert_true(lstat(in_folder("results/new"), &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0);
+    unlink(in_folder("results/new"));
+    assert_fails("eval @rope --text @text --context 16 -o @way --report @results/new", 2, "too");
+    remove_tree(in_folder("results"));
+    assert_fails("explain @rope -o @way", 1, "No such file");
+    assert_true(lstat(in_folder("to-new"), &is) == 0 && S_ISLNK(is.st_mode));
+    unlink(in_folder("way"));
+    assert_int_equal(symlink("way", in_folder("way")), 0);
+    assert_fails("explain @rope -o @way", 1, "symbolic links");
+    unlink(in_folder("way"));
 }
 
 /* References and blobs of a model in a Hugging Face cache are read as its snapshot is. */
@@ -272,7 +336,15 @@ static void references_of_a_cache(void **state) {
     assert_kept("explain o/n -o @hub/models--o--n/blobs/b", "hub/models--o--n/blobs/b", "--output");
     assert_kept("explain o/n -o @hub/models--o--n/snapshots/c/config.json", "hub/models--o--n/snapshots/c/config.json",
                 "--output");
-    unsetenv("HF_HUB_CACHE");
+    unsetenv("HF_HUB_CACHE"); /* by its path too */
+    static const char *const paths[] = {"@hub/models--o--n/snapshots/c", "@hub/models--o--n/snapshots/c/config.json"};
+    static const char *const others[] = {"refs/main", "blobs/b"};
+    for (size_t i = 0; i < 4; i++) {
+        char line[256], name[64];
+        snprintf(name, sizeof name, "hub/models--o--n/%s", others[i % 2]);
+        snprintf(line, sizeof line, "explain %s -o @%s", paths[i / 2], name);
+        assert_kept(line, name, "--output");
+    }
     remove_tree(in_folder("hub"));
 }
 
@@ -394,6 +466,9 @@ int main(void) {
                                        cmocka_unit_test(texts_in_the_work_folder),
                                        cmocka_unit_test(descriptors),
                                        cmocka_unit_test(neighbours_of_a_named_file),
+                                       cmocka_unit_test(neighbours_of_a_gguf),
+                                       cmocka_unit_test(locks_of_journals),
+                                       cmocka_unit_test(links_to_nothing_yet),
                                        cmocka_unit_test(references_of_a_cache),
                                        cmocka_unit_test(neighbours),
                                        cmocka_unit_test(pipes),

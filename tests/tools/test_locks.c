@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* SYS_mkdirat, mkdtemp */
 #include "files/replace_folder.h"
 #include "run_command.h"
+#include "tools/cli/cli_lock.h"
 #include "tools/cli/temporary_folder.h"
 
 #include <errno.h>
@@ -36,6 +37,21 @@ static void link_as_lock(void **state) {
             assert_int_equal(access(in_folder("nowhere"), F_OK), -1);
             check_victim();
         }
+}
+
+/* What has taken the lock's name meanwhile is not the lock. */
+static void another_file_of_its_name(void **state) {
+    (void)state;
+    cli_lock lock;
+    write_file("other", "mine", 4);
+    assert_int_equal(cli_lock_acquire(&lock, in_folder("run"), "journal", NULL), GYRE_OK);
+    assert_int_equal(rename(in_folder("other"), in_folder("run.lock")), 0);
+    cli_lock_release(&lock);
+    assert_int_equal(access(in_folder("run.lock"), F_OK), 0);
+    assert_int_equal(unlink(in_folder("run.lock")), 0);
+    assert_int_equal(cli_lock_acquire(&lock, in_folder("run"), "journal", NULL), GYRE_OK);
+    cli_lock_release(&lock);
+    assert_int_equal(access(in_folder("run.lock"), F_OK), -1);
 }
 
 /* The lock of an abandoned folder, through which the file of somebody else would pass for one. */
@@ -104,8 +120,8 @@ static void temporary_folder_of_a_command(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(link_as_lock), cmocka_unit_test(link_in_a_temporary_folder),
-                                       cmocka_unit_test(folder_of_a_result),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(link_as_lock), cmocka_unit_test(another_file_of_its_name),
+                                       cmocka_unit_test(link_in_a_temporary_folder), cmocka_unit_test(folder_of_a_result),
                                        cmocka_unit_test(temporary_folder_of_a_command)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -3,7 +3,9 @@
 #include "tools/cli/cli_guard.h"
 #include "tools/cli/cli_error.h"
 #include "util/checkpoint_files.h"
+#include "util/link_end.h"
 #include <dirent.h>
+#include <jansson.h>
 #if !defined(__wasi__)
 #include <ftw.h>
 #endif
@@ -158,6 +160,17 @@ static int is_own_json(const char *path) {
     return 0;
 }
 
+/* out = 1 for the config of a model: an earlier result of --write, or what the user names to be one. */
+static int is_config(const char *path) {
+    enum { MOST_BYTES = 64 << 20 };
+    struct stat is;
+    if (stat(path, &is) != 0 || !S_ISREG(is.st_mode) || is.st_size > MOST_BYTES) return 0;
+    json_t *root = json_load_file(path, 0, NULL);
+    const int found = json_is_string(json_object_get(root, "model_type"));
+    json_decref(root);
+    return found;
+}
+
 /* out = 1 for a file beside a model's that a run may replace, since no program reads a model from one of this name: a list
  * of what is a result, because nobody knows all the files of models. */
 static int is_result(const char *option, const char *folder, const char *name) {
@@ -168,33 +181,44 @@ static int is_result(const char *option, const char *folder, const char *name) {
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (ends_with(name, endings[i])) return 1;
     if (ends_with(name, ".json")) /* --write replaces a config that is named itself */
-        return strcmp(option, "write") == 0 ||
-               (snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && is_own_json(path));
+        return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+               (strcmp(option, "write") == 0 ? is_config(path) : is_own_json(path));
     int is_of_model = !ends_with(name, ".txt");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         is_of_model |= strstr(name, texts[i]) != NULL;
     return !is_of_model;
 }
 
+/* What a file that is read stands for in its folder. */
+typedef enum standing {
+    STANDS_ALONE,
+    STANDS_FOR_WEIGHTS, /* a GGUF: other weights there, such as its parts, are kept */
+    STANDS_FOR_MODEL    /* it has a name of a model's file, or is a config or a GGUF beside a config.json */
+} standing;
+
+static standing standing_of(const char *option, const char *input, const char *folder) {
+    const char *name = name_of(input);
+    const int gguf = ends_with(name, ".gguf"), writes_config = strcmp(option, "write") == 0;
+    if (is_model_name(name)) return STANDS_FOR_MODEL;
+    if (!writes_config && (gguf || ends_with(name, ".json")) && is_model_folder(folder)) return STANDS_FOR_MODEL;
+    return gguf ? STANDS_FOR_WEIGHTS : STANDS_ALONE;
+}
+
+static int is_kept(const char *option, const char *folder, const char *name, standing of) {
+    return of == STANDS_FOR_MODEL ? !is_result(option, folder, name) : is_model_name(name) || ends_with(name, ".gguf");
+}
+
 /* out = 1 if a name of the file in the folder is one that a run may not replace. */
-static int is_neighbour(const char *option, const struct stat *file, const char *folder) {
+static int is_neighbour(const char *option, const struct stat *file, const char *folder, standing of) {
     char path[PATH_MAX];
     int found = 0;
     DIR *dir = opendir(folder);
     if (!dir) return is_entry_of(file, folder, 1);
     for (struct dirent *entry; !found && (entry = readdir(dir));)
         found = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path && is_same(file, path) &&
-                !is_result(option, folder, entry->d_name);
+                is_kept(option, folder, entry->d_name, of);
     closedir(dir);
     return found;
-}
-
-/* out = 1 if a file that is read stands for the model of its folder: it has a name of a model's file, or is a config or a
- * GGUF beside a config.json. */
-static int stands_for_model(const char *option, const char *input, const char *folder) {
-    const char *name = name_of(input);
-    if (is_model_name(name)) return 1;
-    return strcmp(option, "write") != 0 && is_model_folder(folder) && (ends_with(name, ".json") || ends_with(name, ".gguf"));
 }
 
 /* -- the rules -- */
@@ -210,13 +234,16 @@ static void check_file(const char *option, const char *path, const struct stat *
         return;
     }
     folder_of(input, folder);
-    if (!stands_for_model(option, input, folder)) return;
+    const standing of = standing_of(option, input, folder);
+    if (of == STANDS_ALONE) return;
     char *real = realpath(input, NULL), behind[PATH_MAX] = "";
     if (real) folder_of(real, behind); /* of a link, such as those of a Hugging Face cache to its blobs */
     free(real);
-    if (is_neighbour(option, is, folder) || (*behind && is_neighbour(option, is, behind)))
-        cli_usage_error("--%s: %s is a file of the model in %s, which this run reads; name another file", option, path,
-                        folder);
+    if (!is_neighbour(option, is, folder, of) && !(*behind && is_neighbour(option, is, behind, of))) return;
+    if (of == STANDS_FOR_WEIGHTS)
+        cli_usage_error("--%s: %s is a model's file beside %s, which this run reads; name another file", option, path,
+                        input);
+    cli_usage_error("--%s: %s is a file of the model in %s, which this run reads; name another file", option, path, folder);
 }
 
 /* A file that is not there yet would be refused by the next run, so this one refuses it too. */
@@ -236,25 +263,6 @@ static void check_new_file(const char *option, const char *path, const char *inp
     if (is_model_name(name_of(input)) && is_model_name(name_of(path)) && is_same(&is, of_input))
         cli_usage_error("--%s: %s would be a file of the model in %s, which this run reads; name another file", option, path,
                         of_input);
-}
-
-/* A link that leads to no file yet: what is written through it begins where it leads.  out = that name, in `room`; the path
- * itself if it is no such link. */
-static const char *end_of_links(const char *path, char room[PATH_MAX]) {
-    enum { MOST_LINKS = 40 };
-    struct stat is;
-    char folder[PATH_MAX], to[PATH_MAX];
-    if (snprintf(room, PATH_MAX, "%s", path) >= PATH_MAX) return path;
-    for (int i = 0; i < MOST_LINKS && lstat(room, &is) == 0 && S_ISLNK(is.st_mode); i++) {
-        const ssize_t length = readlink(room, to, sizeof to - 1);
-        if (length < 0) break;
-        to[length] = '\0';
-        folder_of(room, folder);
-        const int written =
-            to[0] == '/' ? snprintf(room, PATH_MAX, "%s", to) : snprintf(room, PATH_MAX, "%s/%s", folder, to);
-        if (written >= PATH_MAX) return path;
-    }
-    return room;
 }
 
 /* A checkpoint below a folder of texts becomes one of them, and the next run reads another text. */
@@ -322,30 +330,73 @@ static int is_same_name(const char *a, const char *b) {
 static void check_pair(int i, int j) {
     struct stat is;
     const char *a = writes[i].path, *b = writes[j].path;
-    if (is_same_name(a, b) || (stat(a, &is) == 0 && S_ISREG(is.st_mode) && is_same(&is, b)))
+    char end_a[PATH_MAX], end_b[PATH_MAX];
+    const int linked = !gyre_link_end(a, end_a) && !gyre_link_end(b, end_b) && is_same_name(end_a, end_b);
+    if (linked || is_same_name(a, b) || (stat(a, &is) == 0 && S_ISREG(is.st_mode) && is_same(&is, b)))
         cli_usage_error("--%s: %s is the file of --%s too", writes[j].option, b, writes[i].option);
 }
 
+/* A journal and a folder have a lock beside them, which the run removes at its end. */
+static void check_lock(int i) {
+    char lock[PATH_MAX], end[PATH_MAX];
+    struct stat is;
+    const char *option = writes[i].option, *path = writes[i].path;
+    int length = (int)strlen(path);
+    if (strcmp(option, "journal") != 0 && writes[i].kind != CLI_GUARD_FOLDER) return;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (snprintf(lock, sizeof lock, "%.*s.lock", length, path) >= (int)sizeof lock) return;
+    for (int j = 0; j < writes_count; j++)
+        if (j != i && !gyre_link_end(writes[j].path, end) && is_same_name(lock, end))
+            cli_usage_error("--%s: %s is the lock of --%s %s; name another file", writes[j].option, writes[j].path, option,
+                            path);
+    for (int k = 0; stat(lock, &is) == 0 && k < reads_count; k++)
+        if (is_same(&is, reads[k])) cli_usage_error("--%s: its lock, %s, is read by this run; name another", option, lock);
+}
+
+/* out = 1, and the folder of the model, for a file or folder in a Hugging Face cache: .../models--ORG--NAME/snapshots/... */
+static int cache_of(const char *path, char model[PATH_MAX]) {
+    char folder[PATH_MAX];
+    folder_of(path, folder);
+    char *real = realpath(is_folder(path) ? path : folder, NULL), *at = real;
+    int found = 0;
+    while (at && !found && (at = strstr(at, "/models--"))) {
+        at += strcspn(at + 1, "/") + 1;
+        found = strncmp(at, "/snapshots", 10) == 0 || strncmp(at, "/blobs", 6) == 0;
+    }
+    if (found) snprintf(model, PATH_MAX, "%.*s", (int)(at - real), real);
+    free(real);
+    return found;
+}
+
+static void check_read(int i, const struct stat *is, const char *input) {
+    const char *option = writes[i].option, *path = writes[i].path;
+    char room[PATH_MAX];
+    const int exists = is != NULL;
+    if (exists && strcmp(option, "work") == 0 && S_ISDIR(is->st_mode) && input != path) /* not --work */
+        check_work(option, path, input);
+    if (writes[i].kind == CLI_GUARD_FOLDER && (!exists || S_ISDIR(is->st_mode))) check_folder_in_texts(option, path, input);
+    if (exists && S_ISREG(is->st_mode))
+        check_file(option, path, is, input);
+    else if (exists && S_ISDIR(is->st_mode))
+        check_folder(option, path, input);
+    else if (!exists && writes[i].kind == CLI_GUARD_FILE)
+        check_new_file(option, gyre_link_end(path, room) ? path : room, input);
+}
+
 void cli_guard_check(void) {
+    char model[PATH_MAX];
     struct stat is;
     for (int i = 0; i < writes_count; i++) {
-        const char *option = writes[i].option, *path = writes[i].path;
-        const int exists = stat(path, &is) == 0;
-        char room[PATH_MAX];
+        const int exists = stat(writes[i].path, &is) == 0;
         for (int k = 0; k < reads_count; k++) {
-            if (exists && strcmp(option, "work") == 0 && S_ISDIR(is.st_mode) && reads[k] != path) /* not --work */
-                check_work(option, path, reads[k]);
-            if (writes[i].kind == CLI_GUARD_FOLDER && (!exists || S_ISDIR(is.st_mode)))
-                check_folder_in_texts(option, path, reads[k]);
-            if (exists && S_ISREG(is.st_mode))
-                check_file(option, path, &is, reads[k]);
-            else if (exists && S_ISDIR(is.st_mode))
-                check_folder(option, path, reads[k]);
-            else if (!exists && writes[i].kind == CLI_GUARD_FILE)
-                check_new_file(option, end_of_links(path, room), reads[k]);
+            check_read(i, exists ? &is : NULL, reads[k]);
+            /* However a model of a cache was named, its references, blobs and snapshots are read too. */
+            if (cache_of(reads[k], model)) check_read(i, exists ? &is : NULL, model);
         }
         for (int j = i + 1; j < writes_count; j++)
             check_pair(i, j);
+        check_lock(i);
     }
     free(reads);
     reads = NULL;

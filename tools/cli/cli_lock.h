@@ -8,8 +8,9 @@ typedef struct cli_lock {
     int file; /* -1 = not held */
     char path[4096];
 } cli_lock;
-/* Errors: EIO (another run holds it, or it cannot be created), EINVAL (name too long). */
-gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err);
+/* `what` begins messages about the path: "folder", "journal".
+ * Errors: EIO (another run holds it, or it cannot be created), EINVAL (name too long). */
+gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what, gyre_error *err);
 void cli_lock_release(cli_lock *lock);
 
 #endif

@@ -3,10 +3,12 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
 #include "tools/team/team.h"
+#include "util/atomic_file.h"
 #include "util/open_regular.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
     gyre_status status = GYRE_OK;
@@ -22,7 +24,8 @@ static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
 static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
     *cut = 0;
     FILE *file = gyre_open_regular(j->path);
-    if (!file) return GYRE_OK; /* a new journal */
+    if (!file) /* a new journal */
+        return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
     gyre_status status = GYRE_OK;
     char *text = NULL;
     size_t capacity = 0;
@@ -45,6 +48,16 @@ static gyre_status open_file(line_journal *j, gyre_error *err) {
     j->file = fopen(j->path, "a");
     if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
     if (cut) fputc('\n', j->file);
+    return GYRE_OK;
+}
+
+gyre_status journal_check_name(const char *path, gyre_error *err) {
+    struct stat info;
+    if (gyre_descriptor_of(path) >= 0)
+        return gyre_fail(err, GYRE_EINVAL, "journal: an open descriptor, and this file is read first; name a file (%s)",
+                         path);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
     return GYRE_OK;
 }
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { DUMP_FLAGS = JSON_SORT_KEYS | JSON_REAL_PRECISION(17) };
 
@@ -22,11 +21,10 @@ static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *st
 }
 
 static gyre_status check_file(const char *path, int resume, gyre_error *err) {
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
+    const gyre_status status = journal_check_name(path, err);
+    if (status) return status;
     FILE *file = gyre_open_regular(path);
-    if (!file) return GYRE_OK; /* a new journal; any other error is reported when the file is opened for writing */
+    if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
     int c = getc(file);
     while (c == '\n')
         c = getc(file);
@@ -36,21 +34,12 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
     return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
 }
 
-static gyre_status lock_file(keyed_journal *j, const char *path, gyre_error *err) {
-    gyre_error why = {0, ""};
-    if (cli_lock_acquire(&j->lock, path, &why) && strncmp(why.text, "lock:", 5) == 0)
-        return gyre_fail(err, GYRE_EIO, "%s", why.text);
-    if (j->lock.file < 0)
-        return gyre_fail(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
-    return GYRE_OK;
-}
-
 gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {
     const journal_format format = {.read_line = read_line, .flags = DUMP_FLAGS};
     *j = (keyed_journal){.lock = {.file = -1}};
     if (!path) return GYRE_OK;
     gyre_status status = team_leads() ? check_file(path, resume, err) : GYRE_OK;
-    if (!status && team_leads()) status = lock_file(j, path, err);
+    if (!status && team_leads()) status = cli_lock_acquire(&j->lock, path, "journal", err);
     status = team_agree(status, err);
     return status ? status : journal_open(&j->lines, path, &format, err);
 }

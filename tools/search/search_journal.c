@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { KEY_SIZE = 17 };
 
@@ -115,9 +114,8 @@ gyre_status search_journal_add(search_journal *j, const search_evaluation *r, co
  * enough. */
 static gyre_status check_file(const char *path, gyre_error *err) {
     static const char begins[] = "{\"gyre_search\":";
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
+    const gyre_status status = journal_check_name(path, err);
+    if (status) return status;
     FILE *file = gyre_open_regular(path);
     if (!file) return GYRE_OK;
     int c, bad = 0;

@@ -368,7 +368,7 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
 
 /* The process that writes: keeps other runs away, and does not write over a model. */
 static gyre_status take_folder(const train_options *o, cli_lock *lock, gyre_error *err) {
-    const gyre_status status = cli_lock_acquire(lock, o->common.output, err);
+    const gyre_status status = cli_lock_acquire(lock, o->common.output, "folder", err);
     if (status || o->resume || o->replace || access(o->common.output, F_OK) != 0) return status;
     return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)", o->common.output);
 }
