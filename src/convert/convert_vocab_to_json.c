@@ -72,19 +72,42 @@ static json_t *added_tokens(const gyre_convert_vocab *p) {
     return NULL;
 }
 
+/* Appends what a template says of one text: begin and end token around it, where there are such. */
+static int append_text(json_t *list, const char *begin, const char *end, const char *text, int type_id) {
+    const struct { const char *kind, *id; } pieces[] = {{"SpecialToken", begin}, {"Sequence", text}, {"SpecialToken", end}};
+    int failed = !list;
+    for (int i = 0; i < 3 && !failed; i++)
+        if (pieces[i].id)
+            failed = json_array_append_new(
+                         list, json_pack("{s:{s:s, s:i}}", pieces[i].kind, "id", pieces[i].id, "type_id", type_id)) != 0;
+    return failed;
+}
+
 static json_t *post_processor(const gyre_convert_vocab *p) {
-    if (!p->adds_begin || p->begin < 0)
+    const int32_t around[] = {p->adds_begin ? p->begin : -1, p->adds_end ? p->end : -1};
+    const char *begin = around[0] >= 0 ? p->id_to_token[around[0]].text : NULL,
+               *end = around[1] >= 0 ? p->id_to_token[around[1]].text : NULL;
+    if (!begin && !end)
         return p->byte_level ? json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
                                          0, "use_regex", 1)
                              : json_null();
-    const char *begin = p->id_to_token[p->begin].text;
-    return json_pack("{s:s, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}],"
-                     " s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}],"
-                     " s:{s:{s:s, s:[i], s:[s]}}}",
-                     "type", "TemplateProcessing", "single", "SpecialToken", "id", begin, "type_id", 0, "Sequence", "id",
-                     "A", "type_id", 0, "pair", "SpecialToken", "id", begin, "type_id", 0, "Sequence", "id", "A", "type_id",
-                     0, "SpecialToken", "id", begin, "type_id", 1, "Sequence", "id", "B", "type_id", 1, "special_tokens",
-                     begin, "id", begin, "ids", (int)p->begin, "tokens", begin);
+    json_t *single = json_array(), *pair = json_array(), *tokens = json_object();
+    int failed = append_text(single, begin, end, "A", 0) || append_text(pair, begin, end, "A", 0) ||
+                 append_text(pair, begin, end, "B", 1) || !tokens;
+    for (int i = 0; i < 2 && !failed; i++) {
+        const char *text = around[i] >= 0 ? p->id_to_token[around[i]].text : NULL;
+        if (text)
+            failed =
+                json_object_set_new(
+                    tokens, text, json_pack("{s:s, s:[i], s:[s]}", "id", text, "ids", (int)around[i], "tokens", text)) != 0;
+    }
+    json_t *out = failed ? NULL
+                         : json_pack("{s:s, s:O, s:O, s:O}", "type", "TemplateProcessing", "single", single, "pair", pair,
+                                     "special_tokens", tokens);
+    json_decref(single);
+    json_decref(pair);
+    json_decref(tokens);
+    return out;
 }
 
 static json_t *normalizer(const gyre_convert_vocab *p) {

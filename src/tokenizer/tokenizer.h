@@ -20,10 +20,12 @@ typedef enum gyre_prepend_scheme {
 
 enum {
     GYRE_MAX_ADDED_TOKEN_BYTES = 512, /* each added token is searched for at every byte of a text */
-    GYRE_TOKENIZER_NOTES_BYTES = 1024,
+    GYRE_TOKENIZER_NOTES_BYTES = 4096,
     GYRE_STRIPS_LEFT = 1, /* gyre_piece.strips */
     GYRE_STRIPS_RIGHT = 2
 };
+
+#define GYRE_NO_END_TOKEN_NOTE "%s: no token is added at the end" /* of the field that asks for one */
 
 struct gyre_tokenizer {
     gyre_tokenizer_info info;

@@ -258,6 +258,8 @@ static gyre_status read_special_tokens(const gguf_reader *r) {
     if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, 0, &info->pad);
     if (status != GYRE_OK) return status;
     info->adds_begin = info->begin >= 0 && bool_or(r, "tokenizer.ggml.add_bos_token", r->is_llama || info->adds_begin);
+    if (info->end >= 0 && bool_or(r, "tokenizer.ggml.add_eos_token", 0))
+        gyre_tokenizer_add_note(r->t, GYRE_NO_END_TOKEN_NOTE, "tokenizer.ggml.add_eos_token");
     if (r->is_llama && bool_or(r, "tokenizer.ggml.add_space_prefix", 1)) r->t->prepend_scheme = GYRE_PREPEND_ALWAYS;
     gyre_tokenizer_finish(r->t);
     return GYRE_OK;

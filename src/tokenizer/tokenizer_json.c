@@ -189,6 +189,15 @@ static gyre_status put_merge(const gyre_tokenizer_json_reader *r, const json_t *
 }
 
 /* -- the file -- */
+static void note_what_is_left_out(const gyre_tokenizer_json_reader *r) {
+    if (json_number_value(json_object_get(r->model, "dropout")) > 0.0)
+        gyre_tokenizer_add_note(r->t, "model.dropout: not applied");
+    if (json_is_object(json_object_get(r->root, "truncation")))
+        gyre_tokenizer_add_note(r->t, "truncation: not applied, texts keep all their tokens");
+    if (json_is_object(json_object_get(r->root, "padding")))
+        gyre_tokenizer_add_note(r->t, "padding: not applied, texts get no more tokens");
+}
+
 static gyre_status check_model(const gyre_tokenizer_json_reader *r) {
     const char *type = gyre_tokenizer_json_string(r->model, "type");
     const json_t *merges = json_object_get(r->model, "merges");
@@ -207,7 +216,7 @@ static gyre_status check_model(const gyre_tokenizer_json_reader *r) {
     const json_t *added = json_object_get(r->root, "added_tokens");
     if (added && !json_is_null(added) && !json_is_array(added))
         return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens: no array");
-    if (json_number_value(json_object_get(r->model, "dropout")) > 0.0) gyre_tokenizer_add_note(r->t, "dropout: not applied");
+    note_what_is_left_out(r);
     return GYRE_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "files/file_read.h"
 #include "files/json_load.h"
 #include "tokenizer/tokenizer_json.h"
+#include "tokenizer/tokenizer_json_template.h"
 #include "util/error.h"
 
 #include <errno.h>
@@ -64,6 +65,8 @@ static gyre_status read_sibling_files(gyre_tokenizer *t, const char *folder, int
     }
     if (!has_template && t->info.begin >= 0 && json_is_true(json_object_get(settings, "add_bos_token")))
         t->info.adds_begin = 1;
+    if (!has_template && t->info.end >= 0 && json_is_true(json_object_get(settings, "add_eos_token")))
+        gyre_tokenizer_add_note(t, GYRE_NO_END_TOKEN_NOTE, "tokenizer_config.json add_eos_token");
     json_decref(settings);
     json_decref(config);
     return status;
@@ -71,38 +74,24 @@ static gyre_status read_sibling_files(gyre_tokenizer *t, const char *folder, int
 
 /* -- post_processor -- */
 /* Sets the begin token from a template that puts one before the text.  Returns 1 if there is a template. */
-static int read_template(const gyre_tokenizer_json_reader *r, const json_t *post, int depth) {
+static int read_template(const gyre_tokenizer_json_reader *r) {
     gyre_tokenizer *t = r->t;
-    const char *type = gyre_tokenizer_json_string(post, "type");
-    int32_t id = -1;
-    if (strcmp(type, "Sequence") == 0 && depth < 4) {
-        const json_t *list = json_object_get(post, "processors");
-        int found = 0;
-        for (size_t i = 0; i < json_array_size(list); i++)
-            found |= read_template(r, json_array_get(list, i), depth + 1);
-        return found;
-    }
-    if (strcmp(type, "TemplateProcessing") == 0) {
-        const json_t *list = json_object_get(post, "single");
-        const json_t *first = json_object_get(json_array_get(list, 0), "SpecialToken");
-        const json_t *last = json_object_get(json_array_get(list, json_array_size(list) - 1), "SpecialToken");
-        id = id_of(t, gyre_tokenizer_json_string(first, "id"));
-        if (last && last != first) gyre_tokenizer_add_note(t, "post_processor: no token is added at the end");
-    } else if (strcmp(type, "RobertaProcessing") == 0 || strcmp(type, "BertProcessing") == 0) {
-        id = id_of(t, json_string_value(json_array_get(json_object_get(post, "cls"), 0)));
-        gyre_tokenizer_add_note(t, "post_processor: no token is added at the end");
-    } else {
-        return 0;
-    }
-    if (id >= 0) {
-        t->info.begin = id;
+    const gyre_json_template p = gyre_tokenizer_json_template(r->root);
+    const int is_token =
+        p.begin >= 0 && p.begin < t->vocabulary.count && t->vocabulary.pieces[p.begin].kind != GYRE_PIECE_NONE;
+    if (is_token) {
+        t->info.begin = (int32_t)p.begin;
         t->info.adds_begin = 1;
     }
-    return 1;
+    if (p.before > 0 && !is_token) gyre_tokenizer_add_note(t, "post_processor: a token before a text that is none");
+    if (p.before > 1) gyre_tokenizer_add_note(t, "post_processor: of the tokens before a text the first alone is added");
+    if (p.after > 0) gyre_tokenizer_add_note(t, GYRE_NO_END_TOKEN_NOTE, "post_processor");
+    if (*p.odd) gyre_tokenizer_add_note(t, "post_processor: not followed: %s", p.odd);
+    return p.there;
 }
 
 gyre_status gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader *r, const char *folder) {
     r->t->info.unknown = id_of(r->t, gyre_tokenizer_json_string(r->model, "unk_token"));
-    const int has_template = read_template(r, json_object_get(r->root, "post_processor"), 0);
+    const int has_template = read_template(r);
     return folder ? read_sibling_files(r->t, folder, has_template, r->err) : GYRE_OK;
 }

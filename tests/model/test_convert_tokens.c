@@ -263,7 +263,8 @@ static void test_pieces(void **state) {
 static const char byte_level[] =
     "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 4, \"content\": \"<|end|>\", \"special\": true},"
     " {\"id\": 5, \"content\": \"<tool>\", \"special\": false}],"
-    " \"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
+    " \"decoder\": {\"type\": \"ByteLevel\"}, \"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": "
+    "\"Sequence\", \"pretokenizers\": [{\"type\": "
     "\"Split\","
     " \"pattern\": {\"Regex\": \"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}|"
     " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}, \"behavior\": \"Isolated\","

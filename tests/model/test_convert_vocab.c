@@ -3,7 +3,11 @@
 #include "files/gguf.h"
 #include "make_convert_models.h"
 
-#define SPACES "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xE2\x96\x81\"}, "
+#define SPACES                                                                                                              \
+    "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": "               \
+    "\"\xE2\x96\x81\"}, "                                                                                                   \
+    "\"content\": \" \"}, {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}]}, "                                           \
+    "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xE2\x96\x81\"}, "
 #define LLAMA3                                                                                                              \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+"        \
     "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
@@ -12,6 +16,7 @@
     "\"" LLAMA3 "\"}, " more "}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}, "
 #define STEPS(more) "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" more "]}, "
 #define BYTES       "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}"
+#define DECODER     "\"decoder\": {\"type\": \"ByteLevel\"}, "
 #define MODEL(more)                                                                                                         \
     "\"model\": {\"type\": \"BPE\", " more "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
 
@@ -113,9 +118,9 @@ static void test_ignored_merges(void **state) {
     made_model_free(make_folder_of(in_folder("im"), "llama", TIED, "", GYRE_DTYPE_F32));
     for (int ignores = 0; ignores < 2; ignores++) {
         gyre_tensor_store *store = NULL;
-        put_text(in_folder("im/tokenizer.json"), ignores ? "{" SPLIT("\"behavior\": \"Isolated\"")
+        put_text(in_folder("im/tokenizer.json"), ignores ? "{" DECODER SPLIT("\"behavior\": \"Isolated\"")
                                                                MODEL("\"ignore_merges\": true, ") "}"
-                                                         : "{" SPLIT("\"behavior\": \"Isolated\"") MODEL("") "}");
+                                                         : "{" DECODER SPLIT("\"behavior\": \"Isolated\"") MODEL("") "}");
         convert(in_folder("im"), in_folder("im.gguf"), &gguf);
         assert_ok(gyre_tensor_store_open(&store, in_folder("im.gguf"), NULL));
         assert_true(gyre_gguf_equals(key_of(store, "tokenizer.ggml.pre"), ignores ? "llama-bpe" : "smaug-bpe"));
@@ -131,7 +136,6 @@ static void test_ignored_merges(void **state) {
 /* Ids that config.json alone has; the template comes before tokenizer_config.json. */
 static void test_where_special_tokens_stand(void **state) {
     (void)state;
-    const gyre_convert_options gguf = to_gguf();
     gyre_tensor_store *store = NULL;
     int64_t x = -1;
     made_model_free(
@@ -141,9 +145,9 @@ static void test_where_special_tokens_stand(void **state) {
         "{\"added_tokens\": [{\"id\": 3, \"content\": \"<s>\", \"special\": true}, {\"id\": 4, \"content\": \"<t>\", "
         "\"special\": true}], \"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, "
         "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<t>\"}}, {\"Sequence\": {\"id\": "
-        "\"A\"}}]}]}, " STEPS(BYTES) MODEL("") "}");
+        "\"A\"}}]}]}, " DECODER STEPS(BYTES) MODEL("") "}");
     put_text(in_folder("ws/tokenizer_config.json"), "{\"bos_token\": \"<s>\", \"add_bos_token\": false}");
-    convert(in_folder("ws"), in_folder("ws.gguf"), &gguf);
+    check_loss(in_folder("ws"), in_folder("ws.gguf"), "another token than bos_token");
     assert_ok(gyre_tensor_store_open(&store, in_folder("ws.gguf"), NULL));
     assert_true(gyre_gguf_integer(key_of(store, "tokenizer.ggml.bos_token_id"), 0, &x) && x == 4);
     assert_true(gyre_gguf_integer(key_of(store, "tokenizer.ggml.add_bos_token"), 0, &x) && x == 1);

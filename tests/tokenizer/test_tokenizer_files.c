@@ -83,7 +83,6 @@ static void test_malformed(void **state) {
         {"{\"added_tokens\":{\"<s>\":1}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "added_tokens: no array"},
         {"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":5}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\"}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
-        {"{\"decoder\":{\"type\":\"WordPiece\"}," MODEL("\"a\":0", "") "}", GYRE_EUNSUPPORTED, "WordPiece"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_tokenizer *t = NULL;

@@ -1,0 +1,99 @@
+/* convert_vocab_added.c: the added tokens of a tokenizer.json. */
+#include "convert/convert_vocab_from_json.h"
+
+#include "tokenizer/tokenizer_byte_level.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_COMPARED = 1 << 26 }; /* bytes of tokens that are held against each other */
+
+/* -- tokens that a reader finds in the text before others -- */
+/* 1 if some end of `one` is a beginning of `other`. */
+static int ends_into(const char *one, const char *other) {
+    for (const char *at = one; (at = strchr(at, other[0])) != NULL; at++)
+        if (strncmp(at, other, strlen(at)) == 0) return 1;
+    return 0;
+}
+
+static int overlap(const char *one, const char *other) {
+    return strstr(one, other) || strstr(other, one) || ends_into(one, other) || ends_into(other, one);
+}
+
+/* Adds the contents of tokens whose "normalized" is that, and their bytes. */
+static size_t contents_of(const json_t *list, int normalized, const char **out, size_t *bytes) {
+    size_t i, count = 0;
+    const json_t *token;
+    json_array_foreach((json_t *)list, i, token) {
+        const char *text = gyre_vocab_text(token, "content");
+        if (!*text || json_is_true(json_object_get(token, "normalized")) != normalized) continue;
+        out[count++] = text;
+        *bytes += strlen(text);
+    }
+    return count;
+}
+
+/* A tokenizer.json searches a text for tokens that are not normalized first, a GGUF for all at once.  Where one of each
+ * overlap they find another one.  More than can be compared count as overlapping. */
+static gyre_status check_order(const gyre_vocab_reader *r, const json_t *list) {
+    const size_t all = json_array_size(list);
+    size_t bytes[2] = {0, 0};
+    const char **texts = malloc((all + 1) * sizeof *texts);
+    if (!texts) return gyre_vocab_fail(r, GYRE_ENOMEM, "added_tokens", "no memory");
+    const size_t first = contents_of(list, 0, texts, &bytes[0]);
+    const size_t other = contents_of(list, 1, texts + first, &bytes[1]);
+    int found = first > 0 && other > MOST_COMPARED / (bytes[0] + bytes[1]) / first;
+    for (size_t i = 0; i < first && !found; i++)
+        for (size_t k = 0; k < other && !found; k++)
+            found = overlap(texts[i], texts[first + k]);
+    free(texts);
+    return found ? gyre_vocab_lose(r, "added_tokens.normalized",
+                                   "a GGUF does not say which of two tokens that overlap is searched for first")
+                 : GYRE_OK;
+}
+
+/* -- reading -- */
+/* 1 for a token of the vocabulary whose U+2581 is a space.  As an added token it would match a literal U+2581. */
+static int stands_for_spaces(const gyre_vocab_reader *r, const char *text, const json_t *id) {
+    const json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
+    return !r->out->byte_level && strstr(text, GYRE_SPACE_SYMBOL) && i >= 0 && i < r->out->count &&
+           r->out->id_to_token[i].text;
+}
+
+static int is_added(const gyre_vocab_reader *r, const json_t *id) {
+    const json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (i < 0 || i >= r->out->count) return 0;
+    const int kind = r->out->id_to_token[i].kind;
+    return kind == GYRE_TOKEN_UNKNOWN || kind == GYRE_TOKEN_CONTROL || kind == GYRE_TOKEN_USER_DEFINED;
+}
+
+static gyre_status read_one(const gyre_vocab_reader *r, const json_t *token, int *loses_spaces) {
+    const char *text = gyre_vocab_text(token, "content"), *unknown = gyre_vocab_text(r->model, "unk_token");
+    const json_t *id = json_object_get(token, "id");
+    const int special = json_is_true(json_object_get(token, "special"));
+    const int is_unknown = !r->out->byte_level && *unknown && strcmp(text, unknown) == 0;
+    if (is_added(r, id)) return gyre_vocab_fail(r, GYRE_EFORMAT, "added_tokens", "two of them have the same id");
+    if (!special && stands_for_spaces(r, text, id)) return GYRE_OK;
+    *loses_spaces |= !special && !r->out->byte_level && strstr(text, GYRE_SPACE_SYMBOL) != NULL;
+    return gyre_vocab_set_token(r, text, id,
+                                !special     ? GYRE_TOKEN_USER_DEFINED
+                                : is_unknown ? GYRE_TOKEN_UNKNOWN
+                                             : GYRE_TOKEN_CONTROL);
+}
+
+gyre_status gyre_vocab_read_added(const gyre_vocab_reader *r) {
+    const json_t *list = json_object_get(r->root, "added_tokens"), *token;
+    size_t i;
+    gyre_status status = GYRE_OK;
+    int takes_spaces = 0, loses_spaces = 0;
+    json_array_foreach((json_t *)list, i, token) {
+        takes_spaces |= json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
+                        json_is_true(json_object_get(token, "single_word"));
+        if (status == GYRE_OK) status = read_one(r, token, &loses_spaces);
+    }
+    if (status == GYRE_OK && takes_spaces)
+        status = gyre_vocab_lose(r, "added_tokens", "lstrip, rstrip and single_word have no key in a GGUF");
+    if (status == GYRE_OK && loses_spaces)
+        status = gyre_vocab_lose(r, "added_tokens", "a U+2581 in them is a space to readers of a GGUF");
+    return status == GYRE_OK ? check_order(r, list) : status;
+}
