@@ -184,6 +184,8 @@ void fuzz_words_choose(fuzz_words *w, fuzz_bytes *b) {
     if (!w->byte_level) score(w, b);
     choose_flags(w, b);
     fuzz_words_choose_pre_tokenizer(w, b);
+    w->adds_end = fuzz_choice(b, 4) == 1;
+    fuzz_words_choose_decoder(w, b);
 }
 
 /* -- byte pair encoding -- */

@@ -43,6 +43,8 @@ typedef struct fuzz_words {
     int adds_begin, space_prefix; /* -1: the file does not say */
     int pre_tokenizer;            /* a row of fuzz_words_files.c */
     int ignores_merges, normalized, strips, prepends_first, pairs_are_lists;
+    int adds_end;          /* the template, or a key of the GGUF, asks for the end token after a text */
+    int decoder;           /* a row of fuzz_words_files.c */
     int config_names_them; /* begin and end stand in config.json alone */
     int other_name;        /* the pre-tokenizer has another name too, which a conversion gives it */
     fuzz_words_outcome outcome;
@@ -56,6 +58,8 @@ int fuzz_words_merge(const fuzz_words *w, const char *text, size_t bytes, int32_
 /* -- files (fuzz_words_files.c) -- */
 /* Draws the row of the pre-tokenizer, which may set the outcome. */
 void fuzz_words_choose_pre_tokenizer(fuzz_words *w, fuzz_bytes *b);
+/* The same of the decoder of a tokenizer.json. */
+void fuzz_words_choose_decoder(fuzz_words *w, fuzz_bytes *b);
 /* Writes a llama of so many tokens into the folder of fuzz_path: NAME/config.json, with more_config at its end,
  * NAME/model.safetensors, NAME/tokenizer.json of these bytes and, if settings is not NULL, NAME/tokenizer_config.json. */
 void fuzz_words_write_folder(const char *name, int vocab, const char *json, size_t bytes, const char *settings,

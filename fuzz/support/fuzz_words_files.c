@@ -106,6 +106,41 @@ void fuzz_words_choose_pre_tokenizer(fuzz_words *w, fuzz_bytes *b) {
     if (!w->gguf && !w->byte_level && w->pre_tokenizer > 0) w->space_prefix = 0;
 }
 
+/* -- decoders -- */
+#define STEPS                                                                                                               \
+    "{\"type\": \"Replace\", \"pattern\": {\"String\": \"\xE2\x96\x81\"}, \"content\": \" \"}, {\"type\": "                 \
+    "\"ByteFallback\"}, "                                                                                                   \
+    "{\"type\": \"Fuse\"}"
+#define STRIP         "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}"
+#define DECODERS(all) "{\"type\": \"Sequence\", \"decoders\": [" all "]}"
+#define MARKS(scheme) DECODERS(METASPACE("\"prepend_scheme\": \"" scheme "\"") ", {\"type\": \"ByteFallback\"}")
+
+/* The first two of each do what readers of a GGUF do: of byte-level tokens, of pieces, and of those that get a space. */
+enum { DECODERS_EACH = 6, RIGHT_DECODERS = 2 };
+static const char *const decoders[3][DECODERS_EACH] = {
+    {BYTES("false", "true"), DECODERS(BYTES("true", "false")), "null", DECODERS(BYTES("false", "true") ", " STRIP),
+     DECODERS(STEPS), "{\"type\": \"Fuse\"}"},
+    {DECODERS(STEPS), MARKS("never"), "null", DECODERS(STEPS ", " STRIP), MARKS("first"), BYTES("false", "true")},
+    {DECODERS(STEPS ", " STRIP), MARKS("always"), "null", DECODERS(STEPS), DECODERS(STEPS ", " STRIP ", " STRIP),
+     DECODERS(STRIP ", " STEPS)}};
+
+static int has_normalizer(const fuzz_words *w) {
+    return !w->byte_level && (w->pre_tokenizer == 0 || w->pre_tokenizer > 5);
+}
+
+static const char *decoder_of(const fuzz_words *w) {
+    const int by_metaspace = w->pre_tokenizer == 2 || w->pre_tokenizer == 3 || w->pre_tokenizer == 5;
+    const int gets_space = has_normalizer(w) ? w->space_prefix > 0 : by_metaspace;
+    return decoders[w->byte_level ? 0 : gets_space ? 2 : 1][w->decoder];
+}
+
+void fuzz_words_choose_decoder(fuzz_words *w, fuzz_bytes *b) {
+    const int drawn = fuzz_choice(b, 4 * DECODERS_EACH);
+    if (w->gguf) return;
+    w->decoder = drawn < DECODERS_EACH ? drawn : drawn % RIGHT_DECODERS;
+    if (w->decoder >= RIGHT_DECODERS) w->outcome = FUZZ_WORDS_REFUSE;
+}
+
 /* -- JSON -- */
 typedef struct text {
     char *to;
@@ -187,7 +222,13 @@ static void say_post_processor(text *t, const fuzz_words *w) {
     if (w->adds_begin <= 0 || w->begin < 0) return;
     say(t, "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": ");
     say_string(t, w->word[w->begin].text);
-    say(t, ", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}]}, ");
+    say(t, ", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}");
+    if (w->adds_end && w->end >= 0) {
+        say(t, ", {\"SpecialToken\": {\"id\": ");
+        say_string(t, w->word[w->end].text);
+        say(t, ", \"type_id\": 0}}");
+    }
+    say(t, "]}, ");
 }
 
 size_t fuzz_words_json(const fuzz_words *w, char out[WORDS_FILE_BYTES]) {
@@ -197,7 +238,8 @@ size_t fuzz_words_json(const fuzz_words *w, char out[WORDS_FILE_BYTES]) {
     say(&t, "{\"version\": \"1.0\", \"added_tokens\": [");
     say_added(&t, w);
     say(&t, "], \"pre_tokenizer\": %s, ", row_of(w, &count)->text);
-    const int replaces = !w->byte_level && (w->pre_tokenizer == 0 || w->pre_tokenizer > 5);
+    const int replaces = has_normalizer(w);
+    say(&t, "\"decoder\": %s, ", decoder_of(w));
     if (replaces && w->space_prefix > 0)
         say(&t,
             "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"%s\"}, "
@@ -345,6 +387,7 @@ static void put_keys(gyre_gguf_writer *keys, const fuzz_words *w) {
     put_id(keys, "tokenizer.ggml.unknown_token_id", w->unknown);
     put_id(keys, "tokenizer.ggml.padding_token_id", w->pad);
     if (w->adds_begin >= 0) gyre_gguf_write_bool(keys, "tokenizer.ggml.add_bos_token", w->adds_begin);
+    if (w->adds_end) gyre_gguf_write_bool(keys, "tokenizer.ggml.add_eos_token", 1);
     if (w->space_prefix >= 0) gyre_gguf_write_bool(keys, "tokenizer.ggml.add_space_prefix", w->space_prefix);
 }
 

@@ -290,7 +290,8 @@ typedef struct gyre_tokenizer_info {
     int64_t vocab;                    /* ids are below it */
     int32_t begin, end, unknown, pad; /* special tokens; -1 = none */
     int adds_begin;                   /* 1 = texts of this model start with `begin` */
-    const char *notes; /* what the file asks for and Gyre does otherwise ("normalizer NFC: ..."); "" = nothing */
+    const char *notes; /* what the file asks for and Gyre does otherwise ("normalizer NFC: ..."), with "; " between; "" =
+                          nothing */
 } gyre_tokenizer_info;
 typedef enum gyre_tokenize_flags {
     GYRE_TOKENIZE_BEGIN = 1,   /* the begin token first, if the model's texts have one */
@@ -497,7 +498,9 @@ typedef struct gyre_convert_options {
  * safetensors or a GGUF, with config and tokenizer.  It appears whole or not at all.  Rows of query and key are permuted
  * head by head if the layout changes.  options NULL = zeros.  Losses, of which `lost` is told once each before the target
  * is there: a window shorter than the model's length; merges that scores cannot stand for, or scores that merges cannot;
- * spaces that an added token takes with it.  What else the target cannot express is an error.
+ * spaces that an added token takes with it, and an order in which added tokens are searched for; what a decoder, a template
+ * of the post-processor, dropout or a model without byte fallback do otherwise than readers of the target.  What else the
+ * target cannot express is an error.
  * Errors: those of gyre_model_open; EIO (also if a file of the model is written to meanwhile); EUNSUPPORTED (the target
  * cannot express something, named); EINVAL (target holds something else). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options,

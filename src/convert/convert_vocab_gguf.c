@@ -108,7 +108,7 @@ static void read_special_tokens(gyre_convert_vocab *out, const gyre_gguf *file) 
     out->unknown = id_at(file, "tokenizer.ggml.unknown_token_id", pieces ? 0 : -1, out->count);
     out->pad = id_at(file, "tokenizer.ggml.padding_token_id", -1, out->count);
     out->adds_begin = out->begin >= 0 && integer_or(file, "tokenizer.ggml.add_bos_token", adds_begin) != 0;
-    out->adds_end = integer_or(file, "tokenizer.ggml.add_eos_token", 0) != 0;
+    out->adds_end = out->end >= 0 && integer_or(file, "tokenizer.ggml.add_eos_token", 0) != 0;
     out->space_prefix = pieces && integer_or(file, "tokenizer.ggml.add_space_prefix", 1) != 0;
     out->chat_template = text_at(file, "tokenizer.chat_template");
     /* Old files type no tokens.  A begin token that a text gets is none of its words. */

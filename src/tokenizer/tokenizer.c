@@ -46,6 +46,8 @@ void gyre_tokenizer_add_note(gyre_tokenizer *t, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(note, sizeof note, format, arguments);
     va_end(arguments);
+    for (char *c = note; *c; c++) /* words of a file */
+        *c = *c == ';' ? ',' : (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
     const size_t used = strlen(t->notes);
     if (strstr(t->notes, note) || used + strlen(note) + 3 > sizeof t->notes) return;
     snprintf(t->notes + used, sizeof t->notes - used, "%s%s", used > 0 ? "; " : "", note);

@@ -27,7 +27,7 @@ static void blame(const walk *w, const char *what) {
     if (w->why[0]) return;
     snprintf(w->why, GYRE_JSON_DECODER_WHY, "%.60s", *what ? what : "a step without a type");
     for (char *c = w->why; *c; c++)
-        if (*c < ' ' || *c > '~' || *c == ';') *c = '?';
+        if (*c < ' ' || *c > '~') *c = '?';
 }
 
 /* 1 if a Metaspace leaves out the space before a text. */

@@ -18,7 +18,7 @@ static void note_odd(const reader *r, const char *what) {
     if (r->out->odd[0]) return;
     snprintf(r->out->odd, sizeof r->out->odd, "%.70s", what);
     for (char *c = r->out->odd; *c; c++)
-        if (*c < ' ' || *c > '~' || *c == ';') *c = '?';
+        if (*c < ' ' || *c > '~') *c = '?';
 }
 
 /* -- ids -- */

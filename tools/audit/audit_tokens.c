@@ -1,6 +1,9 @@
 /* audit_tokens.c: the tokenizer against the vocabulary of the model. */
 #include "tools/audit/audit.h"
+#include "tools/common/tokenizer_notes.h"
+#include "util/checkpoint_files.h"
 #include <inttypes.h>
+#include <string.h>
 
 static void judge(audit *a, const gyre_tokenizer_info *info, int64_t vocab) {
     if (vocab == 0)
@@ -14,6 +17,16 @@ static void judge(audit *a, const gyre_tokenizer_info *info, int64_t vocab) {
     else
         audit_add(a, AUDIT_OK, "tokens", "%" PRId64 " tokens of the tokenizer, %" PRId64 " rows of the embedding",
                   info->vocab, vocab);
+}
+
+/* What the file asks for and Gyre does otherwise: no fault of the model, whose other readers follow it. */
+static void list_notes(audit *a, const gyre_tokenizer_info *info) {
+    const char *at = info->notes;
+    char note[TOKENIZER_NOTE];
+    while (tokenizer_note_next(&at, note)) {
+        audit_finding *f = audit_add(a, AUDIT_NOTE, "tokens", "Gyre reads texts otherwise: %s", note);
+        if (!a->is_gguf && !strstr(note, GYRE_TOKENIZER_CONFIG_FILE)) audit_set_place(f, GYRE_TOKENIZER_FILE);
+    }
 }
 
 gyre_status audit_tokens(audit *a, gyre_error *err) {
@@ -37,6 +50,7 @@ gyre_status audit_tokens(audit *a, gyre_error *err) {
     }
     const gyre_tokenizer_info info = gyre_tokenizer_get_info(tokenizer);
     judge(a, &info, a->vocab);
+    list_notes(a, &info);
     gyre_tokenizer_free(tokenizer);
     return GYRE_OK;
 }

@@ -164,6 +164,7 @@ int cmd_audit(int argc, char **argv) {
     if (!status) status = find_files(&a, o.model.path);
     if (!status && open_reading(&a, &reading, o.model.profile, &err)) status = cli_fail_error(&err);
     o.model.path = a.path;
+    o.model.lists_notes = 1;
     if (!status) status = run(&a, &o, argc, argv);
     if (!status && (audit_count(&a, AUDIT_WRONG) || audit_count(&a, AUDIT_DOUBT))) status = EXIT_FOUND;
     audit_file_close(&a.config);

@@ -3,6 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_progress.h"
 #include "tools/common/fnv1a_hash.h"
+#include "tools/common/tokenizer_notes.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,9 +44,11 @@ gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
     const gyre_status status = gyre_tokenizer_open(&in->tokenizer, o->tokenizer ? o->tokenizer : o->path, &why);
     if (status) return refuse_tokenizer(o, status, &why, err);
     const int64_t ids = gyre_tokenizer_get_info(in->tokenizer).vocab;
-    if (ids <= vocab) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
-                     (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
+    if (ids > vocab)
+        return gyre_fail(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
+                         (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
+    if (!o->lists_notes) tokenizer_notes_warn(in->tokenizer, o->tokenizer ? o->tokenizer : o->path);
+    return GYRE_OK;
 }
 
 static gyre_status read_one(const model_input *in, const char *path, int64_t min_tokens, gyre_text *out, gyre_error *err) {

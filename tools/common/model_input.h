@@ -21,8 +21,8 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
  * gyre_model_position_for_length and method_encoding. */
 gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
                                  const method_betas *betas, gyre_encoding **out, gyre_error *err);
-/* Opens the tokenizer of --tokenizer, else the model's own.  Errors: those of gyre_tokenizer_open, with a hint at the
- * options; EINVAL (it has more tokens than the model's vocabulary). */
+/* Opens the tokenizer of --tokenizer, else the model's own, and warns of its notes.  Errors: those of gyre_tokenizer_open,
+ * with a hint at the options; EINVAL (it has more tokens than the model's vocabulary). */
 gyre_status model_input_tokenizer(model_input *in, gyre_error *err);
 /* Reads each text separately, tokenized unless it holds token ids.  Each must have at least min_tokens tokens.  Errors:
  * those of model_input_tokenizer, gyre_text_tokenize and gyre_text_open_ids. */

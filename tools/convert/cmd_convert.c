@@ -3,6 +3,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
+#include "tools/common/tokenizer_notes.h"
 #include "tools/options/value_names.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
@@ -101,7 +102,7 @@ static void read_options(int argc, char **argv, convert_options *o) {
 /* -- the result -- */
 /* What gyre_convert said is lost.  It is printed behind the progress, and only of a model that is there. */
 typedef struct losses {
-    gyre_error list[8];
+    gyre_error list[32];
     int count;
 } losses;
 
@@ -121,6 +122,15 @@ static void warn(const convert_options *o, const losses *lost, const gyre_readin
             o->output);
     for (int i = 0; i < lost->count; i++)
         cli_warn("%s goes without something of the model: %s", o->output, lost->list[i].text);
+}
+
+/* Of a source that has a tokenizer. */
+static void warn_of_notes(const convert_options *o) {
+    gyre_tokenizer *tokenizer = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_tokenizer_open(&tokenizer, o->model, &err)) return;
+    tokenizer_notes_warn(tokenizer, o->model);
+    gyre_tokenizer_free(tokenizer);
 }
 
 static gyre_status count_bytes(const convert_options *o, int64_t *out, gyre_error *err) {
@@ -184,6 +194,7 @@ int cmd_convert(int argc, char **argv) {
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
     if (status) return cli_fail_error(&err);
     warn(&o, &lost, after);
+    warn_of_notes(&o);
     const int exit_status = print_summary(&o, after);
     gyre_reading_free(after);
     return exit_status;

@@ -30,6 +30,7 @@ typedef struct model_options {
     const char *path;      /* MODEL */
     gyre_profile profile;  /* --as; GYRE_PROFILE_DEFAULT without it */
     const char *tokenizer; /* --tokenizer; NULL = the model's own */
+    int lists_notes;       /* 1: the command lists the tokenizer's notes, and opening it warns of none */
     const char **texts;    /* [texts_count] of argv, from --text or --ids */
     int64_t texts_count;
     int ids; /* 1: the texts are token ids */

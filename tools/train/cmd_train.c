@@ -3,6 +3,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
+#include "tools/common/tokenizer_notes.h"
 #include "tools/common/variants.h"
 #include "tools/options/method_options.h"
 #include "tools/options/training_text.h"
@@ -309,6 +310,7 @@ static gyre_status open_tokenizer(train_options *o, tokenizer_source *out, gyre_
         return GYRE_OK;
     }
     out->folder = folder;
+    tokenizer_notes_warn(out->tokenizer, folder);
     if (o->from && (stat(folder, &is) != 0 || !S_ISDIR(is.st_mode)))
         return gyre_fail(err, GYRE_EUNSUPPORTED,
                          "tokenizer: inside the file, where it cannot be copied from; gyre convert %s -o DIR first (--from)",
