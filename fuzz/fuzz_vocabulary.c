@@ -6,8 +6,10 @@
  * container gives the tokens of the first.  A failure is one line and leaves nothing behind.  Of damaged files it is asked
  * only that what opens converts to what opens, or fails.
  *
- * An input that begins with '{' is the tokenizer.json itself.  Otherwise the bytes choose, in the order of the calls of
+ * An input that begins with '{' is the tokenizer.json itself, which the same is asked of where a GGUF loses nothing of it,
+ * unless it speaks of "first".  Otherwise the bytes choose, in the order of the calls of
  * fuzz_words_choose; then damage: 0 none, else how many bytes of the file change; what is left is a text. */
+#define _GNU_SOURCE /* memmem */
 #include "files/file_read.h"
 #include "files/gguf.h"
 #include "fuzz_model_laws.h"
@@ -206,6 +208,7 @@ typedef struct trip {
     const char *source, *text;
     size_t bytes;
     int gguf;        /* 1: the source is one */
+    int raw;         /* 1: the source is a tokenizer.json of an input */
     int first_alone; /* 1: only the first part of a text gets a space; a GGUF gives one to each after an added token */
     fuzz_words_outcome outcome;
     const fuzz_words *words; /* NULL = not known */
@@ -226,7 +229,7 @@ static void go(const trip *p) {
         gyre_tokenizer *result = open_tokens(to[i]);
         if (source) {
             fuzz_require(result != NULL, "a tokenizer that was converted opens");
-            if (p->words && !p->first_alone) compare(source, result, p->text, p->bytes);
+            if ((p->words || (p->raw && i == 0)) && !p->first_alone) compare(source, result, p->text, p->bytes);
             if (p->words) compare_word(result, p->words, p->text, p->bytes);
             if (i == 2 && p->gguf && p->words && !p->words->other_name)
                 fuzz_require(same_file("one", "three", "tokenizer.json") &&
@@ -301,7 +304,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         run_chosen(&b);
         return 0;
     }
-    const trip p = {.source = "words", .text = "", .outcome = FUZZ_WORDS_EITHER};
+    const trip p = {.source = "words",
+                    .text = "",
+                    .raw = 1,
+                    .first_alone = memmem(data, size, "first", 5) != NULL,
+                    .outcome = FUZZ_WORDS_EITHER};
     fuzz_model_remove("words");
     fuzz_words_write_folder("words", RAW_VOCAB, (const char *)data, size, NULL, "");
     go(&p);

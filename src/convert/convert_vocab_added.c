@@ -67,33 +67,57 @@ static int is_added(const gyre_vocab_reader *r, const json_t *id) {
     return kind == GYRE_TOKEN_UNKNOWN || kind == GYRE_TOKEN_CONTROL || kind == GYRE_TOKEN_USER_DEFINED;
 }
 
-static gyre_status read_one(const gyre_vocab_reader *r, const json_t *token, int *loses_spaces) {
+/* What of the list is lost. */
+typedef struct losses {
+    int spaces;  /* a U+2581 */
+    int strips;  /* white space beside a token */
+    int doubles; /* one of two tokens with the same text */
+    json_t *ids; /* of the texts so far */
+} losses;
+
+/* 1 if a token of another id has the text. */
+static int is_double(losses *l, const gyre_vocab_reader *r, const char *text, const json_t *id) {
+    const json_t *in_vocab = json_object_get(json_object_get(r->model, "vocab"), text);
+    const int found = (in_vocab && !json_equal(in_vocab, id)) || json_object_get(l->ids, text);
+    return json_object_set(l->ids, text, (json_t *)id) != 0 ? -1 : found;
+}
+
+static gyre_status read_one(const gyre_vocab_reader *r, const json_t *token, losses *l) {
     const char *text = gyre_vocab_text(token, "content"), *unknown = gyre_vocab_text(r->model, "unk_token");
     const json_t *id = json_object_get(token, "id");
     const int special = json_is_true(json_object_get(token, "special"));
     const int is_unknown = !r->out->byte_level && *unknown && strcmp(text, unknown) == 0;
+    const int doubled = json_is_integer(id) ? is_double(l, r, text, id) : 0;
+    if (doubled < 0) return gyre_vocab_fail(r, GYRE_ENOMEM, "added_tokens", "no memory");
+    l->doubles |= doubled;
+    l->strips |= json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
+                 json_is_true(json_object_get(token, "single_word"));
     if (is_added(r, id)) return gyre_vocab_fail(r, GYRE_EFORMAT, "added_tokens", "two of them have the same id");
     if (!special && stands_for_spaces(r, text, id)) return GYRE_OK;
-    *loses_spaces |= !special && !r->out->byte_level && strstr(text, GYRE_SPACE_SYMBOL) != NULL;
+    l->spaces |= !special && !r->out->byte_level && strstr(text, GYRE_SPACE_SYMBOL) != NULL;
     return gyre_vocab_set_token(r, text, id,
                                 !special     ? GYRE_TOKEN_USER_DEFINED
                                 : is_unknown ? GYRE_TOKEN_UNKNOWN
                                              : GYRE_TOKEN_CONTROL);
 }
 
+static gyre_status tell(const gyre_vocab_reader *r, const losses *l) {
+    gyre_status status = GYRE_OK;
+    if (l->strips) status = gyre_vocab_lose(r, "added_tokens", "lstrip, rstrip and single_word have no key in a GGUF");
+    if (status == GYRE_OK && l->spaces)
+        status = gyre_vocab_lose(r, "added_tokens", "a U+2581 in them is a space to readers of a GGUF");
+    if (status == GYRE_OK && l->doubles)
+        status = gyre_vocab_lose(r, "added_tokens", "of two tokens with the same text readers of a GGUF find one");
+    return status;
+}
+
 gyre_status gyre_vocab_read_added(const gyre_vocab_reader *r) {
     const json_t *list = json_object_get(r->root, "added_tokens"), *token;
     size_t i;
-    gyre_status status = GYRE_OK;
-    int takes_spaces = 0, loses_spaces = 0;
-    json_array_foreach((json_t *)list, i, token) {
-        takes_spaces |= json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
-                        json_is_true(json_object_get(token, "single_word"));
-        if (status == GYRE_OK) status = read_one(r, token, &loses_spaces);
-    }
-    if (status == GYRE_OK && takes_spaces)
-        status = gyre_vocab_lose(r, "added_tokens", "lstrip, rstrip and single_word have no key in a GGUF");
-    if (status == GYRE_OK && loses_spaces)
-        status = gyre_vocab_lose(r, "added_tokens", "a U+2581 in them is a space to readers of a GGUF");
+    losses l = {.ids = json_object()};
+    gyre_status status = l.ids ? GYRE_OK : gyre_vocab_fail(r, GYRE_ENOMEM, "added_tokens", "no memory");
+    json_array_foreach((json_t *)list, i, token) if (status == GYRE_OK) status = read_one(r, token, &l);
+    json_decref(l.ids);
+    if (status == GYRE_OK) status = tell(r, &l);
     return status == GYRE_OK ? check_order(r, list) : status;
 }

@@ -161,7 +161,9 @@ static const field of_pieces[] = {
      SAME, NULL, NULL},
     {"added_tokens", ADDED(", " TOKEN(10, "b\xE2\x96\x81", "\"special\": false")), TOLD, "U+2581", NULL},
     {"added_tokens", ADDED(", " TOKEN(10, "b a", "\"special\": false")), SAME, NULL, NULL},
-    {"added_tokens", ADDED(", " TOKEN(2, "<x>", "\"special\": false")), REFUSED, "the same id", NULL}};
+    {"added_tokens", ADDED(", " TOKEN(2, "<x>", "\"special\": false")), REFUSED, "the same id", NULL},
+    {"added_tokens", ADDED(", " TOKEN(10, "ab", "\"special\": true")), TOLD, "two tokens with the same text", NULL},
+    {"added_tokens", ADDED(", " TOKEN(10, "<s>", "\"special\": true")), TOLD, "two tokens with the same text", NULL}};
 
 static const field of_bytes[] = {
     {"", NULL, SAME, NULL, NULL},
