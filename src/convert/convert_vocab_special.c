@@ -1,8 +1,7 @@
 /* convert_vocab_special.c: what a tokenizer.json puts around a text and undoes when it decodes, as far as a GGUF says it. */
 #include "convert/convert_vocab_from_json.h"
 
-#include "tokenizer/tokenizer_json_decoder.h"
-#include "tokenizer/tokenizer_json_template.h"
+#include "tokenizer/tokenizer_json_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Pieces: [Replace U+2581 by a space] [ByteFallback] [Fuse] [Strip one space at the start], or Metaspace in place of the
  * first, which removes that space too.  Another order means something else: a Strip before Fuse works on each token, and a
  * Replace after ByteFallback on a U+2581 that the text had. */
-#include "tokenizer/tokenizer_json_decoder.h"
+#include "tokenizer/tokenizer_json_parts.h"
 
 #include "tokenizer/tokenizer_byte_level.h"
 #include "tokenizer/tokenizer_json.h"

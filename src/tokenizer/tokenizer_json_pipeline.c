@@ -6,7 +6,7 @@
 #include "tokenizer/pre_tokenizer_patterns.h"
 #include "tokenizer/tokenizer_byte_level.h"
 #include "tokenizer/tokenizer_json.h"
-#include "tokenizer/tokenizer_json_decoder.h"
+#include "tokenizer/tokenizer_json_parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "files/file_read.h"
 #include "files/json_load.h"
 #include "tokenizer/tokenizer_json.h"
-#include "tokenizer/tokenizer_json_template.h"
+#include "tokenizer/tokenizer_json_parts.h"
 #include "util/error.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* tokenizer_json_template.c: TemplateProcessing, RobertaProcessing and BertProcessing.  Steps of a Sequence work one after
  * another: each puts its tokens around those of the steps before it. */
-#include "tokenizer/tokenizer_json_template.h"
+#include "tokenizer/tokenizer_json_parts.h"
 
 #include "tokenizer/tokenizer_json.h"
 

@@ -1,6 +1,5 @@
 /* audit_tokens.c: the tokenizer against the vocabulary of the model. */
 #include "tools/audit/audit.h"
-#include "tools/common/tokenizer_notes.h"
 #include "util/checkpoint_files.h"
 #include <inttypes.h>
 #include <string.h>

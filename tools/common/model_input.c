@@ -3,9 +3,9 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_progress.h"
 #include "tools/common/fnv1a_hash.h"
-#include "tools/common/tokenizer_notes.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err) {
     *out = (model_input){.options = o};
@@ -101,4 +101,21 @@ void model_input_free(model_input *in) {
     gyre_tokenizer_free(in->tokenizer);
     gyre_model_free(in->model);
     *in = (model_input){0};
+}
+
+/* -- notes -- */
+int tokenizer_note_next(const char **at, char out[TOKENIZER_NOTE]) {
+    static const char between[] = "; ";
+    if (!**at) return 0;
+    const char *end = strstr(*at, between);
+    snprintf(out, TOKENIZER_NOTE, "%.*s", (int)(end ? (size_t)(end - *at) : strlen(*at)), *at);
+    *at = end ? end + sizeof between - 1 : *at + strlen(*at);
+    return 1;
+}
+
+void tokenizer_notes_warn(const gyre_tokenizer *tokenizer, const char *path) {
+    const char *at = gyre_tokenizer_get_info(tokenizer).notes;
+    char note[TOKENIZER_NOTE];
+    while (tokenizer_note_next(&at, note))
+        cli_warn("%s: tokenizer: %s", path, note);
 }

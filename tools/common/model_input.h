@@ -36,4 +36,13 @@ void model_input_free(model_input *in); /* also for one that is zeroed or failed
 /* out = FNV-1a of the ids, each as four little-endian bytes. */
 uint64_t hash_token_ids(const int32_t *ids, int64_t count);
 
+/* -- notes: what a tokenizer's file asks for and Gyre does otherwise -- */
+enum { TOKENIZER_NOTE = 320 };
+
+/* out = the note at *at, which moves to the next.  Returns 0 where there is none.  Begins with *at =
+ * gyre_tokenizer_info.notes. */
+int tokenizer_note_next(const char **at, char out[TOKENIZER_NOTE]);
+/* Warns of each note in a line of its own.  path: of the tokenizer's file or model. */
+void tokenizer_notes_warn(const gyre_tokenizer *tokenizer, const char *path);
+
 #endif
