@@ -1,6 +1,7 @@
 /* cli_guard.c: refuses to write over what a run reads. */
 #define _XOPEN_SOURCE 700 /* realpath; NOLINT(bugprone-reserved-identifier): POSIX names this macro */
 #include "tools/cli/cli_guard.h"
+#include "gyre/gyre_reading.h"
 #include "tools/cli/cli_error.h"
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
@@ -171,6 +172,15 @@ static int is_config(const char *path) {
     return found;
 }
 
+/* out = 1 for a GGUF that holds a whole model, and no part of one or what a model sees with. */
+static int is_model_gguf(const char *path) {
+    gyre_reading *reading = NULL;
+    if (gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL) != GYRE_OK) return 0;
+    const int found = strcmp(reading->format, "GGUF") == 0;
+    gyre_reading_free(reading);
+    return found;
+}
+
 /* out = 1 for a file beside a model's that a run may replace, since no program reads a model from one of this name: a list
  * of what is a result, because nobody knows all the files of models. */
 static int is_result(const char *option, const char *folder, const char *name) {
@@ -205,7 +215,12 @@ static standing standing_of(const char *option, const char *input, const char *f
 }
 
 static int is_kept(const char *option, const char *folder, const char *name, standing of) {
-    return of == STANDS_FOR_MODEL ? !is_result(option, folder, name) : is_model_name(name) || ends_with(name, ".gguf");
+    char path[PATH_MAX];
+    if (of == STANDS_FOR_MODEL) return !is_result(option, folder, name);
+    if (!ends_with(name, ".gguf")) return is_model_name(name);
+    /* --write replaces a model that is named itself */
+    return strcmp(option, "write") != 0 || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||
+           !is_model_gguf(path);
 }
 
 /* out = 1 if a name of the file in the folder is one that a run may not replace. */
