@@ -50,8 +50,8 @@ static void a_base_of_one_version_is_stated(void **state) {
     (void)state;
     static const char *const files[] = {
         "{\"model_type\": \"qwen3_vl\", \"hidden_size\": 64, \"num_attention_heads\": 2, \"max_position_embeddings\": 4096}",
-        "{\"model_type\": \"cohere\", \"hidden_size\": 64, \"num_attention_heads\": 2, \"rope_scaling\": {\"rope_type\": "
-        "\"linear\", \"factor\": 2}}",
+        ("{\"model_type\": \"cohere\", \"hidden_size\": 64, \"num_attention_heads\": 2, \"rope_scaling\": {\"rope_type\": "
+         "\"linear\", \"factor\": 2}}"),
         "{\"model_type\": \"persimmon\", \"hidden_size\": 64, \"num_attention_heads\": 2}"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         write_file("in", files[i], strlen(files[i]));
