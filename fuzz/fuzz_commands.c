@@ -5,6 +5,7 @@
 #include "fuzz_support.h"
 #include "gyre/gyre_model.h"
 #include "model/model.h"
+#include "tools/cli/cli_error.h"
 #include "tools/subcommands.h"
 
 #include <stdio.h>
@@ -219,10 +220,8 @@ static void read_original(original *o) {
 
 /* No input leaves a file that the next one reads. */
 static void put_back(const char *name) {
-    static const char *const left[] = {"journal", "stretched.json", "found.json"};
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        unlink(fuzz_path(left[i]));
-    unlink(fuzz_path(name));
+    fuzz_remove("journal");
+    fuzz_remove(name);
     for (int i = 0; i < ORIGINALS; i++)
         if (strcmp(originals[i].name, name) == 0) fuzz_write(name, originals[i].bytes, originals[i].size);
 }
@@ -268,6 +267,14 @@ static int count_letters(void) {
     return count;
 }
 
+/* The command refuses to write over a file beside a model, so that the next line would end there. */
+static void remove_outputs(const line *of) {
+    static const char *const outputs[] = {"-o", "--report", "--write"};
+    for (int i = 1; i < WORDS && of->words[i]; i++)
+        for (size_t k = 0; k < sizeof outputs / sizeof *outputs; k++)
+            if (strcmp(of->words[i - 1], outputs[k]) == 0) fuzz_remove(of->words[i] + 1);
+}
+
 static void run_line(const line *chosen) {
     char paths[WORDS][160];
     const char *words[WORDS] = {NULL};
@@ -278,6 +285,8 @@ static void run_line(const line *chosen) {
     }
     const int status = fuzz_command(chosen->command, words);
     fuzz_require(status >= 0 && status <= 4, "an exit status that the manual names");
+    fuzz_require(status != CLI_USAGE, "words of this file are no usage error");
+    remove_outputs(chosen);
 }
 
 /* out = the first line of the letter. */

@@ -3,6 +3,8 @@
 
 #include "fuzz_support.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/cli_guard.h"
+#include "tools/common/model_path.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -107,6 +109,9 @@ int fuzz_until_exit(int (*fn)(void *arg), void *arg) {
     const int exited = setjmp(ended);
     if (!exited) exit_status = fn(arg);
     armed = 0;
+    cli_guard_forget();
+    cli_output_forget();
+    model_path_forget();
     if (exited) ignore_allocations();
     return cli_stdout_close(exit_status);
 }

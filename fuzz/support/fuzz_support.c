@@ -63,6 +63,10 @@ void fuzz_write(const char *name, const void *bytes, size_t size) {
     fuzz_require(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0, "a file can be written");
 }
 
+void fuzz_remove(const char *name) {
+    (void)nftw(fuzz_path(name), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 void *fuzz_room(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
     fuzz_require(memory != NULL, "memory for the target itself");

@@ -16,6 +16,8 @@ const char *fuzz_file(const uint8_t *bytes, size_t size);
 const char *fuzz_path(const char *name);
 /* Writes a file of that folder. */
 void fuzz_write(const char *name, const void *bytes, size_t size);
+/* Removes a file of that folder, or a folder with all that it holds, if it is there. */
+void fuzz_remove(const char *name);
 /* out = memory of at least one byte, zeroed; the run ends where there is none. */
 void *fuzz_room(size_t count, size_t size);
 

@@ -399,6 +399,12 @@ static void check_read(int i, const struct stat *is, const char *input) {
         check_new_file(option, gyre_link_end(path, room) ? path : room, input);
 }
 
+void cli_guard_forget(void) {
+    free(reads);
+    reads = NULL;
+    reads_count = writes_count = 0;
+}
+
 void cli_guard_check(void) {
     char model[PATH_MAX];
     struct stat is;
@@ -413,7 +419,5 @@ void cli_guard_check(void) {
             check_pair(i, j);
         check_lock(i);
     }
-    free(reads);
-    reads = NULL;
-    reads_count = writes_count = 0;
+    cli_guard_forget();
 }

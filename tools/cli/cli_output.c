@@ -43,6 +43,11 @@ int cli_stdout_close(int status) {
 }
 
 /* -- results -- */
+void cli_output_forget(void) {
+    while (files_open > 0)
+        gyre_atomic_discard(&files[--files_open]);
+}
+
 const char *cli_output_name(const FILE *stream) {
     for (int i = 0; i < files_open; i++)
         if (outputs[i]->file == stream) return outputs[i]->path;

@@ -27,6 +27,8 @@ const char *cli_output_name(const FILE *stream);
 FILE *cli_stdout(void);
 /* Called once, after the command.  out = status, or CLI_FAILED with the error printed if standard output took not all. */
 int cli_stdout_close(int status);
+/* Discards the files that are open: a process may run another command after one that ended before it closed them. */
+void cli_output_forget(void);
 /* Removes the temporary files of open outputs.  Async-signal-safe. */
 void cli_output_remove_in_handler(void);
 

@@ -58,6 +58,10 @@ const char *model_path_find(const char *model) {
     return path;
 }
 
+void model_path_forget(void) {
+    found_count = 0;
+}
+
 const char *model_path_hub_name(const char *path) {
     for (int i = 0; i < found_count; i++)
         if (found[i].hub && strcmp(found[i].path, path) == 0) return found[i].name;

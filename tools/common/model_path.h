@@ -16,5 +16,7 @@ const char *model_path_find(const char *model);
 const char *model_path_hub_name(const char *path);
 /* out = what was given on the command line for `path`, a result of model_path_find. */
 const char *model_path_as_given(const char *path);
+/* Forgets what was found: a process may run another command.  Earlier results are no longer valid. */
+void model_path_forget(void);
 
 #endif
