@@ -1,9 +1,15 @@
 # gyre.bash: completion for bash.  The words come from `gyre help --words`, which prints the table of --help.
 
+# COMPREPLY = what `compgen` prints, a line each.  A here-string: <(...) needs /dev/fd, which a chroot may lack.
+_gyre_reply() { # ARGUMENT OF COMPGEN...
+    local found
+    if found=$(compgen "$@"); then mapfile -t COMPREPLY <<<"$found"; else COMPREPLY=(); fi
+}
+
 _gyre_files() { # PREFIX [-d]
     local IFS=$'\n'
     compopt -o filenames 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen "${2:--f}" -- "$1")
+    _gyre_reply "${2:--f}" -- "$1"
 }
 
 # Completes the value of an option or an argument: TAKES CHOICES WORD.
@@ -14,10 +20,10 @@ _gyre_value() {
     folder) _gyre_files "$word" -d ;;
     list)
         [[ $word != *,* ]] || done_part=${word%,*},
-        mapfile -t COMPREPLY < <(compgen -P "$done_part" -W "$choices" -- "${word##*,}")
+        _gyre_reply -P "$done_part" -W "$choices" -- "${word##*,}"
         [ -z "$choices" ] || compopt -o nospace 2>/dev/null
         ;;
-    *) mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word") ;;
+    *) _gyre_reply -W "$choices" -- "$word" ;;
     esac
 }
 
@@ -25,7 +31,7 @@ _gyre() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[0]} table line
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ] || { [ "$COMP_CWORD" -eq 2 ] && [ "$before" = help ]; }; then
-        mapfile -t COMPREPLY < <(compgen -W "$("$command" help --words 2>/dev/null | cut -f 1)" -- "$word")
+        _gyre_reply -W "$("$command" help --words 2>/dev/null | cut -f 1)" -- "$word"
         return
     fi
     table=$("$command" help --words "${COMP_WORDS[1]}" 2>/dev/null) || return
@@ -44,7 +50,7 @@ _gyre() {
         fi
     done <<<"$table"
     if [[ $word == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(cut -f 1 <<<"$table" | grep -e '^--')" -- "$word")
+        _gyre_reply -W "$(cut -f 1 <<<"$table" | grep -e '^--')" -- "$word"
         return
     fi
     line=$(grep -e $'^-\t' <<<"$table") || return
