@@ -16,7 +16,7 @@ for target in build/oss-fuzz/fuzz_*; do
     for words in "fuzz/${name#fuzz_}.dict" "fuzz/$(basename "${corpus%_*}").dict"; do
         [ ! -f "$words" ] || cp "$words" "$OUT/$name.dict"
     done
-    [ "$name" != fuzz_edit ] || cp fuzz/config.dict "$OUT/$name.dict"
+    case $name in fuzz_edit | fuzz_commands) cp fuzz/config.dict "$OUT/$name.dict" ;; esac
     # The machine that runs the targets has not these libraries.
     ldd "$target" | sed -n 's/.*=> \(.*\(jansson\|pcre2\)[^ ]*\) .*/\1/p' | xargs -r cp -t "$OUT/lib"
 done
