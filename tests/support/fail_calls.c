@@ -1,7 +1,8 @@
 /* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
  * file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen), read (also fread),
- * stat (also fstat), write, sync, rename, map, thread. */
+ * stat (also fstat), list (opendir, readdir), write, sync, rename, map, thread. */
 #define _GNU_SOURCE /* RTLD_NEXT */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +20,8 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 
-static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread", "stat"};
-enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, KINDS };
+static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread", "stat", "list"};
+enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, LIST, KINDS };
 static int wanted = -2; /* -2: the environment was not read; -1: none */
 static long fail_at;
 static atomic_long calls;
@@ -70,6 +71,12 @@ int stat(const char *path, struct stat *out) {
 }
 int fstat(int fd, struct stat *out) {
     return fails(STAT, EIO) ? -1 : REAL(fstat)(fd, out);
+}
+DIR *opendir(const char *path) {
+    return fails(LIST, EMFILE) ? NULL : REAL(opendir)(path);
+}
+struct dirent *readdir(DIR *dir) {
+    return fails(LIST, EIO) ? NULL : REAL(readdir)(dir);
 }
 size_t fread(void *out, size_t each, size_t count, FILE *file) {
     if (!fails(READ, EIO)) return REAL(fread)(out, each, count, file);

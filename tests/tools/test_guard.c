@@ -382,17 +382,17 @@ static void pipes(void **state) {
 static void folder_with_a_config(void **state) {
     (void)state;
     static const char *const lines[] = {
-        "extend @twin/my.json --to 1k --method yarn --write @twin", "extend @rope --to 1k --method yarn --write @twin/",
+        "extend @my.json --to 1k --method yarn --write @twin", "extend @rope --to 1k --method yarn --write @twin/",
         "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --write @twin"};
     assert_int_equal(mkdir(in_folder("twin"), 0777), 0);
     write_file("twin/config.json", "mine", 4);
-    write_file("twin/my.json", kept, read_bytes("rope/config.json", kept));
+    write_file("my.json", kept, read_bytes("rope/config.json", kept));
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         assert_fails(lines[i], 1, "twin/config.json");
         assert_int_equal(read_bytes("twin/config.json", now), 4);
         assert_memory_equal(now, "mine", 4);
     }
-    assert_int_equal(run("extend @twin/my.json --to 1k --method yarn --write @twin/config.json")->exit, 0);
+    assert_int_equal(run("extend @my.json --to 1k --method yarn --write @twin/config.json")->exit, 0);
     assert_true(read_bytes("twin/config.json", now) > 4);
     remove_tree(in_folder("twin"));
 }

@@ -4,7 +4,8 @@
 #define GYRE_TOOLS_CLI_GUARD_H
 
 typedef enum cli_guard_kind {
-    CLI_GUARD_FILE,
+    CLI_GUARD_FILE,   /* a result: text, a figure, a page, a journal */
+    CLI_GUARD_MODEL,  /* a config or a GGUF */
     CLI_GUARD_FOLDER, /* a checkpoint's, which may stand in the folder of another */
 } cli_guard_kind;
 

@@ -138,11 +138,15 @@ static const struct argp_option *option_of_key(const struct argp_option *options
     return NULL;
 }
 
-/* out = 1 if the option names a folder that the command fills: train's, and convert's but for a GGUF. */
-static int is_checkpoint(const struct argp_option *o, const char *text) {
+/* What an option writes: a model's file (--write, and convert's GGUF), a folder that the command fills (train's, and
+ * convert's), or a result. */
+static cli_guard_kind kind_of(const struct argp_option *o, const char *text) {
     const size_t length = strlen(text);
     const int gguf = length >= 5 && strcmp(text + length - 5, ".gguf") == 0;
-    return strcmp(o->arg, "DIR") == 0 || (strcmp(o->arg, "PATH") == 0 && strcmp(o->name, "output") == 0 && !gguf);
+    if (strcmp(o->name, "write") == 0) return CLI_GUARD_MODEL;
+    if (strcmp(o->arg, "DIR") == 0) return CLI_GUARD_FOLDER;
+    if (strcmp(o->arg, "PATH") != 0 || strcmp(o->name, "output") != 0) return CLI_GUARD_FILE;
+    return gguf ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER;
 }
 
 /* Notes the files that an option names.  An argument is noted by who knows that it is one: model_path_find for a model. */
@@ -154,7 +158,7 @@ static void note_files(const parse_state *p, int key, const char *text) {
     if (strcmp(o->name, "work") == 0) cli_guard_write(o->name, text, CLI_GUARD_FOLDER); /* and it is read */
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (strcmp(o->name, written[i]) == 0) {
-            cli_guard_write(o->name, text, is_checkpoint(o, text) ? CLI_GUARD_FOLDER : CLI_GUARD_FILE);
+            cli_guard_write(o->name, text, kind_of(o, text));
             return;
         }
     if (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "PATH") == 0 || strcmp(o->arg, "DIR") == 0) cli_guard_read(text);

@@ -1,0 +1,231 @@
+/* test_guard_models.c: models are kept whatever their files are called, wherever they lie, and where files cannot be looked
+ * at. */
+#include "run_command.h"
+
+static char kept[1 << 20], now[1 << 20];
+
+static size_t read_bytes(const char *name, char *out) {
+    FILE *file = fopen(in_folder(name), "rb");
+    assert_non_null(file);
+    const size_t count = fread(out, 1, sizeof kept, file);
+    fclose(file);
+    return count;
+}
+
+/* out = exit status of a line of the shell, run in the folder; $G is the command. */
+static int shell(const char *line) {
+    char whole[4096];
+    snprintf(whole, sizeof whole, "cd %s && G=%s && { %s; } 2>>.err", folder, GYRE_COMMAND, line);
+    const int status = system(whole); /* NOLINT(cert-env33-c): redirections and limits are what is tested */
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Fails unless the line is a usage error and the file has its old bytes. */
+static void assert_kept(const char *line, const char *name) {
+    const size_t before = read_bytes(name, kept);
+    assert_true(before > 0);
+    const outcome *o = run(line);
+    if (o->exit != 2) fail_msg("gyre %s: exit %d, expected 2: %s", line, o->exit, o->err);
+    const size_t after = read_bytes(name, now);
+    if (before != after || memcmp(kept, now, before) != 0) fail_msg("gyre %s: %s was changed", line, name);
+}
+
+static void assert_runs(const char *line) {
+    for (int again = 0; again < 2; again++) {
+        const outcome *o = run(line);
+        if (o->exit) fail_msg("gyre %s: exit %d, run %d: %s", line, o->exit, again, o->err);
+    }
+}
+
+/* -- a config of another name -- */
+static void config_beside_a_model(void **state) {
+    (void)state;
+    static const char *const files[] = {"m/model.safetensors", "m/tokenizer.json", "m/processor_config.json",
+                                        "m/config.json"};
+    char line[256];
+    assert_int_equal(shell("cp -r rope m && cp m/config.json m/alt.json && echo '{}' >m/tokenizer.json && "
+                           "echo '{}' >m/processor_config.json"),
+                     0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(line, sizeof line, "extend @m/alt.json --to 1k --method yarn --write @%s", files[i]);
+        assert_kept(line, files[i]);
+        snprintf(line, sizeof line, "explain @m/alt.json -o @%s", files[i]);
+        assert_kept(line, files[i]);
+    }
+    assert_runs("extend @m/alt.json --to 1k --method yarn --write @m/far.json");
+    /* No config.json beside it. */
+    assert_int_equal(
+        shell("mkdir loose && cp m/model.safetensors m/tokenizer.json loose && cp m/config.json loose/llama.json"), 0);
+    assert_kept("explain @loose/llama.json -o @loose/model.safetensors", "loose/model.safetensors");
+    assert_kept("explain @loose/llama.json -o @loose/tokenizer.json", "loose/tokenizer.json");
+    assert_runs("explain @loose/llama.json -o @loose/notes");
+    remove_tree(in_folder("loose"));
+    remove_tree(in_folder("m"));
+}
+
+/* -- a model that the run does not read -- */
+static void models_elsewhere(void **state) {
+    (void)state;
+    assert_int_equal(shell("cp -r alibi other && cp rope/config.json my.json && $G convert rope -o w.gguf && "
+                           "cp w.gguf w-00001-of-00003.gguf && cp w.gguf sha256-aa && cp alibi/config.json plain"),
+                     0);
+    assert_kept("extend @rope --to 1k --method yarn --write @other/model.safetensors", "other/model.safetensors");
+    assert_kept("explain @rope -o @other/model.safetensors", "other/model.safetensors");
+    assert_kept("explain @rope -o @other/config.json", "other/config.json");
+    assert_kept("explain @rope -o @plain", "plain");
+    assert_kept("explain @rope --json -o @sha256-aa", "sha256-aa");
+    assert_kept("extend @w.gguf --to 1k --method yarn --write @w-00001-of-00003.gguf", "w-00001-of-00003.gguf");
+    assert_kept("convert @w.gguf -o @w-00001-of-00003.gguf", "w-00001-of-00003.gguf");
+    /* What the user names to be replaced by its like. */
+    assert_runs("extend @my.json --to 1k --method yarn --write @other/config.json");
+    assert_runs("extend @w.gguf --to 1k --method yarn --write @far.gguf");
+    assert_runs("convert @w.gguf -o @half.gguf --dtype bf16");
+    assert_runs("explain @rope --json -o @found.json");
+    remove_tree(in_folder("other"));
+}
+
+/* -- links -- */
+static void links_of_other_names(void **state) {
+    (void)state;
+    assert_int_equal(shell("mkdir gg && cp -r rope l && $G convert rope -o gg/a.gguf && cp gg/a.gguf gg/c.gguf && "
+                           "echo text >l/chat_template.jinja && ln -s l/config.json x.json && ln -s gg/a.gguf b.bin"),
+                     0);
+    assert_kept("explain @x.json -o @l/model.safetensors", "l/model.safetensors");
+    assert_kept("explain @x.json -o @l/chat_template.jinja", "l/chat_template.jinja");
+    assert_kept("explain @b.bin -o @gg/c.gguf", "gg/c.gguf");
+    assert_runs("explain @x.json -o @beside");
+    assert_int_equal(
+        shell("h=hub/models--o--n && mkdir -p $h/refs $h/blobs $h/snapshots/c && cp rope/config.json $h/blobs/b1 && "
+              "ln -s ../../blobs/b1 $h/snapshots/c/config.json && echo c >$h/refs/main && echo b >$h/blobs/b2 && "
+              "ln -s $h/snapshots/c/config.json my-config.json"),
+        0);
+    assert_kept("explain @my-config.json -o @hub/models--o--n/blobs/b2", "hub/models--o--n/blobs/b2");
+    assert_kept("explain @my-config.json -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main");
+    assert_kept("extend @my-config.json --to 1k --method yarn --write @hub/models--o--n/blobs/b2",
+                "hub/models--o--n/blobs/b2");
+    remove_tree(in_folder("hub"));
+    remove_tree(in_folder("gg"));
+    remove_tree(in_folder("l"));
+}
+
+/* -- what a killed run left, read by the next -- */
+static void temporaries_that_are_read(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "train --from @t.gyre-999999.tmp --text @text --context 16 --tokens 64 --batch 1 -o @t",
+        "convert @t.gyre-999998.old -o @t/ --dtype bf16",
+        "convert @c.gguf.gyre-999998-0.tmp -o @c.gguf",
+        "eval @rope --text @o.txt.gyre-9-0.tmp --contexts 16 --windows 1 -o @o.txt",
+        "explain @t.gyre-999999.tmp/config.json -o @t",
+        "explain @out.json.gyre-123-0.tmp -o @out.json"};
+    assert_int_equal(shell("cp -r rope t.gyre-999999.tmp && cp -r rope t.gyre-999998.old && "
+                           "$G convert rope -o u.gguf && cp u.gguf c.gguf.gyre-999998-0.tmp && "
+                           "cp text o.txt.gyre-9-0.tmp && cp rope/config.json out.json.gyre-123-0.tmp"),
+                     0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_fails(lines[i], 2, "temporary");
+    assert_int_equal(shell("for f in t.gyre-999999.tmp t.gyre-999998.old c.gguf.gyre-999998-0.tmp o.txt.gyre-9-0.tmp "
+                           "out.json.gyre-123-0.tmp; do test -e $f || exit 1; done"),
+                     0);
+    remove_tree(in_folder("t.gyre-999999.tmp"));
+    remove_tree(in_folder("t.gyre-999998.old"));
+}
+
+/* -- what the first run allows, the second does too -- */
+static void second_runs(void **state) {
+    (void)state;
+    assert_fails("explain @rope/config.json -o @rope/notes", 2, "would be a file of");
+    assert_fails("explain @rope/config.json -o @rope/out.md", 2, "would be a file of");
+    assert_int_equal(access(in_folder("rope/notes"), F_OK) & access(in_folder("rope/out.md"), F_OK), -1);
+    const char *line = "eval @rope/model.safetensors --text @text --contexts 16 --windows 1 --journal @rope/j";
+    char resumed[256];
+    snprintf(resumed, sizeof resumed, "%s --resume", line);
+    const outcome *o = run(line);
+    if (o->exit == 0)
+        assert_int_equal(run(resumed)->exit, 0); /* weights alone may be no model, but the guard lets them pass */
+    else
+        assert_null(strstr(o->err, "--journal"));
+}
+
+/* -- folders and files that cannot be looked at -- */
+static void folder_that_cannot_be_listed(void **state) {
+    (void)state;
+    if (geteuid() != 0) skip(); /* needs another user, who may search a folder and not list it */
+    assert_int_equal(
+        shell("mkdir -p n && cp -r rope/* n && echo '{}' >n/tokenizer_config.json && echo t >n/chat_template.jinja && "
+              "chmod 755 . && chmod 0333 n && chmod 666 n/*"),
+        0);
+    static const char *const files[] = {"tokenizer_config.json", "chat_template.jinja", "model.safetensors"};
+    char line[512], name[64];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(name, sizeof name, "n/%s", files[i]);
+        const size_t before = read_bytes(name, kept);
+        snprintf(line, sizeof line, "setpriv --reuid=65534 --clear-groups $G explain n/config.json -o %s >/dev/null", name);
+        if (shell("command -v setpriv >/dev/null") != 0) skip();
+        assert_int_not_equal(shell(line), 0);
+        assert_int_equal(read_bytes(name, now), before);
+        assert_memory_equal(now, kept, before);
+    }
+    assert_int_equal(shell("chmod 755 n"), 0);
+    remove_tree(in_folder("n"));
+}
+
+static void texts_too_deep_to_walk(void **state) {
+    (void)state;
+    assert_int_equal(shell("d=deep; mkdir deep; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do d=$d/d; mkdir $d; done; "
+                           "cp text $d/t && ln $d/t hard.txt"),
+                     0);
+    const size_t before = read_bytes("hard.txt", kept);
+    assert_int_not_equal(shell("ulimit -n 10; $G eval rope --text deep --contexts 16 --windows 1 -o hard.txt"), 0);
+    assert_int_equal(read_bytes("hard.txt", now), before);
+    assert_memory_equal(now, kept, before);
+    remove_tree(in_folder("deep"));
+}
+
+#ifdef GYRE_FAIL_CALLS
+/* A file that cannot be looked at may be one that is read. */
+static void failures_of_looking(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *kept;
+    } cases[] = {{"$G explain f -o f/model.safetensors", "f/model.safetensors"},
+                 {"$G explain f -o soft", "f/config.json"},
+                 {"$G explain f/config.json -o f/chat_template.jinja", "f/chat_template.jinja"},
+                 {"$G explain f.gguf -o g.gguf", "g.gguf"},
+                 {"$G eval f --text texts --contexts 16 --windows 1 --threads 1 -o texts/a", "texts/a"},
+                 {"$G eval f --text text --contexts 16 --windows 1 --threads 1 -o hard2", "text"}};
+    static const char *const kinds[] = {"stat", "list", "open", "memory"};
+    enum { MOST = 40 };
+    char line[1024];
+    assert_int_equal(shell("cp -r rope f && echo t >f/chat_template.jinja && ln -s f/config.json soft && "
+                           "$G convert rope -o f.gguf && cp f.gguf g.gguf && ln text hard2"),
+                     0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t before = read_bytes(cases[i].kept, kept);
+        for (int k = 0; k < 4 * MOST; k++) {
+            snprintf(line, sizeof line, "LD_PRELOAD=%s GYRE_FAIL=%s:%d %s >/dev/null", GYRE_FAIL_CALLS, kinds[k / MOST],
+                     k % MOST + 1, cases[i].line);
+            const int status = shell(line);
+            if (status != 1 && status != 2) fail_msg("%s: exit %d", line, status);
+            if (read_bytes(cases[i].kept, now) != before || memcmp(now, kept, before) != 0)
+                fail_msg("%s: %s was changed", line, cases[i].kept);
+        }
+    }
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(config_beside_a_model),
+        cmocka_unit_test(models_elsewhere),
+        cmocka_unit_test(links_of_other_names),
+        cmocka_unit_test(temporaries_that_are_read),
+        cmocka_unit_test(second_runs),
+        cmocka_unit_test(folder_that_cannot_be_listed),
+        cmocka_unit_test(texts_too_deep_to_walk),
+#ifdef GYRE_FAIL_CALLS
+        cmocka_unit_test(failures_of_looking),
+#endif
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,258 @@
+/* cli_guard_files.c: names, links and contents of files that a run reads or writes. */
+#define _XOPEN_SOURCE 700 /* realpath; NOLINT(bugprone-reserved-identifier): POSIX names this macro */
+#include "tools/cli/cli_guard_files.h"
+#include "gyre/gyre_reading.h"
+#include "tools/cli/cli_error.h"
+#include "util/checkpoint_files.h"
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#if !defined(__wasi__)
+#include <ftw.h>
+#endif
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__wasi__)
+char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/wasm/platform/absent.c does */
+#endif
+
+/* -- paths -- */
+_Noreturn static void fail(const char *path, int code) {
+    exit(cli_fail("%s: %s (is it a file that this run reads?)", path, strerror(code)));
+}
+
+/* Nothing can be read or written at a name that is too long, or in a circle of links. */
+static int is_absence(int code) {
+    return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
+}
+
+int guard_look(const char *path, struct stat *is) {
+    if (stat(path, is) == 0) return 1;
+    if (!is_absence(errno)) fail(path, errno);
+    return 0;
+}
+
+int guard_is_same(const struct stat *a, const char *path) {
+    struct stat b;
+    return guard_look(path, &b) && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+int guard_is_folder(const char *path) {
+    struct stat is;
+    return guard_look(path, &is) && S_ISDIR(is.st_mode);
+}
+
+int guard_has_file(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    struct stat is;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && guard_look(path, &is);
+}
+
+int guard_is_model_folder(const char *folder) {
+    return guard_has_file(folder, GYRE_CONFIG_FILE);
+}
+
+void guard_folder_of(const char *path, char folder[PATH_MAX]) {
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+}
+
+const char *guard_name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+int guard_real(const char *path, char real[PATH_MAX]) {
+    char *found = realpath(path, NULL);
+    if (!found && !is_absence(errno)) fail(path, errno);
+    snprintf(real, PATH_MAX, "%s", found ? found : "");
+    free(found);
+    return *real != '\0';
+}
+
+int guard_is_below(const char *path, const char *folder) {
+    char file[PATH_MAX], top[PATH_MAX];
+    if (!guard_real(path, file) || !guard_real(folder, top)) return 0;
+    const size_t length = strlen(top);
+    return strncmp(file, top, length) == 0 && (file[length] == '/' || top[length - 1] == '/');
+}
+
+/* -- names -- */
+int guard_ends_with(const char *name, const char *end) {
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+int guard_is_model_name(const char *name) {
+    static const char *const names[] = {
+        GYRE_CONFIG_FILE,         GYRE_TOKENIZER_FILE,        GYRE_TOKENIZER_CONFIG_FILE, GYRE_TRAINING_FILE,  "vocab.json",
+        "generation_config.json", "preprocessor_config.json", "special_tokens_map.json",  "added_tokens.json", "merges.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return 1;
+    return guard_ends_with(name, ".safetensors") || guard_ends_with(name, ".index.json") || guard_ends_with(name, ".model");
+}
+
+/* out = 1 for NAME-00001-of-00003.gguf: llama.cpp finds the parts of a model by such names. */
+static int is_part_name(const char *name) {
+    static const char pattern[] = "-00000-of-00000.gguf";
+    const size_t length = strlen(name), tail = sizeof pattern - 1;
+    for (size_t i = 0; length >= tail && i < tail; i++) {
+        const char c = name[length - tail + i];
+        if (pattern[i] == '0' ? c < '0' || c > '9' : c != pattern[i]) return 0;
+    }
+    return length >= tail;
+}
+
+int guard_is_result_name(const char *name, int writes_model) {
+    static const char *const endings[] = {".html", ".svg", ".csv", ".tsv", ".json", ".jsonl", ".log", ".pdf", ".png"};
+    static const char *const texts[] = {"vocab", "merges", "README", "LICENSE", "NOTICE", "requirements"};
+    if (guard_is_model_name(name)) return 0;
+    if (writes_model && guard_ends_with(name, ".gguf")) return 1;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (guard_ends_with(name, endings[i])) return 1;
+    int is_of_model = !guard_ends_with(name, ".txt") || strncmp(name, "dict.", 5) == 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        is_of_model |= strstr(name, texts[i]) != NULL;
+    return !is_of_model;
+}
+
+/* -- contents -- */
+/* out = bytes read of the beginning of a regular file; 0 for anything else. */
+static size_t read_head(const char *path, char *head, size_t room, int64_t *size) {
+    struct stat is;
+    const int regular = guard_look(path, &is) && S_ISREG(is.st_mode);
+    FILE *file = regular ? fopen(path, "rb") : NULL;
+    if (regular && !file && errno != EACCES) fail(path, errno);
+    const size_t count = file ? fread(head, 1, room, file) : 0;
+    const int code = file && ferror(file) ? errno : 0;
+    *size = file ? (int64_t)is.st_size : 0;
+    if (file) (void)fclose(file);
+    if (code) fail(path, code);
+    return count;
+}
+
+static int has_gguf_magic(const char *path) {
+    char head[4];
+    int64_t size;
+    return read_head(path, head, sizeof head, &size) == sizeof head && memcmp(head, "GGUF", sizeof head) == 0;
+}
+
+/* A safetensors file begins with the size of its header, 64 bits, and an object of JSON. */
+static int is_safetensors(const char *path) {
+    unsigned char head[9];
+    uint64_t length = 0;
+    int64_t size;
+    if (read_head(path, (char *)head, sizeof head, &size) != sizeof head || head[8] != '{') return 0;
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | head[i];
+    return length >= 2 && length <= (uint64_t)size - 8;
+}
+
+/* out = 1 for JSON that begins as Gyre's results do. */
+static int is_own_json(const char *path) {
+    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": ", "{\n  \"a\": {",
+                                         "{\n  \"kind\": ", "{\n  \"command\": "};
+    char head[24] = "";
+    int64_t size;
+    head[read_head(path, head, sizeof head - 1, &size)] = '\0';
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(head, begins[i], strlen(begins[i])) == 0) return 1;
+    return 0;
+}
+
+/* out = 1 for the config of a model.  Gyre's own JSON may state a model_type too, beside the path. */
+static int is_config(const char *path) {
+    enum { MOST_BYTES = 64 << 20 };
+    char first;
+    int64_t size;
+    if (read_head(path, &first, 1, &size) != 1 || size > MOST_BYTES || !strchr("{ \t\r\n\xEF", first)) return 0;
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (!root && json_error_code(&error) == json_error_out_of_memory) fail(path, ENOMEM);
+    const int found = json_is_string(json_object_get(root, "model_type")) && !json_object_get(root, "path");
+    json_decref(root);
+    return found;
+}
+
+int guard_holds_model(const char *path) {
+    return has_gguf_magic(path) || is_safetensors(path) || is_config(path);
+}
+
+int guard_is_model_file(const char *path) {
+    return guard_is_model_name(guard_name_of(path)) || guard_ends_with(path, ".gguf") || guard_holds_model(path);
+}
+
+/* out = 1 for a GGUF that holds a whole model, and no part of one or what a model sees with. */
+static int is_model_gguf(const char *path) {
+    gyre_reading *reading = NULL;
+    if (is_part_name(guard_name_of(path)) || !has_gguf_magic(path)) return 0;
+    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
+    gyre_reading_free(reading);
+    if (status == GYRE_ENOMEM) fail(path, ENOMEM);
+    return status == GYRE_OK;
+}
+
+int guard_is_whole_model(const char *path) {
+    return is_config(path) || is_model_gguf(path);
+}
+
+int guard_is_result(const char *path, int writes_model) {
+    const char *name = guard_name_of(path);
+    if (!guard_is_result_name(name, writes_model)) return 0;
+    if (guard_ends_with(name, ".json")) return writes_model ? is_config(path) : is_own_json(path);
+    return guard_ends_with(name, ".gguf") ? is_model_gguf(path) : !guard_holds_model(path);
+}
+
+/* -- folders -- */
+int guard_any_entry(const char *folder, int (*judge)(const char *path, void *arg), void *arg) {
+    char path[PATH_MAX];
+    int found = 0;
+    DIR *dir = opendir(folder);
+    if (!dir && (errno == EACCES || errno == EPERM)) return -1;
+    if (!dir && !is_absence(errno)) fail(folder, errno);
+    if (!dir) return 0;
+    errno = 0;
+    for (struct dirent *entry; !found && (entry = readdir(dir)); errno = 0)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            found = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path && judge(path, arg);
+    const int code = found ? 0 : errno;
+    closedir(dir);
+    if (code) fail(folder, code);
+    return found;
+}
+
+static int is_file_at(const char *path, void *arg) {
+    const struct stat *file = arg;
+    return guard_is_same(file, path);
+}
+
+#if defined(__wasi__) /* which has no nftw; its files have one name each, and guard_is_below finds them */
+int guard_is_in_tree(const struct stat *file, const char *folder) {
+    struct stat is = *file;
+    return guard_any_entry(folder, is_file_at, &is) == 1;
+}
+#else
+static const struct stat *sought; /* nftw hands nothing through to its callback */
+
+static int is_sought(const char *path, const struct stat *is, int kind, struct FTW *where) {
+    struct stat behind = *is;
+    (void)where;
+    if (kind == FTW_SL) return is_file_at(path, (void *)sought);
+    if (kind == FTW_NS && !guard_look(path, &behind)) return 0;
+    return behind.st_dev == sought->st_dev && behind.st_ino == sought->st_ino;
+}
+
+int guard_is_in_tree(const struct stat *file, const char *folder) {
+    enum { DESCRIPTORS = 16 };
+    char top[PATH_MAX]; /* of a link, the folder behind it is walked */
+    if (snprintf(top, sizeof top, "%s/.", folder) >= (int)sizeof top) return 0;
+    sought = file;
+    const int found = nftw(top, is_sought, DESCRIPTORS, FTW_PHYS);
+    const int code = found < 0 ? errno : 0;
+    sought = NULL;
+    if (code && !is_absence(code)) fail(folder, code);
+    return found == 1;
+}
+#endif
