@@ -1,9 +1,9 @@
 /* pre_tokenizer.c: PCRE2 over the parts of a text that are UTF-8.
  *
  * A match is first searched for in the next few bytes alone, as a partial match.  If the end of those bytes matters,
- * PCRE2 reports the place where it does, and that place is tried again on more bytes.  This shows when a pattern looks
- * far ahead from every place.  The total work is limited, so for any pattern it grows with the length of the text and not
- * with its square. */
+ * PCRE2 reports the place where it does.  The places before it do not match, so the search begins again there.  If it
+ * began there already, the place is tried on more bytes.  This shows when a pattern looks far ahead from every place.  The
+ * total work is limited, so for any pattern it grows with the length of the text and not with its square. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pre_tokenizer.h"
 
@@ -145,8 +145,21 @@ typedef struct search {
     const pcre2_code *code;
     const unsigned char *text;
     size_t bytes, from;
-    uint64_t length, steps; /* bytes and steps allowed; length > MATCH_WINDOW: the match must begin at `from` */
+    size_t alone_before;    /* a place before this one is tried alone, because some place here takes more steps */
+    uint64_t length, steps; /* bytes and steps allowed */
 } search;
+
+/* 1: the next try is for a match that begins at `from`.  More bytes and more steps are for one place alone. */
+static int is_alone(const search *s) {
+    return s->from < s->alone_before || s->length > MATCH_WINDOW;
+}
+
+/* Goes to the first place that may still match. */
+static void move_search(search *s, size_t from) {
+    s->from = from;
+    s->length = MATCH_WINDOW;
+    s->steps = MATCH_STEPS;
+}
 
 /* out = the largest character boundary that is at most at + length. */
 static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, uint64_t length) {
@@ -161,7 +174,7 @@ static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, 
 static int try_match(const splitter *c, const search *s, size_t subject_end) {
     const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (subject_end < s->bytes ? PCRE2_PARTIAL_HARD : 0);
     (void)pcre2_set_match_limit(c->limits, s->steps < UINT32_MAX ? (uint32_t)s->steps : UINT32_MAX);
-    (void)pcre2_set_offset_limit(c->limits, s->length > MATCH_WINDOW ? s->from : PCRE2_UNSET);
+    (void)pcre2_set_offset_limit(c->limits, is_alone(s) ? s->from : PCRE2_UNSET);
     const int rc = pcre2_match(s->code, s->text, subject_end, s->from, options, c->found, c->limits);
     if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
     return pcre2_match(s->code, s->text, subject_end, s->from, options | PCRE2_NO_JIT, c->found, c->limits);
@@ -169,35 +182,41 @@ static int try_match(const splitter *c, const search *s, size_t subject_end) {
 
 /* Moves on after no match was found.  Returns 0 at the end of the text. */
 static int advance_search(search *s, size_t subject_end) {
-    if (s->length > MATCH_WINDOW) do
-            s->from++;
-        while (s->from < s->bytes && (s->text[s->from] & 0xC0) == 0x80);
-    else
-        s->from = subject_end;
-    s->length = MATCH_WINDOW;
-    s->steps = MATCH_STEPS;
-    return s->from < s->bytes;
+    size_t next = subject_end;
+    if (is_alone(s))
+        for (next = s->from + 1; next < s->bytes && (s->text[next] & 0xC0) == 0x80;)
+            next++;
+    move_search(s, next);
+    return next < s->bytes;
+}
+
+/* Allows more bytes or steps for a place that needs them.  Returns 0 if that is too much work. */
+static int grow_search(splitter *c, search *s, int rc, size_t subject_end) {
+    const int was_alone = is_alone(s);
+    if (rc == PCRE2_ERROR_PARTIAL) {
+        s->length *= GROWTH_FACTOR;
+        return spend_work(c, s->length < s->bytes - s->from ? s->length : s->bytes - s->from);
+    }
+    s->alone_before = was_alone ? s->alone_before : subject_end;
+    if (!was_alone) return 1; /* PCRE2 does not tell which place it was */
+    s->steps *= GROWTH_FACTOR;
+    return spend_work(c, s->steps);
 }
 
 /* Returns 1, with a match of at least a byte at or after `at`; or 0 if there is none; or PCRE2's error. */
 static int next_match(splitter *c, const pcre2_code *code, const unsigned char *text, size_t bytes, size_t at, size_t *start,
                       size_t *end) {
-    search s = {code, text, bytes, at, MATCH_WINDOW, MATCH_STEPS};
+    search s = {code, text, bytes, at, 0, MATCH_WINDOW, MATCH_STEPS};
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(c->found);
     for (;;) {
         const size_t subject_end = utf8_boundary(text, bytes, s.from, s.length);
         const int rc = try_match(c, &s, subject_end);
         if (rc == PCRE2_ERROR_NOMATCH) {
             if (!advance_search(&s, subject_end)) return 0;
-        } else if (rc == PCRE2_ERROR_PARTIAL) {
-            if (span[0] > s.from) s.length = MATCH_WINDOW; /* this place has not been tried on more bytes yet */
-            if (span[0] > s.from && span[0] < subject_end) s.from = span[0];
-            s.length *= GROWTH_FACTOR;
-            if (!spend_work(c, s.length)) return PCRE2_ERROR_MATCHLIMIT;
-        } else if (rc == PCRE2_ERROR_MATCHLIMIT) {
-            if (s.length == MATCH_WINDOW) s.length *= GROWTH_FACTOR;
-            s.steps *= GROWTH_FACTOR;
-            if (!spend_work(c, s.length + s.steps)) return rc;
+        } else if (rc == PCRE2_ERROR_PARTIAL && span[0] > s.from && span[0] <= subject_end) {
+            move_search(&s, span[0]); /* the places before it do not match, whatever follows */
+        } else if (rc == PCRE2_ERROR_PARTIAL || rc == PCRE2_ERROR_MATCHLIMIT) {
+            if (!grow_search(c, &s, rc, subject_end)) return PCRE2_ERROR_MATCHLIMIT;
         } else if (rc < 0) {
             return rc;
         } else {

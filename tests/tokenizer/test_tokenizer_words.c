@@ -119,6 +119,36 @@ static void test_long_words(void **state) {
     gyre_pre_tokenizer_free(&steps);
 }
 
+/* Patterns that look around themselves, on texts much longer than a window.  The work that they take is that of the text.  A
+ * place which needs more steps than others is charged for these alone. */
+static void test_work_of_looking_around(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *unit;
+        size_t units, words;
+    } cases[] = {
+        {"foo\\b", "hello world, ", 2000, 1},        {"foo\\b", "foo bar, ", 2000, 4000},
+        {"(?<=a)b|a(?=b)", " ", 20000, 1},           {"(?<=a)b|a(?=b)", "ab", 10000, 20000},
+        {"(?<=[a-z])x(?=[A-Z])", "x", 12000, 1},     {"x{900}(?!x)", "x", 901, 2},
+        {"(?:a|b|ab)+c|(?<=d)e", "ddeaabbx", 9, 19}, {"[a-z]+:", "x", 1200, 1},
+    };
+    static char text[30000];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gyre_pre_tokenizer steps = {0};
+        gyre_error err = {0};
+        size_t counts[3] = {0}, used = 0;
+        for (size_t k = 0; k < cases[i].units; k++, used += strlen(cases[i].unit))
+            memcpy(text + used, cases[i].unit, strlen(cases[i].unit));
+        assert_ok(
+            gyre_pre_tokenizer_add(&steps, cases[i].pattern, strlen(cases[i].pattern), 0, GYRE_SPLIT_ISOLATED, 0, &err));
+        if (gyre_pre_tokenize(&steps, (const unsigned char *)text, used, count_words, counts, &err) != GYRE_OK)
+            fail_msg("%s: %s", cases[i].pattern, err.text);
+        assert_int_equal(counts[0], cases[i].words);
+        assert_int_equal(counts[1], used);
+        gyre_pre_tokenizer_free(&steps);
+    }
+}
+
 /* Patterns whose work doubles with each letter, or that look ahead to the end of the text from every position, end with an
  * error. A thousand times the bytes must not take a million times the work. */
 static void test_too_much_work(void **state) {
@@ -145,8 +175,11 @@ static void test_too_much_work(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_words), cmocka_unit_test(test_oniguruma),
-                                       cmocka_unit_test(test_published_patterns), cmocka_unit_test(test_long_words),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_oniguruma),
+                                       cmocka_unit_test(test_published_patterns),
+                                       cmocka_unit_test(test_long_words),
+                                       cmocka_unit_test(test_work_of_looking_around),
                                        cmocka_unit_test(test_too_much_work)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
