@@ -95,23 +95,22 @@ typedef struct pending {
     int step;
     const unsigned char *text;
     size_t start, end;
-    int nonempty, was_match;
+    int begun, was_match;
 } pending;
 
 static gyre_status flush_pending(pending *p) {
-    if (!p->nonempty) return GYRE_OK;
-    p->nonempty = 0;
+    if (p->start == p->end) return GYRE_OK; /* an empty match, which only separates its neighbours */
     return split_step(p->c, p->step + 1, p->text + p->start, p->end - p->start);
 }
 
-/* Adds the next part of the text, a match or the text before one, to the pending word or begins a new one. */
+/* Adds the next part of the text, a match or the text before one, to the pending word or begins a new one.  A match may be
+ * empty. */
 static gyre_status put(pending *p, size_t start, size_t end, int is_match) {
     const gyre_pre_tokenizer_step *step = &p->c->steps->steps[p->step];
     gyre_status status = GYRE_OK;
     int joins = 0;
-    if (start == end) return GYRE_OK;
     is_match ^= step->inverted;
-    if (p->nonempty) {
+    if (p->begun) {
         joins = (step->behavior == GYRE_SPLIT_CONTIGUOUS && is_match == p->was_match) ||
                 (step->behavior == GYRE_SPLIT_MERGED_WITH_PREVIOUS && is_match && !p->was_match) ||
                 (step->behavior == GYRE_SPLIT_MERGED_WITH_NEXT && !is_match && p->was_match);
@@ -119,7 +118,7 @@ static gyre_status put(pending *p, size_t start, size_t end, int is_match) {
     }
     if (!joins) p->start = start;
     p->end = end;
-    p->nonempty = 1;
+    p->begun = 1;
     p->was_match = is_match;
     return status;
 }
@@ -161,6 +160,14 @@ static void move_search(search *s, size_t from) {
     s->steps = MATCH_STEPS;
 }
 
+/* out = where the character after the one at `at` begins, or bytes + 1 at the end. */
+static size_t next_character(const unsigned char *text, size_t bytes, size_t at) {
+    do
+        at++;
+    while (at < bytes && (text[at] & 0xC0) == 0x80);
+    return at;
+}
+
 /* out = the largest character boundary that is at most at + length. */
 static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, uint64_t length) {
     if (length >= bytes - at) return bytes;
@@ -172,7 +179,7 @@ static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, 
 
 /* out = the result of PCRE2 on the bytes before subject_end.  PCRE2_ERROR_PARTIAL: it would have looked at more bytes. */
 static int try_match(const splitter *c, const search *s, size_t subject_end) {
-    const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (subject_end < s->bytes ? PCRE2_PARTIAL_HARD : 0);
+    const uint32_t options = PCRE2_NO_UTF_CHECK | (subject_end < s->bytes ? PCRE2_PARTIAL_HARD : 0);
     (void)pcre2_set_match_limit(c->limits, s->steps < UINT32_MAX ? (uint32_t)s->steps : UINT32_MAX);
     (void)pcre2_set_offset_limit(c->limits, is_alone(s) ? s->from : PCRE2_UNSET);
     const int rc = pcre2_match(s->code, s->text, subject_end, s->from, options, c->found, c->limits);
@@ -182,12 +189,12 @@ static int try_match(const splitter *c, const search *s, size_t subject_end) {
 
 /* Moves on after no match was found.  Returns 0 at the end of the text. */
 static int advance_search(search *s, size_t subject_end) {
-    size_t next = subject_end;
-    if (is_alone(s))
-        for (next = s->from + 1; next < s->bytes && (s->text[next] & 0xC0) == 0x80;)
-            next++;
-    move_search(s, next);
-    return next < s->bytes;
+    if (is_alone(s)) {
+        move_search(s, next_character(s->text, s->bytes, s->from));
+        return s->from <= s->bytes; /* a pattern may match at the end of the text */
+    }
+    move_search(s, subject_end);
+    return subject_end < s->bytes;
 }
 
 /* Allows more bytes or steps for a place that needs them.  Returns 0 if that is too much work. */
@@ -203,7 +210,7 @@ static int grow_search(splitter *c, search *s, int rc, size_t subject_end) {
     return spend_work(c, s->steps);
 }
 
-/* Returns 1, with a match of at least a byte at or after `at`; or 0 if there is none; or PCRE2's error. */
+/* Returns 1, with a match at or after `at`, which may be empty; or 0 if there is none; or PCRE2's error. */
 static int next_match(splitter *c, const pcre2_code *code, const unsigned char *text, size_t bytes, size_t at, size_t *start,
                       size_t *end) {
     search s = {code, text, bytes, at, 0, MATCH_WINDOW, MATCH_STEPS};
@@ -223,26 +230,32 @@ static int next_match(splitter *c, const pcre2_code *code, const unsigned char *
             *start = span[0];
             *end = span[1];
             /* \K may have moved the start anywhere. */
-            return *start >= at && *end > *start && *end <= bytes ? 1 : 0;
+            return *start >= at && *end >= *start && *end <= bytes ? 1 : 0;
         }
     }
 }
 
-/* Applies step `step` and all later ones to a text that is valid UTF-8. */
+/* Applies step `step` and all later ones to a text that is valid UTF-8.  An empty match counts, unless it is where the match
+ * before it ended, as in the tokenizers library. */
 static gyre_status split_step(splitter *c, int step, const unsigned char *text, size_t bytes) {
     if (step == c->steps->count) return c->take(c->ctx, text, bytes, c->err);
     pending p = {c, step, text, 0, 0, 0, 0};
     gyre_status status = GYRE_OK;
-    size_t at = 0, start, end;
-    while (at < bytes && status == GYRE_OK) {
+    size_t done = 0, at = 0, start, end; /* text[0 .. done - 1] has been put */
+    int is_after_match = 0;
+    while (at <= bytes && status == GYRE_OK) {
         const int rc = next_match(c, c->steps->steps[step].code, text, bytes, at, &start, &end);
         if (rc < 0) return fail_match(c, step, rc);
         if (rc == 0) break;
-        status = put(&p, at, start, 0);
+        /* A search from the end of an empty match would find it again. */
+        at = end > start ? end : next_character(text, bytes, end);
+        if (start == end && is_after_match && start == done) continue;
+        if (start > done) status = put(&p, done, start, 0);
         if (status == GYRE_OK) status = put(&p, start, end, 1);
-        at = end;
+        done = end;
+        is_after_match = 1;
     }
-    if (status == GYRE_OK) status = put(&p, at, bytes, 0);
+    if (status == GYRE_OK && bytes > done) status = put(&p, done, bytes, 0);
     return status == GYRE_OK ? flush_pending(&p) : status;
 }
 

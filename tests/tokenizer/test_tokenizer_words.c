@@ -84,6 +84,53 @@ static void test_oniguruma(void **state) {
     expect_refused("(*COMMIT)a", GYRE_EUNSUPPORTED, "verb");
 }
 
+/* Patterns that match without taking a byte.  The words are those of the tokenizers library (0.23). */
+static void test_empty_matches(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *text;
+        const char *want[4][2]; /* [behavior][inverted] */
+    } cases[] = {
+        {"(?=(\\d{3})+(?!\\d))",
+         "1234567",
+         {{"[1][234][567]", "[1][234][567]"},
+          {"[1][234][567]", "[1][234][567]"},
+          {"[1][234][567]", "[1][234][567]"},
+          {"[1][234][567]", "[1][234][567]"}}},
+        {"\\b",
+         "ab, cd",
+         {{"[ab][, ][cd]", "[ab][, ][cd]"},
+          {"[ab][, ][cd]", "[ab][, ][cd]"},
+          {"[ab][, ][cd]", "[ab][, ][cd]"},
+          {"[ab][, ][cd]", "[ab][, ][cd]"}}},
+        {"a*",
+         "baac",
+         {{"[b][aa][c]", "[b][aa][c]"}, {"[b][aa][c]", "[b][aa][c]"}, {"[baa][c]", "[b][aac]"}, {"[b][aac]", "[baa][c]"}}},
+        {"(?<=[a-z])(?=[A-Z])",
+         "camelCaseX",
+         {{"[camel][Case][X]", "[camel][Case][X]"},
+          {"[camel][Case][X]", "[camel][Case][X]"},
+          {"[camel][Case][X]", "[camel][Case][X]"},
+          {"[camel][Case][X]", "[camel][Case][X]"}}},
+        {"$",
+         "a\nb",
+         {{"[a][\nb]", "[a][\nb]"}, {"[a][\nb]", "[a][\nb]"}, {"[a][\nb]", "[a][\nb]"}, {"[a][\nb]", "[a][\nb]"}}},
+        {"b|(?=a)|$",
+         "aabxb",
+         {{"[a][a][b][x][b]", "[a][a][b][x][b]"},
+          {"[a][a][b][x][b]", "[a][a][b][x][b]"},
+          {"[a][ab][xb]", "[a][a][bx][b]"},
+          {"[a][a][bx][b]", "[a][ab][xb]"}}},
+        {"(?!b)",
+         "abbé",
+         {{"[abb][é]", "[abb][é]"}, {"[abb][é]", "[abb][é]"}, {"[abb][é]", "[abb][é]"}, {"[abb][é]", "[abb][é]"}}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int rule = 0; rule < 8; rule++)
+            expect_words(cases[i].pattern, 0, (gyre_split_behavior)(rule / 2), rule % 2, cases[i].text,
+                         cases[i].want[rule / 2][rule % 2]);
+}
+
 /* Splits worked out by hand: letters of any script, marks, cases, three digits at a time, white space before a word. */
 static void test_published_patterns(void **state) {
     (void)state;
@@ -128,6 +175,7 @@ static void test_work_of_looking_around(void **state) {
         size_t units, words;
     } cases[] = {
         {"foo\\b", "hello world, ", 2000, 1},        {"foo\\b", "foo bar, ", 2000, 4000},
+        {"\\b", "hello world, ", 2000, 8000},        {"(?=(\\d{3})+(?!\\d))", "hello world, ", 2000, 1},
         {"(?<=a)b|a(?=b)", " ", 20000, 1},           {"(?<=a)b|a(?=b)", "ab", 10000, 20000},
         {"(?<=[a-z])x(?=[A-Z])", "x", 12000, 1},     {"x{900}(?!x)", "x", 901, 2},
         {"(?:a|b|ab)+c|(?<=d)e", "ddeaabbx", 9, 19}, {"[a-z]+:", "x", 1200, 1},
@@ -178,6 +226,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_words),
                                        cmocka_unit_test(test_oniguruma),
                                        cmocka_unit_test(test_published_patterns),
+                                       cmocka_unit_test(test_empty_matches),
                                        cmocka_unit_test(test_long_words),
                                        cmocka_unit_test(test_work_of_looking_around),
                                        cmocka_unit_test(test_too_much_work)};
