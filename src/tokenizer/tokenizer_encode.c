@@ -41,8 +41,26 @@ static gyre_status encode_plain(encoder *e, size_t start, size_t end, gyre_error
     return gyre_pre_tokenize(&e->t->steps, e->prefixed, bytes + 1, encode_word, e, err);
 }
 
-static int is_white(unsigned char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+/* out = bytes of the character at s if it is white space (Unicode's White_Space), else 0. */
+static size_t white_space_at(const unsigned char *s, size_t left) {
+    if (s[0] == ' ' || (s[0] >= '\t' && s[0] <= '\r')) return 1;
+    if (left > 1 && s[0] == 0xC2) return s[1] == 0x85 || s[1] == 0xA0 ? 2 : 0; /* U+0085, U+00A0 */
+    if (left < 3 || s[0] < 0xE1 || s[0] > 0xE3) return 0;
+    const unsigned code = (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
+    if ((s[1] & 0xC0) != 0x80 || (s[2] & 0xC0) != 0x80) return 0;
+    const int is_white = code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
+                         code == 0x202F || code == 0x205F || code == 0x3000;
+    return is_white ? 3 : 0;
+}
+
+/* out = where the white space before text[at] begins. */
+static size_t white_space_before(const unsigned char *text, size_t start, size_t at) {
+    for (size_t n = 1; n <= 3 && n <= at - start;) {
+        const int is_white = white_space_at(text + at - n, n) == n;
+        at -= is_white ? n : 0;
+        n = is_white ? 1 : n + 1;
+    }
+    return at;
 }
 
 /* Encodes text[start .. end - 1].  Splits it at the tokens of t->added[which].  What lies between them is searched for
@@ -54,13 +72,12 @@ static gyre_status encode_span(encoder *e, int which, size_t start, size_t end, 
     while (status == GYRE_OK && gyre_added_trie_find(&e->t->added[which], &e->t->vocabulary, e->text, end, start,
                                                      e->flags & GYRE_TOKENIZE_SPECIAL, &found)) {
         const unsigned char strips = e->t->vocabulary.pieces[found.id].strips;
-        while (strips & GYRE_STRIPS_LEFT && found.start > start && is_white(e->text[found.start - 1]))
-            found.start--;
+        if (strips & GYRE_STRIPS_LEFT) found.start = white_space_before(e->text, start, found.start);
         status = encode_span(e, which + 1, start, found.start, err);
         if (status == GYRE_OK) status = gyre_ids_append(&e->ids, found.id, err);
         e->is_after_added = 1;
-        while (strips & GYRE_STRIPS_RIGHT && found.end < end && is_white(e->text[found.end]))
-            found.end++;
+        for (size_t n; strips & GYRE_STRIPS_RIGHT && found.end < end; found.end += n)
+            if ((n = white_space_at(e->text + found.end, end - found.end)) == 0) break;
         start = found.end;
     }
     return status == GYRE_OK ? encode_span(e, which + 1, start, end, err) : status;

@@ -268,6 +268,53 @@ static void test_added_tokens(void **state) {
     free(json);
 }
 
+/* 1: Unicode's White_Space, as PropList.txt of Unicode 16 lists it. */
+static int is_white_space(uint32_t c) {
+    return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+/* Every character but those of four bytes, of which none is white space, on both sides of a token that strips them. */
+static void test_white_space_beside_special_tokens(void **state) {
+    (void)state;
+    static naive n;
+    make_naive(&n);
+    n.count = 256; /* no merges */
+    char *json = naive_json(&n, BYTE_LEVEL("true"), 0);
+    char *content = strstr(json, "\"content\":\"<s>\"");
+    memmove(content + 28, content, strlen(content) + 1);
+    memcpy(content, "\"lstrip\":true,\"rstrip\":true,", 28);
+    gyre_tokenizer *t = open_json(json);
+    free(json);
+    for (uint32_t c = 1; c < 0x10000; c++) {
+        char text[16];
+        unsigned char s[4];
+        int length = 1;
+        s[0] = (unsigned char)c;
+        if (c >= 0x800) {
+            s[0] = (unsigned char)(0xE0 | c >> 12);
+            s[1] = (unsigned char)(0x80 | (c >> 6 & 0x3F));
+            s[2] = (unsigned char)(0x80 | (c & 0x3F));
+            length = 3;
+        } else if (c >= 0x80) {
+            s[0] = (unsigned char)(0xC0 | c >> 6);
+            s[1] = (unsigned char)(0x80 | (c & 0x3F));
+            length = 2;
+        }
+        int32_t want[9] = {'a', s[0], s[1], s[2]};
+        snprintf(text, sizeof text, "a%.*s<s>%.*sb", length, (char *)s, length, (char *)s);
+        const int kept = is_white_space(c) ? 0 : length;
+        want[1 + kept] = 400;
+        for (int i = 0; i < kept; i++)
+            want[2 + kept + i] = s[i];
+        want[2 + 2 * kept] = 'b';
+        expect_ids(t, text, GYRE_TOKENIZE_SPECIAL, want, 3 + 2 * kept);
+    }
+    EXPECT(t, "a \u00A0\u3000\t<s>\u2003\xC2\x85 \u180E", GYRE_TOKENIZE_SPECIAL, 'a', 400, 0xE1, 0xA0, 0x8E);
+    EXPECT(t, "\x80<s>\xE2\x80<s>\x80\x80", GYRE_TOKENIZE_SPECIAL, 0x80, 400, 0xE2, 0x80, 400, 0x80, 0x80);
+    gyre_tokenizer_free(t);
+}
+
 /* A megabyte of one letter is one word. Pairs of equal rank overlap everywhere. */
 static void test_long_words(void **state) {
     (void)state;
@@ -613,6 +660,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_merges_match_the_naive_algorithm),
         cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_white_space_beside_special_tokens),
         cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_gguf_llama),
