@@ -68,10 +68,13 @@ static size_t white_space_before(const unsigned char *text, size_t start, size_t
 static gyre_status encode_span(encoder *e, int which, size_t start, size_t end, gyre_error *err) {
     gyre_status status = GYRE_OK;
     gyre_added_match found;
+    size_t from = start;
     if (which == 2) return encode_plain(e, start, end, err);
-    while (status == GYRE_OK && gyre_added_trie_find(&e->t->added[which], &e->t->vocabulary, e->text, end, start,
+    while (status == GYRE_OK && gyre_added_trie_find(&e->t->added[which], &e->t->vocabulary, e->text, end, from,
                                                      e->flags & GYRE_TOKENIZE_SPECIAL, &found)) {
         const unsigned char strips = e->t->vocabulary.pieces[found.id].strips;
+        from = found.end; /* a token may begin in white space that the one before it strips, as in the tokenizers library */
+        if (found.start < start) found.start = start;
         if (strips & GYRE_STRIPS_LEFT) found.start = white_space_before(e->text, start, found.start);
         status = encode_span(e, which + 1, start, found.start, err);
         if (status == GYRE_OK) status = gyre_ids_append(&e->ids, found.id, err);

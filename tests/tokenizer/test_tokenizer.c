@@ -274,6 +274,14 @@ static int is_white_space(uint32_t c) {
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
+/* Makes the token <s> strip white space on both sides. */
+static void strip_around(char *json) {
+    static const char strips[] = "\"lstrip\":true,\"rstrip\":true,";
+    char *content = strstr(json, "\"content\":\"<s>\"");
+    memmove(content + strlen(strips), content, strlen(content) + 1);
+    memcpy(content, strips, strlen(strips));
+}
+
 /* Every character but those of four bytes, of which none is white space, on both sides of a token that strips them. */
 static void test_white_space_beside_special_tokens(void **state) {
     (void)state;
@@ -281,9 +289,7 @@ static void test_white_space_beside_special_tokens(void **state) {
     make_naive(&n);
     n.count = 256; /* no merges */
     char *json = naive_json(&n, BYTE_LEVEL("true"), 0);
-    char *content = strstr(json, "\"content\":\"<s>\"");
-    memmove(content + 28, content, strlen(content) + 1);
-    memcpy(content, "\"lstrip\":true,\"rstrip\":true,", 28);
+    strip_around(json);
     gyre_tokenizer *t = open_json(json);
     free(json);
     for (uint32_t c = 1; c < 0x10000; c++) {
@@ -312,6 +318,17 @@ static void test_white_space_beside_special_tokens(void **state) {
     }
     EXPECT(t, "a \u00A0\u3000\t<s>\u2003\xC2\x85 \u180E", GYRE_TOKENIZE_SPECIAL, 'a', 400, 0xE1, 0xA0, 0x8E);
     EXPECT(t, "\x80<s>\xE2\x80<s>\x80\x80", GYRE_TOKENIZE_SPECIAL, 0x80, 400, 0xE2, 0x80, 400, 0x80, 0x80);
+    gyre_tokenizer_free(t);
+
+    /* A token that begins in that white space is found all the same. */
+    json = naive_json(&n, BYTE_LEVEL("true"), 0);
+    strip_around(json);
+    char *content = strstr(json, "<x>");
+    memcpy(content, " b ", 3);
+    t = open_json(json);
+    free(json);
+    EXPECT(t, "<s>\t b  c", GYRE_TOKENIZE_SPECIAL, 400, 401, ' ', 'c');
+    EXPECT(t, "<s> b <s> d", GYRE_TOKENIZE_SPECIAL, 400, 401, 400, 'd');
     gyre_tokenizer_free(t);
 }
 
