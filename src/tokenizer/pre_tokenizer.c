@@ -31,6 +31,7 @@ static pcre2_code *compile(const char *pattern, size_t bytes, int literal, int *
         return NULL;
     }
     (void)pcre2_set_parens_nest_limit(context, MAX_PAREN_DEPTH);
+    (void)pcre2_set_newline(context, PCRE2_NEWLINE_LF); /* the default of a PCRE2 is that of its build */
     /* In Oniguruma, ^ and $ always match at line ends. */
     const uint32_t expression = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
     const uint32_t options = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (literal ? PCRE2_LITERAL : expression);

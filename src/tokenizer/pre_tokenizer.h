@@ -28,8 +28,8 @@ typedef struct gyre_pre_tokenizer {
 gyre_status gyre_pre_tokenizer_add(gyre_pre_tokenizer *steps, const char *pattern, size_t bytes, int literal,
                                    gyre_split_behavior behavior, int inverted, gyre_error *err);
 void gyre_pre_tokenizer_free(gyre_pre_tokenizer *steps);
-/* *out = the pattern in PCRE2's syntax, NUL-terminated, which the caller frees.  Nested classes are flattened, and a
- * plus after an interval repeats it (pre_tokenizer_regex.c).  Errors: EFORMAT, EUNSUPPORTED, ENOMEM. */
+/* *out = the pattern in PCRE2's syntax, NUL-terminated, which the caller frees.  What means something else to PCRE2 is
+ * rewritten or refused (pre_tokenizer_regex.c).  Errors: EFORMAT, EUNSUPPORTED, ENOMEM. */
 gyre_status gyre_pattern_translate(const char *pattern, size_t bytes, char **out, gyre_error *err);
 
 /* Receives a word. */

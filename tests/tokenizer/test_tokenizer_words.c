@@ -84,6 +84,76 @@ static void test_oniguruma(void **state) {
     expect_refused("(*COMMIT)a", GYRE_EUNSUPPORTED, "verb");
 }
 
+/* Sets of characters that differ between Oniguruma and PCRE2, and what else is translated.  The words are those of the
+ * tokenizers library (0.23). */
+static void test_sets_of_oniguruma(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"\\w+", "क\u093F e\u0301a ก\u0E47 a_b\u203Fc ²½ ⓐ",
+         "[क\u093F][ ][e\u0301a][ ][ก\u0E47][ ][a_b\u203Fc][ ][²½][ ][ⓐ]"},
+        {"[\\w]+", "क\u093F ²a½ ⓐ", "[क\u093F][ ²][a][½ ][ⓐ]"},
+        {"\\W+", "e\u0301-²", "[e\u0301][-][²]"},
+        {"[\\W_]+", "a_-e\u0301_²", "[a][_-][e\u0301][_²]"},
+        {"[^\\W_]+", "a_-e\u0301_²", "[a][_-][e\u0301][_²]"},
+        {"[^\\W\\d]+", "a1²e\u0301-", "[a][1²][e\u0301][-]"},
+        {"\\b", "क\u093F e\u0301a, ²½", "[क\u093F][ ][e\u0301a][, ][²½]"},
+        {"\\B\u093F", "क\u093F \u093Fक", "[क][\u093F][ \u093Fक]"},
+        {"\\s+", "a\u00A0\u3000\u180E b", "[a][\u00A0\u3000][\u180E][ ][b]"},
+        {"\\S+", "a\u180E b", "[a\u180E][ ][b]"},
+        {"[\\S\\n]+", " a\n \u180E", "[ ][a\n][ ][\u180E]"},
+        {"\\h+", "xFg01é", "[x][F][g][01][é]"},
+        {"\\H+", "xFg01", "[x][F][g][01]"},
+        {"[[:punct:]]+", "a$+«»€b", "[a][$+«»€][b]"},
+        {"\\p{Punct}+", "a$+«»€b", "[a$+][«»][€b]"},
+        {"[[:^punct:]]+", "a$+«b", "[a][$+«][b]"},
+        {"[[:alpha:]]+", "a\u093FⅣ1", "[a\u093FⅣ][1]"},
+        {"[[:alnum:]]+", "a1²ⅣⒶ", "[a1][²][ⅣⒶ]"},
+        {"[[:upper:]]+", "AaⅣⒶ", "[A][a][ⅣⒶ]"},
+        {"[[:lower:]]+", "aAªʰ", "[a][A][ªʰ]"},
+        {"[[:graph:]]+", "a \u2028\u00AD\u0301", "[a][ \u2028][\u00AD\u0301]"},
+        {"[[:print:]]+", "a \u2028\u3000\n", "[a ][\u2028][\u3000][\n]"},
+        {"[[:blank:]]+", "a\t\u180E\u3000 \n", "[a][\t][\u180E][\u3000 ][\n]"},
+        {"[[:xdigit:]]+", "aＡ1g", "[a][Ａ][1][g]"},
+        {"[[:word:]]+", "²a\u093F", "[²][a\u093F]"},
+        {"\\p{Alnum}+", "a1²Ⅳ-", "[a1][²][Ⅳ][-]"},
+        {"\\p{^Word}+", "a-\u093F²", "[a][-][\u093F²]"},
+        {"\\p{Han}+", "中、中。ー", "[中][、][中][。ー]"},
+        {"x{2}?y", "xxy y xy", "[xxy][ ][y][ x][y]"},
+        {"a(?i)b|c", "aB C ac c", "[aB][ C ][ac][ c]"},
+        {"é{1,2}+", "aééé", "[a][ééé]"},
+        {"\\x61{2}+", "aaaaa", "[aaaa][a]"},
+        {"[a\\-\\s-]+", "a- b-", "[a- ][b][-]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_words(cases[i][0], 0, GYRE_SPLIT_ISOLATED, 0, cases[i][1], cases[i][2]);
+    expect_refused("[a-\\w]", GYRE_EUNSUPPORTED, "range");
+    expect_refused("\\pL+", GYRE_EUNSUPPORTED, "escape");
+    expect_refused("\\xC3\\xA9", GYRE_EUNSUPPORTED, "byte of a character");
+    expect_refused("[\\303\\251]", GYRE_EUNSUPPORTED, "byte of a character");
+    expect_refused("a{2}?+", GYRE_EUNSUPPORTED, "count");
+    expect_refused("a{1,2}+?", GYRE_EUNSUPPORTED, "count");
+    expect_refused("\\p{L", GYRE_EFORMAT, "not closed");
+    expect_refused("[[:alpha:]", GYRE_EFORMAT, "not closed");
+}
+
+/* A line's begin at the end of a search window is seen. */
+static void test_begin_of_line_at_the_end_of_a_window(void **state) {
+    (void)state;
+    static const char pattern[] = "\\n^";
+    char text[600];
+    for (size_t n = 500; n < 520; n++) {
+        gyre_pre_tokenizer steps = {0};
+        gyre_error err = {0};
+        size_t counts[3] = {0};
+        memset(text, 'a', sizeof text);
+        text[n] = '\n';
+        assert_ok(gyre_pre_tokenizer_add(&steps, pattern, strlen(pattern), 0, GYRE_SPLIT_ISOLATED, 0, &err));
+        assert_ok(gyre_pre_tokenize(&steps, (const unsigned char *)text, sizeof text, count_words, counts, &err));
+        assert_int_equal(counts[0], 3);
+        gyre_pre_tokenizer_free(&steps);
+    }
+}
+
 /* Patterns that match without taking a byte.  The words are those of the tokenizers library (0.23). */
 static void test_empty_matches(void **state) {
     (void)state;
@@ -226,6 +296,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_words),
                                        cmocka_unit_test(test_oniguruma),
                                        cmocka_unit_test(test_published_patterns),
+                                       cmocka_unit_test(test_sets_of_oniguruma),
+                                       cmocka_unit_test(test_begin_of_line_at_the_end_of_a_window),
                                        cmocka_unit_test(test_empty_matches),
                                        cmocka_unit_test(test_long_words),
                                        cmocka_unit_test(test_work_of_looking_around),
