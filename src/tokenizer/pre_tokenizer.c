@@ -2,8 +2,9 @@
  *
  * A match is first searched for in the next few bytes alone, as a partial match.  If the end of those bytes matters,
  * PCRE2 reports the place where it does.  The places before it do not match, so the search begins again there.  If it
- * began there already, the place is tried on more bytes.  This shows when a pattern looks far ahead from every place.  The
- * total work is limited, so for any pattern it grows with the length of the text and not with its square. */
+ * began there already, the place is tried on more bytes.  This shows when a pattern looks far ahead from every place.  From
+ * then on the work is counted, item by item and byte by byte, and the total is limited, so for any pattern it grows with the
+ * length of the text and not with its square. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pre_tokenizer.h"
 
@@ -18,13 +19,14 @@ enum {
     HEAP_KIB = 64 * 1024,  /* memory of one match */
     MATCH_WINDOW = 512,    /* bytes that a match may look at in the first try */
     MATCH_STEPS = 4000,    /* steps that it may take then */
-    MIN_WORK = 1 << 20,    /* limit of the bytes and steps beyond those, for a text: MIN_WORK */
+    MIN_WORK = 1 << 20,    /* limit of the bytes and items of later tries, for a text: MIN_WORK */
     WORK_PER_BYTE = 256,   /* plus WORK_PER_BYTE for each byte */
-    GROWTH_FACTOR = 4      /* of window and steps from one try to the next */
+    GROWTH_FACTOR = 4      /* of the window from one try to the next */
 };
 
 /* -- patterns -- */
-static pcre2_code *compile(const char *pattern, size_t bytes, int literal, int *error, PCRE2_SIZE *offset) {
+/* counted: 1: calls back at every item, and is not compiled for the processor, which would leave some items out. */
+static pcre2_code *compile(const char *pattern, size_t bytes, int literal, int counted, int *error, PCRE2_SIZE *offset) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (!context) {
         *error = PCRE2_ERROR_NOMEMORY;
@@ -34,11 +36,12 @@ static pcre2_code *compile(const char *pattern, size_t bytes, int literal, int *
     (void)pcre2_set_newline(context, PCRE2_NEWLINE_LF); /* the default of a PCRE2 is that of its build */
     /* In Oniguruma, ^ and $ always match at line ends. */
     const uint32_t expression = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-    const uint32_t options = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (literal ? PCRE2_LITERAL : expression);
+    const uint32_t options =
+        PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (literal ? PCRE2_LITERAL : expression) | (counted ? PCRE2_AUTO_CALLOUT : 0);
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, bytes, options, error, offset, context);
     pcre2_compile_context_free(context);
     /* Matching works without JIT too, only slower. */
-    if (code) (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+    if (code && !counted) (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     return code;
 }
 
@@ -58,22 +61,26 @@ gyre_status gyre_pre_tokenizer_add(gyre_pre_tokenizer *steps, const char *patter
         pattern = translated;
         bytes = strlen(translated);
     }
-    pcre2_code *code = compile(pattern, bytes, literal, &error, &offset);
+    pcre2_code *code = compile(pattern, bytes, literal, 0, &error, &offset);
+    pcre2_code *counted = code && !literal ? compile(pattern, bytes, literal, 1, &error, &offset) : NULL;
     free(translated);
-    if (!code) {
+    if (!code || (!counted && !literal)) {
+        pcre2_code_free(code);
         if (error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED)
             return gyre_fail(err, GYRE_ENOMEM, "no memory for a pattern");
         (void)pcre2_get_error_message(error, why, sizeof why);
         return gyre_fail(err, GYRE_EFORMAT, "a pattern that makes no sense at its byte %zu: %s", (size_t)offset,
                          (char *)why);
     }
-    steps->steps[steps->count++] = (gyre_pre_tokenizer_step){code, behavior, inverted};
+    steps->steps[steps->count++] = (gyre_pre_tokenizer_step){code, counted, behavior, inverted};
     return GYRE_OK;
 }
 
 void gyre_pre_tokenizer_free(gyre_pre_tokenizer *steps) {
-    for (int i = 0; i < steps->count; i++)
+    for (int i = 0; i < steps->count; i++) {
         pcre2_code_free(steps->steps[i].code);
+        pcre2_code_free(steps->steps[i].counted);
+    }
     steps->count = 0;
 }
 
@@ -85,6 +92,7 @@ typedef struct splitter {
     pcre2_match_data *found;
     pcre2_match_context *limits;
     uint64_t work_left;
+    size_t counted_at; /* where the last item stood that was counted */
     gyre_error *err;
 } splitter;
 
@@ -140,16 +148,24 @@ static int spend_work(splitter *c, uint64_t work) {
     return 1;
 }
 
+/* Called at every item of a counted pattern.  The bytes from the item before to this one were looked at. */
+static int count_item(pcre2_callout_block *item, void *splitter_) {
+    splitter *c = splitter_;
+    const size_t at = item->current_position, bytes = at > c->counted_at ? at - c->counted_at : c->counted_at - at;
+    c->counted_at = at;
+    return spend_work(c, 1 + bytes) ? 0 : PCRE2_ERROR_MATCHLIMIT;
+}
+
 /* A search for the next match. */
 typedef struct search {
-    const pcre2_code *code;
+    const gyre_pre_tokenizer_step *step;
     const unsigned char *text;
     size_t bytes, from;
-    size_t alone_before;    /* a place before this one is tried alone, because some place here takes more steps */
-    uint64_t length, steps; /* bytes and steps allowed */
+    size_t alone_before; /* a place before this one is tried alone, because some place here takes more steps */
+    uint64_t length;     /* bytes allowed */
 } search;
 
-/* 1: the next try is for a match that begins at `from`.  More bytes and more steps are for one place alone. */
+/* 1: the next try is for a match that begins at `from`, and is counted.  More bytes and steps are for one place alone. */
 static int is_alone(const search *s) {
     return s->from < s->alone_before || s->length > MATCH_WINDOW;
 }
@@ -158,7 +174,6 @@ static int is_alone(const search *s) {
 static void move_search(search *s, size_t from) {
     s->from = from;
     s->length = MATCH_WINDOW;
-    s->steps = MATCH_STEPS;
 }
 
 /* out = where the character after the one at `at` begins, or bytes + 1 at the end. */
@@ -179,13 +194,16 @@ static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, 
 }
 
 /* out = the result of PCRE2 on the bytes before subject_end.  PCRE2_ERROR_PARTIAL: it would have looked at more bytes. */
-static int try_match(const splitter *c, const search *s, size_t subject_end) {
+static int try_match(splitter *c, const search *s, size_t subject_end) {
     const uint32_t options = PCRE2_NO_UTF_CHECK | (subject_end < s->bytes ? PCRE2_PARTIAL_HARD : 0);
-    (void)pcre2_set_match_limit(c->limits, s->steps < UINT32_MAX ? (uint32_t)s->steps : UINT32_MAX);
-    (void)pcre2_set_offset_limit(c->limits, is_alone(s) ? s->from : PCRE2_UNSET);
-    const int rc = pcre2_match(s->code, s->text, subject_end, s->from, options, c->found, c->limits);
+    const int alone = is_alone(s), counted = alone && s->step->counted;
+    const pcre2_code *code = counted ? s->step->counted : s->step->code;
+    c->counted_at = s->from;
+    (void)pcre2_set_match_limit(c->limits, counted ? UINT32_MAX : MATCH_STEPS);
+    (void)pcre2_set_offset_limit(c->limits, alone ? s->from : PCRE2_UNSET);
+    const int rc = pcre2_match(code, s->text, subject_end, s->from, options, c->found, c->limits);
     if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
-    return pcre2_match(s->code, s->text, subject_end, s->from, options | PCRE2_NO_JIT, c->found, c->limits);
+    return pcre2_match(code, s->text, subject_end, s->from, options | PCRE2_NO_JIT, c->found, c->limits);
 }
 
 /* Moves on after no match was found.  Returns 0 at the end of the text. */
@@ -198,23 +216,21 @@ static int advance_search(search *s, size_t subject_end) {
     return subject_end < s->bytes;
 }
 
-/* Allows more bytes or steps for a place that needs them.  Returns 0 if that is too much work. */
+/* Allows more bytes for a place, or tries the places before subject_end alone.  Returns 0 if that is too much work. */
 static int grow_search(splitter *c, search *s, int rc, size_t subject_end) {
-    const int was_alone = is_alone(s);
     if (rc == PCRE2_ERROR_PARTIAL) {
         s->length *= GROWTH_FACTOR;
         return spend_work(c, s->length < s->bytes - s->from ? s->length : s->bytes - s->from);
     }
-    s->alone_before = was_alone ? s->alone_before : subject_end;
-    if (!was_alone) return 1; /* PCRE2 does not tell which place it was */
-    s->steps *= GROWTH_FACTOR;
-    return spend_work(c, s->steps);
+    if (is_alone(s)) return 0; /* its work was counted */
+    s->alone_before = subject_end;
+    return 1; /* PCRE2 does not tell which place it was */
 }
 
 /* Returns 1, with a match at or after `at`, which may be empty; or 0 if there is none; or PCRE2's error. */
-static int next_match(splitter *c, const pcre2_code *code, const unsigned char *text, size_t bytes, size_t at, size_t *start,
-                      size_t *end) {
-    search s = {code, text, bytes, at, 0, MATCH_WINDOW, MATCH_STEPS};
+static int next_match(splitter *c, const gyre_pre_tokenizer_step *step, const unsigned char *text, size_t bytes, size_t at,
+                      size_t *start, size_t *end) {
+    search s = {step, text, bytes, at, 0, MATCH_WINDOW};
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(c->found);
     for (;;) {
         const size_t subject_end = utf8_boundary(text, bytes, s.from, s.length);
@@ -245,7 +261,7 @@ static gyre_status split_step(splitter *c, int step, const unsigned char *text, 
     size_t done = 0, at = 0, start, end; /* text[0 .. done - 1] has been put */
     int is_after_match = 0;
     while (at <= bytes && status == GYRE_OK) {
-        const int rc = next_match(c, c->steps->steps[step].code, text, bytes, at, &start, &end);
+        const int rc = next_match(c, &c->steps->steps[step], text, bytes, at, &start, &end);
         if (rc < 0) return fail_match(c, step, rc);
         if (rc == 0) break;
         /* A search from the end of an empty match would find it again. */
@@ -297,6 +313,7 @@ gyre_status gyre_pre_tokenize(const gyre_pre_tokenizer *steps, const unsigned ch
     gyre_status status = GYRE_ENOMEM;
     if (c.found && c.limits) {
         (void)pcre2_set_heap_limit(c.limits, HEAP_KIB);
+        (void)pcre2_set_callout(c.limits, count_item, &c);
         status = split_valid_utf8(&c, text, bytes);
     } else {
         (void)gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory for a pattern's match");

@@ -111,6 +111,7 @@ typedef struct translator {
     int depth;
     size_t atom;     /* where the last repeatable item begins in `out` */
     int interval;    /* of the last item: 1 it was {m,n}, 2 {n}, 3 what one became with a plus or question mark; else 0 */
+    int is_counted;  /* 1: the last character was a count: ?, * or + */
     gyre_status bad; /* why `out` could not grow */
     gyre_error *err;
 } translator;
@@ -432,7 +433,16 @@ static int has_option_m(const translator *t) {
     return 0;
 }
 
+/* PCRE2's compiled programs count the turns of a group against the limit of steps, but not those of a lazy count of one
+ * character, which may be as many as the text has bytes. */
+static void group_if_lazy(translator *t, size_t length) {
+    if (t->at + length >= t->bytes || t->in[t->at + length] != '?') return;
+    put_before(t, t->atom, "(?:");
+    put(t, ')');
+}
+
 static void translate_interval(translator *t, size_t length) {
+    if (memchr(t->in + t->at, ',', length)) group_if_lazy(t, length);
     t->interval = memchr(t->in + t->at, ',', length) ? 1 : 2;
     put(t, '{');
     if (t->in[t->at + 1] == ',') put(t, '0'); /* PCRE2 takes {,3} literally */
@@ -486,6 +496,8 @@ static gyre_status translate_one(translator *t) {
     const int interval = t->interval, repeats = strchr("?*+", c) != NULL;
     const size_t length = c == '{' ? interval_length(t) : 0;
     if (interval == 3 && (repeats || length > 0)) return refuse(t, "a third count after two");
+    const int is_first_count = repeats && !t->is_counted;
+    t->is_counted = repeats;
     t->interval = 0;
     if ((c == '+' && interval > 0) || (c == '?' && interval == 2)) {
         repeat_interval(t);
@@ -504,6 +516,7 @@ static gyre_status translate_one(translator *t) {
     if (c == '\\') return translate_escape(t, NULL);
     if (c == '[') return translate_class(t);
     if (c == '(') return open_group(t);
+    if (is_first_count) group_if_lazy(t, 1);
     t->at++;
     if (c == '^')
         put_string(t, "(?:(?<![^\\n])(?!\\z))");
