@@ -167,6 +167,22 @@ static gyre_status set_name(gyre_conversion *c, const gyre_file_tensor *s, const
     return GYRE_OK;
 }
 
+/* 1 for a stored head that is the embedding, bit for bit.  Readers take the embedding where there is no head, and a head
+ * that differs is used even of a tied model. */
+static int repeats_embedding(const gyre_conversion *c, const gyre_file_tensor *s, const parsed_name *p) {
+    char name[112];
+    if (p->role != GYRE_TENSOR_LM_HEAD || strcmp(p->suffix, ".weight") != 0) return 0;
+    snprintf(name, sizeof name, "%s.weight", c->source.arch.names[GYRE_TENSOR_EMBEDDING]);
+    const gyre_file_tensor *embedding = gyre_convert_source_find(&c->source, name);
+    if (!embedding || embedding->type != s->type || embedding->bytes != s->bytes || embedding->rank != s->rank ||
+        memcmp(embedding->shape, s->shape, sizeof s->shape) != 0)
+        return 0;
+    const int same = memcmp(embedding->data, s->data, (size_t)s->bytes) == 0;
+    gyre_stored_release_pages(embedding);
+    gyre_stored_release_pages(s);
+    return same;
+}
+
 static gyre_status add_tensor(gyre_conversion *c, const gyre_file_tensor *s, gyre_error *err) {
     parsed_name p = {.layer = -1};
     const int moves = c->from != c->to, needs_role = c->names || moves;
@@ -175,8 +191,7 @@ static gyre_status add_tensor(gyre_conversion *c, const gyre_file_tensor *s, gyr
         if (is_dropped(s->name)) return GYRE_OK;
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: not known in a %s (%s)", s->name, c->source.arch.family, s->file);
     }
-    /* A tied model may still store an lm_head, which its readers ignore.  Readers of a GGUF would use it. */
-    if (c->names && p.role == GYRE_TENSOR_LM_HEAD && found && c->source.arch.tied) return GYRE_OK;
+    if (c->names && found && c->source.arch.tied && repeats_embedding(c, s, &p)) return GYRE_OK;
     gyre_convert_tensor *t = gyre_convert_add_tensor(c);
     if (!t) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
     t->source = s;

@@ -140,6 +140,25 @@ static void test_llama_through_gguf(void **state) {
     made_model_free(m);
 }
 
+/* Readers of both formats use a stored head, of a tied model too, so a GGUF goes without one only if it is the embedding. */
+static void test_stored_head_of_a_tied_model(void **state) {
+    (void)state;
+    const gyre_convert_options there = to_gguf();
+    for (int repeats = 0; repeats < 2; repeats++) {
+        const char *from = repeats ? "repeated" : "own-head";
+        made_model *m =
+            make_folder_of(in_folder(from), "llama", TIED | (repeats ? REPEATED_HEAD : OWN_HEAD), "", GYRE_DTYPE_F32);
+        convert(in_folder(from), in_folder("head.gguf"), &there);
+        gyre_tensor_store *store = open_store(in_folder("head.gguf"));
+        gyre_file_tensor head;
+        assert_int_equal(gyre_tensor_store_find(store, "output.weight", &head), !repeats);
+        if (!repeats) assert_unmoved(store, "output.weight", made_named(m, "lm_head.weight"));
+        gyre_tensor_store_free(store);
+        assert_same_logits(in_folder(from), in_folder("head.gguf"), 1e-6);
+        made_model_free(m);
+    }
+}
+
 /* llama.cpp rotates halves for this architecture: nothing moves. */
 static void test_qwen_through_gguf(void **state) {
     (void)state;
@@ -617,6 +636,7 @@ int main(void) {
         cmocka_unit_test(test_layout_round_trip),
         cmocka_unit_test(test_source_layout),
         cmocka_unit_test(test_llama_through_gguf),
+        cmocka_unit_test(test_stored_head_of_a_tied_model),
         cmocka_unit_test(test_qwen_through_gguf),
         cmocka_unit_test(test_scalings),
         cmocka_unit_test(test_types),

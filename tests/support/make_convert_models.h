@@ -87,14 +87,17 @@ static inline void made_model_free(made_model *m) {
     free(m);
 }
 
-enum { TIED = 1, BIASES = 2, HEAD_NORMS = 4, OUT_BIAS = 8 };
+/* Of a tied model, OWN_HEAD stores a head all the same, and REPEATED_HEAD one that is the embedding. */
+enum { TIED = 1, BIASES = 2, HEAD_NORMS = 4, OUT_BIAS = 8, OWN_HEAD = 16, REPEATED_HEAD = 32 };
 
 static inline made_model *make_weights(int traits) {
     made_model *m = calloc(1, sizeof *m);
     assert_non_null(m);
     make_tensor(m, "model.embed_tokens.weight", VOCAB, WIDTH);
     make_tensor(m, "model.norm.weight", WIDTH, 0);
-    if (!(traits & TIED)) make_tensor(m, "lm_head.weight", VOCAB, WIDTH);
+    if (!(traits & TIED) || traits & (OWN_HEAD | REPEATED_HEAD)) make_tensor(m, "lm_head.weight", VOCAB, WIDTH);
+    if (traits & REPEATED_HEAD)
+        memcpy(m->tensor[2].data, m->tensor[0].data, (size_t)m->tensor[0].count * sizeof *m->tensor[0].data);
     for (int layer = 0; layer < LAYERS; layer++) {
         static const struct {
             const char *name;
