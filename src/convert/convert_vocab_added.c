@@ -1,23 +1,39 @@
 /* convert_vocab_added.c: the added tokens of a tokenizer.json. */
 #include "convert/convert_vocab_from_json.h"
 
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_byte_level.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_COMPARED = 1 << 26 }; /* bytes of tokens that are held against each other */
 
 /* -- tokens that a reader finds in the text before others -- */
-/* 1 if some end of `one` is a beginning of `other`. */
-static int ends_into(const char *one, const char *other) {
-    for (const char *at = one; (at = strchr(at, other[0])) != NULL; at++)
-        if (strncmp(at, other, strlen(at)) == 0) return 1;
-    return 0;
+/* 1 if `other` is part of `one`, or an end of `one` is a beginning of `other`.  O(bytes of both): after each byte of `one`,
+ * `length` is the longest beginning of `other` that ends there, and borders[i] the longest that ends other[0 .. i] and is
+ * shorter than it (Knuth, Morris, Pratt). */
+static int runs_into(const char *one, const char *other) {
+    uint16_t borders[GYRE_MAX_ADDED_TOKEN_BYTES] = {0};
+    size_t length = 0;
+    for (size_t i = 1; other[i]; i++) {
+        while (length > 0 && other[i] != other[length])
+            length = borders[length - 1];
+        length += other[i] == other[length];
+        borders[i] = (uint16_t)length;
+    }
+    length = 0;
+    for (; *one && other[length]; one++) {
+        while (length > 0 && *one != other[length])
+            length = borders[length - 1];
+        length += *one == other[length];
+    }
+    return length > 0;
 }
 
 static int overlap(const char *one, const char *other) {
-    return strstr(one, other) || strstr(other, one) || ends_into(one, other) || ends_into(other, one);
+    return runs_into(one, other) || runs_into(other, one);
 }
 
 /* Adds the contents of tokens whose "normalized" is that, and their bytes. */
@@ -89,6 +105,9 @@ static gyre_status read_one(const gyre_vocab_reader *r, const json_t *token, los
     const int is_unknown = !r->out->byte_level && *unknown && strcmp(text, unknown) == 0;
     const int doubled = json_is_integer(id) ? is_double(l, r, text, id) : 0;
     if (doubled < 0) return gyre_vocab_fail(r, GYRE_ENOMEM, "added_tokens", "no memory");
+    if (strlen(text) > GYRE_MAX_ADDED_TOKEN_BYTES)
+        return gyre_vocab_fail(r, GYRE_EUNSUPPORTED, "added_tokens",
+                               "more than 512 bytes in one, which Gyre does not search for");
     l->doubles |= doubled;
     l->strips |= json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
                  json_is_true(json_object_get(token, "single_word"));

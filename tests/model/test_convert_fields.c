@@ -188,7 +188,12 @@ static const field of_bytes[] = {
     {"model.end_of_word_suffix", "\"</w>\"", REFUSED, "model.end_of_word_suffix", NULL},
     {"truncation", "{\"max_length\": 1}", SAME, NULL, "truncation: "},
     {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"special\": false")), SAME, NULL, NULL},
-    {"added_tokens", ADDED(", " TOKEN(10, "s>b", "\"normalized\": true")), TOLD, "added_tokens.normalized", NULL}};
+    {"added_tokens", ADDED(", " TOKEN(10, "s>b", "\"normalized\": true")), TOLD, "added_tokens.normalized", NULL},
+    {"added_tokens", ADDED(", " SPECIAL(10, "aaab") ", " TOKEN(11, "aab", "\"normalized\": true")), TOLD, "normalized",
+     NULL},
+    {"added_tokens", ADDED(", " SPECIAL(10, "xaba") ", " TOKEN(11, "abac", "\"normalized\": true")), TOLD, "normalized",
+     NULL},
+    {"added_tokens", ADDED(", " SPECIAL(10, "ababx") ", " TOKEN(11, "abac", "\"normalized\": true")), SAME, NULL, NULL}};
 
 /* -- forms that models have, none of which loses anything -- */
 #define GEMMA "{\"normalizer\": " REPLACE ", \"decoder\": " ALL(STEPS) "}"

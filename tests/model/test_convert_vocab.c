@@ -80,6 +80,33 @@ static void test_steps_without_a_key(void **state) {
     }
 }
 
+/* No reader of Gyre searches for more than 512 bytes, and tokens are held against each other in time that grows with
+ * their bytes. */
+static void test_long_added_tokens(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf();
+    static const size_t lengths[] = {512, 513, 200000};
+    made_model_free(make_folder_of(in_folder("la"), "llama", TIED, "", GYRE_DTYPE_F32));
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const int length = (int)lengths[i] - 1;
+        char *run = malloc(lengths[i]), *json = malloc(2 * lengths[i] + 1024);
+        assert_true(run && json);
+        memset(run, 'a', lengths[i] - 1);
+        run[lengths[i] - 1] = '\0';
+        snprintf(json, 2 * lengths[i] + 1024,
+                 "{\"added_tokens\": [{\"id\": 3, \"content\": \"%sb\"}, {\"id\": 4, \"content\": \"%.*sc\", "
+                 "\"normalized\": true}], " DECODER STEPS(BYTES) MODEL("") "}",
+                 run, length, run);
+        put_text(in_folder("la/tokenizer.json"), json);
+        if (lengths[i] == 512)
+            convert(in_folder("la"), in_folder("la.gguf"), &gguf);
+        else
+            refused(in_folder("la"), in_folder("la.gguf"), &gguf, GYRE_EUNSUPPORTED, "more than 512 bytes");
+        free(run);
+        free(json);
+    }
+}
+
 /* Scores rank tokens, a list ranks pairs. */
 static void test_merges_that_scores_cannot_say(void **state) {
     (void)state;
@@ -223,11 +250,9 @@ static void test_scores_that_merges_cannot_say(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps_without_a_key),
-        cmocka_unit_test(test_merges_that_scores_cannot_say),
-        cmocka_unit_test(test_ignored_merges),
-        cmocka_unit_test(test_where_special_tokens_stand),
-        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_steps_without_a_key),           cmocka_unit_test(test_long_added_tokens),
+        cmocka_unit_test(test_merges_that_scores_cannot_say), cmocka_unit_test(test_ignored_merges),
+        cmocka_unit_test(test_where_special_tokens_stand),    cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_scores_that_merges_cannot_say),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
