@@ -84,6 +84,23 @@ gyre_status gyre_tokenizer_mark_added(gyre_tokenizer *t, int32_t id, int is_spec
     return gyre_added_trie_insert(&t->added[is_normalized != 0], gyre_piece_bytes(&t->vocabulary, id), p->length, id, err);
 }
 
+gyre_status gyre_tokenizer_list_made(const gyre_tokenizer *t, unsigned char **out, gyre_error *err) {
+    const gyre_vocabulary *v = &t->vocabulary;
+    unsigned char *made = calloc((size_t)v->count + 1, 1);
+    if (!made) return gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory for %" PRId64 " tokens", v->count);
+    for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++)
+        if (t->merges.slots[i].key != UINT64_MAX) made[t->merges.slots[i].value] = GYRE_MADE_BY_MERGE;
+    for (int64_t id = 0; id < v->count; id++) {
+        if (!is_mergeable(t, (int32_t)id) || made[id]) continue;
+        if (v->pieces[id].length == 1)
+            made[id] = GYRE_MADE_BY_MERGE;
+        else if (t->ignore_merges)
+            made[id] = GYRE_MADE_AS_WORD;
+    }
+    *out = made;
+    return GYRE_OK;
+}
+
 /* The begin token that encoding puts before a text must not decode to text, so it becomes special.  One that merges can
  * make cannot become special and is not added. */
 static void check_bos(gyre_tokenizer *t) {

@@ -25,6 +25,9 @@ enum {
     GYRE_STRIPS_RIGHT = 2
 };
 
+/* Of an added token that byte-level merges make of other bytes than it is written with: one id gives back one of both. */
+#define GYRE_WORD_NOTE         "%s: a token that the vocabulary makes of other bytes is not searched for in text as it is written"
+#define GYRE_SPECIAL_WORD      "a special token that merges make of a text, where none may come from a text"
 #define GYRE_NO_END_TOKEN_NOTE "%s: no token is added at the end" /* of the field that asks for one */
 
 struct gyre_tokenizer {
@@ -55,6 +58,14 @@ int gyre_tokenizer_add_merge(gyre_tokenizer *t, int32_t left, int32_t right, int
 /* Makes a piece an added token, which is found in the text as it is written. */
 gyre_status gyre_tokenizer_mark_added(gyre_tokenizer *t, int32_t id, int is_special, int is_normalized, int strips_left,
                                       int strips_right, gyre_error *err);
+/* How text becomes a piece that it is not searched for. */
+typedef enum gyre_making {
+    GYRE_MADE_NEVER,
+    GYRE_MADE_AS_WORD, /* where a whole word is the piece: ignore_merges */
+    GYRE_MADE_BY_MERGE /* or the piece is a byte */
+} gyre_making;
+/* *out = [vocab] a gyre_making each, which the caller frees.  Needs the merges.  Errors: ENOMEM. */
+gyre_status gyre_tokenizer_list_made(const gyre_tokenizer *t, unsigned char **out, gyre_error *err);
 /* Call last: derives byte_ids, joins and max_piece_bytes from the pieces. */
 void gyre_tokenizer_finish(gyre_tokenizer *t);
 

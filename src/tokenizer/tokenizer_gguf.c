@@ -114,6 +114,18 @@ static int decode(const gguf_reader *r, const char *text, size_t bytes, unsigned
     return 0;
 }
 
+static int is_added_type(int64_t type) {
+    return type == TYPE_UNKNOWN || type == TYPE_CONTROL || type == TYPE_USER_DEFINED;
+}
+
+/* 1 for an added token in GPT-2's alphabet that is written otherwise than the bytes it stands for.  Merges may make it of
+ * those, so until they are read (put_other_words) it is a word. */
+static int is_other_word(const gguf_reader *r, const char *text, size_t bytes, int64_t type, unsigned char *scratch) {
+    size_t length;
+    return !r->is_llama && is_added_type(type) && gyre_byte_level_decode(text, bytes, scratch, &length) &&
+           (length != bytes || memcmp(text, scratch, bytes) != 0);
+}
+
 static gyre_status put_token(const gguf_reader *r, int32_t id, const char *text, size_t bytes, int64_t type,
                              unsigned char *scratch) {
     gyre_tokenizer *t = r->t;
@@ -122,7 +134,7 @@ static gyre_status put_token(const gguf_reader *r, int32_t id, const char *text,
     const int byte = type == TYPE_BYTE ? gyre_byte_fallback_decode(text, bytes) : -1;
     if (type == TYPE_BYTE && byte < 0)
         return refuse(r, GYRE_EFORMAT, "tokenizer.ggml.tokens", "token %" PRId32 " is of type byte, but not <0xXX>", id);
-    const int is_added = type == TYPE_UNKNOWN || type == TYPE_CONTROL || type == TYPE_USER_DEFINED;
+    const int is_added = is_added_type(type) && !is_other_word(r, text, bytes, type, scratch);
     p->kind = byte >= 0 ? GYRE_PIECE_BYTE : GYRE_PIECE_NORMAL;
     p->byte = (unsigned char)(byte >= 0 ? byte : 0);
     if (is_added && !(r->is_llama && type == TYPE_USER_DEFINED))
@@ -152,6 +164,46 @@ static gyre_status put_tokens(const gguf_reader *r, const gyre_gguf_value *token
         if (status == GYRE_OK) status = put_token(r, id, text, bytes, type, scratch.bytes);
     }
     free(scratch.bytes);
+    return status;
+}
+
+/* Such a word, after the merges.  It stays one if text becomes it by its bytes. */
+static gyre_status put_other_word(const gguf_reader *r, int32_t id, const char *text, size_t bytes, int64_t type,
+                                  gyre_making making) {
+    gyre_tokenizer *t = r->t;
+    const int special = type != TYPE_USER_DEFINED;
+    if (special && making == GYRE_MADE_BY_MERGE)
+        return refuse(r, GYRE_EUNSUPPORTED, "tokenizer.ggml.token_type", "%" PRId32 ": " GYRE_SPECIAL_WORD, id);
+    if (!special && making != GYRE_MADE_NEVER) {
+        gyre_tokenizer_add_note(t, GYRE_WORD_NOTE, "tokenizer.ggml.token_type");
+        return GYRE_OK;
+    }
+    t->vocabulary.pieces[id].is_text = 0;
+    gyre_status status = gyre_vocabulary_set(&t->vocabulary, id, text, bytes, r->err);
+    if (status == GYRE_OK) status = gyre_tokenizer_mark_added(t, id, special, 0, 0, 0, r->err);
+    if (status == GYRE_OK || status == GYRE_ENOMEM) return status;
+    return refuse(r, status, "tokenizer.ggml.tokens", "token %" PRId32 " has %zu bytes", id, bytes);
+}
+
+/* After merges and pre-tokenizer, which say how words are made. */
+static gyre_status put_other_words(const gguf_reader *r, const gyre_gguf_value *tokens) {
+    const gyre_gguf_value *types;
+    unsigned char *made = NULL;
+    byte_buffer scratch = {NULL, 0};
+    gyre_status status = array_of(r, "tokenizer.ggml.token_type", GYRE_GGUF_I32, 0, tokens->count, &types);
+    if (status == GYRE_OK && types) status = gyre_tokenizer_list_made(r->t, &made, r->err);
+    const unsigned char *cursor = tokens->data;
+    for (int32_t id = 0; made && id < (int32_t)tokens->count && status == GYRE_OK; id++) {
+        size_t bytes;
+        int64_t type = 1;
+        const char *text = gyre_gguf_next_string(&cursor, &bytes);
+        (void)gyre_gguf_integer(types, (uint64_t)id, &type);
+        status = is_added_type(type) ? reserve(r, &scratch, bytes) : GYRE_OK;
+        if (status != GYRE_OK || !is_added_type(type) || !is_other_word(r, text, bytes, type, scratch.bytes)) continue;
+        status = put_other_word(r, id, text, bytes, type, (gyre_making)made[id]);
+    }
+    free(scratch.bytes);
+    free(made);
     return status;
 }
 
@@ -275,6 +327,7 @@ static gyre_status read_all(const gguf_reader *r) {
     if (status == GYRE_OK) status = put_tokens(r, tokens);
     if (status == GYRE_OK) status = r->is_llama ? put_scores(r) : put_merges(r);
     if (status == GYRE_OK && !r->is_llama) status = set_pre_tokenizer(r);
+    if (status == GYRE_OK && !r->is_llama) status = put_other_words(r, tokens);
     return status == GYRE_OK ? read_special_tokens(r) : status;
 }
 

@@ -146,6 +146,42 @@ static gyre_status put_added_token(const gyre_tokenizer_json_reader *r, const js
                                     GYRE_MAX_ADDED_TOKEN_BYTES);
 }
 
+/* 1 for a word of a byte-level vocabulary that is written otherwise than the bytes it stands for, as one with a space is. */
+static int is_other_word(const gyre_tokenizer_json_reader *r, const json_t *token, unsigned char *scratch) {
+    const char *content = gyre_tokenizer_json_string(token, "content");
+    const size_t bytes = strlen(content);
+    size_t length;
+    return r->byte_level &&
+           json_equal(json_object_get(json_object_get(r->model, "vocab"), content), json_object_get(token, "id")) &&
+           gyre_byte_level_decode(content, bytes, scratch, &length) &&
+           (length != bytes || memcmp(content, scratch, bytes) != 0);
+}
+
+/* An added token that is such a word, after the merges.  It stays one if text becomes it by its bytes. */
+static gyre_status put_other_word(const gyre_tokenizer_json_reader *r, const json_t *token, size_t i, gyre_making making) {
+    const int special = json_is_true(json_object_get(token, "special"));
+    if (special && making == GYRE_MADE_BY_MERGE)
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "added_tokens", "added_tokens[%zu]: " GYRE_SPECIAL_WORD, i);
+    if (special || making == GYRE_MADE_NEVER) return put_added_token(r, token, i);
+    gyre_tokenizer_add_note(r->t, GYRE_WORD_NOTE, "added_tokens");
+    return GYRE_OK;
+}
+
+/* made: NULL = puts the added tokens that are no such words, before the merges, because nothing is merged into one.  Else
+ * [vocab] gyre_making, and puts those words. */
+static gyre_status put_added_tokens(const gyre_tokenizer_json_reader *r, const unsigned char *made, unsigned char *scratch) {
+    const json_t *token;
+    gyre_status status = GYRE_OK;
+    size_t i;
+    json_array_foreach(json_object_get(r->root, "added_tokens"), i, token) {
+        if (is_other_word(r, token, scratch) != (made != NULL)) continue;
+        status = made ? put_other_word(r, token, i, made[json_integer_value(json_object_get(token, "id"))])
+                      : put_added_token(r, token, i);
+        if (status != GYRE_OK) return status;
+    }
+    return status;
+}
+
 /* -- merges -- */
 /* Splits a merge, "a b" or ["a", "b"], in two. */
 static int split_merge(const json_t *merge, const char *half[2], size_t bytes[2]) {
@@ -222,20 +258,18 @@ static gyre_status check_model(const gyre_tokenizer_json_reader *r) {
 
 static gyre_status put_tokens(const gyre_tokenizer_json_reader *r, unsigned char *scratch) {
     const json_t *vocab = json_object_get(r->model, "vocab"), *merges = json_object_get(r->model, "merges");
-    const json_t *added = json_object_get(r->root, "added_tokens"), *value;
+    unsigned char *made = NULL;
     int64_t count;
-    size_t i;
-    gyre_status status = count_ids(r, vocab, added, &count);
+    gyre_status status = count_ids(r, vocab, json_object_get(r->root, "added_tokens"), &count);
     if (status == GYRE_OK) status = gyre_vocabulary_init(&r->t->vocabulary, count, r->err);
     if (status == GYRE_OK) status = put_vocabulary(r, vocab, scratch);
-    /* Added tokens come before merges, because nothing is merged into one. */
-    for (i = 0; i < json_array_size(added) && status == GYRE_OK; i++)
-        status = put_added_token(r, json_array_get(added, i), i);
-    for (i = 0; i < json_array_size(merges) && status == GYRE_OK; i++) {
-        value = json_array_get(merges, i);
-        status = put_merge(r, value, i, scratch);
-    }
+    if (status == GYRE_OK) status = put_added_tokens(r, NULL, scratch);
+    for (size_t i = 0; i < json_array_size(merges) && status == GYRE_OK; i++)
+        status = put_merge(r, json_array_get(merges, i), i, scratch);
     r->t->ignore_merges = json_is_true(json_object_get(r->model, "ignore_merges"));
+    if (status == GYRE_OK) status = gyre_tokenizer_list_made(r->t, &made, r->err);
+    if (status == GYRE_OK) status = put_added_tokens(r, made, scratch);
+    free(made);
     return status;
 }
 

@@ -189,6 +189,13 @@ static const field of_bytes[] = {
     {"truncation", "{\"max_length\": 1}", SAME, NULL, "truncation: "},
     {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"special\": false")), SAME, NULL, NULL},
     {"added_tokens", ADDED(", " TOKEN(10, "s>b", "\"normalized\": true")), TOLD, "added_tokens.normalized", NULL},
+    {"added_tokens",
+     ADDED(", " TOKEN(7,
+                      "\xC4\xA0"
+                      "ab",
+                      "\"special\": false")),
+     SAME, NULL, "of other bytes"},
+    {"added_tokens", ADDED(", " TOKEN(9, "\xC4\x8A", "\"special\": false")), SAME, NULL, "of other bytes"},
     {"added_tokens", ADDED(", " SPECIAL(10, "aaab") ", " TOKEN(11, "aab", "\"normalized\": true")), TOLD, "normalized",
      NULL},
     {"added_tokens", ADDED(", " SPECIAL(10, "xaba") ", " TOKEN(11, "abac", "\"normalized\": true")), TOLD, "normalized",

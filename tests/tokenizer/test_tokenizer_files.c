@@ -43,6 +43,37 @@ static void test_gguf_cuts(void **state) {
     }
 }
 
+/* Added tokens that are words of the vocabulary in GPT-2's alphabet.  The first is made by a merge and the second is a byte,
+ * as tokenizers 0.23 encodes them; the third is neither, and is searched for as it is written. */
+static void test_words_of_other_bytes(void **state) {
+    (void)state;
+    static const char *const tokens[] = {"\u0120", "a", "\u0120a", "\u00E9", "\u0120\u00E9"}, *const merges[] = {"\u0120 a"};
+    static const int32_t types[] = {1, 1, 4, 4, 4};
+    const char *json = "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"added_tokens\":["
+                       "{\"id\":2,\"content\":\"\u0120a\"},{\"id\":3,\"content\":\"\u00E9\"},{\"id\":4,\"content\":"
+                       "\"\u0120\u00E9\"}]," MODEL("\"\u0120\":0,\"a\":1,\"\u0120a\":2,\"\u00E9\":3,\"\u0120\u00E9\":4",
+                                                   "\"\u0120 a\"") "}";
+    for (int gguf = 0; gguf < 2; gguf++) {
+        gyre_tokenizer *t = NULL;
+        gyre_error err = {0};
+        made_gguf *made = made_begin(3);
+        made_string(made, "tokenizer.ggml.model", "gpt2");
+        made_strings(made, "tokenizer.ggml.tokens", tokens, 5);
+        made_strings(made, "tokenizer.ggml.merges", merges, 1);
+        made_i32s(made, "tokenizer.ggml.token_type", types, 5);
+        made_string(made, "tokenizer.ggml.pre", "gpt-2");
+        if (gguf)
+            t = open_made(made, GYRE_OK, &err);
+        else if (free(made), gyre_tokenizer_from_json(&t, json, strlen(json), "made.json", NULL, &err) != GYRE_OK)
+            fail_msg("%s", err.text);
+        EXPECT(t, " aa", 0, 2, 1);
+        EXPECT(t, "a\xE9", 0, 1, 3);
+        EXPECT(t, "a\u0120\u00E9", 0, 1, 4);
+        assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "of other bytes"));
+        gyre_tokenizer_free(t);
+    }
+}
+
 static void test_malformed(void **state) {
     (void)state;
     static const struct {
@@ -81,6 +112,9 @@ static void test_malformed(void **state) {
          "\"replacement\":\"▁\",\"prepend_scheme\":\"always\"}]}," MODEL("\"a\":0", "") "}",
          GYRE_EUNSUPPORTED, "Metaspace.prepend_scheme"},
         {"{\"added_tokens\":{\"<s>\":1}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "added_tokens: no array"},
+        {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"added_tokens\":[{\"id\":2,\"content\":"
+         "\"\u0120a\",\"special\":true}]," MODEL("\"\u0120\":0,\"a\":1,\"\u0120a\":2", "\"\u0120 a\"") "}",
+         GYRE_EUNSUPPORTED, "added_tokens[0]: a special token that merges make"},
         {"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":5}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\"}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
     };
@@ -96,6 +130,7 @@ static void test_malformed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gguf_cuts), cmocka_unit_test(test_malformed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gguf_cuts), cmocka_unit_test(test_words_of_other_bytes),
+                                       cmocka_unit_test(test_malformed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
