@@ -5,7 +5,8 @@
  *     plan         the tensors of the result: names, types, rows that move        convert_plan.c
  *     config       a folder's config.json                                         convert_config.c
  *     check        the written positions, read back                               convert_check.c
- *     rows         each tensor, a block of rows at a time                         convert_rows.c */
+ *     rows         each tensor, a block of rows at a time                         convert_rows.c
+ *     opening      tokenizer and shapes of the whole result, read back            convert_check.c */
 #ifndef GYRE_CONVERT_CONVERSION_H
 #define GYRE_CONVERT_CONVERSION_H
 #include "convert/convert_loss.h"
@@ -40,6 +41,7 @@ typedef struct gyre_conversion {
     int64_t count, capacity;
     float *freq_factors[2]; /* data of generated tensors of a GGUF's rotation */
     int64_t total_bytes;    /* of the source, to be read */
+    int has_tokens;         /* 1: the result's tokenizer is in another format than the source's */
 } gyre_conversion;
 
 /* Sets family and names, then the layouts, encoding and length. */
@@ -52,6 +54,10 @@ gyre_status gyre_convert_make_plan(gyre_conversion *c, gyre_error *err);
 gyre_status gyre_convert_make_config(gyre_conversion *c, gyre_error *err);
 /* EUNSUPPORTED if a config.json or a GGUF, read back, does not rotate as the source does. */
 gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *bytes, size_t count, gyre_error *err);
+
+/* EUNSUPPORTED if Gyre would not open the result, which lies at `path` under its temporary name: a tokenizer from another
+ * format, or tensors that a config written here does not ask for. */
+gyre_status gyre_convert_check_opens(const gyre_conversion *c, const char *path, gyre_error *err);
 
 /* out = a new tensor, all zeros; NULL = no memory. */
 gyre_convert_tensor *gyre_convert_add_tensor(gyre_conversion *c);

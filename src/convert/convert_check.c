@@ -1,6 +1,7 @@
-/* convert_check.c: reads the written positions back, as the usual reader of the format does. */
+/* convert_check.c: reads the result back: positions as the usual reader of the format does, tokenizer and shapes as Gyre. */
 #include "convert/conversion.h"
 
+#include "model/network_weights.h"
 #include "reading/reading_build.h"
 #include "util/error.h"
 
@@ -75,4 +76,16 @@ gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *b
     free(scratch);
     gyre_reading_free(reading);
     return status;
+}
+
+gyre_status gyre_convert_check_opens(const gyre_conversion *c, const char *path, gyre_error *err) {
+    gyre_tokenizer *tokenizer = NULL;
+    gyre_error why = {0, ""};
+    gyre_status status = c->has_tokens ? gyre_tokenizer_open(&tokenizer, path, &why) : GYRE_OK;
+    gyre_tokenizer_free(tokenizer);
+    if (status == GYRE_OK && (c->names || c->source.kind == GYRE_SOURCE_LLAMA2C))
+        status = gyre_weight_shapes_check(path, &why);
+    if (status == GYRE_OK) return GYRE_OK;
+    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", why.text);
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "the result, read back: %.2000s (converting %.300s)", why.text, c->source.path);
 }

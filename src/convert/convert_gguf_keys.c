@@ -177,6 +177,7 @@ static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
         there = 1;
     }
     if (status != GYRE_OK) return status;
+    c->has_tokens = there;
     if (there)
         gyre_convert_vocab_to_gguf(&vocab, &c->keys);
     else

@@ -9,6 +9,7 @@
 #include "files/tensors/safetensors_stream.h"
 #include "kernels/kernels.h"
 #include "model/architecture/architecture_families.h"
+#include "model/network_weights.h"
 #include "reading/gguf/gguf_source.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
@@ -62,7 +63,7 @@ static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_fol
     return status;
 }
 
-static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
+static gyre_status write_tokens(gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
     gyre_convert_vocab vocab = {0};
     char *json = NULL, *config = NULL;
     int there = 1;
@@ -75,6 +76,7 @@ static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_repl
         status = gyre_convert_vocab_from_llama2c(&vocab, tokens, c->source.arch.vocab, err);
     else
         there = 0;
+    c->has_tokens = there;
     if (status == GYRE_OK && there) {
         status = gyre_convert_vocab_to_json(&vocab, c->length, c->options, &json, &config, err);
         if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
@@ -96,6 +98,7 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     if (status == GYRE_OK) status = write_tokens(c, &folder, err);
     if (status == GYRE_OK) status = write_safetensors(c, path, err);
     if (status == GYRE_OK) status = gyre_convert_source_check(&c->source, err);
+    if (status == GYRE_OK) status = gyre_convert_check_opens(c, folder.temporary, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
     if (status != GYRE_OK) gyre_folder_discard(&folder);
     return status;
@@ -148,7 +151,7 @@ static gyre_status read_back(const gyre_conversion *c, const char *path, gyre_er
     if (status != GYRE_OK) return status;
     status = gyre_convert_check_positions(c, map.bytes, map.size, err);
     gyre_mapping_close(&map);
-    return status;
+    return status == GYRE_OK ? gyre_convert_check_opens(c, path, err) : status;
 }
 
 /* Refuses to replace anything but a GGUF or an empty file, so that a mistyped target loses nothing. */
@@ -227,6 +230,14 @@ static gyre_status check_activation(const gyre_conversion *c, gyre_error *err) {
                      c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "the config.json", c->family, c->source.path);
 }
 
+/* A tensor that the source's config does not ask for is one that its readers leave out or refuse.  The other format may
+ * have a place for it, whose readers would then use it. */
+static gyre_status check_source(const gyre_conversion *c, gyre_error *err) {
+    gyre_error why = {0, ""};
+    const gyre_status status = c->names && c->source.store ? gyre_weight_shapes_check(c->source.path, &why) : GYRE_OK;
+    return status == GYRE_OK ? status : gyre_fail(err, status, "%s", why.text);
+}
+
 static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     const int to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     gyre_status status = gyre_convert_set_target(c, err);
@@ -238,6 +249,7 @@ static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     }
     if (status == GYRE_OK && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
     if (status == GYRE_OK) status = gyre_convert_make_plan(c, err);
+    if (status == GYRE_OK) status = check_source(c, err);
     if (status == GYRE_OK && !to_gguf) status = gyre_convert_make_config(c, err);
     if (status == GYRE_OK) status = to_gguf ? write_gguf(c, err) : write_folder(c, err);
     return status;

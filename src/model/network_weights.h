@@ -22,4 +22,9 @@ gyre_status gyre_fault_list_add(gyre_fault_list *list, const char *text, gyre_er
  * freed alone.  Its groups may be missing: then the table of positions is not checked.  Errors: ENOMEM. */
 gyre_status gyre_network_list_faults(gyre_network *network, gyre_fault_list *faults, gyre_error *err);
 
+/* Fails with the first tensor of the model at `path` that its config does not ask for, that is missing or of another shape.
+ * Looks at no number.  A config that Gyre does not run is no error.  err must not be NULL.
+ * Errors: EFORMAT; EIO; ENOMEM; EUNSUPPORTED. */
+gyre_status gyre_weight_shapes_check(const char *path, gyre_error *err);
+
 #endif

@@ -14,6 +14,7 @@
 typedef struct check {
     gyre_weight_faults faults; /* first */
     gyre_fault_list list;
+    int looks_at_numbers;
     char why[sizeof((gyre_error *)0)->text];
 } check;
 
@@ -184,7 +185,7 @@ static gyre_status check_files(check *c, const char *path, const gyre_config_doc
     gyre_network *n = calloc(1, sizeof *n);
     if (!n) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", path);
     gyre_status status = gyre_tensor_store_open(&n->store, path, err);
-    if (!status) status = check_numbers(c, n->store, err);
+    if (!status && c->looks_at_numbers) status = check_numbers(c, n->store, err);
     if (!status)
         status = config && gyre_model_is_native(path, config) ? check_native(c, n->store, config, err)
                                                               : check_decoder(c, n, path, config, profile, length, err);
@@ -194,15 +195,11 @@ static gyre_status check_files(check *c, const char *path, const gyre_config_doc
     return status;
 }
 
-gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, gyre_profile profile, int64_t context_length,
-                                    int64_t most, gyre_error *err) {
+static gyre_status open_faults(gyre_weight_faults **out, const char *path, gyre_profile profile, int64_t context_length,
+                               int64_t most, int looks_at_numbers, gyre_error *err) {
     char described[PATH_MAX];
     gyre_config_document config = {NULL, NULL, 0, NULL, NULL};
-    gyre_error local;
     gyre_status status = GYRE_OK;
-    if (!err) err = &local;
-    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "faults of weights: out and path are needed (NULL given)");
-    if (most < 1) return gyre_fail(err, GYRE_EINVAL, "faults of weights: %lld texts; the least is 1", (long long)most);
     int is_gguf;
     status = gyre_gguf_is_file(path, &is_gguf, err);
     if (!is_gguf && !status) status = gyre_model_path_check(path, err);
@@ -212,6 +209,7 @@ gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, 
     check *c = calloc(1, sizeof *c);
     if (c) {
         c->list.most = most;
+        c->looks_at_numbers = looks_at_numbers;
         status = check_files(c, path, is_gguf ? NULL : &config, profile, context_length, err);
         c->faults.texts = (const char *const *)c->list.texts;
         c->faults.count = c->list.count, c->faults.in_all = c->list.in_all, c->faults.vocab = c->list.vocab;
@@ -224,6 +222,24 @@ gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, 
         gyre_weight_faults_free(c ? &c->faults : NULL);
     else
         *out = &c->faults;
+    return status;
+}
+
+gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, gyre_profile profile, int64_t context_length,
+                                    int64_t most, gyre_error *err) {
+    gyre_error local;
+    if (!err) err = &local;
+    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "faults of weights: out and path are needed (NULL given)");
+    if (most < 1) return gyre_fail(err, GYRE_EINVAL, "faults of weights: %lld texts; the least is 1", (long long)most);
+    return open_faults(out, path, profile, context_length, most, 1, err);
+}
+
+gyre_status gyre_weight_shapes_check(const char *path, gyre_error *err) {
+    gyre_weight_faults *faults;
+    gyre_status status = open_faults(&faults, path, GYRE_PROFILE_DEFAULT, 0, 1, 0, err);
+    if (status) return status;
+    if (faults->count > 0) status = gyre_fail(err, GYRE_EFORMAT, "%s", faults->texts[0]);
+    gyre_weight_faults_free(faults);
     return status;
 }
 

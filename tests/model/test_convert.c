@@ -192,6 +192,18 @@ static void test_qwen_through_gguf(void **state) {
     }
 }
 
+/* A qwen2 has no bias of o_proj: transformers leaves it out, and readers of a GGUF would add it. */
+static void test_tensors_that_a_config_lacks(void **state) {
+    (void)state;
+    const gyre_convert_options there = to_gguf();
+    made_model_free(make_folder_of(in_folder("out-bias"), "qwen2", BIASES | OUT_BIAS, "", GYRE_DTYPE_F32));
+    refused(in_folder("out-bias"), in_folder("out-bias.gguf"), &there, GYRE_EFORMAT,
+            "model.layers.0.self_attn.o_proj.bias: no tensor of the qwen2");
+    made_model_free(make_folder_of(in_folder("some-bias"), "llama", BIASES, ", \"attention_bias\": true", GYRE_DTYPE_F32));
+    refused(in_folder("some-bias"), in_folder("some-bias.gguf"), &there, GYRE_EFORMAT, "o_proj.bias: no such tensor");
+    assert_int_equal(access(in_folder("out-bias.gguf"), F_OK), -1);
+}
+
 /* Scalings that GGUF has keys for, and scalings that it stores as divisors, give the same rotation after a round trip. */
 static void test_scalings(void **state) {
     (void)state;
@@ -638,6 +650,7 @@ int main(void) {
         cmocka_unit_test(test_llama_through_gguf),
         cmocka_unit_test(test_stored_head_of_a_tied_model),
         cmocka_unit_test(test_qwen_through_gguf),
+        cmocka_unit_test(test_tensors_that_a_config_lacks),
         cmocka_unit_test(test_scalings),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_overflow),

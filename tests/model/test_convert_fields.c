@@ -196,6 +196,10 @@ static const field of_bytes[] = {
                       "\"special\": false")),
      SAME, NULL, "of other bytes"},
     {"added_tokens", ADDED(", " TOKEN(9, "\xC4\x8A", "\"special\": false")), SAME, NULL, "of other bytes"},
+    {"added_tokens",
+     ADDED(", " SPECIAL(7, "\xC4\xA0"
+                           "ab")),
+     REFUSED, "the result, read back: tokenizer.ggml.token_type: 7", NULL},
     {"added_tokens", ADDED(", " SPECIAL(10, "aaab") ", " TOKEN(11, "aab", "\"normalized\": true")), TOLD, "normalized",
      NULL},
     {"added_tokens", ADDED(", " SPECIAL(10, "xaba") ", " TOKEN(11, "abac", "\"normalized\": true")), TOLD, "normalized",
