@@ -88,6 +88,7 @@ typedef struct losses {
     int spaces;  /* a U+2581 */
     int strips;  /* white space beside a token */
     int doubles; /* one of two tokens with the same text */
+    int writes;  /* how the normalizer writes a token that is searched for */
     json_t *ids; /* of the texts so far */
 } losses;
 
@@ -111,6 +112,8 @@ static gyre_status read_one(const gyre_vocab_reader *r, const json_t *token, los
     l->doubles |= doubled;
     l->strips |= json_is_true(json_object_get(token, "lstrip")) || json_is_true(json_object_get(token, "rstrip")) ||
                  json_is_true(json_object_get(token, "single_word"));
+    l->writes |= json_is_true(json_object_get(token, "normalized")) &&
+                 (r->pipeline->normalizer_prepends || (r->pipeline->normalizer_replaces && strchr(text, ' ')));
     if (is_added(r, id)) return gyre_vocab_fail(r, GYRE_EFORMAT, "added_tokens", "two of them have the same id");
     if (!special && stands_for_spaces(r, text, id)) return GYRE_OK;
     l->spaces |= !special && !r->out->byte_level && strstr(text, GYRE_SPACE_SYMBOL) != NULL;
@@ -127,6 +130,9 @@ static gyre_status tell(const gyre_vocab_reader *r, const losses *l) {
         status = gyre_vocab_lose(r, "added_tokens", "a U+2581 in them is a space to readers of a GGUF");
     if (status == GYRE_OK && l->doubles)
         status = gyre_vocab_lose(r, "added_tokens", "of two tokens with the same text readers of a GGUF find one");
+    if (status == GYRE_OK && l->writes)
+        status = gyre_vocab_lose(r, "added_tokens.normalized",
+                                 "readers of a GGUF search for a token as it is written, not as the normalizer writes it");
     return status;
 }
 

@@ -134,6 +134,11 @@ static gyre_status put_added_token(const gyre_tokenizer_json_reader *r, const js
                                         (int)id);
     /* The piece stands for spaces.  As an added token it would match a literal U+2581, which must decode to itself. */
     if (r->spaces && p->kind != GYRE_PIECE_NONE && !special && strstr(content, "\xE2\x96\x81")) return GYRE_OK;
+    /* tokenizers searches a normalized text for the normalized content: with Prepend for a space and the token. */
+    if (json_is_true(json_object_get(token, "normalized")) &&
+        (r->normalizer_prepends || (r->normalizer_replaces && strchr(content, ' '))))
+        gyre_tokenizer_add_note(
+            t, "added_tokens.normalized: searched for as they are written, not as the normalizer writes them");
     p->is_text = 0;
     gyre_status status = gyre_vocabulary_set(&t->vocabulary, id, content, strlen(content), r->err);
     if (status == GYRE_OK)

@@ -11,8 +11,9 @@ typedef struct gyre_tokenizer_json_reader {
     const json_t *root, *model; /* model: member "model" of root */
     gyre_tokenizer *t;
     gyre_prepend_scheme prepend_scheme;
-    int spaces;     /* 1: pieces write a space as U+2581 */
-    int byte_level; /* 1: pieces are written in GPT-2's alphabet */
+    int spaces;                                   /* 1: pieces write a space as U+2581 */
+    int byte_level;                               /* 1: pieces are written in GPT-2's alphabet */
+    int normalizer_prepends, normalizer_replaces; /* 1: the normalizer puts a space before a text; writes spaces as U+2581 */
     gyre_error *err;
 } gyre_tokenizer_json_reader;
 

@@ -40,9 +40,9 @@ static gyre_status normalizer(gyre_tokenizer_json_reader *r, const json_t *step,
     const char *content = gyre_tokenizer_json_string(step, "content"),
                *prepend = gyre_tokenizer_json_string(step, "prepend");
     if (is_type(step, "Replace") && strcmp(pattern, " ") == 0 && strcmp(content, GYRE_SPACE_SYMBOL) == 0)
-        r->spaces = 1;
+        r->spaces = r->normalizer_replaces = 1;
     else if (is_type(step, "Prepend") && (strcmp(prepend, GYRE_SPACE_SYMBOL) == 0 || strcmp(prepend, " ") == 0))
-        r->prepend_scheme = GYRE_PREPEND_ALWAYS;
+        r->prepend_scheme = GYRE_PREPEND_ALWAYS, r->normalizer_prepends = 1;
     else if (!*type)
         return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "normalizer", "normalizer: a step without a type");
     else

@@ -145,10 +145,14 @@ static const field of_pieces[] = {
     {"added_tokens", "[" TOKEN(0, "<unk>", "\"special\": false") ", " SPECIAL(1, "<s>") "]", SAME, NULL, NULL},
     {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"special\": false")), SAME, NULL, NULL},
     {"added_tokens", ADDED(", " TOKEN(6, "ab", "\"special\": false")), SAME, NULL, NULL},
-    {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"normalized\": true")), SAME, NULL, NULL},
-    {"added_tokens", ADDED(", " TOKEN(10, "<s>a", "\"normalized\": true")), TOLD, "added_tokens.normalized", NULL},
-    {"added_tokens", ADDED(", " TOKEN(10, "s>b", "\"normalized\": true")), TOLD, "added_tokens.normalized", NULL},
-    {"added_tokens", ADDED(", " TOKEN(10, "a</", "\"normalized\": true")), TOLD, "added_tokens.normalized", NULL},
+    {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"normalized\": true")), TOLD, "as the normalizer writes",
+     "added_tokens.norm"},
+    {"added_tokens", ADDED(", " TOKEN(10, "<s>a", "\"normalized\": true")), TOLD, "two tokens that overlap",
+     "added_tokens.norm"},
+    {"added_tokens", ADDED(", " TOKEN(10, "s>b", "\"normalized\": true")), TOLD, "two tokens that overlap",
+     "added_tokens.norm"},
+    {"added_tokens", ADDED(", " TOKEN(10, "a</", "\"normalized\": true")), TOLD, "two tokens that overlap",
+     "added_tokens.norm"},
     {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"special\": true, \"lstrip\": true")), TOLD, "lstrip", NULL},
     {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"special\": true, \"rstrip\": true")), TOLD, "rstrip", NULL},
     {"added_tokens", ADDED(", " TOKEN(10, "<x>", "\"rstrip\": true")), TOLD, "rstrip", "lstrip and rstrip"},
@@ -208,17 +212,27 @@ static const field of_bytes[] = {
 
 /* -- forms that models have, none of which loses anything -- */
 #define GEMMA "{\"normalizer\": " REPLACE ", \"decoder\": " ALL(STEPS) "}"
+#define GEMMA_WITH(token)                                                                                                   \
+    "{\"normalizer\": " REPLACE ", \"decoder\": " ALL(STEPS) ", \"added_tokens\": " ADDED(", " token) "}"
 static const struct {
     const char *name, *base, *changes;
     outcome outcome;
-} published[] = {{"llama 2", pieces, "{}", SAME},
-                 {"mistral", pieces,
-                  "{\"normalizer\": null, \"pre_tokenizer\": " MARK("\"prepend_scheme\": \"first\", \"split\": false") "}",
-                  SAME_PLAIN},
-                 {"gemma", pieces, GEMMA, SAME},
-                 {"gpt2", bytes, "{}", SAME},
-                 {"gpt-neox", bytes, "{\"normalizer\": {\"type\": \"NFC\"}}", SAME},
-                 {"llama 3", bytes, "{\"post_processor\": " TWO(BYTE_LEVEL ", " BEGINS) "}", SAME}};
+} published[] = {
+    {"llama 2", pieces, "{}", SAME},
+    {"mistral", pieces,
+     "{\"normalizer\": null, \"pre_tokenizer\": " MARK("\"prepend_scheme\": \"first\", \"split\": false") "}", SAME_PLAIN},
+    {"gemma", pieces, GEMMA, SAME},
+    /* A normalizer that leaves the written token as it is, or none. */
+    {"gemma with a token", pieces, GEMMA_WITH(TOKEN(10, "<x>", "\"normalized\": true")), SAME},
+    {"gemma with a space", pieces, GEMMA_WITH(TOKEN(10, "<x> b", "\"normalized\": true")), TOLD},
+    {"mistral with a token", pieces,
+     "{\"normalizer\": null, \"added_tokens\": " ADDED(", " TOKEN(
+         10, "<x>",
+         "\"normalized\": true")) ", \"pre_tokenizer\": " MARK("\"prepend_scheme\": \"always\", \"split\": false") "}",
+     SAME},
+    {"gpt2", bytes, "{}", SAME},
+    {"gpt-neox", bytes, "{\"normalizer\": {\"type\": \"NFC\"}}", SAME},
+    {"llama 3", bytes, "{\"post_processor\": " TWO(BYTE_LEVEL ", " BEGINS) "}", SAME}};
 
 /* -- readings -- */
 static void keep_loss(void *ctx, const char *what) {
