@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MERGED_BYTES = 256 }; /* of tokens for which merges are searched */
+enum { NO_TOKEN = -1, FREE_CHARACTER = -2 };
 
 static int by_rank(const void *a, const void *b) {
     const gyre_convert_merge *x = a, *y = b;
@@ -17,39 +17,57 @@ int gyre_convert_token_merges(const gyre_convert_token *token) {
     return token->kind == GYRE_TOKEN_NORMAL || token->kind == GYRE_TOKEN_UNUSED;
 }
 
-/* out = the id of a token with this text, or -1. */
-static int32_t id_of(const gyre_convert_vocab *p, const json_t *vocab, const char *text, size_t bytes) {
-    char key[MAX_MERGED_BYTES + 1];
+/* out = the id of a token with this text that texts merge into.  Else FREE_CHARACTER for a single character that a text may
+ * have beside others all the same: no token, or one that is found in a text only where special tokens are.  Else
+ * NO_TOKEN. */
+static int32_t part_of(const gyre_convert_vocab *p, const json_t *vocab, const char *text, size_t bytes) {
+    char key[GYRE_MAX_MERGED_BYTES + 1];
+    size_t first = 1;
     memcpy(key, text, bytes);
     key[bytes] = '\0';
+    while (first < bytes && ((unsigned char)text[first] & 0xC0) == 0x80)
+        first++;
     const json_t *id = json_object_get(vocab, key);
-    if (!id) return -1;
-    const int64_t i = (int64_t)json_integer_value(id);
-    return gyre_convert_token_merges(&p->id_to_token[i]) ? (int32_t)i : -1;
+    const int64_t i = id ? (int64_t)json_integer_value(id) : NO_TOKEN;
+    if (i >= 0 && gyre_convert_token_merges(&p->id_to_token[i])) return (int32_t)i;
+    return first == bytes && (i < 0 || p->id_to_token[i].kind != GYRE_TOKEN_USER_DEFINED) ? FREE_CHARACTER : NO_TOKEN;
+}
+
+static int add_merge(gyre_convert_merges *m, gyre_convert_merge merge) {
+    if (m->count == m->capacity) {
+        const size_t capacity = 2 * m->capacity + 1024;
+        gyre_convert_merge *grown = realloc(m->list, capacity * sizeof *grown);
+        if (!grown) return 0;
+        m->list = grown;
+        m->capacity = capacity;
+    }
+    m->list[m->count++] = merge;
+    return 1;
 }
 
 static int add_merges(gyre_convert_merges *m, const gyre_convert_vocab *p, const json_t *vocab, int32_t merged_id) {
     const char *text = p->id_to_token[merged_id].text;
     const size_t bytes = strlen(text);
-    for (size_t cut = 1; cut < bytes && bytes <= MAX_MERGED_BYTES; cut++) {
+    if (bytes > GYRE_MAX_MERGED_BYTES) {
+        m->too_long = merged_id;
+        return 1;
+    }
+    for (size_t cut = 1; cut < bytes; cut++) {
         if (((unsigned char)text[cut] & 0xC0) == 0x80) continue;
-        const int32_t left = id_of(p, vocab, text, cut), right = id_of(p, vocab, text + cut, bytes - cut);
-        if (left < 0 || right < 0) continue;
-        if (m->count == m->capacity) {
-            const size_t capacity = 2 * m->capacity + 1024;
-            gyre_convert_merge *grown = realloc(m->list, capacity * sizeof *grown);
-            if (!grown) return 0;
-            m->list = grown;
-            m->capacity = capacity;
-        }
-        m->list[m->count++] = (gyre_convert_merge){merged_id, left, right, p->id_to_token[merged_id].score};
+        const int32_t left = part_of(p, vocab, text, cut);
+        const int32_t right = left == NO_TOKEN ? NO_TOKEN : part_of(p, vocab, text + cut, bytes - cut);
+        if (right == NO_TOKEN) continue;
+        if (left == FREE_CHARACTER || right == FREE_CHARACTER)
+            m->through_character = merged_id;
+        else if (!add_merge(m, (gyre_convert_merge){merged_id, left, right, p->id_to_token[merged_id].score}))
+            return 0;
     }
     return 1;
 }
 
 /* Of tokens with the same text the first counts. */
 int gyre_convert_merges_of_scores(const gyre_convert_vocab *p, const json_t *vocab, gyre_convert_merges *out) {
-    *out = (gyre_convert_merges){NULL, 0, 0};
+    *out = (gyre_convert_merges){NULL, 0, 0, -1, -1};
     for (int64_t i = 0; i < p->count; i++) {
         const json_t *first = json_object_get(vocab, p->id_to_token[i].text);
         if (!gyre_convert_token_merges(&p->id_to_token[i]) || (int64_t)json_integer_value(first) != i) continue;
@@ -79,7 +97,7 @@ static int same_pairs(gyre_convert_merge *list, size_t count, gyre_convert_merge
 
 int gyre_convert_merges_are_scores(const gyre_convert_vocab *p, const json_t *vocab, const gyre_convert_merge *list,
                                    size_t count) {
-    gyre_convert_merges all = {NULL, 0, 0};
+    gyre_convert_merges all = {NULL, 0, 0, -1, -1};
     int same = 1;
     for (size_t i = 1; i < count; i++) /* those of one token stand together: one score ranks them all */
         same = same && (list[i].merged_id == list[i - 1].merged_id || list[i].score < list[i - 1].score);
@@ -88,6 +106,7 @@ int gyre_convert_merges_are_scores(const gyre_convert_vocab *p, const json_t *vo
     same = copy && gyre_convert_merges_of_scores(p, vocab, &all) ? 1 : -1;
     if (copy && count > 0) memcpy(copy, list, count * sizeof *copy);
     if (same > 0) same = count > 0 && all.count > 0 ? same_pairs(copy, count, all.list, all.count) : count == all.count;
+    if (same > 0 && (all.through_character >= 0 || all.too_long >= 0)) same = 0;
     free(copy);
     free(all.list);
     return same;

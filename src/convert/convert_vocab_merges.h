@@ -12,7 +12,12 @@ typedef struct gyre_convert_merge {
 typedef struct gyre_convert_merges {
     gyre_convert_merge *list; /* best score first; the caller frees it */
     size_t count, capacity;
+    /* Tokens for which the list is not all that scores do; -1 = none. */
+    int32_t through_character; /* made of a character that is no token, which scores join to its neighbor all the same */
+    int32_t too_long;          /* of more than GYRE_MAX_MERGED_BYTES */
 } gyre_convert_merges;
+
+enum { GYRE_MAX_MERGED_BYTES = 512 }; /* of tokens for which merges are searched: the work grows with its square */
 
 /* out = 1 if a text may be merged into the token. */
 int gyre_convert_token_merges(const gyre_convert_token *token);

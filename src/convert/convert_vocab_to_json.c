@@ -214,9 +214,9 @@ static gyre_status check_types(const gyre_convert_vocab *p, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* A list ranks every merge; of those with equal scores the leftmost in the text comes first. */
+/* A list ranks every merge; of those with equal scores the leftmost in the text comes first.  It joins tokens alone. */
 static gyre_status check_scores(const gyre_convert_vocab *p, const gyre_convert_options *options, gyre_error *err) {
-    gyre_convert_merges m = {NULL, 0, 0};
+    gyre_convert_merges m = {NULL, 0, 0, -1, -1};
     json_t *vocab = vocab_of(p);
     const int there = vocab && gyre_convert_merges_of_scores(p, vocab, &m);
     gyre_status status = there ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "tokenizer.json: no memory");
@@ -228,6 +228,15 @@ static gyre_status check_scores(const gyre_convert_vocab *p, const gyre_convert_
                                    "tokens: %" PRId32 " and %" PRId32 " have the same score, and the merges of a "
                                    "tokenizer.json have an order",
                                    m.list[i - 1].merged_id, m.list[i].merged_id);
+    if (status == GYRE_OK && m.through_character >= 0)
+        status =
+            gyre_convert_lose(options, err,
+                              "tokens: %" PRId32 " is made of a character that is no token, which scores join to others "
+                              "and the merges of a tokenizer.json do not",
+                              m.through_character);
+    if (status == GYRE_OK && m.too_long >= 0)
+        status = gyre_convert_lose(options, err, "tokens: %" PRId32 " has more than %d bytes, and gets no merges",
+                                   m.too_long, GYRE_MAX_MERGED_BYTES);
     json_decref(vocab);
     free(m.list);
     return status;

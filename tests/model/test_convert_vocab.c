@@ -133,6 +133,69 @@ static void test_merges_that_scores_cannot_say(void **state) {
     }
 }
 
+/* Scores join whatever is a token together.  Merges of a list join tokens: tokenizers 0.23 makes no token of "a" and a
+ * character that is none. */
+static void test_characters_without_a_token(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf();
+    static const struct {
+        const char *vocab, *added;
+        int sound;
+    } cases[] = {
+        {"\"a\": 0, \"b\": 1, \"ab\": 2", "", 1},
+        {"\"a\": 0, \"b\": 1, \"ab\": 2, \"ac\": 3", "", 0},
+        {"\"a\": 0, \"b\": 1, \"ab\": 2, \"cd\": 3", "", 0},
+        {"\"a\": 0, \"b\": 1, \"ab\": 2, \"\u00E9ab\": 3", "", 0},
+        {"\"a\": 0, \"b\": 1, \"ab\": 2, \"cda\": 3", "", 1}, /* nothing makes a part of it */
+        {"\"a\": 0, \"b\": 1, \"ab\": 2, \"ac\": 3, \"c\": 4", "{\"id\": 4, \"content\": \"c\"}", 1},
+        {"\"a\": 0, \"b\": 1, \"ab\": 2, \"ac\": 3, \"c\": 4", "{\"id\": 4, \"content\": \"c\", \"special\": true}", 0}};
+    char json[1024];
+    made_model_free(make_folder_of(in_folder("fc"), "llama", TIED, "", GYRE_DTYPE_F32));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(json, sizeof json,
+                 "{" SPACES
+                 "\"added_tokens\": [%s], \"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {%s}, "
+                 "\"merges\": [\"a b\"]}}",
+                 cases[i].added, cases[i].vocab);
+        put_text(in_folder("fc/tokenizer.json"), json);
+        if (cases[i].sound)
+            convert(in_folder("fc"), in_folder("fc.gguf"), &gguf);
+        else
+            check_loss(in_folder("fc"), in_folder("fc.gguf"), "tokenizer.json: model.merges: ");
+    }
+}
+
+/* Tokens up to 512 bytes keep their merges both ways, and longer ones are told of. */
+static void test_long_merges(void **state) {
+    (void)state;
+    for (int bytes = 512; bytes <= 513; bytes++) {
+        gyre_convert_vocab vocab = {0};
+        gyre_error err = {0, ""};
+        char text[520], *json = NULL, *config = NULL;
+        memset(text, 'a', (size_t)bytes);
+        assert_ok(gyre_convert_vocab_init(&vocab, 2 + 512 - 9, NULL));
+        for (int64_t i = 0; i < vocab.count; i++) { /* "a", then one of 10 bytes and each longer one, then that of `bytes` */
+            const size_t length = i == 0 ? 1 : i == vocab.count - 1 ? (size_t)bytes : (size_t)i + 9;
+            assert_ok(gyre_convert_vocab_set_text(&vocab, i, text, length, "made", NULL));
+            vocab.id_to_token[i].score = -(float)i;
+        }
+        const gyre_status status = gyre_convert_vocab_to_json(&vocab, 16, NULL, &json, &config, &err);
+        assert_int_equal(status, bytes > 512 ? GYRE_EUNSUPPORTED : GYRE_OK);
+        if (status) assert_non_null(strstr(err.text, "has more than 512 bytes"));
+        json_t *root = json ? json_loads(json, 0, NULL) : NULL;
+        const json_t *merges = json_object_get(json_object_get(root, "model"), "merges");
+        size_t i, whole = 0;
+        const json_t *pair;
+        json_array_foreach(merges, i, pair) whole +=
+            json_string_length(json_array_get(pair, 0)) + json_string_length(json_array_get(pair, 1)) == 512;
+        if (json) assert_true(whole > 100);
+        json_decref(root);
+        free(json);
+        free(config);
+        gyre_convert_vocab_free(&vocab);
+    }
+}
+
 static const gyre_gguf_value *key_of(const gyre_tensor_store *store, const char *key) {
     const gyre_gguf_kv *pair = gyre_gguf_find_key(gyre_tensor_store_gguf(store), key);
     if (!pair) fail_msg("%s: not there", key);
@@ -250,9 +313,14 @@ static void test_scores_that_merges_cannot_say(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps_without_a_key),           cmocka_unit_test(test_long_added_tokens),
-        cmocka_unit_test(test_merges_that_scores_cannot_say), cmocka_unit_test(test_ignored_merges),
-        cmocka_unit_test(test_where_special_tokens_stand),    cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_steps_without_a_key),
+        cmocka_unit_test(test_long_added_tokens),
+        cmocka_unit_test(test_merges_that_scores_cannot_say),
+        cmocka_unit_test(test_characters_without_a_token),
+        cmocka_unit_test(test_long_merges),
+        cmocka_unit_test(test_ignored_merges),
+        cmocka_unit_test(test_where_special_tokens_stand),
+        cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_scores_that_merges_cannot_say),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
