@@ -2,6 +2,7 @@
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab.h"
 #include "tokenizer/gguf_strings.h"
+#include "tokenizer/tokenizer_byte_level.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -23,6 +24,18 @@ static int64_t integer_or(const gyre_gguf *file, const char *key, int64_t fallba
 
 static int is_string_array(const gyre_gguf_value *value) {
     return value && value->type == GYRE_GGUF_ARRAY && value->element == GYRE_GGUF_STRING && value->count < INT32_MAX;
+}
+
+/* A user-defined piece is searched for in a text that has spaces still, and an added token of a tokenizer.json as it is
+ * written: U+2581 becomes the space that it stands for. */
+static void write_spaces(char *text) {
+    char *to = text;
+    for (const char *at = text; *at; to++) {
+        const int is_space = strncmp(at, GYRE_SPACE_SYMBOL, sizeof GYRE_SPACE_SYMBOL - 1) == 0;
+        *to = is_space ? ' ' : *at;
+        at += is_space ? sizeof GYRE_SPACE_SYMBOL - 1 : 1;
+    }
+    *to = '\0';
 }
 
 static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, int byte_level, const char *path,
@@ -50,6 +63,7 @@ static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, i
         if (types) (void)gyre_gguf_integer(types, (uint64_t)i, &kind);
         out->id_to_token[i].score = (float)score;
         out->id_to_token[i].kind = kind >= GYRE_TOKEN_NORMAL && kind <= GYRE_TOKEN_BYTE ? (int)kind : GYRE_TOKEN_NORMAL;
+        if (status == GYRE_OK && !byte_level && kind == GYRE_TOKEN_USER_DEFINED) write_spaces(out->id_to_token[i].text);
     }
     return status;
 }

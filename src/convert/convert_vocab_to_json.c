@@ -57,12 +57,17 @@ static json_t *vocab_of(const gyre_convert_vocab *p) {
     return NULL;
 }
 
+static int is_added(const gyre_convert_vocab *p, int64_t id) {
+    const int kind = p->id_to_token[id].kind;
+    return kind == GYRE_TOKEN_UNKNOWN || kind == GYRE_TOKEN_CONTROL || kind == GYRE_TOKEN_USER_DEFINED;
+}
+
 static json_t *added_tokens(const gyre_convert_vocab *p) {
     json_t *list = json_array();
     int failed = !list;
     for (int64_t i = 0; i < p->count && !failed; i++) {
         const int kind = p->id_to_token[i].kind;
-        if (kind != GYRE_TOKEN_UNKNOWN && kind != GYRE_TOKEN_CONTROL && kind != GYRE_TOKEN_USER_DEFINED) continue;
+        if (!is_added(p, i)) continue;
         failed = json_array_append_new(list, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i, "content",
                                                        p->id_to_token[i].text, "single_word", 0, "lstrip", 0, "rstrip", 0,
                                                        "normalized", 0, "special", kind != GYRE_TOKEN_USER_DEFINED)) != 0;
@@ -242,9 +247,26 @@ static gyre_status check_scores(const gyre_convert_vocab *p, const gyre_convert_
     return status;
 }
 
+/* tokenizers finds an added token by its text, whatever id the file gives it. */
+static gyre_status check_doubles(const gyre_convert_vocab *p, const gyre_convert_options *options, gyre_error *err) {
+    json_t *vocab = vocab_of(p);
+    gyre_status status = vocab ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "tokenizer.json: no memory");
+    for (int64_t i = 0; i < p->count && status == GYRE_OK; i++) {
+        const int64_t first = (int64_t)json_integer_value(json_object_get(vocab, p->id_to_token[i].text));
+        if (!is_added(p, i) || first == i) continue;
+        status = gyre_convert_lose(
+            options, err, "tokens: %" PRId64 " and %" PRId64 " have the same text, and a tokenizer.json finds one of them",
+            first, i);
+        break;
+    }
+    json_decref(vocab);
+    return status;
+}
+
 gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, const gyre_convert_options *options,
                                        char **out, char **config, gyre_error *err) {
     gyre_status status = check_types(vocab, err);
+    if (status == GYRE_OK) status = check_doubles(vocab, options, err);
     if (status == GYRE_OK && !vocab->byte_level) status = check_scores(vocab, options, err);
     if (status != GYRE_OK) return status;
     json_t *root = tokenizer_json(vocab), *other = tokenizer_config_json(vocab, length);

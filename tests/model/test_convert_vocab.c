@@ -2,6 +2,7 @@
 #include "convert/convert_vocab.h"
 #include "files/gguf.h"
 #include "make_convert_models.h"
+#include "tokenizer/tokenizer.h"
 
 #define SPACES                                                                                                              \
     "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": "               \
@@ -291,6 +292,60 @@ static void test_defaults(void **state) {
     gyre_convert_vocab_free(&vocab);
 }
 
+/* A user-defined piece of U+2581 is found where a text has spaces, by an added token that is written with them. */
+static void test_user_defined_spaces(void **state) {
+    (void)state;
+    static const char *const words[] = {"<unk>",        "<s>", "</s>", "a", "\xE2\x96\x81", "\xE2\x96\x81\xE2\x96\x81",
+                                        "a\xE2\x96\x81"};
+    static const int kinds[] = {2, 3, 3, 1, 1, 4, 1};
+    gyre_gguf_writer keys = {0};
+    unsigned char *bytes;
+    size_t size;
+    gyre_gguf *file;
+    gyre_tokenizer *before = NULL, *after = NULL;
+    gyre_convert_vocab vocab = {0};
+    char *json, *config;
+    int there;
+    gyre_gguf_write_string(&keys, "tokenizer.ggml.model", "llama");
+    gyre_gguf_write_array(&keys, "tokenizer.ggml.tokens", GYRE_GGUF_STRING, 7);
+    for (int i = 0; i < 7; i++)
+        gyre_gguf_write_array_string(&keys, words[i], strlen(words[i]));
+    gyre_gguf_write_array(&keys, "tokenizer.ggml.scores", GYRE_GGUF_F32, 7);
+    for (int i = 0; i < 7; i++)
+        gyre_gguf_write_array_number(&keys, GYRE_GGUF_F32, -i);
+    gyre_gguf_write_array(&keys, "tokenizer.ggml.token_type", GYRE_GGUF_I32, 7);
+    for (int i = 0; i < 7; i++)
+        gyre_gguf_write_array_number(&keys, GYRE_GGUF_I32, kinds[i]);
+    assert_ok(gyre_gguf_write_metadata(&keys, &bytes, &size, NULL));
+    gyre_gguf_writer_free(&keys);
+    assert_ok(gyre_gguf_open_head(&file, bytes, size, 1, NULL));
+    assert_ok(gyre_convert_vocab_from_gguf(&vocab, &there, file, "x.gguf", NULL));
+    assert_ok(gyre_convert_vocab_to_json(&vocab, 16, NULL, &json, &config, NULL));
+    assert_ok(gyre_tokenizer_from_gguf(&before, bytes, size, "x.gguf", NULL));
+    assert_ok(gyre_tokenizer_from_json(&after, json, strlen(json), "x.json", NULL, NULL));
+    for (int i = 0; i < 2; i++) {
+        static const int32_t wanted[] = {4, 3, 5, 5, 4, 3}; /* " a", two and two spaces, " a" */
+        int32_t *ids;
+        int64_t count;
+        assert_ok(gyre_tokenize(i ? after : before, "a    a", 6, 0, &ids, &count, NULL));
+        assert_int_equal(count, 6);
+        assert_memory_equal(ids, wanted, sizeof wanted);
+        free(ids);
+    }
+    assert_non_null(strstr(json, "\"content\": \"  \""));
+    assert_ok(gyre_convert_vocab_set_text(&vocab, 3, "  ", 2, "x.gguf", NULL));
+    gyre_error err = {0, ""};
+    free(json);
+    free(config);
+    assert_int_equal(gyre_convert_vocab_to_json(&vocab, 16, NULL, &json, &config, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "3 and 5 have the same text"));
+    gyre_convert_vocab_free(&vocab);
+    gyre_tokenizer_free(before);
+    gyre_tokenizer_free(after);
+    gyre_gguf_free(file);
+    free(bytes);
+}
+
 static void test_scores_that_merges_cannot_say(void **state) {
     (void)state;
     static const double equal[] = {0, 0, 0, -1, -2, -3, -4, -4}, bad[] = {0, 0, 0, -1, -2, (double)NAN, -4, -5};
@@ -321,6 +376,7 @@ int main(void) {
         cmocka_unit_test(test_ignored_merges),
         cmocka_unit_test(test_where_special_tokens_stand),
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_user_defined_spaces),
         cmocka_unit_test(test_scores_that_merges_cannot_say),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
