@@ -15,3 +15,13 @@ gyre_status gyre_convert_lose(const gyre_convert_options *options, gyre_error *e
     options->lost(options->lost_ctx, what.text);
     return GYRE_OK;
 }
+
+void gyre_convert_tell(const gyre_convert_options *options, const char *format, ...) {
+    gyre_error what = {0, ""};
+    va_list arguments;
+    if (!options || !options->lost) return;
+    va_start(arguments, format);
+    vsnprintf(what.text, sizeof what.text, format, arguments);
+    va_end(arguments);
+    options->lost(options->lost_ctx, what.text);
+}

@@ -1,10 +1,17 @@
 /* convert_vocab_special.c: what a tokenizer.json puts around a text and undoes when it decodes, as far as a GGUF says it. */
 #include "convert/convert_vocab_from_json.h"
 
+#include "convert/convert_loss.h"
+#include "files/file_read.h"
 #include "tokenizer/tokenizer_json_parts.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
+#include "util/path.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* -- special tokens -- */
 static int32_t id_of(const gyre_vocab_reader *r, const char *text) {
@@ -32,6 +39,44 @@ static int is_token(const gyre_vocab_reader *r, int64_t id) {
     return id >= 0 && id < r->out->count && r->out->id_to_token[id].kind != GYRE_TOKEN_UNUSED;
 }
 
+/* -- chat template -- */
+static gyre_status set_chat_template(const gyre_vocab_reader *r, const char *text) {
+    r->out->chat_template = strdup(text);
+    return r->out->chat_template ? GYRE_OK : gyre_vocab_fail(r, GYRE_ENOMEM, "chat_template", "no memory");
+}
+
+/* The file of its own, which transformers takes before the one in tokenizer_config.json.  *there = 1 if there is one. */
+static gyre_status read_template_file(const gyre_vocab_reader *r, int *there) {
+    char path[PATH_MAX], *text;
+    struct stat info;
+    size_t bytes;
+    *there = snprintf(path, sizeof path, "%s/" GYRE_CHAT_TEMPLATE_FILE, r->path) < PATH_MAX && stat(path, &info) == 0;
+    if (!*there) return GYRE_OK;
+    gyre_status status = gyre_document_read(path, &text, &bytes, r->err);
+    if (status != GYRE_OK) return status;
+    json_t *valid = memchr(text, 0, bytes) ? NULL : json_stringn(text, bytes); /* jansson checks UTF-8 */
+    status = valid ? set_chat_template(r, json_string_value(valid))
+                   : gyre_fail(r->err, GYRE_EFORMAT, GYRE_CHAT_TEMPLATE_FILE ": no UTF-8 (%s)", path);
+    json_decref(valid);
+    free(text);
+    return status;
+}
+
+/* A string, or a list of templates with names, of which transformers uses "default" unless it is asked for another. */
+static gyre_status read_chat_template(const gyre_vocab_reader *r) {
+    const json_t *value = json_object_get(r->settings, "chat_template"), *named;
+    const char *chosen = json_string_value(value);
+    size_t i;
+    int there;
+    gyre_status status = read_template_file(r, &there);
+    if (status != GYRE_OK || there || !value || json_is_null(value)) return status;
+    json_array_foreach(value, i, named) if (strcmp(gyre_vocab_text(named, "name"), "default") == 0) chosen =
+        json_string_value(json_object_get(named, "template"));
+    if (!json_is_string(value) && (!chosen || json_array_size(value) > 1))
+        status = gyre_vocab_lose(r, "chat_template of tokenizer_config.json", "a GGUF gets the one named default, if any");
+    return status == GYRE_OK && chosen && *chosen ? set_chat_template(r, chosen) : status;
+}
+
 gyre_status gyre_vocab_read_special(const gyre_vocab_reader *r) {
     gyre_convert_vocab *p = r->out;
     const gyre_json_template around = gyre_tokenizer_json_template(r->root);
@@ -44,10 +89,7 @@ gyre_status gyre_vocab_read_special(const gyre_vocab_reader *r) {
                                  : p->begin >= 0 && json_is_true(json_object_get(r->settings, "add_bos_token"));
     p->adds_end = p->end >= 0 && (around.there ? around.after > 0 && around.end == p->end
                                                : json_is_true(json_object_get(r->settings, "add_eos_token")));
-    const char *chat = gyre_vocab_text(r->settings, "chat_template");
-    if (!*chat) return GYRE_OK;
-    p->chat_template = strdup(chat);
-    return p->chat_template ? GYRE_OK : gyre_vocab_fail(r, GYRE_ENOMEM, "chat_template", "no memory");
+    return read_chat_template(r);
 }
 
 /* -- what a GGUF cannot say -- */
@@ -84,6 +126,19 @@ static gyre_status check_decoder(const gyre_vocab_reader *r) {
     return lose_if(r, GYRE_OK, !fits, "decoder: readers of a GGUF decode otherwise", why);
 }
 
+/* A GGUF has one end token.  Readers of the others stop at each. */
+static gyre_status check_ends(const gyre_vocab_reader *r) {
+    const json_t *list = json_object_get(r->config, "eos_token_id"), *id;
+    char path[PATH_MAX];
+    struct stat info;
+    int others = 0;
+    size_t i;
+    json_array_foreach(list, i, id) others |= json_integer_value(id) != r->out->end;
+    if (snprintf(path, sizeof path, "%s/" GYRE_GENERATION_CONFIG_FILE, r->path) < PATH_MAX && stat(path, &info) == 0)
+        gyre_convert_tell(r->options, GYRE_GENERATION_CONFIG_FILE ": a GGUF has no keys for it (%s)", r->path);
+    return lose_if(r, GYRE_OK, others, "eos_token_id of config.json", "a GGUF has one end token, not a list");
+}
+
 gyre_status gyre_vocab_check_rest(const gyre_vocab_reader *r) {
     const int fallback = json_is_true(json_object_get(r->model, "byte_fallback"));
     const double dropout = json_number_value(json_object_get(r->model, "dropout"));
@@ -91,5 +146,6 @@ gyre_status gyre_vocab_check_rest(const gyre_vocab_reader *r) {
     status = lose_if(r, status, !r->out->byte_level && !fallback, "model.byte_fallback",
                      "false, and readers of a GGUF write characters without a token as bytes");
     if (status == GYRE_OK) status = check_template(r);
-    return status == GYRE_OK ? check_decoder(r) : status;
+    if (status == GYRE_OK) status = check_decoder(r);
+    return status == GYRE_OK ? check_ends(r) : status;
 }

@@ -15,8 +15,8 @@ static const gyre_checkpoint_file files[] = {
     {"added_tokens.json", GYRE_CHECKPOINT_TOKENIZER},
     {"vocab.json", GYRE_CHECKPOINT_TOKENIZER},
     {"merges.txt", GYRE_CHECKPOINT_TOKENIZER},
-    {"chat_template.jinja", GYRE_CHECKPOINT_TOKENIZER},
-    {"generation_config.json", GYRE_CHECKPOINT_TOKENIZER},
+    {GYRE_CHAT_TEMPLATE_FILE, GYRE_CHECKPOINT_TOKENIZER},
+    {GYRE_GENERATION_CONFIG_FILE, GYRE_CHECKPOINT_TOKENIZER},
 };
 
 const gyre_checkpoint_file *gyre_checkpoint_file_at(size_t index) {

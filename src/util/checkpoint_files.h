@@ -3,13 +3,15 @@
 #define GYRE_UTIL_CHECKPOINT_FILES_H
 #include <stddef.h>
 
-#define GYRE_CONFIG_FILE           "config.json"
-#define GYRE_WEIGHTS_FILE          "model.safetensors"
-#define GYRE_WEIGHTS_INDEX_FILE    "model.safetensors.index.json"
-#define GYRE_OPTIMIZER_FILE        "optimizer.safetensors"
-#define GYRE_TRAINING_FILE         "training.json"
-#define GYRE_TOKENIZER_FILE        "tokenizer.json"
-#define GYRE_TOKENIZER_CONFIG_FILE "tokenizer_config.json"
+#define GYRE_CONFIG_FILE            "config.json"
+#define GYRE_WEIGHTS_FILE           "model.safetensors"
+#define GYRE_WEIGHTS_INDEX_FILE     "model.safetensors.index.json"
+#define GYRE_OPTIMIZER_FILE         "optimizer.safetensors"
+#define GYRE_TRAINING_FILE          "training.json"
+#define GYRE_TOKENIZER_FILE         "tokenizer.json"
+#define GYRE_TOKENIZER_CONFIG_FILE  "tokenizer_config.json"
+#define GYRE_CHAT_TEMPLATE_FILE     "chat_template.jinja"
+#define GYRE_GENERATION_CONFIG_FILE "generation_config.json"
 
 typedef enum gyre_checkpoint_role {
     GYRE_CHECKPOINT_MODEL,     /* config and weights */

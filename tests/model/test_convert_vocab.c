@@ -28,7 +28,9 @@ static gyre_convert_options to_gguf(void) {
 }
 
 static void keep_loss(void *ctx, const char *what) {
-    snprintf(ctx, sizeof(gyre_error), "%s", what);
+    char *told = ctx;
+    const size_t used = strlen(told);
+    snprintf(told + used, sizeof(gyre_error) - used, "%s\n", what);
 }
 
 /* The conversion fails with a text that says `says`, and with somebody to tell it succeeds. */
@@ -247,6 +249,60 @@ static void test_where_special_tokens_stand(void **state) {
     gyre_tensor_store_free(store);
 }
 
+/* Of a chat template and of end tokens a GGUF has one. */
+static void test_what_stands_beside_a_tokenizer(void **state) {
+    (void)state;
+    static const char one[] = "{\"chat_template\": \"one\"}",
+                      list[] = "{\"chat_template\": [{\"name\": \"tools\", \"template\": \"no\"}, "
+                               "{\"name\": \"default\", \"template\": \"chosen\"}]}";
+    static const struct {
+        const char *settings, *file, *wanted, *says;
+    } cases[] = {{one, NULL, "one", NULL},
+                 {one, "file", "file", NULL}, /* as transformers does */
+                 {list, "file", "file", NULL},
+                 {list, NULL, "chosen", "chat_template of tokenizer_config.json"},
+                 {"{\"chat_template\": [{\"name\": \"tools\", \"template\": \"no\"}]}", NULL, NULL, "chat_template of"}};
+    made_model_free(make_folder_of(in_folder("sb"), "llama", TIED, "", GYRE_DTYPE_F32));
+    put_text(in_folder("sb/tokenizer.json"), "{" DECODER STEPS(BYTES) MODEL("") "}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const gyre_convert_options gguf = to_gguf();
+        gyre_tensor_store *store = NULL;
+        put_text(in_folder("sb/tokenizer_config.json"), cases[i].settings);
+        (void)remove(in_folder("sb/chat_template.jinja"));
+        if (cases[i].file) put_text(in_folder("sb/chat_template.jinja"), cases[i].file);
+        if (cases[i].says)
+            check_loss(in_folder("sb"), in_folder("sb.gguf"), cases[i].says);
+        else
+            convert(in_folder("sb"), in_folder("sb.gguf"), &gguf);
+        assert_ok(gyre_tensor_store_open(&store, in_folder("sb.gguf"), NULL));
+        const gyre_gguf_kv *pair = gyre_gguf_find_key(gyre_tensor_store_gguf(store), "tokenizer.chat_template");
+        assert_int_equal(pair != NULL, cases[i].wanted != NULL);
+        if (pair) assert_true(gyre_gguf_equals(&pair->value, cases[i].wanted));
+        gyre_tensor_store_free(store);
+    }
+    put_text(in_folder("sb/chat_template.jinja"), "\xFF");
+    const gyre_convert_options gguf = to_gguf();
+    refused(in_folder("sb"), in_folder("sb.gguf"), &gguf, GYRE_EFORMAT, "chat_template.jinja: no UTF-8");
+    made_model_free(make_folder_of(in_folder("two-ends"), "llama", TIED, ", \"eos_token_id\": [2, 1]", GYRE_DTYPE_F32));
+    put_text(in_folder("two-ends/tokenizer.json"), "{" DECODER STEPS(BYTES) MODEL("") "}");
+    check_loss(in_folder("two-ends"), in_folder("sb.gguf"), "eos_token_id of config.json");
+}
+
+/* It is told, and refused by nobody: the model computes the same without it. */
+static void test_generation_config(void **state) {
+    (void)state;
+    gyre_convert_options gguf = to_gguf();
+    char told[sizeof(gyre_error)] = "";
+    made_model_free(make_folder_of(in_folder("gc"), "llama", TIED, "", GYRE_DTYPE_F32));
+    put_text(in_folder("gc/tokenizer.json"), "{" DECODER STEPS(BYTES) MODEL("") "}");
+    put_text(in_folder("gc/generation_config.json"), "{}");
+    convert(in_folder("gc"), in_folder("gc.gguf"), &gguf);
+    gguf.lost = keep_loss;
+    gguf.lost_ctx = told;
+    convert(in_folder("gc"), in_folder("gc.gguf"), &gguf);
+    assert_non_null(strstr(told, "generation_config.json: a GGUF has no keys for it"));
+}
+
 /* -- the keys of a GGUF -- */
 /* Reads a GGUF of four pieces with these scores and nothing else. */
 static gyre_status read_pieces(gyre_convert_vocab *out, const double *scores, int count, gyre_error *err) {
@@ -376,6 +432,8 @@ int main(void) {
         cmocka_unit_test(test_ignored_merges),
         cmocka_unit_test(test_where_special_tokens_stand),
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_what_stands_beside_a_tokenizer),
+        cmocka_unit_test(test_generation_config),
         cmocka_unit_test(test_user_defined_spaces),
         cmocka_unit_test(test_scores_that_merges_cannot_say),
     };
