@@ -44,7 +44,8 @@ static void read_normalizer(gyre_convert_pipeline *p, const json_t *step, int de
     if (is_type(step, "Replace") && strcmp(text_at(json_object_get(step, "pattern"), "String"), " ") == 0 &&
         strcmp(text_at(step, "content"), GYRE_SPACE_SYMBOL) == 0)
         p->spaces = p->normalizer_replaces = 1;
-    else if (is_type(step, "Prepend") && (strcmp(prepend, GYRE_SPACE_SYMBOL) == 0 || strcmp(prepend, " ") == 0))
+    else if (is_type(step, "Prepend") && !p->normalizer_prepends &&
+             (strcmp(prepend, GYRE_SPACE_SYMBOL) == 0 || (strcmp(prepend, " ") == 0 && !p->normalizer_replaces)))
         p->space_prefix = p->normalizer_prepends = 1;
     else
         refuse(p, "normalizer", step, "");

@@ -128,6 +128,9 @@ static gyre_status put_added_token(const gyre_tokenizer_json_reader *r, const js
                                         "added_tokens[%zu].single_word: \"%.60s\" wants it, "
                                         "which is not done here",
                                         i, content);
+    const json_t *word = json_object_get(json_object_get(r->model, "vocab"), content);
+    if (word && json_integer_value(word) != id)
+        gyre_tokenizer_add_note(t, "added_tokens: a word that model.vocab has with another id, which tokenizers takes");
     gyre_piece *p = &t->vocabulary.pieces[id];
     if (p->kind == GYRE_PIECE_ADDED || p->kind == GYRE_PIECE_SPECIAL)
         return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: %d is that of another", i,

@@ -23,6 +23,15 @@ static int flag_or(const json_t *object, const char *key, int fallback) {
 }
 
 /* -- normalizer -- */
+static void put_space_before(gyre_tokenizer_json_reader *r, const char *prepend) {
+    if (r->normalizer_prepends)
+        gyre_tokenizer_add_note(r->t, "normalizer Prepend: more than one, and one space is put before a text");
+    if (r->normalizer_replaces && *prepend == ' ')
+        gyre_tokenizer_add_note(r->t, "normalizer Prepend: a space after the others became U+2581, taken for one of them");
+    r->prepend_scheme = GYRE_PREPEND_ALWAYS;
+    r->normalizer_prepends = 1;
+}
+
 static gyre_status normalizer(gyre_tokenizer_json_reader *r, const json_t *step, int depth) {
     const char *type = gyre_tokenizer_json_string(step, "type");
     gyre_status status = GYRE_OK;
@@ -42,7 +51,7 @@ static gyre_status normalizer(gyre_tokenizer_json_reader *r, const json_t *step,
     if (is_type(step, "Replace") && strcmp(pattern, " ") == 0 && strcmp(content, GYRE_SPACE_SYMBOL) == 0)
         r->spaces = r->normalizer_replaces = 1;
     else if (is_type(step, "Prepend") && (strcmp(prepend, GYRE_SPACE_SYMBOL) == 0 || strcmp(prepend, " ") == 0))
-        r->prepend_scheme = GYRE_PREPEND_ALWAYS, r->normalizer_prepends = 1;
+        put_space_before(r, prepend);
     else if (!*type)
         return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "normalizer", "normalizer: a step without a type");
     else
@@ -116,8 +125,8 @@ static gyre_status metaspace(gyre_tokenizer_json_reader *r, const json_t *step) 
     r->spaces = 1;
     if (strcmp(scheme, "always") == 0)
         r->prepend_scheme = GYRE_PREPEND_ALWAYS;
-    else if (strcmp(scheme, "first") == 0)
-        r->prepend_scheme = GYRE_PREPEND_FIRST;
+    else if (strcmp(scheme, "first") == 0) /* a Prepend of the normalizer comes before all texts between added tokens */
+        r->prepend_scheme = r->normalizer_prepends ? GYRE_PREPEND_ALWAYS : GYRE_PREPEND_FIRST;
     else if (strcmp(scheme, "never") != 0)
         return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
                                         "pre_tokenizer Metaspace.prepend_scheme: \"%.40s\" is not known", scheme);

@@ -35,11 +35,13 @@ typedef struct field {
 #define FUSE      "{\"type\": \"Fuse\"}"
 #define STRIP(content, start, stop)                                                                                         \
     "{\"type\": \"Strip\", \"content\": \"" content "\", \"start\": " #start ", \"stop\": " #stop "}"
-#define STEPS         SPACE ", " FALLBACK ", " FUSE
-#define MARK(more)    "{\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", " more "}"
-#define CLS_SEP(type) "{\"type\": \"" type "\", \"sep\": [\"</s>\", 2], \"cls\": [\"<s>\", 1]}"
-#define REPLACE       "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xE2\x96\x81\"}"
-#define BYTE_LEVEL    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}"
+#define STEPS          SPACE ", " FALLBACK ", " FUSE
+#define MARK(more)     "{\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", " more "}"
+#define CLS_SEP(type)  "{\"type\": \"" type "\", \"sep\": [\"</s>\", 2], \"cls\": [\"<s>\", 1]}"
+#define REPLACE        "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xE2\x96\x81\"}"
+#define BEFORE(text)   "{\"type\": \"Prepend\", \"prepend\": \"" text "\"}"
+#define STEPS_OF(list) "{\"type\": \"Sequence\", \"normalizers\": [" list "]}"
+#define BYTE_LEVEL     "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}"
 
 /* As of llama 2.  Rows 10 and up of the embedding have no token. */
 static const char pieces[] = "{\"truncation\": null, \"padding\": null, \"added_tokens\": " ADDED(
@@ -97,6 +99,10 @@ static const field of_pieces[] = {
     {"decoder", BYTE_LEVEL, TOLD, "ByteLevel", "decoder: "},
     {"normalizer", REPLACE, TOLD, "Strip of a space that no text gets", "decoder: "},
     {"normalizer", "{\"type\": \"Lowercase\"}", REFUSED, "normalizer Lowercase", "normalizer Lowercase"},
+    {"normalizer", STEPS_OF(REPLACE ", " BEFORE("\xE2\x96\x81")), SAME, NULL, NULL},
+    {"normalizer", STEPS_OF(BEFORE(" ") ", " REPLACE), SAME, NULL, NULL},
+    {"normalizer", STEPS_OF(REPLACE ", " BEFORE(" ")), REFUSED, "normalizer Prepend", "taken for one of them"},
+    {"normalizer", STEPS_OF(BEFORE(" ") ", " BEFORE(" ") ", " REPLACE), REFUSED, "normalizer Prepend", "more than one"},
     /* post_processor */
     {"post_processor", "null", SAME, NULL, NULL},
     {"post_processor", NULL, SAME, NULL, NULL},
@@ -166,8 +172,9 @@ static const field of_pieces[] = {
     {"added_tokens", ADDED(", " TOKEN(10, "b\xE2\x96\x81", "\"special\": false")), TOLD, "U+2581", NULL},
     {"added_tokens", ADDED(", " TOKEN(10, "b a", "\"special\": false")), SAME, NULL, NULL},
     {"added_tokens", ADDED(", " TOKEN(2, "<x>", "\"special\": false")), REFUSED, "the same id", NULL},
-    {"added_tokens", ADDED(", " TOKEN(10, "ab", "\"special\": true")), TOLD, "two tokens with the same text", NULL},
-    {"added_tokens", ADDED(", " TOKEN(10, "<s>", "\"special\": true")), TOLD, "two tokens with the same text", NULL}};
+    {"added_tokens", ADDED(", " TOKEN(10, "ab", "\"special\": true")), TOLD, "two tokens with the same text", "another id"},
+    {"added_tokens", ADDED(", " TOKEN(10, "<s>", "\"special\": true")), TOLD, "two tokens with the same text",
+     "another id"}};
 
 static const field of_bytes[] = {
     {"", NULL, SAME, NULL, NULL},
