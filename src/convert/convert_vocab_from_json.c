@@ -175,7 +175,7 @@ static gyre_status read_pipeline(const reader *r) {
             return gyre_vocab_fail(r, GYRE_EUNSUPPORTED, "model.ignore_merges", "a GGUF has no way to say it");
         return cuts ? gyre_vocab_lose(r, "pre_tokenizer Metaspace.split", "a GGUF has no way to say it") : GYRE_OK;
     }
-    const char *name = gyre_pre_tokenizer_name(p->pattern, p->digits, ignore_merges);
+    const char *name = gyre_pre_tokenizer_name(p->pattern, p->digits, ignore_merges, p->nfc);
     if (!name) return gyre_vocab_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "llama.cpp's name for it is not known");
     snprintf(r->out->tokenizer_pre, sizeof r->out->tokenizer_pre, "%s", name);
     return GYRE_OK;

@@ -34,7 +34,11 @@ static void refuse(gyre_convert_pipeline *p, const char *field, const json_t *st
 /* NFC is left out: programs that read a GGUF take a text as it is. */
 static void read_normalizer(gyre_convert_pipeline *p, const json_t *step, int depth) {
     const char *prepend = text_at(step, "prepend");
-    if (!step || json_is_null(step) || is_type(step, "NFC")) return;
+    if (!step || json_is_null(step)) return;
+    if (is_type(step, "NFC")) {
+        p->nfc = 1;
+        return;
+    }
     if (is_type(step, "Sequence") && depth < MAX_DEPTH) {
         const json_t *list = json_object_get(step, "normalizers");
         for (size_t i = 0; i < json_array_size(list); i++)

@@ -9,9 +9,10 @@ typedef struct gyre_convert_pipeline {
     int space_prefix;        /* 1: a text gets a space before it */
     int normalizer_prepends; /* 1: it is the normalizer that does so */
     int normalizer_replaces; /* 1: it is the normalizer that makes spaces U+2581 */
-    int cuts_before_spaces;  /* 1: tokens have a space at their beginning at most */
-    int digits;              /* 1: each digit is a word of its own */
-    int gpt2_pattern;        /* 1: words by the pattern of ByteLevel */
+    int nfc;
+    int cuts_before_spaces; /* 1: tokens have a space at their beginning at most */
+    int digits;             /* 1: each digit is a word of its own */
+    int gpt2_pattern;       /* 1: words by the pattern of ByteLevel */
     int splits;
     const char *pattern; /* of the Split; "" = none */
     char refused[96];    /* the step that a GGUF cannot state; "" = none */

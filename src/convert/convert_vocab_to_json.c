@@ -116,7 +116,8 @@ static json_t *post_processor(const gyre_convert_vocab *p) {
 }
 
 static json_t *normalizer(const gyre_convert_vocab *p) {
-    if (p->byte_level) return strcmp(p->tokenizer_pre, "qwen2") == 0 ? json_pack("{s:s}", "type", "NFC") : json_null();
+    const gyre_named_pre_tokenizer *named = p->byte_level ? gyre_pre_tokenizer_named(p->tokenizer_pre) : NULL;
+    if (p->byte_level) return named && named->nfc ? json_pack("{s:s}", "type", "NFC") : json_null();
     if (!p->space_prefix)
         return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", GYRE_SPACE_SYMBOL);
     return json_pack("{s:s, s:[{s:s, s:s}, {s:s, s:{s:s}, s:s}]}", "type", "Sequence", "normalizers", "type", "Prepend",

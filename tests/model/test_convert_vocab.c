@@ -12,6 +12,9 @@
 #define LLAMA3                                                                                                              \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+"        \
     "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define QWEN2                                                                                                               \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+"             \
+    "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 #define SPLIT(more)                                                                                                         \
     "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "       \
     "\"" LLAMA3 "\"}, " more "}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}, "
@@ -226,6 +229,29 @@ static void test_ignored_merges(void **state) {
     }
 }
 
+/* The pattern of qwen2 has two names.  Of one, readers of a tokenizer.json bring texts to NFC. */
+static void test_normal_forms(void **state) {
+    (void)state;
+    const gyre_convert_options gguf = to_gguf();
+    made_model_free(make_folder_of(in_folder("nf"), "llama", TIED, "", GYRE_DTYPE_F32));
+    for (int nfc = 0; nfc < 2; nfc++) {
+        char json[1024];
+        snprintf(
+            json, sizeof json,
+            "{" DECODER "\"normalizer\": %s, "
+            "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "
+            "\"" QWEN2 "\"}, \"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+            "\"use_regex\": false}]}, " MODEL("") "}",
+            nfc ? "{\"type\": \"NFC\"}" : "null");
+        put_text(in_folder("nf/tokenizer.json"), json);
+        convert(in_folder("nf"), in_folder("nf.gguf"), &gguf);
+        convert(in_folder("nf.gguf"), in_folder("nf-back"), NULL);
+        json_t *root = json_of(in_folder("nf-back/tokenizer.json"));
+        assert_int_equal(json_is_object(json_object_get(root, "normalizer")), nfc);
+        json_decref(root);
+    }
+}
+
 /* Ids that config.json alone has; the template comes before tokenizer_config.json. */
 static void test_where_special_tokens_stand(void **state) {
     (void)state;
@@ -430,6 +456,7 @@ int main(void) {
         cmocka_unit_test(test_characters_without_a_token),
         cmocka_unit_test(test_long_merges),
         cmocka_unit_test(test_ignored_merges),
+        cmocka_unit_test(test_normal_forms),
         cmocka_unit_test(test_where_special_tokens_stand),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_what_stands_beside_a_tokenizer),
