@@ -31,6 +31,27 @@ static void test_warns(void **state) {
     assert_non_null(strstr(o->out, "llama"));
 }
 
+/* The losses that are warned of stand in the JSON too. */
+static void test_losses(void **state) {
+    (void)state;
+    static const char tokens[] =
+        "{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}, \"decoder\": {\"type\": \"Fuse\"}, "
+        "\"model\": {\"type\": \"BPE\", \"dropout\": 0.5, \"vocab\": {\"a\": 0}, \"merges\": []}}";
+    json_t *told = run_json("convert @rope -o @told --json");
+    assert_true(json_is_array(json_object_get(told, "losses")));
+    assert_int_equal(json_array_size(json_object_get(told, "losses")), 0);
+    json_decref(told);
+    write_file("told/tokenizer.json", tokens, sizeof tokens - 1);
+    const outcome *o = run("convert @told -o @told.gguf --json");
+    assert_int_equal(o->exit, 0);
+    told = json_loads(o->out, 0, NULL);
+    const json_t *losses = json_object_get(told, "losses");
+    assert_int_equal(json_array_size(losses), 2);
+    assert_non_null(strstr(json_string_value(json_array_get(losses, 0)), "model.dropout"));
+    assert_non_null(strstr(json_string_value(json_array_get(losses, 1)), "decoder"));
+    json_decref(told);
+}
+
 static void test_wrong_use(void **state) {
     (void)state;
     assert_fails("convert", CLI_USAGE, "MODEL: missing");
@@ -56,6 +77,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back),
         cmocka_unit_test(test_warns),
+        cmocka_unit_test(test_losses),
         cmocka_unit_test(test_wrong_use),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -143,7 +143,17 @@ static gyre_status count_bytes(const convert_options *o, int64_t *out, gyre_erro
     return GYRE_OK;
 }
 
-static int print_summary(const convert_options *o, const gyre_reading *after) {
+static json_t *losses_json(const losses *lost) {
+    json_t *list = json_array();
+    for (int i = 0; i < lost->count && list; i++)
+        if (json_array_append_new(list, cli_json_text(lost->list[i].text)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+static int print_summary(const convert_options *o, const losses *lost, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0]->config;
     const int rotates = config->kind == GYRE_KIND_ROPE;
     int64_t bytes = 0;
@@ -157,9 +167,9 @@ static int print_summary(const convert_options *o, const gyre_reading *after) {
                 rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }
-    json_t *root = json_pack("{s:o, s:s, s:o, s:I}", "path", cli_json_text(o->output), "format",
+    json_t *root = json_pack("{s:o, s:s, s:o, s:I, s:o}", "path", cli_json_text(o->output), "format",
                              after->format[0] == 'G' ? "GGUF" : "safetensors", "model_type",
-                             cli_json_text(after->model_type), "bytes", (json_int_t)bytes);
+                             cli_json_text(after->model_type), "bytes", (json_int_t)bytes, "losses", losses_json(lost));
     if (root && rotates) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
     return cli_json_write(cli_stdout(), root);
 }
@@ -195,7 +205,7 @@ int cmd_convert(int argc, char **argv) {
     if (status) return cli_fail_error(&err);
     warn(&o, &lost, after);
     warn_of_notes(&o);
-    const int exit_status = print_summary(&o, after);
+    const int exit_status = print_summary(&o, &lost, after);
     gyre_reading_free(after);
     return exit_status;
 }
