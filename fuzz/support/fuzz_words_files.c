@@ -134,9 +134,19 @@ static const char *decoder_of(const fuzz_words *w) {
     return decoders[w->byte_level ? 0 : gets_space ? 2 : 1][w->decoder];
 }
 
+/* Prepend writes a token that is normalized with a space before it, which a GGUF does not say. */
+static int writes_tokens_otherwise(const fuzz_words *w) {
+    int added = 0;
+    for (int i = 0; i < w->count; i++)
+        added |= w->word[i].kind == FUZZ_WORD_UNKNOWN || w->word[i].kind == FUZZ_WORD_CONTROL ||
+                 w->word[i].kind == FUZZ_WORD_USER_DEFINED;
+    return added && w->normalized && has_normalizer(w) && w->space_prefix > 0;
+}
+
 void fuzz_words_choose_decoder(fuzz_words *w, fuzz_bytes *b) {
     const int drawn = fuzz_choice(b, 4 * DECODERS_EACH);
     if (w->gguf) return;
+    if (writes_tokens_otherwise(w)) w->outcome = FUZZ_WORDS_REFUSE;
     w->decoder = drawn < DECODERS_EACH ? drawn : drawn % RIGHT_DECODERS;
     if (w->decoder >= RIGHT_DECODERS) w->outcome = FUZZ_WORDS_REFUSE;
 }
