@@ -39,16 +39,19 @@ class Abi:
             out[variable.get("name")] = (int(member.get("layout-offset-in-bits")), self.type_name(variable.get("type-id")))
         return out
 
-
-    def ends_in_sized(self, struct):
-        """out = whether the last field is itself a struct that begins with size: such structs are the library's to allocate."""
+    def sized_end(self, struct):
+        """out = the name of the struct that is the last field, if that begins with size, else None: such structs are the library's
+        to allocate, and they grow by what their last field grows, and by nothing else."""
         last = max(struct.findall("data-member"), key=lambda member: int(member.get("layout-offset-in-bits")), default=None)
         if last is None:
-            return False
+            return None
         node = self.types[last.find("var-decl").get("type-id")]
         while node.tag == "typedef-decl":
             node = self.types[node.get("type-id")]
-        return node.tag == "class-decl" and "size" in self.fields(node)
+        return node.get("name") if node.tag == "class-decl" and "size" in self.fields(node) else None
+
+    def bits(self, name):
+        return int(self.structs[name].get("size-in-bits"))
 
 
 def compare(before, after):
@@ -57,15 +60,21 @@ def compare(before, after):
             yield f"{name}: is gone"
             continue
         old, new = before.fields(struct), after.fields(after.structs[name])
-        size, size_now = (int(s.get("size-in-bits")) for s in (struct, after.structs[name]))
+        size, size_now = before.bits(name), after.bits(name)
         for field, (offset, kind) in old.items():
             if new.get(field) != (offset, kind):
                 yield f"{name}.{field}: was {kind} at bit {offset}, is {new.get(field, 'gone')}"
         for field in new.keys() - old.keys():
             if new[field][0] < size:
                 yield f"{name}.{field}: is new at bit {new[field][0]}, inside the {size} bits that older programs know"
-        if "size" not in old and size_now != size and not before.ends_in_sized(struct):
-            yield f"{name}: of {size} bits, now {size_now}, and it does not begin with size"
+        if "size" in old:
+            continue
+        end = before.sized_end(struct)
+        size_due = size + (after.bits(end) - before.bits(end) if end in after.structs else 0)
+        if size_now != size_due:
+            yield f"{name}: of {size} bits, now {size_now} instead of {size_due}, and it does not begin with size"
+        elif new.keys() - old.keys():
+            yield f"{name}: has new fields, {', '.join(sorted(new.keys() - old.keys()))}, and it does not begin with size"
 
 
 def main():
@@ -73,8 +82,7 @@ def main():
     if len(before.structs) < 20:
         sys.exit(f"{sys.argv[1]}: {len(before.structs)} structs, too few to be right")
     found = list(compare(before, after))
-    print("\n".join(found), file=sys.stderr if found else sys.stdout)
-    sys.exit(1 if found else 0)
+    sys.exit("\n".join(found) or 0)
 
 
 main()
