@@ -59,7 +59,7 @@ function(gyre_library name)
 endfunction()
 
 # Exported symbols of a shared library: the functions of its public headers as GYRE_<version>, and the functions that Gyre's
-# libraries call in each other as GYRE_PRIVATE_<version>.  Libraries of different builds then refuse to load together, and a
+# libraries call in each other as GYRE_PRIVATE_<version>.  Libraries of different versions then refuse to load together, and a
 # program that uses a private function can be recognised.
 function(gyre_symbols name)
     set(public "")
