@@ -54,8 +54,12 @@ static _Noreturn void unknown(const char *name) {
 
 static const char question[] = "How far can a model's context be stretched?  Position encodings for Transformers, trained, "
                                "measured, compared.";
-static const char exit_statuses[] = "0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C; for diff, 3 different, 4 "
-                                    "refused; for audit, 3 found something.";
+#define FIRST_STATUSES "0 done, 1 failed, 2 wrong usage"
+#define STOPPED        "130 stopped by Ctrl-C"
+#define DIFF_STATUSES  "3 different, 4 refused"
+#define AUDIT_STATUSES "3 found something"
+static const char exit_statuses[] =
+    FIRST_STATUSES ", " STOPPED "; for diff, " DIFF_STATUSES "; for audit, " AUDIT_STATUSES ".";
 static const char example[] =
     "gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods none,linear,ntk,yarn";
 
@@ -103,8 +107,15 @@ static int print_words(void) {
     return end_help();
 }
 
-static int man_page_of(const cli_description *description, const void *command) {
-    man_page_of_command(description, ((const subcommand *)command)->help, exit_statuses);
+static const char *exit_statuses_of(const subcommand *command) {
+    if (command->run == cmd_diff) return FIRST_STATUSES ", " DIFF_STATUSES ", " STOPPED ".";
+    if (command->run == cmd_audit) return FIRST_STATUSES ", " AUDIT_STATUSES ", " STOPPED ".";
+    return FIRST_STATUSES ", " STOPPED ".";
+}
+
+static int man_page_of(const cli_description *description, const void *context) {
+    const subcommand *command = context;
+    man_page_of_command(description, command->help, exit_statuses_of(command));
     return end_help();
 }
 

@@ -1,9 +1,12 @@
-/* man_page.c: writes roff.  No date is written: the same source gives the same bytes. */
+/* man_page.c: writes roff.  The date is the version's: the same source gives the same bytes. */
 #include "tools/help/man_page.h"
 #include "tools/help/option_order.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+/* The day of this version in debian/changelog; ci/completion compares them. */
+#define VERSION_DATE "2026-11-22"
 
 /* -- text -- */
 /* Prints text[0 .. length - 1] so that roff changes no character of it. */
@@ -76,7 +79,7 @@ static void print_page_name(const char *title) {
 void man_page_begin(const char *title, const char *summary) {
     fputs(".TH ", stdout);
     print_upper(title);
-    printf(" 1 \"\" \"gyre %s\"\n.SH NAME\n", gyre_version());
+    printf(" 1 \"" VERSION_DATE "\" \"gyre %s\"\n.SH NAME\n", gyre_version());
     print_page_name(title);
     fputs(" \\- ", stdout);
     print_text(summary, strlen(summary));
