@@ -7,9 +7,10 @@ function __gyre_value --argument-names takes choices word
         case folder
             __fish_complete_directories $word
         case list
+            # In quotes: an empty list would make the whole word none.
             set -l done (string match -r '^.*,' -- $word)
             for choice in (string split -n ' ' -- $choices)
-                echo $done$choice
+                echo "$done$choice"
             end
         case '*'
             string split -n ' ' -- $choices
