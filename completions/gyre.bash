@@ -27,6 +27,15 @@ _gyre_value() {
     esac
 }
 
+# Whether one of the choices stands before the word that is completed.
+_gyre_is_given() { # CHOICES
+    local given
+    for given in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
+        [[ " $1 " != *" $given "* ]] || return 0
+    done
+    return 1
+}
+
 _gyre() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[0]} table line
     COMPREPLY=()
@@ -53,9 +62,13 @@ _gyre() {
         _gyre_reply -W "$(cut -f 1 <<<"$table" | grep -e '^--')" -- "$word"
         return
     fi
-    line=$(grep -e $'^-\t' <<<"$table") || return
-    IFS=$'\x1f' read -r name takes choices help <<<"${line//$'\t'/$'\x1f'}"
-    _gyre_value "$takes" "$choices" "$word"
+    while IFS= read -r line; do
+        IFS=$'\x1f' read -r name takes choices help <<<"${line//$'\t'/$'\x1f'}"
+        if [ "$name" = - ] && ! _gyre_is_given "$choices"; then
+            _gyre_value "$takes" "$choices" "$word"
+            return
+        fi
+    done <<<"$table"
 }
 
 complete -F _gyre gyre

@@ -46,10 +46,16 @@ function __gyre_complete
     end
     for row in $rows
         set -l columns (string split \t -- $row)
-        if string match -q -- '-*' $word; and string match -q -- '--*' $columns[1]
-            printf '%s\t%s\n' $columns[1] $columns[4]
-        else if not string match -q -- '-*' $word; and test "$columns[1]" = -
-            __gyre_value "$columns[2]" "$columns[3]" "$word"
+        if string match -q -- '-*' $word
+            string match -q -- '--*' $columns[1]; and printf '%s\t%s\n' $columns[1] $columns[4]
+        else if test "$columns[1]" = -
+            # An argument whose choice stands already is not completed again, but the next one.
+            set -l given $tokens[3..]
+            set -l choices (string split -n ' ' -- $columns[3])
+            if not set -q choices[1]; or not string match -qr "^("(string join '|' -- (string escape --style=regex -- $choices))")\$" -- $given
+                __gyre_value "$columns[2]" "$columns[3]" "$word"
+                return
+            end
         end
     end
 end
