@@ -13,14 +13,14 @@ if(GYRE_MPI)
 endif()
 target_include_directories(gyre_command_objects PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::JANSSON)
-# Where the bundled checkpoints are: in the source tree for a build that was not installed; for an installed command, share/
-# as seen from its own folder.  Nothing here depends on the prefix, so a new prefix compiles nothing anew.
-# A packager names the folder of its system, so that no folder of the build is in the command.
-set(GYRE_MODELS_SOURCE ${PROJECT_SOURCE_DIR}/models CACHE PATH "Where a command that was not installed finds its models")
-mark_as_advanced(GYRE_MODELS_SOURCE)
+# Where the bundled checkpoints are: of an installed command in share/ as seen from its own folder, of one that was only built
+# in the source tree, behind a link beside it, which is not installed.  The command itself names neither its prefix nor its
+# sources, so a new prefix compiles nothing anew.
+set(GYRE_MODELS_LINK bundled-models)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/models ${PROJECT_BINARY_DIR}/${GYRE_MODELS_LINK} SYMBOLIC)
 file(RELATIVE_PATH models_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/gyre/models)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS
-    "GYRE_MODELS_SOURCE=\"${GYRE_MODELS_SOURCE}\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
+    "GYRE_MODELS_LINK=\"${GYRE_MODELS_LINK}\";GYRE_MODELS_FROM_BIN=\"${models_from_bin}\"")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
 target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m

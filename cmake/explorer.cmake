@@ -20,7 +20,7 @@ target_compile_options(explorer PRIVATE -msimd128)
 target_compile_definitions(explorer PRIVATE
     _WASI_EMULATED_MMAN _WASI_EMULATED_SIGNAL _WASI_EMULATED_GETPID _WASI_EMULATED_PROCESS_CLOCKS PCRE2_STATIC GYRE_GGUF_HEADS)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS
-    "GYRE_MODELS_SOURCE=\"models\";GYRE_MODELS_FROM_BIN=\"none\"")
+    "GYRE_MODELS_LINK=\"none\";GYRE_MODELS_FROM_BIN=\"none\"")
 target_link_options(explorer PRIVATE -mexec-model=reactor -Wl,--export=_initialize -Wl,--gc-sections -Wl,--strip-all)
 target_link_libraries(explorer PRIVATE gyre_flags ${GYRE_WASI_PREFIX}/lib/libjansson.a ${GYRE_WASI_PREFIX}/lib/libpcre2-8.a
     wasi-emulated-mman wasi-emulated-signal wasi-emulated-getpid wasi-emulated-process-clocks m)

@@ -33,7 +33,7 @@ if(GYRE_COMMAND)
         target_compile_definitions(gyre_inside PUBLIC GYRE_HAVE_MPI)
     endif()
     target_compile_definitions(gyre_inside PUBLIC GYRE_COMMAND="$<TARGET_FILE:gyre_command>"
-        GYRE_BUNDLED_MODELS="${GYRE_MODELS_SOURCE}")
+        GYRE_BUNDLED_MODELS="${PROJECT_SOURCE_DIR}/models")
 endif()
 
 # Makes calls of the command fail (tests/tools/test_failures.c): needs glibc's names of its allocator, and a malloc that is

@@ -549,6 +549,10 @@ static void test_bundled_models(void **state) {
         read_whole(in_folder("installed.txt"), line, sizeof line);
         assert_non_null(strstr(line, "prefix/bin/../share/gyre/models/rope: rope"));
     }
+    /* It does not look into its sources. */
+    snprintf(line, sizeof line, "%s explain models/alibi > %s 2>&1", in_folder("prefix/bin/gyre"),
+             in_folder("installed.txt"));
+    assert_int_not_equal(system(line), 0);
     assert_int_equal(chdir(here), 0);
     assert_fails("explain models/nothing-of-that-name", 1, "models/nothing-of-that-name");
 }

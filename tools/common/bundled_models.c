@@ -7,12 +7,28 @@
 #include <string.h>
 #include <unistd.h>
 
+static void read_link(const char *path, char *out, size_t size) {
+    const ssize_t length = readlink(path, out, size - 1);
+    out[length > 0 ? length : 0] = 0;
+}
+
 /* Writes the folder of the running program; empty if the system does not tell. */
 static void program_folder(char *out, size_t size) {
-    const ssize_t length = readlink("/proc/self/exe", out, size - 1);
-    out[length > 0 ? length : 0] = 0;
+    read_link("/proc/self/exe", out, size);
     char *slash = strrchr(out, '/');
     if (slash) *slash = 0;
+}
+
+/* Writes the models/ of the sources, to which the build makes a link beside the command; empty if there is no link, as
+ * beside an installed one, which names no folder of its build.  Where the system tells no folder, as in the explorer: that
+ * of the current one. */
+static void source_models(const char *bin, char *out, size_t size) {
+    char beside[BUNDLED_PATH];
+    *out = 0;
+    if (!*bin)
+        snprintf(out, size, "models");
+    else if (snprintf(beside, sizeof beside, "%s/" GYRE_MODELS_LINK, bin) < (int)sizeof beside)
+        read_link(beside, out, size);
 }
 
 /* out = 1 if the folder holds a config.json. */
@@ -22,22 +38,24 @@ static int is_model(const char *folder) {
 }
 
 gyre_status bundled_model_path(const char *name, char path[BUNDLED_PATH], gyre_error *err) {
-    char bin[BUNDLED_PATH / 2];
+    char bin[BUNDLED_PATH / 2], source[BUNDLED_PATH / 2];
     program_folder(bin, sizeof bin);
+    source_models(bin, source, sizeof source);
     int n = snprintf(path, BUNDLED_PATH, "%s/%s/%s", bin, GYRE_MODELS_FROM_BIN, name);
-    if (n > 0 && n < BUNDLED_PATH && !is_model(path)) n = snprintf(path, BUNDLED_PATH, "%s/%s", GYRE_MODELS_SOURCE, name);
+    if (n > 0 && n < BUNDLED_PATH && *source && !is_model(path)) n = snprintf(path, BUNDLED_PATH, "%s/%s", source, name);
     if (n < 0 || n >= BUNDLED_PATH) return gyre_fail(err, GYRE_EINVAL, "path: too long (%s)", name);
     return GYRE_OK;
 }
 
 gyre_status bundled_explorer_path(char path[BUNDLED_PATH], gyre_error *err) {
     const char *given = getenv("GYRE_EXPLORER");
-    char bin[BUNDLED_PATH / 2];
+    char bin[BUNDLED_PATH / 2], source[BUNDLED_PATH / 2];
     program_folder(bin, sizeof bin);
+    source_models(bin, source, sizeof source);
     int n = given && *given ? snprintf(path, BUNDLED_PATH, "%s", given)
                             : snprintf(path, BUNDLED_PATH, "%s/%s/../explorer.html", bin, GYRE_MODELS_FROM_BIN);
-    if (n > 0 && n < BUNDLED_PATH && !(given && *given) && access(path, R_OK) != 0)
-        n = snprintf(path, BUNDLED_PATH, "%s/../build/explorer/explorer.html", GYRE_MODELS_SOURCE);
+    if (n > 0 && n < BUNDLED_PATH && *source && !(given && *given) && access(path, R_OK) != 0)
+        n = snprintf(path, BUNDLED_PATH, "%s/../build/explorer/explorer.html", source);
     if (n < 0 || n >= BUNDLED_PATH) return gyre_fail(err, GYRE_EINVAL, "path: too long (explorer.html)");
     return GYRE_OK;
 }

@@ -1,5 +1,6 @@
 /* bundled_models.h: the models that come with gyre, found from anywhere: of an installed command in share/gyre/models, as
- * seen from its own folder; of a command that was only built, in its sources. */
+ * seen from its own folder; of a command that was only built, in its sources, to which the build makes a link
+ * beside it. */
 #ifndef GYRE_TOOLS_BUNDLED_MODELS_H
 #define GYRE_TOOLS_BUNDLED_MODELS_H
 #include "gyre/gyre.h"
