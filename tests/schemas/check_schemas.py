@@ -3,7 +3,8 @@
     python3 check_schemas.py GYRE          prints how many outputs were valid; exit status 1 if one was not
     python3 check_schemas.py GYRE --save FOLDER    also writes the outputs to FOLDER/SCHEMA-N.json
 
-An output of several lines is one JSON text a line.  A schema describes every key: additionalProperties is false.
+An output of several lines is one JSON text a line.  A schema describes every key: additionalProperties is false.  It also
+says what values can be: an output whose strings and integers are replaced by nonsense is refused.
 """
 
 import json
@@ -19,6 +20,9 @@ import jsonschema
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "docs" / "schemas"
+LOOSE = {"convert"}  # its values are not bounded yet
+# Keys whose values are of a set that the command knows.
+NAMED = {"profile", "kind", "layout", "length_policy", "says", "basis", "clip", "match", "side", "stored", "format", "from"}
 
 
 def read_cases(tmp: str) -> Iterator[tuple[str, list[str], set[int]]]:
@@ -70,6 +74,38 @@ def check_is_closed(name: str, schema: object) -> None:
             check_is_closed(name, part)
 
 
+def check_is_bounded(name: str, schema: object) -> None:
+    """Every integer has a least value, and a key of NAMED lists its values."""
+    if isinstance(schema, list):
+        for part in schema:
+            check_is_bounded(name, part)
+    if not isinstance(schema, dict):
+        return
+    if "integer" in schema.get("type", []) and "minimum" not in schema:
+        sys.exit(f"docs/schemas/{name}.json: an integer has no minimum: {schema.get('description')}")
+    for key, part in schema.get("properties", {}).items():
+        if key in NAMED and "string" in part.get("type", []):
+            sys.exit(f"docs/schemas/{name}.json: {key} can be any text")
+    for part in schema.values():
+        check_is_bounded(name, part)
+
+
+def spoil(value: object, text: str | None, number: int | None) -> object:
+    """The value with every string replaced by text and every integer by number; None leaves them."""
+    if isinstance(value, dict):
+        return {key: spoil(part, text, number) for key, part in value.items()}
+    if isinstance(value, list):
+        return [spoil(part, text, number) for part in value]
+    if isinstance(value, str) and text is not None:
+        return text
+    if isinstance(value, int) and not isinstance(value, bool) and number is not None:
+        return number
+    return value
+
+
+SPOILS = {"strings": ("zzz", None), "integers": (None, -77), "strings and integers": ("zzz", -77)}
+
+
 def main() -> None:
     gyre = str(pathlib.Path(sys.argv[1]).resolve())
     saved = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
@@ -77,11 +113,14 @@ def main() -> None:
     for path in sorted(SCHEMAS.glob("*.json")):
         schema = json.loads(path.read_text())
         check_is_closed(path.stem, schema)
+        if path.stem not in LOOSE:
+            check_is_bounded(path.stem, schema)
         jsonschema.Draft202012Validator.check_schema(schema)
         validators[path.stem] = jsonschema.Draft202012Validator(schema)
     valid = failed = 0
     used = set()
     tested = set()
+    refused: dict[str, set[str]] = {name: set() for name in validators}
     with tempfile.TemporaryDirectory() as tmp:
         pathlib.Path(tmp, "text").write_bytes((ROOT / "include" / "gyre" / "gyre.h").read_bytes()[:60000])
         pathlib.Path(tmp, "ids").write_text(" ".join(str(i * 37 % 256) for i in range(200)))
@@ -101,6 +140,8 @@ def main() -> None:
                 else:
                     error = jsonschema.exceptions.best_match(validators[schema].iter_errors(text))
                     problem = problem or (f"{error.json_path}: {error.message[:600]}" if error else "")
+                    is_valid = validators[schema].is_valid
+                    refused[schema] |= {what for what, how in SPOILS.items() if not is_valid(spoil(text, *how))}
                 used.add(schema)
                 valid += 1
             if problem:
@@ -112,6 +153,11 @@ def main() -> None:
     for name in validators.keys() - used:
         failed += 1
         print(f"docs/schemas/{name}.json: no case prints it", file=sys.stderr)
+    for name in sorted(used - LOOSE if not saved else []):
+        has_integers = '"integer"' in json.dumps(validators[name].schema)
+        for what in SPOILS.keys() - refused[name] - (set() if has_integers else {"integers"}):
+            failed += 1
+            print(f"docs/schemas/{name}.json: accepts every output with its {what} replaced by nonsense", file=sys.stderr)
     print(f"{valid} outputs of {len(used)} schemas, {failed} cases failed")
     sys.exit(failed > 0)
 
