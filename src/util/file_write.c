@@ -14,6 +14,7 @@ int gyre_write_all(int fd, const void *bytes, size_t count) {
         const ssize_t wrote = write(fd, from, count);
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote < 0) return errno;
+        if (wrote == 0) return EIO; /* a device that takes nothing, and gives no reason, would be asked for ever */
         from += wrote;
         count -= (size_t)wrote;
     }

@@ -1,4 +1,5 @@
 /* test_atomic_file.c: src/util: files that are replaced whole, and the nearest of names. */
+#define _GNU_SOURCE /* syscall */
 #include "support.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -248,6 +250,25 @@ static void error_text(void **state) {
     assert_int_equal(gyre_fail(NULL, GYRE_ENOMEM, "lost"), GYRE_ENOMEM);
 }
 
+/* -- a device that takes nothing -- */
+static int empty_writes; /* how many of the next writes take no byte, and name no error */
+
+/* In place of that of the C library, in this program alone. */
+ssize_t write(int fd, const void *bytes, size_t count) {
+    return empty_writes > 0 && empty_writes-- ? 0 : syscall(SYS_write, fd, bytes, count);
+}
+
+static void nothing_is_taken(void **state) {
+    (void)state;
+    assert_int_equal(gyre_atomic_write(in_folder("taken"), "old", 3), 0);
+    empty_writes = 1000;
+    assert_int_equal(gyre_atomic_write(in_folder("taken"), "new", 3), EIO);
+    assert_int_equal(empty_writes, 999); /* not asked again */
+    empty_writes = 0;
+    assert_contents(in_folder("taken"), "old");
+    assert_int_equal(empty_folder(), 1);
+}
+
 static void checkpoint_names(void **state) {
     (void)state;
     size_t count = 0;
@@ -262,7 +283,7 @@ int main(void) {
         cmocka_unit_test(whole_or_not_at_all), cmocka_unit_test(two_writers),      cmocka_unit_test(killed_writers),
         cmocka_unit_test(ended_by_a_signal),   cmocka_unit_test(mode_and_links),   cmocka_unit_test(owner_and_permission),
         cmocka_unit_test(not_regular),         cmocka_unit_test(too_long),         cmocka_unit_test(nearest),
-        cmocka_unit_test(error_text),          cmocka_unit_test(checkpoint_names),
+        cmocka_unit_test(error_text),          cmocka_unit_test(checkpoint_names), cmocka_unit_test(nothing_is_taken),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
