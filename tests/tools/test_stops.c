@@ -3,6 +3,8 @@
  * --resume, then gives the bytes of a run that nobody stopped. */
 #define _GNU_SOURCE /* unshare */
 #include "run_command.h"
+#include "tools/cli/cli_signals.h"
+#include "util/atomic_file.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -180,6 +182,32 @@ static void signals(void **state) {
         free_files(&whole);
     }
     remove_results();
+}
+
+/* -- links -- */
+/* The temporary is beside the file that is made, not beside the link: the handler of the signal knows its name, and the link
+ * may lead to a file or to none. */
+static void temporary_behind_a_link(void **state) {
+    (void)state;
+    static const char *const targets[] = {"rope/config.json", "rope/new.json"};
+    for (int i = 0; i < 2; i++) {
+        char temporary[GYRE_TEMPORARY_PATH_BYTES];
+        outcome o;
+        assert_int_equal(symlink(targets[i], in_folder("link")), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            cli_install_signal_handlers();
+            cli_set_pending_copy(in_folder("link"));
+            (void)gyre_atomic_temporary_name(temporary, in_folder(targets[i]), 0);
+            _exit(close(open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600)) || raise(SIGTERM));
+        }
+        write_file(".err", "", 0);
+        finish(child, &o);
+        assert_int_equal(o.signal, SIGTERM);
+        snprintf(temporary, sizeof temporary, "%s.gyre-%ld-0.tmp", in_folder(targets[i]), (long)child);
+        assert_int_equal(access(temporary, F_OK), -1);
+        assert_int_equal(unlink(in_folder("link")), 0);
+    }
 }
 
 /* -- input that does not come -- */
@@ -389,13 +417,9 @@ static int make_models(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(signals),
-                                       cmocka_unit_test(waiting_for_a_pipe),
-                                       cmocka_unit_test(full_disk),
-                                       cmocka_unit_test(read_only_disk),
-                                       cmocka_unit_test(closed_stdout),
-                                       cmocka_unit_test(cut_weights),
-                                       cmocka_unit_test(waiting_for_a_reader),
-                                       cmocka_unit_test(pipes_in_folders)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signals),     cmocka_unit_test(temporary_behind_a_link), cmocka_unit_test(waiting_for_a_pipe),
+        cmocka_unit_test(full_disk),   cmocka_unit_test(read_only_disk),          cmocka_unit_test(closed_stdout),
+        cmocka_unit_test(cut_weights), cmocka_unit_test(waiting_for_a_reader),    cmocka_unit_test(pipes_in_folders)};
     return cmocka_run_group_tests(tests, make_models, remove_folder);
 }
