@@ -7,13 +7,13 @@
 
 enum { EXACT_CELLS = 4096, DIGITS = 6 };
 
-/* A cell is quoted if it holds a comma, a quote or a line end. */
+/* A cell is quoted if it holds a comma or a quote.  A name is on one line, as in the page. */
 static void put_cell(gyre_report_buffer *out, const char *text) {
-    const int quoted = text && strpbrk(text, ",\"\n\r") != NULL;
+    const int quoted = text && strpbrk(text, ",\"") != NULL;
     gyre_report_put(out, quoted ? "\"" : "");
     for (gyre_report_char c = gyre_report_next_char(&text); c.count; c = gyre_report_next_char(&text)) {
         if (c.code == '"') gyre_report_put(out, "\"");
-        gyre_report_put_bytes(out, c.bytes, c.count);
+        gyre_report_put_bytes(out, c.code == '\n' ? " " : c.bytes, c.count);
     }
     gyre_report_put(out, quoted ? "\"" : "");
 }

@@ -184,7 +184,7 @@ static void chart_numbers(void **state) {
     (void)state;
     const double x[] = {256, 512, 1024}, y[] = {1.0 / 3, 1e-300, NAN}, low[] = {0.1, NAN, NAN}, high[] = {0.5, NAN, NAN};
     const gyre_report_series series[] = {{"a, \"b\" é", 3, x, y, low, high, 0, 0, NULL},
-                                         {"c", 3, x, y, NULL, NULL, 0, 0, NULL}};
+                                         {"c\nd", 3, x, y, NULL, NULL, 0, 0, NULL}};
     gyre_report_chart chart = chart_of(series, 2);
     char *csv = NULL;
     assert_ok(gyre_report_chart_csv(&chart, &csv, &err));
@@ -192,9 +192,9 @@ static void chart_numbers(void **state) {
                              "\"a, \"\"b\"\" é\",256,0.3333333333333333,0.1,0.5\r\n"
                              "\"a, \"\"b\"\" é\",512,1e-300,,\r\n"
                              "\"a, \"\"b\"\" é\",1024,,,\r\n"
-                             "c,256,0.3333333333333333,,\r\n"
-                             "c,512,1e-300,,\r\n"
-                             "c,1024,,,\r\n");
+                             "c d,256,0.3333333333333333,,\r\n"
+                             "c d,512,1e-300,,\r\n"
+                             "c d,1024,,,\r\n");
     chart.y.scale = GYRE_REPORT_SCALE_LOG10;
     char *html = page_with(&chart, NULL), *held = csv_of(html);
     assert_string_equal(held, csv);

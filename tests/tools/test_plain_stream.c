@@ -154,10 +154,19 @@ static void no_line_of_a_name(void **state) {
                                         "extend @r\nFORGED --to 1k --method yarn --write @c.json\nFORGED",
                                         "convert @forged -o @forged.gguf",
                                         "shard @forged --context 1k --ranks 2",
-                                        "audit @forged"};
+                                        "audit @forged",
+                                        "plot wavelengths @forged --csv",
+                                        "plot wavelengths --compare @forged,@r\nFORGED --csv",
+                                        "plot perplexity @forged.json --csv",
+                                        "plot perplexity @forged.jsonl --csv"};
+    static const char result[] = "{\"results\": [{\"label\": \"no\\nFORGED\", \"context\": 32, \"perplexity\": 3}]}",
+                      line_of_journal[] = "{\"cell\": {\"method\": \"no\\nFORGED\", \"context\": 32}, \"figures\": "
+                                          "{\"nats\": 1, \"windows\": 4, \"variance\": 0.1}}\n";
     static char config[4096], changed[4200];
     char command[1200];
     write_file("t\nFORGED", hostile, strlen(hostile));
+    write_file("forged.json", result, sizeof result - 1);
+    write_file("forged.jsonl", line_of_journal, sizeof line_of_journal - 1);
     snprintf(command, sizeof command, "cd '%s' && cp -Lr rope forged && cp -Lr rope 'r\nFORGED'", in_folder("."));
     assert_int_equal(system(command), 0);
     read_whole(in_folder("forged/config.json"), config, sizeof config);
@@ -169,6 +178,8 @@ static void no_line_of_a_name(void **state) {
         const outcome *o = run(lines[i]);
         if (strstr(o->out, "\nFORGED") || strncmp(o->out, "FORGED", 6) == 0 || strstr(o->err, "\nFORGED") || o->exit == 2)
             fail_msg("gyre %s: %d\n%s%s", lines[i], o->exit, o->out, o->err);
+        if (strstr(lines[i], "forged.json") && !strstr(o->out, "no\\u000aFORGED,"))
+            fail_msg("gyre %s: another name: %s%s", lines[i], o->out, o->err);
     }
 }
 

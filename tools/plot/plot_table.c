@@ -1,4 +1,5 @@
 /* plot_table.c: the numbers of a figure, and how they are printed. */
+#include "tools/cli/plain_stream.h"
 #include "tools/common/utf8_text.h"
 #include "tools/plot/plot.h"
 #include <math.h>
@@ -100,9 +101,11 @@ int plot_table_json(const plot_table *t, const char *kind, FILE *file) {
                                           columns, "rows", rows));
 }
 
-/* As in RFC 4180, quotes around what holds a comma, a quote or a line end; lines end as in any text here. */
-static void put_csv_text(FILE *file, const char *text) {
-    const int quoted = strpbrk(text, ",\"\r\n") != NULL;
+/* As in RFC 4180, quotes around what holds a comma or a quote.  A line break of a name is spelt, as in any text here:
+ * between quotes too it would begin a line of what is printed. */
+static void put_csv_text(FILE *file, const char *name) {
+    const char *text = plain_line(name);
+    const int quoted = strpbrk(text, ",\"") != NULL;
     if (quoted) fputc('"', file);
     for (; *text; text++) {
         if (*text == '"') fputc('"', file);
