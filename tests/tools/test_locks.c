@@ -7,6 +7,7 @@
 #include "tools/cli/temporary_folder.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <sys/syscall.h>
 
 /* -- links -- */
@@ -52,6 +53,111 @@ static void another_file_of_its_name(void **state) {
     assert_int_equal(cli_lock_acquire(&lock, in_folder("run"), "journal", NULL), GYRE_OK);
     cli_lock_release(&lock);
     assert_int_equal(access(in_folder("run.lock"), F_OK), -1);
+}
+
+/* -- names of one file -- */
+#define TRAIN "--text @text --tokens 1k --context 16 --batch 1 --layers 1 --width 16 "
+
+/* Links, with a slash behind them, in a chain and through other folders, have the lock of what they lead to. */
+static void links_have_one_lock(void **state) {
+    (void)state;
+    static const char *const lines[] = {"train " TRAIN "-o @l --replace",
+                                        "train " TRAIN "-o @l/ --replace",
+                                        "train " TRAIN "-o @chain --replace",
+                                        "train " TRAIN "-o @below/../l --replace",
+                                        "train " TRAIN "-o @m/below/.. --replace",
+                                        "lab --text @text --preset smoke --encodings nope --report @r.html --work @l"};
+    cli_lock held;
+    gyre_error err = {0, ""};
+    assert_int_equal(mkdir(in_folder("m"), 0700) | mkdir(in_folder("below"), 0700) | mkdir(in_folder("m/below"), 0700), 0);
+    assert_int_equal(symlink("m/", in_folder("l")) | symlink("l/", in_folder("chain")), 0);
+    assert_ok(cli_lock_acquire(&held, in_folder("m"), "folder", &err));
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_fails(lines[i], 1, "folder: another run is writing it");
+    cli_lock_release(&held);
+    assert_int_equal(access(in_folder("m.lock"), F_OK), -1);
+    assert_ok(cli_lock_acquire(&held, in_folder("chain"), "folder", &err)); /* and the other way round */
+    assert_int_equal(access(in_folder("m.lock"), F_OK), 0);
+    cli_lock_release(&held);
+    assert_int_equal(symlink("loop", in_folder("loop")), 0);
+    assert_int_equal(cli_lock_acquire(&held, in_folder("loop"), "folder", &err), GYRE_EIO);
+    assert_int_equal(count_entries(in_folder("m")), 1);
+}
+
+/* -- somebody's own file, and calls that fail -- */
+/* An empty file of the lock's name, which no run made, serves as a lock and stays; that of a killed run goes. */
+static void own_and_foreign(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int status, stays;
+    } cases[] = {{"", 0, 1}, {"gyre lock\n", 0, 0}, {"gyre lock\nmine", GYRE_EIO, 1}, {"mine", GYRE_EIO, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cli_lock lock;
+        write_file("own.lock", cases[i].text, strlen(cases[i].text));
+        assert_int_equal(cli_lock_acquire(&lock, in_folder("own"), "journal", NULL), cases[i].status);
+        cli_lock_release(&lock);
+        assert_int_equal(access(in_folder("own.lock"), F_OK) == 0, cases[i].stays);
+    }
+    assert_int_equal(unlink(in_folder("own.lock")), 0);
+}
+
+enum { NO_CALL, CALL_FCNTL, CALL_FSTAT, CALL_LSTAT, CALL_WRITE, CALLS };
+static int failing, code_of_call;
+
+static int fails(int call) {
+    if (failing == call) errno = code_of_call;
+    return failing == call;
+}
+
+/* In place of those of the C library, in this program alone. */
+int fcntl(int fd, int command, ...) {
+    va_list rest;
+    va_start(rest, command);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    return command == F_SETLK && fails(CALL_FCNTL) ? -1 : (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+int fstat(int fd, struct stat *out) {
+    return fails(CALL_FSTAT) ? -1 : fstatat(fd, "", out, AT_EMPTY_PATH);
+}
+
+int lstat(const char *path, struct stat *out) {
+    return fails(CALL_LSTAT) ? -1 : fstatat(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+}
+
+ssize_t write(int fd, const void *bytes, size_t count) {
+    return fails(CALL_WRITE) ? -1 : syscall(SYS_write, fd, bytes, count);
+}
+
+/* Only EACCES and EAGAIN tell of another run.  What this call made is gone after an error. */
+static void calls_that_fail(void **state) {
+    (void)state;
+    static const int codes[] = {ENOLCK, EIO, EACCES, EAGAIN};
+    for (int call = CALL_FCNTL; call < CALL_WRITE; call++)
+        for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+            cli_lock lock;
+            gyre_error err = {0, ""};
+            const int is_held = call == CALL_FCNTL && (codes[i] == EACCES || codes[i] == EAGAIN);
+            failing = call;
+            code_of_call = codes[i];
+            const gyre_status status = cli_lock_acquire(&lock, in_folder("failed"), "journal", &err);
+            failing = NO_CALL;
+            assert_int_equal(status, GYRE_EIO);
+            if (!strstr(err.text, is_held ? "another run is writing it" : strerror(codes[i])))
+                fail_msg("call %d, %s: %s", call, strerror(codes[i]), err.text);
+            assert_int_equal(access(in_folder("failed.lock"), F_OK) == 0, is_held);
+            if (is_held) assert_int_equal(unlink(in_folder("failed.lock")), 0);
+        }
+    cli_lock lock;
+    failing = CALL_WRITE; /* without its mark the lock is still this run's */
+    code_of_call = ENOSPC;
+    const gyre_status status = cli_lock_acquire(&lock, in_folder("failed"), "journal", NULL);
+    failing = NO_CALL;
+    assert_int_equal(status, GYRE_OK);
+    cli_lock_release(&lock);
+    assert_int_equal(access(in_folder("failed.lock"), F_OK), -1);
 }
 
 /* The lock of an abandoned folder, through which the file of somebody else would pass for one. */
@@ -120,8 +226,10 @@ static void temporary_folder_of_a_command(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(link_as_lock), cmocka_unit_test(another_file_of_its_name),
-                                       cmocka_unit_test(link_in_a_temporary_folder), cmocka_unit_test(folder_of_a_result),
-                                       cmocka_unit_test(temporary_folder_of_a_command)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(link_as_lock),        cmocka_unit_test(another_file_of_its_name),
+        cmocka_unit_test(links_have_one_lock), cmocka_unit_test(own_and_foreign),
+        cmocka_unit_test(calls_that_fail),     cmocka_unit_test(link_in_a_temporary_folder),
+        cmocka_unit_test(folder_of_a_result),  cmocka_unit_test(temporary_folder_of_a_command)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

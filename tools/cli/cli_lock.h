@@ -3,11 +3,16 @@
 #define GYRE_TOOLS_CLI_LOCK_H
 #include "gyre/gyre.h"
 
-/* Holds path.lock until cli_lock_release or the end of the process. */
+/* Holds NAME.lock until cli_lock_release or the end of the process.  NAME: where the links of a path end, so that every name
+ * of a file or folder has one lock.  Only a file that a run made is removed, also one that a killed run left; an empty file
+ * of somebody else serves as a lock, and stays. */
 typedef struct cli_lock {
     int file; /* -1 = not held */
+    int made; /* 1: by this run */
     char path[4096];
 } cli_lock;
+/* out = the name of the lock of `path`.  Returns 0, or an errno value of following its links. */
+int cli_lock_name(const char *path, char out[4096]);
 /* `what` begins messages about the path: "folder", "journal".
  * Errors: EIO (another run holds it, or it cannot be created), EINVAL (name too long). */
 gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what, gyre_error *err);
