@@ -5,6 +5,7 @@
 #include "run_command.h"
 #include "tools/cli/cli_lock.h"
 #include "tools/cli/temporary_folder.h"
+#include "tools/common/keyed_journal.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -82,6 +83,28 @@ static void links_have_one_lock(void **state) {
     assert_int_equal(symlink("loop", in_folder("loop")), 0);
     assert_int_equal(cli_lock_acquire(&held, in_folder("loop"), "folder", &err), GYRE_EIO);
     assert_int_equal(count_entries(in_folder("m")), 1);
+}
+
+/* Hard links have names of their own, and so locks; the journal itself is locked too. */
+static void names_of_a_journal(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "eval @rope --text @text --context 16 --windows 2 --resume --journal @hard",
+        "eval @rope --text @text --context 16 --windows 2 --resume --journal @soft",
+        "passkey @rope --lengths 300 --trials 1 --resume --journal @hard",
+        "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --journal @hard",
+        "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --journal @j"};
+    keyed_journal held;
+    gyre_error err = {0, ""};
+    assert_ok(keyed_journal_open(&held, in_folder("j"), 0, &err));
+    assert_int_equal(link(in_folder("j"), in_folder("hard")) | symlink("j", in_folder("soft")), 0);
+    const int entries = count_entries(folder);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_fails(lines[i], 1, "journal: another run is writing it");
+    assert_int_equal(count_entries(folder), entries); /* no lock of their own stays */
+    keyed_journal_close(&held);
+    assert_int_equal(run(lines[0])->exit, 0);
+    assert_int_equal(access(in_folder("j.lock"), F_OK), -1);
 }
 
 /* -- somebody's own file, and calls that fail -- */
@@ -226,10 +249,14 @@ static void temporary_folder_of_a_command(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(link_as_lock),        cmocka_unit_test(another_file_of_its_name),
-        cmocka_unit_test(links_have_one_lock), cmocka_unit_test(own_and_foreign),
-        cmocka_unit_test(calls_that_fail),     cmocka_unit_test(link_in_a_temporary_folder),
-        cmocka_unit_test(folder_of_a_result),  cmocka_unit_test(temporary_folder_of_a_command)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(link_as_lock),
+                                       cmocka_unit_test(another_file_of_its_name),
+                                       cmocka_unit_test(links_have_one_lock),
+                                       cmocka_unit_test(names_of_a_journal),
+                                       cmocka_unit_test(own_and_foreign),
+                                       cmocka_unit_test(calls_that_fail),
+                                       cmocka_unit_test(link_in_a_temporary_folder),
+                                       cmocka_unit_test(folder_of_a_result),
+                                       cmocka_unit_test(temporary_folder_of_a_command)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,5 @@
 /* journal.c: reading and extending a journal. */
+#define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): flock; glibc names this macro
 #include "tools/common/journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
@@ -24,8 +26,7 @@ static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
 static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
     *cut = 0;
     FILE *file = gyre_open_regular(j->path);
-    if (!file) /* a new journal */
-        return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
+    if (!file) return gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
     gyre_status status = GYRE_OK;
     char *text = NULL;
     size_t capacity = 0;
@@ -41,14 +42,23 @@ static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
     return status;
 }
 
+/* Two names of one file, hard links, have two lock files: the file itself is locked too.  flock, since a lock of fcntl ends
+ * when any descriptor of the file is closed, and the lines are read through another. */
+static gyre_status lock_file(const line_journal *j, gyre_error *err) {
+    if (flock(fileno(j->file), LOCK_EX | LOCK_NB) == 0) return GYRE_OK;
+    if (errno == EWOULDBLOCK) return gyre_fail(err, GYRE_EIO, "journal: another run is writing it (%s)", j->path);
+    return gyre_fail(err, GYRE_EIO, "journal: cannot be locked: %s (%s)", strerror(errno), j->path);
+}
+
+/* Locked before it is read, so that no line comes between. */
 static gyre_status open_file(line_journal *j, gyre_error *err) {
-    int cut;
-    const gyre_status status = read_lines(j, &cut, err);
-    if (status) return status;
+    int cut = 0;
     j->file = fopen(j->path, "a");
     if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
-    if (cut) fputc('\n', j->file);
-    return GYRE_OK;
+    gyre_status status = lock_file(j, err);
+    if (!status) status = read_lines(j, &cut, err);
+    if (!status && cut) fputc('\n', j->file);
+    return status;
 }
 
 gyre_status journal_check_name(const char *path, gyre_error *err) {

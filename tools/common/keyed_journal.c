@@ -41,7 +41,12 @@ gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, g
     gyre_status status = team_leads() ? check_file(path, resume, err) : GYRE_OK;
     if (!status && team_leads()) status = cli_lock_acquire(&j->lock, path, "journal", err);
     status = team_agree(status, err);
-    return status ? status : journal_open(&j->lines, path, &format, err);
+    if (!status) status = journal_open(&j->lines, path, &format, err);
+    if (status) {
+        journal_close(&j->lines);
+        cli_lock_release(&j->lock);
+    }
+    return status;
 }
 
 void keyed_journal_close(keyed_journal *j) {
