@@ -36,7 +36,8 @@ static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
         if (line) status = load_line(j, line, err);
         json_decref(line);
     }
-    if (!status && ferror(file)) status = gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", j->path);
+    /* getline may also fail for memory, and then says so neither to ferror nor to feof. */
+    if (!status && !feof(file)) status = gyre_fail(err, GYRE_EIO, "journal: cannot be read to its end (%s)", j->path);
     free(text);
     fclose(file);
     return status;

@@ -28,7 +28,9 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
     int c = getc(file);
     while (c == '\n')
         c = getc(file);
+    const int failed = ferror(file);
     fclose(file);
+    if (failed) return gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", path);
     if (c != EOF && c != '{') return gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
     if (c == EOF || resume) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);

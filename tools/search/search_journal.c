@@ -8,6 +8,7 @@
 #include "tools/common/journal.h"
 #include "tools/team/team.h"
 #include "util/open_regular.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -117,14 +118,16 @@ static gyre_status check_file(const char *path, gyre_error *err) {
     const gyre_status status = journal_check_name(path, err);
     if (status) return status;
     FILE *file = gyre_open_regular(path);
-    if (!file) return GYRE_OK;
+    if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
     int c, bad = 0;
     do
         c = getc(file);
     while (c == '\n');
     for (size_t i = 0; i + 1 < sizeof begins && c != EOF && !bad; i++, c = getc(file))
         bad = c != begins[i] && c != '\n';
+    const int failed = ferror(file);
     fclose(file);
+    if (failed) return gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", path);
     return bad ? gyre_fail(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
 }
 
