@@ -1,6 +1,6 @@
 /* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
  * file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen), read (also fread),
- * stat (also fstat), list (opendir, readdir), write, sync, rename, map, thread. */
+ * stat (also fstat), list (opendir, readdir), write, sync, rename, map, thread, access. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -20,8 +20,9 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 
-static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread", "stat", "list"};
-enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, LIST, KINDS };
+static const char *const kinds[] = {"memory", "open",   "read", "write", "sync",  "rename",
+                                    "map",    "thread", "stat", "list",  "access"};
+enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, LIST, ACCESS, KINDS };
 static int wanted = -2; /* -2: the environment was not read; -1: none */
 static long fail_at;
 static atomic_long calls;
@@ -77,6 +78,9 @@ DIR *opendir(const char *path) {
 }
 struct dirent *readdir(DIR *dir) {
     return fails(LIST, EIO) ? NULL : REAL(readdir)(dir);
+}
+int access(const char *path, int mode) {
+    return fails(ACCESS, EIO) ? -1 : REAL(access)(path, mode);
 }
 size_t fread(void *out, size_t each, size_t count, FILE *file) {
     if (!fails(READ, EIO)) return REAL(fread)(out, each, count, file);

@@ -1,9 +1,9 @@
-/* test_failures.c: the n-th call of malloc, open, read, write, fsync, rename, mmap, pthread_create or stat fails, in every
- * command: it ends with status 1 and a message, or with the result of a run where nothing failed.  A result that is there
- * is whole. */
+/* test_failures.c: the n-th call of malloc, open, read, write, fsync, rename, mmap, pthread_create, stat or access fails, in
+ * every command: it ends with status 1 and a message, or with the result of a run where nothing failed.  A result that is
+ * there is whole. */
 #include "run_command.h"
 
-static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread", "stat"};
+static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread", "stat", "access"};
 enum { KINDS = sizeof kinds / sizeof *kinds, RESULTS = 3, MAX_BYTES = 1 << 20 };
 /* Runs of one command and kind; GYRE_FAIL_RUNS=1000000 takes every call. */
 enum { RUNS = 12, EVERY = 1 << 20 };
@@ -140,12 +140,10 @@ static void collect(const job *j, ended *e) {
     }
 }
 
-static ended run_job(const job *j, const char *fail) {
+/* With the results of the run before in their places. */
+static ended rerun_job(const job *j, const char *fail) {
     ended e = {0};
     outcome o;
-    static const char *const left[] = {"result", "result.gguf", "result.csv", "result.html", "result.lock"};
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        remove_tree(in_folder(left[i]));
     setenv("LD_PRELOAD", GYRE_FAIL_CALLS, 1);
     setenv("GYRE_FAIL", fail, 1);
     const pid_t child = start(j->line, in_folder(".out"));
@@ -157,6 +155,13 @@ static ended run_job(const job *j, const char *fail) {
     snprintf(e.err, sizeof e.err, "%.2000s", o.err);
     collect(j, &e);
     return e;
+}
+
+static ended run_job(const job *j, const char *fail) {
+    static const char *const left[] = {"result", "result.gguf", "result.csv", "result.html", "result.lock"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        remove_tree(in_folder(left[i]));
+    return rerun_job(j, fail);
 }
 
 static int failures; /* all are listed */
@@ -240,6 +245,29 @@ static void every_command(void **state) {
     assert_int_equal(failures, 0);
 }
 
+/* A name that cannot be looked at is not taken for a free one. */
+static void what_is_there_stays(void **state) {
+    (void)state;
+    static const job first = {.line =
+                                  "train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16",
+                              .results = {"result/config.json", "result/model.safetensors"}},
+                     second = {.line =
+                                   "train --text @text -o @result --tokens 64 --context 16 --batch 1 --layers 1 --width 16",
+                               .results = {"result/config.json", "result/model.safetensors"}};
+    const long calls = count_calls(&second, "access");
+    ended whole = run_job(&first, "none:0");
+    if (whole.exit) fail_msg("gyre %s: %s", first.line, whole.err);
+    for (long n = 1; n <= calls; n++) {
+        char fail[40];
+        snprintf(fail, sizeof fail, "access:%ld", n);
+        ended again = rerun_job(&second, fail);
+        if (again.exit != 1 || !same_files(&again, &whole, 0))
+            fail_msg("%s: gyre %s: exit %d, and another model: %s", fail, second.line, again.exit, again.err);
+        free_ended(&again);
+    }
+    free_ended(&whole);
+}
+
 static int make_files(void **state) {
     static const char llama[] =
         "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 4, "
@@ -265,6 +293,6 @@ static int make_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command), cmocka_unit_test(what_is_there_stays)};
     return cmocka_run_group_tests(tests, make_files, remove_folder);
 }

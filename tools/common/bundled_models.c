@@ -1,5 +1,6 @@
 /* bundled_models.c: where the models that come with gyre are. */
 #include "tools/common/bundled_models.h"
+#include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 #include <stdio.h>
@@ -65,7 +66,7 @@ const char *bundled_model_find(const char *model) {
     static char found[MODELS][BUNDLED_PATH];
     static int count;
     static const char folder[] = "models/";
-    if (!model || !*model || count == MODELS || access(model, F_OK) == 0) return model;
+    if (!model || !*model || count == MODELS || !gyre_is_absent(model)) return model;
     const char *given = strncmp(model, folder, sizeof folder - 1) == 0 ? model + sizeof folder - 1 : model;
     char name[BUNDLED_PATH / 2];
     size_t length = strlen(given);

@@ -2,6 +2,7 @@
  * models--ORG--NAME/snapshots/COMMIT the files, as links to blobs. */
 #include "tools/common/hub_cache.h"
 #include "tools/cli/cli_error.h"
+#include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include "util/open_regular.h"
 #include <dirent.h>
@@ -141,7 +142,7 @@ static int find_snapshot(const hub_name *name, const char *repo, char path[HUB_P
 static int has_file(const char *folder, const char *name) {
     char path[HUB_PATH + 256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return access(path, R_OK) == 0; /* follows the link: a blob that was removed is a missing file */
+    return !gyre_is_absent(path); /* follows the link: a blob that was removed is a missing file */
 }
 
 /* gguf = the name of one file *.gguf in the folder.  out = how many there are. */

@@ -4,11 +4,11 @@
 #include "tools/cli/cli_guard.h"
 #include "tools/common/bundled_models.h"
 #include "tools/common/hub_cache.h"
+#include "util/absent_path.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MODELS = 8 };
 static struct {
@@ -40,7 +40,7 @@ static const char *keep(const char *name, int hub) {
 
 static const char *find(const char *model) {
     gyre_error err = {0, ""};
-    if (!model || !*model || access(model, F_OK) == 0 || found_count == MODELS) return model;
+    if (!model || !*model || !gyre_is_absent(model) || found_count == MODELS) return model;
     char *path = found[found_count].path;
     const char *bundled = bundled_model_find(model);
     if (bundled != model && snprintf(path, HUB_PATH, "%s", bundled) < HUB_PATH) return keep(model, 0);

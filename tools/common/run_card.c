@@ -3,11 +3,11 @@
 #include "tools/cli/cli.h"
 #include "tools/common/fnv1a_hash.h"
 #include "tools/team/team.h"
+#include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { HASH = 32 };
 
@@ -30,7 +30,7 @@ static gyre_status hash_config(run_card *card, gyre_error *err) {
     const char *folder = card->input->options->path;
     const int n = snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
     if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
-    return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
+    return gyre_is_absent(path) ? GYRE_OK : hash_file(path, card->config_hash, err);
 }
 
 int run_card_argv(int argc, char **argv, char **out) {

@@ -3,6 +3,7 @@
 #include "tools/common/bundled_models.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
+#include "util/absent_path.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { SAVE_EVERY = 100 };
 
@@ -155,9 +155,9 @@ void lab_model_name(const lab *l, const lab_model_spec *w, char name[LAB_NAME]) 
 static int is_finished(const char *path) {
     char file[PATH_MAX + 32];
     snprintf(file, sizeof file, "%s/" GYRE_WEIGHTS_FILE, path);
-    if (access(file, F_OK) != 0) return 0;
+    if (gyre_is_absent(file)) return 0;
     snprintf(file, sizeof file, "%s/" GYRE_OPTIMIZER_FILE, path);
-    return access(file, F_OK) != 0;
+    return gyre_is_absent(file);
 }
 
 /* *out = the run from its checkpoint at path; NULL: a new one. */
@@ -183,7 +183,7 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
     }
     gyre_trainer *t = NULL;
     snprintf(moments, sizeof moments, "%s/" GYRE_OPTIMIZER_FILE, path);
-    int resumes = access(moments, F_OK) == 0;
+    int resumes = !gyre_is_absent(moments);
     gyre_status status = team_share(&resumes, sizeof resumes, err);
     /* Of several processes, the one that writes opens a checkpoint first: it may have to finish what a kill left. */
     if (!status && team_leads()) status = open_or_create(l, o, resumes ? path : NULL, start, &t, err);

@@ -2,9 +2,9 @@
 #include "tools/options/training_text.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_guard.h"
+#include "util/absent_path.h"
 #include <glob.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* Folders and files that the C library and the kernel install, independent of what else is on the machine. */
 static const char *const FOLDERS[] = {"arpa",      "asm-generic", "linux", "misc",  "mtd",   "net", "netinet",
@@ -76,7 +76,7 @@ typedef struct paths {
 static void add_path(paths *p, const char *folder, const char *name) {
     char *path = p->text[p->count];
     const int length = snprintf(path, MAX_PATH_LENGTH, "%s/%s", folder, name);
-    if (length < 0 || length >= MAX_PATH_LENGTH || access(path, R_OK) != 0 || p->count + 1 >= MAX_PATHS) return;
+    if (length < 0 || length >= MAX_PATH_LENGTH || gyre_is_absent(path) || p->count + 1 >= MAX_PATHS) return;
     p->list[p->count++] = path;
 }
 

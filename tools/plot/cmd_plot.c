@@ -3,6 +3,7 @@
 #include "tools/common/model_path.h"
 #include "tools/plot/plot.h"
 #include "tools/subcommands.h"
+#include "util/absent_path.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,7 +311,7 @@ static int write_results(const plot_work *w) {
     if (status || (prints && !path)) return status;
     if (!path && !isatty(STDOUT_FILENO)) return write_to(w, FORM_SVG, NULL);
     if (!path) snprintf(name, sizeof name, "%s.svg", o->kind->name);
-    if (!path && access(name, F_OK) == 0)
+    if (!path && !gyre_is_absent(name))
         return cli_fail("%s: it is there already; -o %s replaces it, -o FILE writes another (plot)", name, name);
     status = write_to(w, path ? form_of(path) : FORM_SVG, path ? path : name);
     if (!status && !path) fprintf(stderr, "gyre: the figure is in %s\n", name);

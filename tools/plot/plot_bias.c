@@ -2,6 +2,7 @@
  * queries and keys. */
 #include "gyre/gyre_model.h"
 #include "tools/plot/plot.h"
+#include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include "util/random.h"
 #include <limits.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { COLUMN_ENCODING, COLUMN_HEAD, COLUMN_QUERY, COLUMN_KEY, COLUMN_VALUE, COLUMNS };
 static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query", "tokens"},
@@ -61,7 +61,7 @@ static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tab
 
 static int is_in_folder(const char *folder, const char *name) {
     char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && !gyre_is_absent(path);
 }
 
 /* The table of a T5 by another program.  A folder may hold a config.json alone, or weights of a format that is not read. */

@@ -9,6 +9,7 @@
 #include "tools/options/training_text.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
+#include "util/absent_path.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include "util/open_regular.h"
@@ -265,7 +266,7 @@ static void finish_options(train_options *o) {
 
 static int tokenizer_is_in(const char *folder) {
     char path[4200];
-    return snprintf(path, sizeof path, "%s/" GYRE_TOKENIZER_FILE, folder) < (int)sizeof path && access(path, F_OK) == 0;
+    return snprintf(path, sizeof path, "%s/" GYRE_TOKENIZER_FILE, folder) < (int)sizeof path && !gyre_is_absent(path);
 }
 
 /* *out = the bytes of a file, which the caller frees. */
@@ -371,7 +372,7 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
 /* The process that writes: keeps other runs away, and does not write over a model. */
 static gyre_status take_folder(const train_options *o, cli_lock *lock, gyre_error *err) {
     const gyre_status status = cli_lock_acquire(lock, o->common.output, "folder", err);
-    if (status || o->resume || o->replace || access(o->common.output, F_OK) != 0) return status;
+    if (status || o->resume || o->replace || gyre_is_absent(o->common.output)) return status;
     return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)", o->common.output);
 }
 
@@ -397,7 +398,7 @@ static gyre_status copy_tokenizer(const tokenizer_source *source, const char *fo
         if (snprintf(from, sizeof from, "%s/%s", source->folder, names[i]) >= (int)sizeof from ||
             snprintf(to, sizeof to, "%s/%s", folder, names[i]) >= (int)sizeof to)
             return gyre_fail(err, GYRE_EINVAL, "tokenizer: too long a name (%s)", folder);
-        if (access(from, F_OK) != 0 || access(to, F_OK) == 0) continue;
+        if (gyre_is_absent(from) || access(to, F_OK) == 0) continue;
         status = read_file(from, &bytes, &count, err);
         const int code = status ? 0 : gyre_atomic_write(to, bytes, count);
         free(bytes);
