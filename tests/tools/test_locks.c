@@ -248,6 +248,78 @@ static void temporary_folder_of_a_command(void **state) {
     assert_int_equal(unsetenv("TMPDIR"), 0);
 }
 
+/* -- folders that are half removed -- */
+static int removals_left = -1; /* the process ends before the next one; -1: never */
+
+static int remove_one(const char *path, int flags) {
+    if (removals_left == 0) _exit(0);
+    removals_left -= removals_left > 0;
+    return unlinkat(AT_FDCWD, path, flags);
+}
+
+/* In place of those of the C library, in this program alone. */
+int unlink(const char *path) {
+    return remove_one(path, 0);
+}
+
+int rmdir(const char *path) {
+    return remove_one(path, AT_REMOVEDIR);
+}
+
+int remove(const char *path) {
+    struct stat info;
+    return remove_one(path,
+                      fstatat(AT_FDCWD, path, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode) ? AT_REMOVEDIR : 0);
+}
+
+/* Leaves a folder as of a process that is killed after `removals` removals.  out = its name; "" if nothing was left. */
+static void leave_half(int removals, char out[PATH_MAX]) {
+    temporary_folder made;
+    gyre_error err = {0, ""};
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        char path[PATH_MAX];
+        if (temporary_folder_create(&made, "search", &err)) _exit(1);
+        static const char *const files[] = {"a", "gyre.lock.b", "z"}; /* before and after the lock in any order */
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+            snprintf(path, sizeof path, "%s/%s", made.path, files[i]);
+            if (close(open(path, O_WRONLY | O_CREAT, 0600))) _exit(1);
+        }
+        if (write(ends[1], made.path, sizeof made.path) < 0) _exit(1);
+        removals_left = removals;
+        temporary_folder_remove(&made);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(read(ends[0], made.path, sizeof made.path) == (ssize_t)sizeof made.path);
+    close(ends[0]);
+    close(ends[1]);
+    snprintf(out, PATH_MAX, "%s", access(made.path, F_OK) == 0 ? made.path : "");
+}
+
+static void killed_while_it_removed(void **state) {
+    (void)state;
+    const struct timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
+    char left[PATH_MAX];
+    assert_int_equal(mkdir(in_folder("half"), 0700), 0);
+    assert_int_equal(setenv("TMPDIR", in_folder("half"), 1), 0);
+    for (int removals = 0, more = 1; more; removals++) {
+        temporary_folder next;
+        gyre_error err = {0, ""};
+        leave_half(removals, left);
+        more = *left != 0;
+        if (more) assert_int_equal(utimensat(AT_FDCWD, left, old, 0), 0); /* after a minute */
+        assert_ok(temporary_folder_create(&next, "search", &err));
+        temporary_folder_remove(&next);
+        if (count_entries(in_folder("half"))) fail_msg("stays after %d removals: %s", removals, left);
+        assert_true(more || removals == 5); /* three files, the lock, the folder */
+    }
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(link_as_lock),
                                        cmocka_unit_test(another_file_of_its_name),
@@ -257,6 +329,7 @@ int main(void) {
                                        cmocka_unit_test(calls_that_fail),
                                        cmocka_unit_test(link_in_a_temporary_folder),
                                        cmocka_unit_test(folder_of_a_result),
-                                       cmocka_unit_test(temporary_folder_of_a_command)};
+                                       cmocka_unit_test(temporary_folder_of_a_command),
+                                       cmocka_unit_test(killed_while_it_removed)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

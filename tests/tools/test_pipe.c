@@ -95,6 +95,44 @@ static void make_left(const char *name, int locked_name) {
     if (locked_name) write_file(path, "", 0);
 }
 
+/* A run that was killed while it made its folder, or removed it, left one without a lock. */
+static void unfinished_folders(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *file;
+        mode_t mode;
+        int is_old, is_held, goes;
+    } cases[] = {{"temporary/gyre-extend-empty0", NULL, 0700, 1, 0, 1},
+                 {"temporary/gyre-search-half00", "unlocked", 0700, 1, 0, 1},
+                 {"temporary/gyre-search-held00", "unlocked", 0700, 1, 1, 0},
+                 {"temporary/gyre-search-young0", "unlocked", 0700, 0, 0, 0},
+                 {"temporary/gyre-extend-young0", NULL, 0700, 0, 0, 0},
+                 {"temporary/gyre-extend-backup", "mine", 0700, 1, 0, 0},
+                 {"temporary/gyre-extend-public", NULL, 0755, 1, 0, 0}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    const struct utimbuf old = {1000000000, 1000000000};
+    int lock = -1;
+    char path[64];
+    assert_int_equal(mkdir(in_folder("temporary"), 0700), 0);
+    for (int i = 0; i < CASES; i++) {
+        assert_int_equal(mkdir(in_folder(cases[i].name), 0700) | chmod(in_folder(cases[i].name), cases[i].mode), 0);
+        snprintf(path, sizeof path, "%s/%s", cases[i].name, cases[i].file ? cases[i].file : "");
+        if (cases[i].file) write_file(path, "", 0);
+        if (cases[i].is_held) lock = open(in_folder(path), O_RDWR | O_CLOEXEC);
+        if (cases[i].is_old) assert_int_equal(utime(in_folder(cases[i].name), &old), 0);
+    }
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    assert_int_equal(setenv("TMPDIR", in_folder("temporary"), 1), 0);
+    assert_int_equal(run("extend @rope --to 1k")->exit, 0);
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+    close(lock);
+    for (int i = 0; i < CASES; i++)
+        if ((access(in_folder(cases[i].name), F_OK) != 0) != cases[i].goes) fail_msg("%s", cases[i].name);
+    assert_int_equal(access(in_folder("temporary/gyre-extend-backup/mine"), F_OK), 0);
+    assert_int_equal(count_names(in_folder("temporary"), "gyre-"), 5);
+    remove_tree(in_folder("temporary"));
+}
+
 static void abandoned_folders(void **state) {
     (void)state;
     const struct utimbuf old = {1000000000, 1000000000};
@@ -130,7 +168,8 @@ static int make_pipe(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ends_quietly), cmocka_unit_test(files_are_whole),
-                                       cmocka_unit_test(ignored_signal), cmocka_unit_test(abandoned_folders)};
+                                       cmocka_unit_test(ignored_signal), cmocka_unit_test(unfinished_folders),
+                                       cmocka_unit_test(abandoned_folders)};
     alarm(300);
     return cmocka_run_group_tests(tests, make_pipe, remove_folder);
 }

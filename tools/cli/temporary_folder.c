@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char mark[] = "gyre-", page_mark[] = "gyre-explore-", lock_name[] = "gyre.lock";
-enum { RANDOM = 6, PAGE_SECONDS = 60, DESCRIPTORS = 16 };
+static const char mark[] = "gyre-", page_mark[] = "gyre-explore-", lock_name[] = "gyre.lock", unlocked_name[] = "unlocked";
+enum { RANDOM = 6, PAGE_SECONDS = 60, UNFINISHED_SECONDS = 60, DESCRIPTORS = 16 };
 
 static const char *base_folder(void) {
     const char *set = getenv("TMPDIR");
@@ -24,22 +24,26 @@ static const char *base_folder(void) {
 }
 
 /* -- removing -- */
+/* All but the folder itself and its lock. */
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where) {
-    (void)info, (void)kind, (void)where;
-    (void)remove(path);
+    (void)info, (void)kind;
+    if (where->level > 1 || (where->level == 1 && strcmp(path + where->base, lock_name) != 0)) (void)remove(path);
     return 0;
 }
 
+/* The lock goes last: by it the next run knows the folder of a run that was killed while it removed it. */
 static void remove_tree(const char *path) {
+    char lock[4096];
     (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+    if (snprintf(lock, sizeof lock, "%s/%s", path, lock_name) < (int)sizeof lock) (void)unlink(lock);
+    (void)rmdir(path);
 }
 
-/* out = a descriptor of the lock of a folder that this user's run made; -1 if it is none, or one in use. */
-static int take_abandoned(const char *path) {
+/* out = a descriptor of a lock in a folder that this user's run made; -1 if there is none, or one in use. */
+static int take_lock(const char *path, const char *lock_of) {
     char name[4096];
-    struct stat folder, lock;
-    if (lstat(path, &folder) != 0 || !S_ISDIR(folder.st_mode) || folder.st_uid != geteuid()) return -1;
-    if (snprintf(name, sizeof name, "%s/%s", path, lock_name) >= (int)sizeof name) return -1;
+    struct stat lock;
+    if (snprintf(name, sizeof name, "%s/%s", path, lock_of) >= (int)sizeof name) return -1;
     const int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return -1;
     if (fstat(fd, &lock) == 0 && S_ISREG(lock.st_mode) && lock.st_uid == geteuid() && lock.st_size == 0 &&
@@ -47,6 +51,29 @@ static int take_abandoned(const char *path) {
         return fd;
     close(fd);
     return -1;
+}
+
+/* out = 1 for a folder that holds nothing, or the lock alone that has not got its name yet. */
+static int is_unfinished(const char *path) {
+    DIR *entries = opendir(path);
+    int others = 0;
+    for (const struct dirent *entry; entries && (entry = readdir(entries));)
+        others +=
+            strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && strcmp(entry->d_name, unlocked_name) != 0;
+    if (entries) closedir(entries);
+    return entries && !others;
+}
+
+/* Removes the folder of a run that was killed while it made it, or after it removed the lock.  A living run takes no minute
+ * for either.  The mode is that of mkdtemp. */
+static void remove_unfinished(const char *path, const struct stat *folder) {
+    char name[4096];
+    if ((folder->st_mode & 07777) != 0700 || time(NULL) - folder->st_mtime < UNFINISHED_SECONDS || !is_unfinished(path))
+        return;
+    const int lock = take_lock(path, unlocked_name);
+    if (lock >= 0 && snprintf(name, sizeof name, "%s/%s", path, unlocked_name) < (int)sizeof name) (void)unlink(name);
+    (void)rmdir(path); /* which fails where the lock is in use */
+    if (lock >= 0) close(lock);
 }
 
 /* A page outlives its run, because a browser reads it. */
@@ -58,14 +85,19 @@ static int is_fresh_page(const char *name, int lock) {
 
 static void remove_abandoned(const char *base) {
     char path[4096];
+    struct stat folder;
     DIR *entries = opendir(base);
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         const char *name = entry->d_name, *end = strrchr(name, '-');
         if (strncmp(name, mark, sizeof mark - 1) != 0 || !end || strlen(end + 1) != RANDOM) continue;
         if (snprintf(path, sizeof path, "%s/%s", base, name) >= (int)sizeof path) continue;
-        const int lock = take_abandoned(path);
+        if (lstat(path, &folder) != 0 || !S_ISDIR(folder.st_mode) || folder.st_uid != geteuid()) continue;
+        const int lock = take_lock(path, lock_name);
         if (lock >= 0 && !is_fresh_page(name, lock)) remove_tree(path);
-        if (lock >= 0) close(lock);
+        if (lock >= 0)
+            close(lock);
+        else
+            remove_unfinished(path, &folder);
     }
     if (entries) closedir(entries);
 }
@@ -81,7 +113,7 @@ void temporary_folder_remove(temporary_folder *folder) {
 static int make_lock(const char *path) {
     char name[sizeof((temporary_folder *)0)->path + 32], unlocked[sizeof name];
     snprintf(name, sizeof name, "%s/%s", path, lock_name);
-    snprintf(unlocked, sizeof unlocked, "%s/unlocked", path);
+    snprintf(unlocked, sizeof unlocked, "%s/%s", path, unlocked_name);
     const int fd = open(unlocked, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) (void)flock(fd, LOCK_EX | LOCK_NB);
     if (fd < 0 || rename(unlocked, name) == 0) return fd;
