@@ -189,6 +189,41 @@ static void names_of_any_bytes(void **state) {
         unlink(in_folder(names[i]));
 }
 
+/* Of a proportional rotation most pairs have frequency 0, and so no period.  Every figure draws them. */
+static void pairs_that_do_not_turn(void **state) {
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 32768, \"rope_parameters\": "
+        "{\"rope_type\": \"proportional\", \"rope_theta\": 10000.0, \"partial_rotary_factor\": 0.25}}";
+    static const char huge[] = "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 32768, "
+                               "\"rope_theta\": 1e290}";
+    static const char *const kinds[] = {"clock", "wavelengths", "ramp", "methods", "decay", "helix"};
+    static char svg[1 << 20];
+    write_file("still.json", config, sizeof config - 1);
+    write_file("huge.json", huge, sizeof huge - 1);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char line[160];
+        snprintf(line, sizeof line, "plot %s @still.json --methods none,linear --to 64k -o @figure.svg", kinds[i]);
+        if (strcmp(kinds[i], "helix") == 0) snprintf(line, sizeof line, "plot helix @still.json -o @figure.svg");
+        const outcome *o = run(line);
+        if (o->exit) fail_msg("gyre %s: exit %d, signal %d: %s", line, o->exit, o->signal, o->err);
+        read_figure(svg, sizeof svg);
+        if (strstr(svg, ">nan") || strstr(svg, ">inf") || strstr(svg, "in inf")) fail_msg("gyre %s: not a number", line);
+        if (i == 0) assert_non_null(strstr(svg, "does not turn"));
+    }
+    /* A factor so large that no pair turns in any number of tokens, and a base whose powers have three digits. */
+    static const char *const lines[] = {
+        "plot wavelengths --methods linear:1e308 -o @figure.svg", "plot wavelengths --methods linear:2e307 -o @figure.svg",
+        "plot ramp --methods linear:1e308 -o @figure.svg", "plot wavelengths @huge.json --to 64k -o @figure.svg"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const outcome *o = run(lines[i]);
+        if (o->exit) fail_msg("gyre %s: exit %d, signal %d: %s", lines[i], o->exit, o->signal, o->err);
+    }
+    read_figure(svg, sizeof svg);
+    assert_non_null(strstr(svg, "10²⁵²")); /* a tick */
+    assert_int_equal(unlink(in_folder("still.json")) | unlink(in_folder("huge.json")), 0);
+}
+
 static int clean(void **state) {
     static const char *const files[] = {"numbers.json", "figure.svg"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -197,7 +232,11 @@ static int clean(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(digits), cmocka_unit_test(two_models), cmocka_unit_test(variants),
-                                       cmocka_unit_test(families_of_methods), cmocka_unit_test(names_of_any_bytes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digits),
+                                       cmocka_unit_test(two_models),
+                                       cmocka_unit_test(variants),
+                                       cmocka_unit_test(families_of_methods),
+                                       cmocka_unit_test(names_of_any_bytes),
+                                       cmocka_unit_test(pairs_that_do_not_turn)};
     return cmocka_run_group_tests(tests, make_empty_folder, clean);
 }

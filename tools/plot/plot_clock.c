@@ -101,13 +101,18 @@ static void put_marks(plot_script *s, int with_names) {
                 quarters[i].x, quarters[i].y);
 }
 
-/* How slow the hand is, as of the hands of a clock: one turn in 60 minutes, one in 12 hours. */
+/* How slow the hand is, as of the hands of a clock: one turn in 60 minutes, one in 12 hours.  A pair without a frequency
+ * has no period. */
 static void put_period(plot_script *s, double period) {
-    const int power = (int)floor(log10(period)), digits = period < 10 ? 2 : period < 1000 ? 1 : 0;
-    if (period < 1e6)
+    const int digits = period < 10 ? 2 : period < 1000 ? 1 : 0;
+    if (!isfinite(period)) {
+        fputs("set label 'does not turn'", s->file);
+    } else if (period < 1e6) {
         fprintf(s->file, "set label '1 turn in %.*f tokens'", digits, period);
-    else
+    } else {
+        const int power = (int)floor(log10(period));
         fprintf(s->file, "set label '1 turn in %.1fe%d tokens'", period / pow(10, power), power);
+    }
     fputs(" at 0,-1.7 center font ',11' textcolor rgb '#5f6368'\n", s->file);
 }
 

@@ -205,17 +205,27 @@ void plot_ticks_of_two(plot_script *s, char axis, double low, double high) {
     fputs(")\n", s->file);
 }
 
-void plot_ticks_of_ten(plot_script *s, char axis, double low, double high) {
+/* A power of ten, to three digits: a config may state any base. */
+static void put_power(plot_script *s, int e) {
     static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+    char digits[16];
+    snprintf(digits, sizeof digits, "%d", abs(e));
+    fprintf(s->file, "'10%s", e < 0 ? "⁻" : "");
+    for (const char *d = digits; *d; d++)
+        fputs(raised[*d - '0'], s->file);
+    fprintf(s->file, "' %.17g", pow(10, e));
+}
+
+void plot_ticks_of_ten(plot_script *s, char axis, double low, double high) {
     const int first = (int)floor(log10(low)), last = (int)ceil(log10(high)), step = (last - first) / 8 + 1;
     fprintf(s->file, "set logscale %c 10\nset %ctics (", axis, axis);
     for (int e = first, n = 0; e <= last; e++) {
         if (e % step) continue;
+        if (n++) fputs(", ", s->file);
         if (e >= -2 && e <= 4)
-            fprintf(s->file, "%s'%.6g' %.17g", n++ ? ", " : "", pow(10, e), pow(10, e));
+            fprintf(s->file, "'%.6g' %.17g", pow(10, e), pow(10, e));
         else
-            fprintf(s->file, "%s'10%s%s%s' %.17g", n++ ? ", " : "", e < 0 ? "⁻" : "", abs(e) > 9 ? raised[abs(e) / 10] : "",
-                    raised[abs(e) % 10], pow(10, e));
+            put_power(s, e);
     }
     fputs(")\n", s->file);
 }

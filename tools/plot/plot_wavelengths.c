@@ -160,6 +160,7 @@ static double last_pair(const plot_table *t) {
     return last;
 }
 
+/* Of the pairs that turn; 1 where none does. */
 static void range_of(const plot_table *t, double *low, double *high) {
     *low = INFINITY;
     *high = 0;
@@ -169,6 +170,7 @@ static void range_of(const plot_table *t, double *low, double *high) {
         *low = fmin(*low, wavelength);
         *high = fmax(*high, wavelength);
     }
+    if (!isfinite(*low)) *low = 1;
 }
 
 /* out = the room in pixels for names of lengths right of the panel: of two models, they would lie on the other's line. */
@@ -194,7 +196,7 @@ static void draw(const plot_work *w, plot_script *s) {
     for (int i = 0; i < w->subjects_count; i++)
         high = fmax(high, fmax((double)w->subjects[i].trained, (double)plot_target(w->options, &w->subjects[i])));
     low = pow(10, floor(log10(low)));
-    high = pow(10, ceil(log10(high)));
+    high = fmin(pow(10, ceil(log10(high))), 1e308); /* the next power is no number */
     plot_script_start(s, WIDTH + (of_models ? 80 : 0), HEIGHT + KEY_ROW * rows, t->title);
     plot_data(s, t, "all", 0, t->rows);
     const double bottom = (68.0 + KEY_ROW * rows) / s->height;
