@@ -98,11 +98,16 @@ static gyre_status unlink_entry(const char *folder, const char *name, void *arg,
     return GYRE_OK;
 }
 
+/* A call that fails once may work the next time.  What stays nevertheless is for gyre_folder_recover. */
 static void remove_folder(const char *folder) {
+    enum { TRIES = 2 };
     struct stat info;
-    if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) return;
-    (void)for_each_entry(folder, unlink_entry, NULL, NULL);
-    rmdir(folder);
+    for (int i = 0; i < TRIES; i++) {
+        const int found = lstat(folder, &info) == 0;
+        if (found ? !S_ISDIR(info.st_mode) : errno == ENOENT) return;
+        if (found) (void)for_each_entry(folder, unlink_entry, NULL, NULL);
+        if (found && rmdir(folder) == 0) return;
+    }
 }
 
 /* out = PID if entry is "NAME.gyre-PID.tmp" or "NAME.gyre-PID.old", as the suffix says, else 0. */

@@ -3,7 +3,8 @@
  *
  *    begin     FOLDER.gyre-PID.tmp is made, and locked while its writer lives
  *    write     files are written into it
- *    commit    synced, then exchanged with FOLDER (renamed if there is none); the old folder is removed */
+ *    commit    synced, then exchanged with FOLDER (renamed if there is none); the old folder, which has the name of the
+ *              temporary by then, is removed, or left to gyre_folder_recover */
 #ifndef GYRE_FILES_REPLACE_FOLDER_H
 #define GYRE_FILES_REPLACE_FOLDER_H
 #include "gyre/gyre.h"

@@ -1,6 +1,6 @@
-/* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N.  GYRE_FAIL_COUNT names a
- * file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen), read (also fread),
- * stat (also fstat), list (opendir, readdir), write, sync, rename, map, thread, access. */
+/* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N; KIND:N+ the later ones too.
+ * GYRE_FAIL_COUNT names a file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen),
+ * read (also fread), stat (also fstat), list (opendir, readdir), write, sync, rename, map, thread, access, unlink (also rmdir). */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -20,11 +20,12 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 
-static const char *const kinds[] = {"memory", "open",   "read", "write", "sync",  "rename",
-                                    "map",    "thread", "stat", "list",  "access"};
-enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, LIST, ACCESS, KINDS };
+static const char *const kinds[] = {"memory", "open",   "read", "write", "sync",   "rename",
+                                    "map",    "thread", "stat", "list",  "access", "unlink"};
+enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, LIST, ACCESS, UNLINK, KINDS };
 static int wanted = -2; /* -2: the environment was not read; -1: none */
 static long fail_at;
+static int goes_on;
 static atomic_long calls;
 
 static void read_environment(void) {
@@ -32,13 +33,17 @@ static void read_environment(void) {
     wanted = -1;
     for (int i = 0; i < KINDS && colon; i++)
         if (strlen(kinds[i]) == (size_t)(colon - text) && strncmp(kinds[i], text, (size_t)(colon - text)) == 0) wanted = i;
-    fail_at = colon ? strtol(colon + 1, NULL, 10) : 0;
+    char *end = NULL;
+    fail_at = colon ? strtol(colon + 1, &end, 10) : 0;
+    goes_on = end && *end == '+';
     (void)unsetenv("LD_PRELOAD"); /* of this program, not of those that it runs */
 }
 
 static int fails(int kind, int code) {
     if (wanted == -2) read_environment();
-    if (kind != wanted || atomic_fetch_add(&calls, 1) + 1 != fail_at) return 0;
+    if (kind != wanted) return 0;
+    const long call = atomic_fetch_add(&calls, 1) + 1;
+    if (goes_on ? call < fail_at : call != fail_at) return 0;
     errno = code;
     return 1;
 }
@@ -81,6 +86,12 @@ struct dirent *readdir(DIR *dir) {
 }
 int access(const char *path, int mode) {
     return fails(ACCESS, EIO) ? -1 : REAL(access)(path, mode);
+}
+int unlink(const char *path) {
+    return fails(UNLINK, EIO) ? -1 : REAL(unlink)(path);
+}
+int rmdir(const char *path) {
+    return fails(UNLINK, EIO) ? -1 : REAL(rmdir)(path);
 }
 size_t fread(void *out, size_t each, size_t count, FILE *file) {
     if (!fails(READ, EIO)) return REAL(fread)(out, each, count, file);

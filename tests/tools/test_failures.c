@@ -268,6 +268,33 @@ static void what_is_there_stays(void **state) {
     free_ended(&whole);
 }
 
+/* The checkpoint before the last is removed in the end.  If it cannot be, the run says so, and the next one does it. */
+static void what_cannot_be_removed(void **state) {
+    (void)state;
+    static const job j = {.line = "train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16",
+                          .results = {"result/config.json", "result/model.safetensors"}};
+    const long calls = count_calls(&j, "unlink");
+    ended whole = run_job(&j, "none:0");
+    const int entries = count_entries(folder);
+    for (long n = 1; n <= calls + 1; n++) {
+        char fail[40];
+        snprintf(fail, sizeof fail, n > calls ? "unlink:1+" : "unlink:%ld", n);
+        ended e = run_job(&j, fail);
+        const int lock = access(in_folder("result.lock"), F_OK) == 0, rest = count_entries(folder) - lock > entries;
+        if (e.exit || !same_files(&e, &whole, 0)) fail_msg("%s: exit %d: %s", fail, e.exit, e.err);
+        if (rest != (n > calls) || rest != (strstr(e.err, "could not be removed") != NULL))
+            fail_msg("%s: %d left: %s", fail, rest, e.err);
+        free_ended(&e);
+    }
+    ended next = rerun_job(&j, "none:0"); /* refused: the folder is there */
+    assert_int_equal(next.exit, 1);
+    free_ended(&next);
+    assert_int_equal(
+        run("train --replace --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16")->exit, 0);
+    assert_int_equal(count_entries(folder), entries); /* the lock too */
+    free_ended(&whole);
+}
+
 static int make_files(void **state) {
     static const char llama[] =
         "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 4, "
@@ -293,6 +320,7 @@ static int make_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command), cmocka_unit_test(what_is_there_stays)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command), cmocka_unit_test(what_is_there_stays),
+                                       cmocka_unit_test(what_cannot_be_removed)};
     return cmocka_run_group_tests(tests, make_files, remove_folder);
 }

@@ -12,6 +12,7 @@
 #include "util/absent_path.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
+#include "util/link_end.h"
 #include "util/open_regular.h"
 #include <math.h>
 #include <stdlib.h>
@@ -460,6 +461,19 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
     return 0;
 }
 
+/* The model is whole.  Beside it the checkpoint before it may be left, under the name of src/files/replace_folder.h. */
+static void warn_of_rest(const train_options *o) {
+    char end[PATH_MAX], rest[PATH_MAX];
+    size_t length = gyre_link_end(o->common.output, end) ? 0 : strlen(end);
+    while (length > 1 && end[length - 1] == '/')
+        length--;
+    if (!length || snprintf(rest, sizeof rest, "%.*s.gyre-%ld.tmp", (int)length, end, (long)getpid()) >= (int)sizeof rest)
+        return;
+    if (!gyre_is_absent(rest))
+        cli_warn("%s: the checkpoint before the last could not be removed; the next run does it (%s)", rest,
+                 o->common.output);
+}
+
 static int finish(const train_options *o, const tokenizer_source *source, const gyre_trainer *t, double loss,
                   gyre_error *err) {
     if (gyre_trainer_steps(t) < gyre_trainer_get_options(t)->steps)
@@ -467,6 +481,7 @@ static int finish(const train_options *o, const tokenizer_source *source, const 
                         o->common.output);
     gyre_status status = team_leads() ? gyre_trainer_export(t, o->common.output, o->dtype, err) : GYRE_OK;
     if (!status && team_leads()) status = copy_tokenizer(source, o->common.output, err);
+    if (!status && team_leads()) warn_of_rest(o);
     return status ? cli_fail_error(err) : report(o, t, loss);
 }
 
