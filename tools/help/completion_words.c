@@ -109,7 +109,7 @@ static void print_row(const char *word, const char *name, const char *value, con
 
 /* Prints the words that --help lists below "NAME is one of:", a line each with its meaning; nothing without such a list. */
 static void print_listed(const char *name, const char *text) {
-    char heading[64];
+    char heading[160];
     snprintf(heading, sizeof heading, "\n%s is one of:\n", name);
     const char *at = strstr(text, heading);
     if (!at) return;
