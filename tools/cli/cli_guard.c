@@ -2,6 +2,7 @@
 #include "tools/cli/cli_guard.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_guard_files.h"
+#include "tools/cli/cli_lock.h"
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
 #include <stdio.h>
@@ -264,11 +265,7 @@ static void end_of(const char *path, char end[PATH_MAX]) {
 static void check_lock(const output *w) {
     char lock[PATH_MAX], end[PATH_MAX];
     struct stat is;
-    int length = (int)strlen(w->path);
-    if (!is_journal(w) && w->kind != CLI_GUARD_FOLDER) return;
-    while (length > 1 && w->path[length - 1] == '/')
-        length--;
-    if (snprintf(lock, sizeof lock, "%.*s.lock", length, w->path) >= (int)sizeof lock) return;
+    if ((!is_journal(w) && w->kind != CLI_GUARD_FOLDER) || cli_lock_name(w->path, lock) != 0) return;
     for (const output *other = writes; other < writes + writes_count; other++)
         if (other != w && !gyre_link_end(other->path, end) && is_same_name(lock, end))
             cli_usage_error("--%s: %s is the lock of --%s %s; name another file", other->option, other->path, w->option,

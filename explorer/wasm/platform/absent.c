@@ -7,6 +7,8 @@
 #include "tools/cli/cli_signals.h"
 #include "tools/cli/temporary_folder.h"
 #include "util/error.h"
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,8 +57,11 @@ int cli_exit_status(int status) {
 }
 
 /* -- cli_lock.c: every run has files of its own -- */
-gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) {
-    (void)path, (void)err;
+int cli_lock_name(const char *path, char out[4096]) {
+    return snprintf(out, 4096, "%s.lock", path) < 4096 ? 0 : ENAMETOOLONG;
+}
+gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what, gyre_error *err) {
+    (void)path, (void)what, (void)err;
     lock->file = -1;
     return GYRE_OK;
 }
