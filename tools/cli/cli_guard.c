@@ -315,7 +315,7 @@ static int is_in_cache(const char *real, char model[PATH_MAX]) {
     return found;
 }
 
-/* However a model of a cache was named: by the folder of its snapshot, by one of the links in that, or by a link to those. */
+/* However a model of a cache was named: by the folder of its snapshot, by one of the links in that, or by another link. */
 static int cache_of(const char *path, char model[PATH_MAX]) {
     char folder[PATH_MAX], real[PATH_MAX];
     guard_folder_of(path, folder);

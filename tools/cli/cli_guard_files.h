@@ -35,8 +35,8 @@ int guard_holds_model(const char *path);
 int guard_is_model_file(const char *path);
 /* out = 1 for what a command that writes models may replace: a config, and a GGUF of a whole model. */
 int guard_is_whole_model(const char *path);
-/* out = 1 for a name that a result may have beside a model: a list of what is a result, because nobody knows all the files of
- * models.  writes_model: 1 for a config or a GGUF. */
+/* out = 1 for a name that a result may have beside a model: a list of what is a result, because nobody knows all the files
+ * of models.  writes_model: 1 for a config or a GGUF. */
 int guard_is_result_name(const char *name, int writes_model);
 /* The same for a file that is there: JSON is looked into. */
 int guard_is_result(const char *path, int writes_model);
