@@ -11,7 +11,7 @@
 
 enum { BLOCK = 16, SAMPLES = 8, LONGEST_LOG2 = 24, OCTAVE_SHARE = 4 };
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION /* ten seconds are too long for a fuzzer's input */
-enum { EVERY = 256, EVERY_ANGLE = 1 << 14 };
+enum { EVERY = 64, EVERY_ANGLE = 1 << 12 };
 #else
 enum { EVERY = 32768, EVERY_ANGLE = 1 << 21 };
 #endif
