@@ -137,14 +137,23 @@ static void check_file(const output *w, const struct stat *is, const char *input
     cli_usage_error("--%s: %s is a file of the model of %s, which this run reads; name another file", option, path, input);
 }
 
+/* out = 1 if w is a GGUF and no config: convert's, and what extend writes for a GGUF. */
+static int writes_gguf(const output *w) {
+    int gguf = strcmp(w->option, "output") == 0;
+    for (int k = 0; k < reads_count && !gguf; k++)
+        gguf = guard_is_gguf(reads[k]);
+    return gguf;
+}
+
 /* No result of text takes the place of a model's file, wherever it lies.  A config or a GGUF may take that of another. */
 static void check_any_model(const output *w, const struct stat *is) {
     const char *option = w->option, *path = w->path;
     if (!S_ISREG(is->st_mode) || is->st_size == 0 || !guard_holds_model(path)) return;
-    if (writes_model(w) && guard_is_whole_model(path)) return;
+    const int gguf = writes_gguf(w);
+    if (writes_model(w) && guard_is_whole_model(path, gguf)) return;
     if (writes_model(w))
-        cli_usage_error("--%s: %s is a model's file, but no config and no GGUF of a whole model; name another file", option,
-                        path);
+        cli_usage_error("--%s: %s is a model's file, but no %s, which this run writes; name another file", option, path,
+                        gguf ? "GGUF of a whole model" : "config");
     cli_usage_error("--%s: %s is a model's file; name another file, or remove it first", option, path);
 }
 
@@ -247,6 +256,7 @@ static void check_pair(const output *first, const output *second) {
     const char *a = first->path, *b = second->path;
     char end_a[PATH_MAX], end_b[PATH_MAX];
     const int linked = !gyre_link_end(a, end_a) && !gyre_link_end(b, end_b) && is_same_name(end_a, end_b);
+    if (guard_look(a, &is) && !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode)) return; /* /dev/null takes any number */
     if (linked || is_same_name(a, b) || (guard_look(a, &is) && S_ISREG(is.st_mode) && guard_is_same(&is, b)))
         cli_usage_error("--%s: %s is the file of --%s too", second->option, b, first->option);
 }
@@ -336,6 +346,27 @@ static void check_read(const output *w, const struct stat *is, const char *input
         check_new_file(w, gyre_link_end(w->path, room) ? w->path : room, input);
 }
 
+typedef struct link_check {
+    const output *w;
+    const struct stat *is;
+} link_check;
+
+static int check_link(const char *path, void *arg) {
+    const link_check *check = arg;
+    char real[PATH_MAX], model[PATH_MAX];
+    struct stat info;
+    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode) || !guard_real(path, real)) return 0;
+    check_read(check->w, check->is, real);
+    if (cache_of(real, model)) check_read(check->w, check->is, model);
+    return 0;
+}
+
+/* A model's folder may hold links: the files behind them are read, wherever they are. */
+static void check_links(const output *w, const struct stat *is, const char *input) {
+    link_check check = {w, is};
+    if (guard_is_folder(input) && guard_is_model_folder(input)) (void)guard_any_entry(input, check_link, &check);
+}
+
 void cli_guard_forget(void) {
     free(reads);
     reads = NULL;
@@ -349,6 +380,7 @@ void cli_guard_check(void) {
         const int exists = guard_look(w->path, &is);
         for (int k = 0; k < reads_count; k++) {
             check_read(w, exists ? &is : NULL, reads[k]);
+            check_links(w, exists ? &is : NULL, reads[k]);
             /* Its references, blobs and snapshots are read too. */
             if (cache_of(reads[k], model)) check_read(w, exists ? &is : NULL, model);
         }

@@ -102,20 +102,21 @@ static int is_part_name(const char *name) {
         const char c = name[length - tail + i];
         if (pattern[i] == '0' ? c < '0' || c > '9' : c != pattern[i]) return 0;
     }
-    return length >= tail;
+    return length >= tail && !guard_ends_with(name, "-00001-of-00001.gguf");
 }
 
 int guard_is_result_name(const char *name, int writes_model) {
-    static const char *const endings[] = {".html", ".svg", ".csv", ".tsv", ".json", ".jsonl", ".log", ".pdf", ".png"};
-    static const char *const texts[] = {"vocab", "merges", "README", "LICENSE", "NOTICE", "requirements"};
-    if (guard_is_model_name(name)) return 0;
+    static const char *const endings[] = {".html", ".svg", ".csv", ".tsv", ".json", ".jsonl",
+                                          ".log",  ".pdf", ".png", ".txt", ".md"};
+    static const char *const texts[] = {"vocab",  "merges",  "tokens", "labels",      "tags",
+                                        "README", "LICENSE", "NOTICE", "requirements"};
+    if (guard_is_model_name(name) || strncmp(name, "dict.", 5) == 0) return 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strstr(name, texts[i])) return 0;
     if (writes_model && guard_ends_with(name, ".gguf")) return 1;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (guard_ends_with(name, endings[i])) return 1;
-    int is_of_model = !guard_ends_with(name, ".txt") || strncmp(name, "dict.", 5) == 0;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        is_of_model |= strstr(name, texts[i]) != NULL;
-    return !is_of_model;
+    return 0;
 }
 
 /* -- contents -- */
@@ -152,8 +153,8 @@ static int is_safetensors(const char *path) {
 
 /* out = 1 for JSON that begins as Gyre's results do. */
 static int is_own_json(const char *path) {
-    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": ", "{\n  \"a\": {",
-                                         "{\n  \"kind\": ", "{\n  \"command\": "};
+    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": ",   "{\n  \"a\": {",
+                                         "{\n  \"kind\": ", "{\n  \"command\": ", "{\n  \"card\": "};
     char head[24] = "";
     int64_t size;
     head[read_head(path, head, sizeof head - 1, &size)] = '\0';
@@ -162,16 +163,38 @@ static int is_own_json(const char *path) {
     return 0;
 }
 
+static int has_any_key(const json_t *root, const char *const *keys, size_t count) {
+    int found = 0;
+    for (size_t i = 0; i < count; i++)
+        found |= json_object_get(root, keys[i]) != NULL;
+    return found;
+}
+
+/* A config that jansson does not read, such as one with Infinity: its text has the key. */
+static int names_model_type(const char *path) {
+    enum { HEAD = 1 << 16 };
+    int64_t size;
+    char *head = malloc(HEAD + 1);
+    if (!head) fail(path, ENOMEM);
+    head[read_head(path, head, HEAD, &size)] = '\0';
+    const int found = strstr(head, "\"model_type\"") != NULL;
+    free(head);
+    return found;
+}
+
 /* out = 1 for the config of a model.  Gyre's own JSON may state a model_type too, beside the path. */
 static int is_config(const char *path) {
+    static const char *const keys[] = {"model_type", "architectures", "max_position_embeddings", "text_config"};
     enum { MOST_BYTES = 64 << 20 };
     char first;
     int64_t size;
     if (read_head(path, &first, 1, &size) != 1 || size > MOST_BYTES || !strchr("{ \t\r\n\xEF", first)) return 0;
+    if (is_own_json(path)) return 0;
     json_error_t error;
     json_t *root = json_load_file(path, 0, &error);
     if (!root && json_error_code(&error) == json_error_out_of_memory) fail(path, ENOMEM);
-    const int found = json_is_string(json_object_get(root, "model_type")) && !json_object_get(root, "path");
+    const int is_result = json_object_get(root, "path") && !json_object_get(root, "architectures");
+    const int found = root ? has_any_key(root, keys, sizeof keys / sizeof *keys) && !is_result : names_model_type(path);
     json_decref(root);
     return found;
 }
@@ -187,15 +210,21 @@ int guard_is_model_file(const char *path) {
 /* out = 1 for a GGUF that holds a whole model, and no part of one or what a model sees with. */
 static int is_model_gguf(const char *path) {
     gyre_reading *reading = NULL;
+    char real[PATH_MAX];
     if (is_part_name(guard_name_of(path)) || !has_gguf_magic(path)) return 0;
+    if (guard_real(path, real) && is_part_name(guard_name_of(real))) return 0;
     const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
     gyre_reading_free(reading);
     if (status == GYRE_ENOMEM) fail(path, ENOMEM);
     return status == GYRE_OK;
 }
 
-int guard_is_whole_model(const char *path) {
-    return is_config(path) || is_model_gguf(path);
+int guard_is_gguf(const char *path) {
+    return has_gguf_magic(path);
+}
+
+int guard_is_whole_model(const char *path, int gguf) {
+    return gguf ? is_model_gguf(path) : is_config(path);
 }
 
 int guard_is_result(const char *path, int writes_model) {

@@ -33,8 +33,9 @@ int guard_is_model_name(const char *name);
 int guard_holds_model(const char *path);
 /* The same, or with a name of such a file. */
 int guard_is_model_file(const char *path);
-/* out = 1 for what a command that writes models may replace: a config, and a GGUF of a whole model. */
-int guard_is_whole_model(const char *path);
+int guard_is_gguf(const char *path);
+/* out = 1 for what a command that writes models may replace: a config, or, gguf: 1, the GGUF of a whole model. */
+int guard_is_whole_model(const char *path, int gguf);
 /* out = 1 for a name that a result may have beside a model: a list of what is a result, because nobody knows all the files
  * of models.  writes_model: 1 for a config or a GGUF. */
 int guard_is_result_name(const char *name, int writes_model);
