@@ -139,6 +139,7 @@ static void other_formats(void **state) {
     assert_kept("explain @rope -o @o/e.json", "o/e.json");
     assert_runs("eval @rope --text @text --contexts 16 --windows 1 --report /dev/null -o /dev/null");
     assert_runs("explain @rope/config.json -o @rope/report.md");
+    assert_fails("convert @rope --to gguf -o @rope/tokenizer.json", 2, "would be a file of");
     remove_tree(in_folder("o"));
 }
 

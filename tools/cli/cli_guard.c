@@ -342,7 +342,8 @@ static void check_read(const output *w, const struct stat *is, const char *input
         check_folder(w, input);
     else if (is && S_ISREG(is->st_mode))
         check_file(w, is, input);
-    else if (!is && w->kind != CLI_GUARD_FOLDER)
+    else if (!is &&
+             (w->kind != CLI_GUARD_FOLDER || guard_is_model_name(guard_name_of(w->path)))) /* --to gguf has any name */
         check_new_file(w, gyre_link_end(w->path, room) ? w->path : room, input);
 }
 
