@@ -206,6 +206,18 @@ static void journals_are_not_overwritten(void **state) {
     free(before);
     free(after);
     assert_fails(EVAL " --journal @short --resume", 1, "journal: holds something else");
+    static const char *const others[] = {"{\"key\": 1}\n", "{\"cell\": 1}\n", "{\"cell\":1,\"figures\":{}}\n[]\n"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        write_file("lines", others[i], strlen(others[i]));
+        assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+        char *lines = file_text("lines");
+        assert_string_equal(lines, others[i]);
+        free(lines);
+    }
+    /* A line that a kill cut, and whatever it has, makes no config of a journal. */
+    static const char cut[] = "\n{\"cell\":{},\"figures\":{}}\n{\"cell\":{\"model_type\":\n";
+    write_file("lines", cut, sizeof cut - 1);
+    json_decref(run_json(EVAL " --json --journal @lines --resume"));
     assert_fails(EVAL " --journal @missing/j", 1, "journal");
     assert_fails(EVAL " --resume", 2, "--resume: ");
     assert_int_not_equal(access(in_folder("mine.lock"), F_OK), 0);

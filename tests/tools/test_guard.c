@@ -1,24 +1,5 @@
 /* test_guard.c: no command writes over a file that it reads, or over a file of the model's folder. */
-#include "run_command.h"
-
-static char kept[1 << 20], now[1 << 20];
-
-static size_t read_bytes(const char *name, char *out) {
-    FILE *file = fopen(in_folder(name), "rb");
-    assert_non_null(file);
-    const size_t count = fread(out, 1, sizeof kept, file);
-    fclose(file);
-    return count;
-}
-
-/* Fails unless the command refuses with a usage error and the file has its old bytes. */
-static void assert_kept(const char *line, const char *name, const char *says) {
-    const size_t before = read_bytes(name, kept);
-    assert_true(before > 0);
-    assert_fails(line, 2, says);
-    const size_t after = read_bytes(name, now);
-    if (before != after || memcmp(kept, now, before) != 0) fail_msg("gyre %s: %s was changed", line, name);
-}
+#include "kept_files.h"
 
 static void files_of_the_model(void **state) {
     (void)state;
@@ -185,16 +166,13 @@ static void texts_in_the_work_folder(void **state) {
     assert_kept("lab --text @work/alibi-s1/training.json --work @work --report @r.html", "work/alibi-s1/training.json",
                 "--work");
     assert_kept("lab --text @text --text @work/alibi-s1 --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_kept("lab --text @text --work @work --report @work/cells.jsonl", "work/cells.jsonl", "of the work folder");
+    assert_kept("lab --text @text --work @work --report @work/alibi-s1/training.json", "work/alibi-s1/training.json",
+                "of the work folder");
+    assert_fails("lab --text @text --work @work --report @work/other.jsonl", 2, "of the work folder");
+    assert_fails("lab --text @short --work @work --report @work/report.html", 1, "text: 10 bytes"); /* a place for it */
     alarm(0);
     remove_tree(in_folder("work"));
-}
-
-/* Runs a line of the shell in the folder, with $G for the command.  out = its exit status. */
-static int shell(const char *line) {
-    char whole[1024];
-    snprintf(whole, sizeof whole, "cd %s && G=%s && { %s; } 2>>.err", folder, GYRE_COMMAND, line);
-    const int status = system(whole); /* NOLINT(cert-env33-c): redirections are what is tested */
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /* Fails unless the file begins and ends so, and is longer. */
@@ -237,7 +215,7 @@ static void neighbours_of_a_named_file(void **state) {
     write_file("rope/tokenizer.json", "{}", 2);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(name, sizeof name, "rope/%s", files[i]);
-        write_file(name, "mine", 4);
+        write_file(name, "{}", 2);
         snprintf(line, sizeof line, "explain @rope/config.json -o @%s", name);
         assert_kept(line, name, "--output");
         snprintf(line, sizeof line, "eval @alibi --tokenizer @rope/tokenizer.json --text @text --context 16 --report @%s",

@@ -1,34 +1,6 @@
 /* test_guard_models.c: models are kept whatever their files are called, wherever they lie, and where files cannot be looked
  * at. */
-#include "run_command.h"
-
-static char kept[1 << 20], now[1 << 20];
-
-static size_t read_bytes(const char *name, char *out) {
-    FILE *file = fopen(in_folder(name), "rb");
-    assert_non_null(file);
-    const size_t count = fread(out, 1, sizeof kept, file);
-    fclose(file);
-    return count;
-}
-
-/* out = exit status of a line of the shell, run in the folder; $G is the command. */
-static int shell(const char *line) {
-    char whole[4096];
-    snprintf(whole, sizeof whole, "cd %s && G=%s && { %s; } 2>>.err", folder, GYRE_COMMAND, line);
-    const int status = system(whole); /* NOLINT(cert-env33-c): redirections and limits are what is tested */
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-/* Fails unless the line is a usage error and the file has its old bytes. */
-static void assert_kept(const char *line, const char *name) {
-    const size_t before = read_bytes(name, kept);
-    assert_true(before > 0);
-    const outcome *o = run(line);
-    if (o->exit != 2) fail_msg("gyre %s: exit %d, expected 2: %s", line, o->exit, o->err);
-    const size_t after = read_bytes(name, now);
-    if (before != after || memcmp(kept, now, before) != 0) fail_msg("gyre %s: %s was changed", line, name);
-}
+#include "kept_files.h"
 
 static void assert_runs(const char *line) {
     for (int again = 0; again < 2; again++) {
@@ -48,16 +20,16 @@ static void config_beside_a_model(void **state) {
                      0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(line, sizeof line, "extend @m/alt.json --to 1k --method yarn --write @%s", files[i]);
-        assert_kept(line, files[i]);
+        assert_kept(line, files[i], "name another");
         snprintf(line, sizeof line, "explain @m/alt.json -o @%s", files[i]);
-        assert_kept(line, files[i]);
+        assert_kept(line, files[i], "name another");
     }
     assert_runs("extend @m/alt.json --to 1k --method yarn --write @m/far.json");
     /* No config.json beside it. */
     assert_int_equal(
         shell("mkdir loose && cp m/model.safetensors m/tokenizer.json loose && cp m/config.json loose/llama.json"), 0);
-    assert_kept("explain @loose/llama.json -o @loose/model.safetensors", "loose/model.safetensors");
-    assert_kept("explain @loose/llama.json -o @loose/tokenizer.json", "loose/tokenizer.json");
+    assert_kept("explain @loose/llama.json -o @loose/model.safetensors", "loose/model.safetensors", "name another");
+    assert_kept("explain @loose/llama.json -o @loose/tokenizer.json", "loose/tokenizer.json", "name another");
     assert_runs("explain @loose/llama.json -o @loose/notes");
     remove_tree(in_folder("loose"));
     remove_tree(in_folder("m"));
@@ -69,13 +41,15 @@ static void models_elsewhere(void **state) {
     assert_int_equal(shell("cp -r alibi other && cp rope/config.json my.json && $G convert rope -o w.gguf && "
                            "cp w.gguf w-00001-of-00003.gguf && cp w.gguf sha256-aa && cp alibi/config.json plain"),
                      0);
-    assert_kept("extend @rope --to 1k --method yarn --write @other/model.safetensors", "other/model.safetensors");
-    assert_kept("explain @rope -o @other/model.safetensors", "other/model.safetensors");
-    assert_kept("explain @rope -o @other/config.json", "other/config.json");
-    assert_kept("explain @rope -o @plain", "plain");
-    assert_kept("explain @rope --json -o @sha256-aa", "sha256-aa");
-    assert_kept("extend @w.gguf --to 1k --method yarn --write @w-00001-of-00003.gguf", "w-00001-of-00003.gguf");
-    assert_kept("convert @w.gguf -o @w-00001-of-00003.gguf", "w-00001-of-00003.gguf");
+    assert_kept("extend @rope --to 1k --method yarn --write @other/model.safetensors", "other/model.safetensors",
+                "name another");
+    assert_kept("explain @rope -o @other/model.safetensors", "other/model.safetensors", "name another");
+    assert_kept("explain @rope -o @other/config.json", "other/config.json", "name another");
+    assert_kept("explain @rope -o @plain", "plain", "name another");
+    assert_kept("explain @rope --json -o @sha256-aa", "sha256-aa", "name another");
+    assert_kept("extend @w.gguf --to 1k --method yarn --write @w-00001-of-00003.gguf", "w-00001-of-00003.gguf",
+                "name another");
+    assert_kept("convert @w.gguf -o @w-00001-of-00003.gguf", "w-00001-of-00003.gguf", "name another");
     /* What the user names to be replaced by its like. */
     assert_runs("extend @my.json --to 1k --method yarn --write @other/config.json");
     assert_runs("extend @w.gguf --to 1k --method yarn --write @far.gguf");
@@ -90,19 +64,19 @@ static void links_of_other_names(void **state) {
     assert_int_equal(shell("mkdir gg && cp -r rope l && $G convert rope -o gg/a.gguf && cp gg/a.gguf gg/c.gguf && "
                            "echo text >l/chat_template.jinja && ln -s l/config.json x.json && ln -s gg/a.gguf b.bin"),
                      0);
-    assert_kept("explain @x.json -o @l/model.safetensors", "l/model.safetensors");
-    assert_kept("explain @x.json -o @l/chat_template.jinja", "l/chat_template.jinja");
-    assert_kept("explain @b.bin -o @gg/c.gguf", "gg/c.gguf");
+    assert_kept("explain @x.json -o @l/model.safetensors", "l/model.safetensors", "name another");
+    assert_kept("explain @x.json -o @l/chat_template.jinja", "l/chat_template.jinja", "name another");
+    assert_kept("explain @b.bin -o @gg/c.gguf", "gg/c.gguf", "name another");
     assert_runs("explain @x.json -o @beside");
     assert_int_equal(
         shell("h=hub/models--o--n && mkdir -p $h/refs $h/blobs $h/snapshots/c && cp rope/config.json $h/blobs/b1 && "
               "ln -s ../../blobs/b1 $h/snapshots/c/config.json && echo c >$h/refs/main && echo b >$h/blobs/b2 && "
               "ln -s $h/snapshots/c/config.json my-config.json"),
         0);
-    assert_kept("explain @my-config.json -o @hub/models--o--n/blobs/b2", "hub/models--o--n/blobs/b2");
-    assert_kept("explain @my-config.json -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main");
+    assert_kept("explain @my-config.json -o @hub/models--o--n/blobs/b2", "hub/models--o--n/blobs/b2", "name another");
+    assert_kept("explain @my-config.json -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main", "name another");
     assert_kept("extend @my-config.json --to 1k --method yarn --write @hub/models--o--n/blobs/b2",
-                "hub/models--o--n/blobs/b2");
+                "hub/models--o--n/blobs/b2", "name another");
     remove_tree(in_folder("hub"));
     remove_tree(in_folder("gg"));
     remove_tree(in_folder("l"));
@@ -116,9 +90,10 @@ static void folders_of_links(void **state) {
                            "cp rope/model.safetensors $h/blobs/b2 && echo c >$h/refs/main && mkdir l2 && "
                            "ln -s ../$h/blobs/b1 l2/config.json && ln -s ../$h/blobs/b2 l2/model.safetensors"),
                      0);
-    assert_kept("convert @ll -o @b --dtype f16", "b/model.safetensors");
-    assert_kept("train --from @ll --text @text --context 32 --batch 1 --tokens 64 -o @b --replace", "b/model.safetensors");
-    assert_kept("explain @l2 -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main");
+    assert_kept("convert @ll -o @b --dtype f16", "b/model.safetensors", "name another");
+    assert_kept("train --from @ll --text @text --context 32 --batch 1 --tokens 64 -o @b --replace", "b/model.safetensors",
+                "name another");
+    assert_kept("explain @l2 -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main", "name another");
     assert_runs("explain @ll -o @beside2");
     remove_tree(in_folder("hub"));
     remove_tree(in_folder("b"));
@@ -132,15 +107,68 @@ static void other_formats(void **state) {
               "sed '1s/{/{\"x\": Infinity,/' rope/config.json >o/d.json && cp o/m.gguf o/p-00001-of-00002.gguf && "
               "ln -s p-00001-of-00002.gguf o/l.gguf && echo '{\"max_position_embeddings\": 4}' >o/e.json"),
         0);
-    assert_kept("extend @rope --to 2k --method yarn --write @o/m.gguf", "o/m.gguf");
-    assert_kept("extend @o/m.gguf --to 2k --method yarn --write @o/c.json", "o/c.json");
-    assert_kept("convert @rope -o @o/l.gguf", "o/p-00001-of-00002.gguf");
-    assert_kept("explain @rope -o @o/d.json", "o/d.json");
-    assert_kept("explain @rope -o @o/e.json", "o/e.json");
+    assert_kept("extend @rope --to 2k --method yarn --write @o/m.gguf", "o/m.gguf", "name another");
+    assert_kept("extend @o/m.gguf --to 2k --method yarn --write @o/c.json", "o/c.json", "name another");
+    assert_kept("convert @rope -o @o/l.gguf", "o/p-00001-of-00002.gguf", "name another");
+    assert_kept("explain @rope -o @o/d.json", "o/d.json", "name another");
+    assert_kept("explain @rope -o @o/e.json", "o/e.json", "name another");
     assert_runs("eval @rope --text @text --contexts 16 --windows 1 --report /dev/null -o /dev/null");
     assert_runs("explain @rope/config.json -o @rope/report.md");
     assert_fails("convert @rope --to gguf -o @rope/tokenizer.json", 2, "would be a file of");
     remove_tree(in_folder("o"));
+}
+
+/* One key more in the head of w.gguf: the first of three parts, whatever it is called. */
+static void write_part(const char *name) {
+    static const char entry[] = "\13\0\0\0\0\0\0\0split.count\2\0\0\0\3";
+    enum { ENTRY = sizeof entry, BEFORE = 24 }; /* the number's high byte is the string's NUL */
+    static char part[1 << 20];
+    const size_t count = read_bytes("w.gguf", kept);
+    assert_true(count + ENTRY < sizeof part);
+    memcpy(part, kept, BEFORE);
+    part[16]++; /* the number of keys */
+    memcpy(part + BEFORE, entry, ENTRY);
+    memcpy(part + BEFORE + ENTRY, kept + BEFORE, count - BEFORE);
+    write_file(name, part, count + ENTRY);
+}
+
+static void parts_of_other_names(void **state) {
+    (void)state;
+    assert_int_equal(shell("$G convert rope -o w.gguf && mkdir parts && cp w.gguf parts/whole"), 0);
+    write_part("parts/first");
+    assert_kept("extend @w.gguf --to 1k --method yarn --write @parts/first", "parts/first", "no GGUF of a whole model");
+    assert_kept("convert @rope --to gguf -o @parts/first", "parts/first", "no GGUF of a whole model");
+    assert_runs("convert @rope --to gguf -o @parts/whole");
+    remove_tree(in_folder("parts"));
+}
+
+/* -- what --to and --write make of a name -- */
+static void formats_and_folders(void **state) {
+    (void)state;
+    assert_int_equal(shell("cp -r rope s && mkdir into && $G convert rope -o s.gguf"), 0);
+    assert_fails("convert @s --to gguf -o @s/m", 2, "would be a file of");
+    assert_int_equal(access(in_folder("s/m"), F_OK), -1);
+    assert_runs("convert @s --to safetensors -o @s2.gguf"); /* a folder */
+    assert_fails("extend @s --to 1k --method yarn --write @into -o @into/config.json", 2, "is the file of --write too");
+    assert_fails("extend @s.gguf --to 1k --method yarn --write @into -o @into/s.gguf", 2, "is the file of --write too");
+    assert_int_equal(run("extend @s/config.json --to 1k --method yarn --write @s/far")->exit, 0);
+    assert_int_equal(access(in_folder("s/far/config.json"), F_OK), 0);
+    assert_kept("extend @s --to 1k --method yarn --write @s/far", "s/far/config.json", "name another");
+    assert_fails("search @s --text @texts --to 64 --write @texts/new", 2, "would be a part of");
+    remove_tree(in_folder("s2.gguf"));
+    remove_tree(in_folder("into"));
+    remove_tree(in_folder("s"));
+}
+
+static void files_of_other_models(void **state) {
+    (void)state;
+    assert_int_equal(shell("cp -r alibi t && echo '{}' >t/tokenizer.json && cp rope/config.json my.json"), 0);
+    assert_kept("explain @rope -o @t/tokenizer.json", "t/tokenizer.json", "is a model's file");
+    assert_kept("extend @my.json --to 1k --method yarn --write @t/tokenizer.json", "t/tokenizer.json", "no config");
+    assert_runs("explain @t/config.json -o @t/notes.json"); /* text under a name of JSON */
+    write_file("t/notes.json", "{\"a\": 1}", 8);
+    assert_kept("explain @t/config.json -o @t/notes.json", "t/notes.json", "is a file of the model");
+    remove_tree(in_folder("t"));
 }
 
 /* -- what a killed run left, read by the next -- */
@@ -255,6 +283,9 @@ int main(void) {
         cmocka_unit_test(links_of_other_names),
         cmocka_unit_test(folders_of_links),
         cmocka_unit_test(other_formats),
+        cmocka_unit_test(parts_of_other_names),
+        cmocka_unit_test(formats_and_folders),
+        cmocka_unit_test(files_of_other_models),
         cmocka_unit_test(temporaries_that_are_read),
         cmocka_unit_test(second_runs),
         cmocka_unit_test(folder_that_cannot_be_listed),

@@ -384,7 +384,7 @@ static void journal_of_another_search_is_refused(void **state) {
     assert_fails("search @rope --text @text --to 96 --windows 4 --held-out 6 --budget 60 --journal @other", 1,
                  "another search: to is 64 there and 96 here");
     const size_t before = size_of("short");
-    assert_fails(SEARCH " --journal @short", 1, "--journal: it is there and no journal of a search");
+    assert_fails(SEARCH " --journal @short", 1, "journal: holds something else");
     assert_int_equal(size_of("short"), before);
     assert_fails(SEARCH " --journal @rope/config.json", CLI_USAGE, "this run reads");
     assert_fails(SEARCH " --journal @nowhere/journal", 1, "journal: No such file or directory");

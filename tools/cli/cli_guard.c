@@ -3,6 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_guard_files.h"
 #include "tools/cli/cli_lock.h"
+#include "tools/cli/write_target.h"
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 enum { MAX_WRITES = 8 };
 static const char **reads;
+static char written_model[PATH_MAX]; /* the file of --write */
 typedef struct output {
     const char *option, *path;
     cli_guard_kind kind;
@@ -148,7 +150,9 @@ static int writes_gguf(const output *w) {
 /* No result of text takes the place of a model's file, wherever it lies.  A config or a GGUF may take that of another. */
 static void check_any_model(const output *w, const struct stat *is) {
     const char *option = w->option, *path = w->path;
-    if (!S_ISREG(is->st_mode) || is->st_size == 0 || !guard_holds_model(path)) return;
+    if (!S_ISREG(is->st_mode) || is->st_size == 0) return;
+    const int own_place = writes_model(w) && strcmp(guard_name_of(path), GYRE_CONFIG_FILE) == 0; /* whatever it holds */
+    if (!guard_holds_model(path) && (own_place || !guard_is_file_of_model(path))) return;
     const int gguf = writes_gguf(w);
     if (writes_model(w) && guard_is_whole_model(path, gguf)) return;
     if (writes_model(w))
@@ -186,7 +190,7 @@ static void check_new_file(const output *w, const char *path, const char *input)
     }
 }
 
-/* A checkpoint below a folder of texts becomes one of them, and the next run reads another text. */
+/* A checkpoint, or a folder of --write, below a folder of texts becomes one of them, and the next run reads another text. */
 static void check_folder_in_texts(const output *w, const char *input) {
     char name[PATH_MAX], above[PATH_MAX];
     struct stat is;
@@ -201,20 +205,36 @@ static void check_folder_in_texts(const output *w, const char *input) {
         there = guard_look(above, &is);
     } while (!there && strchr(above, '/'));
     if (there && (guard_is_same(&is, input) || guard_is_below(above, input)))
-        cli_usage_error("--%s: %s would be a part of %s, whose files this run reads; name a folder elsewhere", w->option,
-                        w->path, input);
+        cli_usage_error("--%s: %s would be a part of %s, whose files this run reads; name one elsewhere", w->option, w->path,
+                        input);
+}
+
+static int is_lab_name(const char *path) {
+    static const char *const endings[] = {".jsonl", ".json", ".lock"};
+    int written = 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        written |= guard_ends_with(path, endings[i]);
+    return written;
 }
 
 static int is_written_by_lab(const char *path, void *arg) {
-    static const char *const endings[] = {".jsonl", ".json", ".lock"};
     const struct stat *input = arg;
     if (guard_is_folder(path))
         return (guard_is_model_folder(path) || guard_has_file(path, GYRE_TRAINING_FILE)) &&
                (guard_is_same(input, path) || is_entry_of(input, path, 0));
-    int written = 0;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        written |= guard_ends_with(path, endings[i]);
-    return written && guard_is_same(input, path);
+    return is_lab_name(path) && guard_is_same(input, path);
+}
+
+/* A report may lie in the work folder, but not in place of a journal there, nor in the folder of one of its models. */
+static void check_beside_work(const output *work, const output *other) {
+    char folder[PATH_MAX];
+    struct stat is;
+    if (strcmp(work->option, "work") != 0 || other == work) return;
+    guard_folder_of(other->path, folder);
+    if (guard_is_below(folder, work->path) ||
+        (is_lab_name(other->path) && guard_look(folder, &is) && guard_is_same(&is, work->path)))
+        cli_usage_error("--%s: %s has the place of a file of the work folder %s; name another file", other->option,
+                        other->path, work->path);
 }
 
 /* gyre lab adds to the journals of its work folder, and replaces files of the models in it. */
@@ -228,17 +248,12 @@ static void check_work(const output *w, const char *input) {
 
 /* train, convert and extend replace or fill a folder. */
 static void check_folder(const output *w, const char *input) {
-    char config[PATH_MAX];
     struct stat is;
     const int output_folder = strcmp(w->option, "output") == 0;
     if (output_folder && guard_is_folder(input) && guard_look(w->path, &is) && guard_is_same(&is, input))
         cli_usage_error("--%s: %s is the model itself, which this run reads; name another folder", w->option, w->path);
     if (output_folder && guard_is_below(input, w->path))
         cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", w->option, w->path, input);
-    if (!writes_model(w) || output_folder) return;
-    if (snprintf(config, sizeof config, "%s/%s", w->path, GYRE_CONFIG_FILE) >= (int)sizeof config) return;
-    const output inside = {w->option, config, w->kind};
-    if (guard_look(config, &is)) check_file(&inside, &is, input);
 }
 
 /* out = 1 for one name in one folder, of files that need not be there yet. */
@@ -335,15 +350,14 @@ static int cache_of(const char *path, char model[PATH_MAX]) {
 static void check_read(const output *w, const struct stat *is, const char *input) {
     char room[PATH_MAX];
     const int folder = is && S_ISDIR(is->st_mode);
-    if (folder && strcmp(w->option, "work") == 0 && input != w->path) check_work(w, input); /* not --work itself */
-    if (w->kind == CLI_GUARD_FOLDER && (!is || folder)) check_folder_in_texts(w, input);
+    if (folder && strcmp(w->option, "work") == 0) check_work(w, input);
+    if (is ? w->kind == CLI_GUARD_FOLDER && folder : w->kind != CLI_GUARD_FILE) check_folder_in_texts(w, input);
     check_temporary(w, input);
     if (folder)
         check_folder(w, input);
     else if (is && S_ISREG(is->st_mode))
         check_file(w, is, input);
-    else if (!is &&
-             (w->kind != CLI_GUARD_FOLDER || guard_is_model_name(guard_name_of(w->path)))) /* --to gguf has any name */
+    else if (!is && (w->kind != CLI_GUARD_FOLDER || guard_is_model_name(guard_name_of(w->path)))) /* which is no folder's */
         check_new_file(w, gyre_link_end(w->path, room) ? w->path : room, input);
 }
 
@@ -368,6 +382,17 @@ static void check_links(const output *w, const struct stat *is, const char *inpu
     if (guard_is_folder(input) && guard_is_model_folder(input)) (void)guard_any_entry(input, check_link, &check);
 }
 
+/* --write DIR writes DIR/config.json, or in it a GGUF of the name of the one that is read. */
+static void find_written_model(output *w) {
+    const char *name = GYRE_CONFIG_FILE;
+    struct stat is;
+    if (strcmp(w->option, "write") != 0) return;
+    if (!file_target_is_folder(w->path, guard_look(w->path, &is) ? &is : NULL)) return;
+    for (int k = 0; k < reads_count; k++)
+        if (guard_is_gguf(reads[k])) name = guard_name_of(reads[k]);
+    if (snprintf(written_model, PATH_MAX, "%s/%s", w->path, name) < PATH_MAX) w->path = written_model;
+}
+
 void cli_guard_forget(void) {
     free(reads);
     reads = NULL;
@@ -377,6 +402,8 @@ void cli_guard_forget(void) {
 void cli_guard_check(void) {
     char model[PATH_MAX];
     struct stat is;
+    for (output *w = writes; w < writes + writes_count; w++)
+        find_written_model(w);
     for (const output *w = writes; w < writes + writes_count; w++) {
         const int exists = guard_look(w->path, &is);
         for (int k = 0; k < reads_count; k++) {
@@ -388,6 +415,8 @@ void cli_guard_check(void) {
         if (exists) check_any_model(w, &is);
         for (const output *other = w + 1; other < writes + writes_count; other++)
             check_pair(w, other);
+        for (const output *other = writes; other < writes + writes_count; other++)
+            check_beside_work(w, other);
         check_lock(w);
     }
     cli_guard_forget();

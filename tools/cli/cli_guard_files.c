@@ -3,6 +3,7 @@
 #include "tools/cli/cli_guard_files.h"
 #include "gyre/gyre_reading.h"
 #include "tools/cli/cli_error.h"
+#include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,7 @@ _Noreturn static void fail(const char *path, int code) {
 
 /* Nothing can be read or written at a name that is too long, or in a circle of links. */
 static int is_absence(int code) {
-    return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
+    return gyre_is_absence(code) || code == ENAMETOOLONG || code == ELOOP;
 }
 
 int guard_look(const char *path, struct stat *is) {
@@ -151,16 +152,25 @@ static int is_safetensors(const char *path) {
     return length >= 2 && length <= (uint64_t)size - 8;
 }
 
-/* out = 1 for JSON that begins as Gyre's results do. */
+/* out = 1 for JSON that begins as Gyre's results and journals do. */
 static int is_own_json(const char *path) {
-    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": ",   "{\n  \"a\": {",
-                                         "{\n  \"kind\": ", "{\n  \"command\": ", "{\n  \"card\": "};
+    static const char *const begins[] = {"{\n  \"path\": ",    "{\n  \"model\": ", "{\n  \"a\": {", "{\n  \"kind\": ",
+                                         "{\n  \"command\": ", "{\n  \"card\": ",  "{\"cell\":",    "{\"gyre_search\":"};
     char head[24] = "";
     int64_t size;
     head[read_head(path, head, sizeof head - 1, &size)] = '\0';
+    const char *first = head + strspn(head, "\n"); /* a journal may begin with empty lines */
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (strncmp(head, begins[i], strlen(begins[i])) == 0) return 1;
+        if (strncmp(first, begins[i], strlen(begins[i])) == 0) return 1;
     return 0;
+}
+
+/* out = 1 for what may be JSON, and 0 for other text, which a run without --json writes to any name. */
+static int begins_json(const char *path) {
+    char head[64] = "";
+    int64_t size;
+    head[read_head(path, head, sizeof head - 1, &size)] = '\0';
+    return strchr("{[\"\xEF", head[strspn(head, " \t\r\n")]) != NULL;
 }
 
 static int has_any_key(const json_t *root, const char *const *keys, size_t count) {
@@ -203,15 +213,38 @@ int guard_holds_model(const char *path) {
     return has_gguf_magic(path) || is_safetensors(path) || is_config(path);
 }
 
+int guard_is_file_of_model(const char *path) {
+    char folder[PATH_MAX];
+    guard_folder_of(path, folder);
+    return guard_is_model_name(guard_name_of(path)) && guard_is_model_folder(folder);
+}
+
 int guard_is_model_file(const char *path) {
     return guard_is_model_name(guard_name_of(path)) || guard_ends_with(path, ".gguf") || guard_holds_model(path);
+}
+
+/* out = 1 for a part of a model under any name: its head has split.count, an unsigned 16-bit number above 1.  The key is
+ * looked for byte by byte, since a head is as long as its vocabulary, which is not read here. */
+static int is_part(const char *path) {
+    static const char key[] = "\13\0\0\0\0\0\0\0split.count\2\0\0\0"; /* its length, the key, its type */
+    enum { KEY = sizeof key - 1, HEAD = 64 << 20 };
+    int64_t size;
+    int part = 0;
+    char *head = malloc(HEAD);
+    if (!head) fail(path, ENOMEM);
+    const size_t count = read_head(path, head, HEAD, &size);
+    for (const char *at = head; !part && (at = memchr(at, key[0], count - (size_t)(at - head))); at++)
+        if (count - (size_t)(at - head) >= KEY + 2 && memcmp(at, key, KEY) == 0)
+            part = at[KEY + 1] || (unsigned char)at[KEY] > 1;
+    free(head);
+    return part;
 }
 
 /* out = 1 for a GGUF that holds a whole model, and no part of one or what a model sees with. */
 static int is_model_gguf(const char *path) {
     gyre_reading *reading = NULL;
     char real[PATH_MAX];
-    if (is_part_name(guard_name_of(path)) || !has_gguf_magic(path)) return 0;
+    if (is_part_name(guard_name_of(path)) || !has_gguf_magic(path) || is_part(path)) return 0;
     if (guard_real(path, real) && is_part_name(guard_name_of(real))) return 0;
     const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
     gyre_reading_free(reading);
@@ -230,7 +263,7 @@ int guard_is_whole_model(const char *path, int gguf) {
 int guard_is_result(const char *path, int writes_model) {
     const char *name = guard_name_of(path);
     if (!guard_is_result_name(name, writes_model)) return 0;
-    if (guard_ends_with(name, ".json")) return writes_model ? is_config(path) : is_own_json(path);
+    if (guard_ends_with(name, ".json")) return writes_model ? is_config(path) : is_own_json(path) || !begins_json(path);
     return guard_ends_with(name, ".gguf") ? is_model_gguf(path) : !guard_holds_model(path);
 }
 

@@ -31,7 +31,9 @@ int guard_ends_with(const char *name, const char *end);
 int guard_is_model_name(const char *name);
 /* out = 1 for a GGUF, a safetensors file or the config of a model, told by what it holds. */
 int guard_holds_model(const char *path);
-/* The same, or with a name of such a file. */
+/* out = 1 for a file of such a name beside a config.json. */
+int guard_is_file_of_model(const char *path);
+/* out = 1 for what guard_holds_model finds, or a name of a model's file. */
 int guard_is_model_file(const char *path);
 int guard_is_gguf(const char *path);
 /* out = 1 for what a command that writes models may replace: a config, or, gguf: 1, the GGUF of a whole model. */

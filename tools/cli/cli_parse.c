@@ -155,7 +155,10 @@ static void note_files(const parse_state *p, int key, const char *text) {
     const struct argp_option *o = key == ARGP_KEY_ARG ? NULL : option_of_key(p->command->options, key);
     if (o && strcmp(o->name, "check") == 0) cli_guard_read(text);
     if (!o || !o->arg) return;
-    if (strcmp(o->name, "work") == 0) cli_guard_write(o->name, text, CLI_GUARD_FOLDER); /* and it is read */
+    if (strcmp(o->name, "work") == 0) {
+        cli_guard_write(o->name, text, CLI_GUARD_FOLDER);
+        return;
+    }
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (strcmp(o->name, written[i]) == 0) {
             cli_guard_write(o->name, text, kind_of(o, text));

@@ -52,7 +52,9 @@ void cli_progress_label(cli_progress *progress, const char *format, ...) {
 
 static void format_duration(double seconds, char out[24]) {
     const long s = seconds < 1e7 ? (long)(seconds + 0.5) : 10000000;
-    if (s >= 3600)
+    if (s >= 100 * 3600)
+        snprintf(out, 24, "%ld days", (s + 43200) / 86400);
+    else if (s >= 3600)
         snprintf(out, 24, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
     else
         snprintf(out, 24, "%ld:%02ld", s / 60, s % 60);

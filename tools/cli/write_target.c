@@ -21,6 +21,13 @@ static int in_path(const char *program) {
     return 0;
 }
 
+int file_target_is_folder(const char *path, const struct stat *is) {
+    const size_t length = strlen(path);
+    if (is) return S_ISDIR(is->st_mode);
+    const char *ending = length >= 5 ? path + length - 5 : "";
+    return strcmp(ending, ".json") != 0 && strcmp(ending, ".gguf") != 0;
+}
+
 gyre_status file_target_check(const char *what, const char *path, gyre_error *err) {
     char folder[4096];
     struct stat is;

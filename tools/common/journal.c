@@ -62,7 +62,7 @@ static gyre_status open_file(line_journal *j, gyre_error *err) {
     return status;
 }
 
-gyre_status journal_check_name(const char *path, gyre_error *err) {
+static gyre_status check_name(const char *path, gyre_error *err) {
     struct stat info;
     if (gyre_descriptor_of(path) >= 0)
         return gyre_fail(err, GYRE_EINVAL, "journal: an open descriptor, and this file is read first; name a file (%s)",
@@ -70,6 +70,25 @@ gyre_status journal_check_name(const char *path, gyre_error *err) {
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
     return GYRE_OK;
+}
+
+gyre_status journal_check_file(const char *path, const char *begins, int *empty, gyre_error *err) {
+    int c, own = 1;
+    *empty = 1;
+    const gyre_status status = check_name(path, err);
+    if (status) return status;
+    FILE *file = gyre_open_regular(path);
+    if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
+    do
+        c = getc(file);
+    while (c == '\n');
+    *empty = c == EOF;
+    for (; *begins && c != EOF && c != '\n' && own; begins++, c = getc(file))
+        own = c == *begins;
+    const int failed = ferror(file);
+    fclose(file);
+    if (failed) return gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", path);
+    return own ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
 }
 
 gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err) {

@@ -2,8 +2,6 @@
 #include "tools/common/keyed_journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/team/team.h"
-#include "util/open_regular.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,31 +11,28 @@ static char *key_of(const json_t *cell) {
     return json_dumps(cell, JSON_COMPACT | DUMP_FLAGS);
 }
 
+/* ctx: the path.  A line of another program's JSON would be lost among those that the run adds. */
 static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *status, gyre_error *err) {
-    (void)ctx, (void)status, (void)err;
     const json_t *cell = json_object_get(line, "cell");
     *result = json_object_get(line, "figures");
-    return cell && *result ? key_of(cell) : NULL;
+    if (!json_is_object(cell) || !*result) {
+        *status = gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", (const char *)ctx);
+        return NULL;
+    }
+    char *key = key_of(cell);
+    if (!key) *status = gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", (const char *)ctx);
+    return key;
 }
 
 static gyre_status check_file(const char *path, int resume, gyre_error *err) {
-    const gyre_status status = journal_check_name(path, err);
-    if (status) return status;
-    FILE *file = gyre_open_regular(path);
-    if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
-    int c = getc(file);
-    while (c == '\n')
-        c = getc(file);
-    const int failed = ferror(file);
-    fclose(file);
-    if (failed) return gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", path);
-    if (c != EOF && c != '{') return gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
-    if (c == EOF || resume) return GYRE_OK;
+    int empty;
+    const gyre_status status = journal_check_file(path, "{\"cell\":", &empty, err);
+    if (status || empty || resume) return status;
     return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
 }
 
 gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {
-    const journal_format format = {.read_line = read_line, .flags = DUMP_FLAGS};
+    const journal_format format = {.read_line = read_line, .ctx = (void *)path, .flags = DUMP_FLAGS};
     *j = (keyed_journal){.lock = {.file = -1}};
     if (!path) return GYRE_OK;
     gyre_status status = team_leads() ? check_file(path, resume, err) : GYRE_OK;

@@ -1,6 +1,7 @@
 /* cmd_convert.c: gyre convert: writes a model in another format, data type or layout of pairs. */
 #include "gyre/gyre_model.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/cli_guard.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/model_input.h"
 #include "tools/common/model_path.h"
@@ -66,6 +67,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (o->model) cli_usage_error("%s: one model at a time", arg);
         o->model = model_path_find(arg);
+        return 0;
+    case ARGP_KEY_END: /* --to tells more than the name of the output does */
+        if (o->output && o->has_format)
+            cli_guard_write("output", o->output,
+                            o->convert.format == GYRE_MODEL_FORMAT_GGUF ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

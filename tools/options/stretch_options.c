@@ -2,6 +2,7 @@
 #include "tools/options/stretch_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
+#include "tools/cli/write_target.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,18 +31,11 @@ void stretch_options_check(const stretch_options *o) {
 }
 
 /* -- the target of --write -- */
-static int ends_with(const char *text, const char *end) {
-    const size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 gyre_status stretch_target_find(const char *write, const char *name, stretch_target *out, gyre_error *err) {
     struct stat is;
     stretch_target target = {.path = ""};
     size_t length = strlen(write);
-    const int exists = stat(write, &is) == 0, slash = ends_with(write, "/");
-    const int names_file = ends_with(write, ".json") || ends_with(write, ".gguf");
-    const int in_folder = exists ? S_ISDIR(is.st_mode) : slash || !names_file;
+    const int exists = stat(write, &is) == 0, in_folder = file_target_is_folder(write, exists ? &is : NULL);
     while (length > 1 && write[length - 1] == '/')
         length--;
     const int written = in_folder ? snprintf(target.path, STRETCH_PATH, "%.*s/%s", (int)length, write, name)

@@ -7,8 +7,6 @@
 #include "tools/common/fnv1a_hash.h"
 #include "tools/common/journal.h"
 #include "tools/team/team.h"
-#include "util/open_regular.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -111,33 +109,14 @@ gyre_status search_journal_add(search_journal *j, const search_evaluation *r, co
 }
 
 /* -- the file -- */
-/* Rejects a file of another kind, to which no lines must be added.  A kill may have cut off the header: its beginning is
- * enough. */
-static gyre_status check_file(const char *path, gyre_error *err) {
-    static const char begins[] = "{\"gyre_search\":";
-    const gyre_status status = journal_check_name(path, err);
-    if (status) return status;
-    FILE *file = gyre_open_regular(path);
-    if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
-    int c, bad = 0;
-    do
-        c = getc(file);
-    while (c == '\n');
-    for (size_t i = 0; i + 1 < sizeof begins && c != EOF && !bad; i++, c = getc(file))
-        bad = c != begins[i] && c != '\n';
-    const int failed = ferror(file);
-    fclose(file);
-    if (failed) return gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", path);
-    return bad ? gyre_fail(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
-}
-
 gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, gyre_error *err) {
+    int empty;
     search_journal *j = calloc(1, sizeof *j);
     if (!j) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     const journal_format format = {read_line, j, JSON_REAL_PRECISION(17)};
     j->path = path;
     j->search_identity = search_identity;
-    gyre_status status = path && team_leads() ? check_file(path, err) : GYRE_OK;
+    gyre_status status = path && team_leads() ? journal_check_file(path, "{\"gyre_search\":", &empty, err) : GYRE_OK;
     if (!status) status = journal_open(&j->lines, path, &format, err);
     if (!status && path && team_leads() && !j->has_header)
         status = journal_write(&j->lines, json_deep_copy(search_identity), err);
