@@ -173,10 +173,10 @@ static int print_summary(const convert_options *o, const losses *lost, const gyr
                 rotates ? layout_name(config->rope.layout) : "");
         return 0;
     }
-    json_t *root = json_pack("{s:o, s:s, s:o, s:I, s:o}", "path", cli_json_text(o->output), "format",
+    json_t *root = json_pack("{s:o, s:s, s:o, s:I, s:o, s:o}", "path", cli_json_text(o->output), "format",
                              after->format[0] == 'G' ? "GGUF" : "safetensors", "model_type",
-                             cli_json_text(after->model_type), "bytes", (json_int_t)bytes, "losses", losses_json(lost));
-    if (root && rotates) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
+                             cli_json_text(after->model_type), "bytes", (json_int_t)bytes, "losses", losses_json(lost),
+                             "layout", rotates ? json_string(layout_name(config->rope.layout)) : json_null());
     return cli_json_write(cli_stdout(), root);
 }
 
