@@ -201,11 +201,19 @@ static gyre_status make_parents(char *path, gyre_error *err) {
     return GYRE_OK;
 }
 
+typedef struct folder_entries {
+    int model, other; /* 1: it holds a file of a model's config and weights, of something else */
+} folder_entries;
+
 static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
-    (void)arg;
+    folder_entries *found = arg;
     const gyre_checkpoint_file *file;
     for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
-        if (strcmp(file->name, name) == 0) return GYRE_OK;
+        if (strcmp(file->name, name) == 0) {
+            found->model |= file->role == GYRE_CHECKPOINT_MODEL;
+            found->other |= file->role != GYRE_CHECKPOINT_MODEL;
+            return GYRE_OK;
+        }
     return gyre_fail(err, GYRE_EINVAL, "folder: holds other files, such as %.100s, and is left alone (%s)", name, folder);
 }
 
@@ -215,7 +223,11 @@ static gyre_status check_replaceable(const char *final, int *exists, gyre_error 
     *exists = lstat(final, &info) == 0;
     if (!*exists) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, final, errno);
     if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
-    return for_each_entry(final, check_entry, NULL, err);
+    folder_entries found = {0, 0};
+    const gyre_status status = for_each_entry(final, check_entry, &found, err);
+    if (status == GYRE_OK && found.other && !found.model) /* a tokenizer alone */
+        return gyre_fail(err, GYRE_EINVAL, "folder: holds files, but no model, and is left alone (%s)", final);
+    return status;
 }
 
 gyre_status gyre_folder_recover(const char *final, gyre_error *err) {

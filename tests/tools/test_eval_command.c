@@ -206,7 +206,8 @@ static void journals_are_not_overwritten(void **state) {
     free(before);
     free(after);
     assert_fails(EVAL " --journal @short --resume", 1, "journal: holds something else");
-    static const char *const others[] = {"{\"key\": 1}\n", "{\"cell\": 1}\n", "{\"cell\":1,\"figures\":{}}\n[]\n"};
+    static const char *const others[] = {"{\"key\": 1}\n", "{\"cell\": 1}\n", "{\"cell\":1,\"figures\":{}}\n[]\n",
+                                         "{\n  \"name\": 1\n}\n"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         write_file("lines", others[i], strlen(others[i]));
         assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");

@@ -169,7 +169,7 @@ static void texts_in_the_work_folder(void **state) {
     assert_kept("lab --text @text --work @work --report @work/cells.jsonl", "work/cells.jsonl", "of the work folder");
     assert_kept("lab --text @text --work @work --report @work/alibi-s1/training.json", "work/alibi-s1/training.json",
                 "of the work folder");
-    assert_fails("lab --text @text --work @work --report @work/other.jsonl", 2, "of the work folder");
+    assert_fails("lab --text @text --work @work --report @work/results.jsonl", 2, "of the work folder");
     assert_fails("lab --text @short --work @work --report @work/report.html", 1, "text: 10 bytes"); /* a place for it */
     alarm(0);
     remove_tree(in_folder("work"));
@@ -363,15 +363,18 @@ static void folder_with_a_config(void **state) {
         "extend @my.json --to 1k --method yarn --write @twin", "extend @rope --to 1k --method yarn --write @twin/",
         "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --write @twin"};
     assert_int_equal(mkdir(in_folder("twin"), 0777), 0);
-    write_file("twin/config.json", "mine", 4);
-    write_file("my.json", kept, read_bytes("rope/config.json", kept));
+    const size_t count = read_bytes("rope/config.json", kept);
+    write_file("my.json", kept, count);
+    write_file("twin/config.json", kept, count);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         assert_fails(lines[i], 1, "twin/config.json");
-        assert_int_equal(read_bytes("twin/config.json", now), 4);
-        assert_memory_equal(now, "mine", 4);
+        assert_int_equal(read_bytes("twin/config.json", now), count);
+        assert_memory_equal(now, kept, count);
     }
     assert_int_equal(run("extend @my.json --to 1k --method yarn --write @twin/config.json")->exit, 0);
-    assert_true(read_bytes("twin/config.json", now) > 4);
+    assert_true(read_bytes("twin/config.json", now) > count);
+    write_file("twin/config.json", "mine", 4);
+    assert_kept("extend @my.json --to 1k --method yarn --write @twin/config.json", "twin/config.json", "no config");
     remove_tree(in_folder("twin"));
 }
 
@@ -385,7 +388,7 @@ static void what_is_allowed(void **state) {
     remove_tree(in_folder("rope/nested"));
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal")->exit, 0);
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal --resume")->exit, 0);
-    assert_int_equal(run("extend @rope --to 1k --method yarn --write @old")->exit, 0);
+    assert_kept("extend @rope --to 1k --method yarn --write @old", "old", "no config");
 }
 
 /* out = how many names in the folder begin so. */

@@ -162,13 +162,70 @@ static void formats_and_folders(void **state) {
 
 static void files_of_other_models(void **state) {
     (void)state;
+    static const char *const files[] = {"vocab.txt", "chat_template.jinja", "pytorch_model.bin", "adapter_config.json"};
+    char line[256], name[64];
     assert_int_equal(shell("cp -r alibi t && echo '{}' >t/tokenizer.json && cp rope/config.json my.json"), 0);
     assert_kept("explain @rope -o @t/tokenizer.json", "t/tokenizer.json", "is a model's file");
     assert_kept("extend @my.json --to 1k --method yarn --write @t/tokenizer.json", "t/tokenizer.json", "no config");
+    assert_int_equal(shell("ln -s t/tokenizer.json soft.json && ln -s t/merges.txt soft2"), 0);
+    assert_kept("explain @rope -o @soft.json", "t/tokenizer.json", "is a model's file");
+    assert_kept("extend @my.json --to 1k --method yarn --write @soft.json", "t/tokenizer.json", "no config");
+    assert_fails("explain @rope -o @soft2", 2, "would be a file of the model beside it");
+    assert_fails("explain @rope -o @t/generation_config.json", 2, "would be a file of the model beside it");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(name, sizeof name, "t/%s", files[i]);
+        write_file(name, "{}", 2);
+        snprintf(line, sizeof line, "explain @rope -o @%s", name);
+        assert_kept(line, name, "is a model's file");
+    }
+    assert_int_equal(shell("h=hub/models--o--n && mkdir -p $h/refs $h/snapshots/c && echo c >$h/refs/main && "
+                           "echo t >$h/snapshots/c/notes"),
+                     0);
+    assert_kept("explain @rope -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main", "in the cache of a model");
+    assert_fails("explain @rope -o @hub/models--o--n/snapshots/c/new", 2, "in the cache of a model");
+    assert_int_equal(shell("mkdir o3"), 0);
+    assert_runs("explain @rope --json -o @o3/config.json"); /* no model's, though named like one */
+    remove_tree(in_folder("hub"));
+    remove_tree(in_folder("o3"));
     assert_runs("explain @t/config.json -o @t/notes.json"); /* text under a name of JSON */
     write_file("t/notes.json", "{\"a\": 1}", 8);
     assert_kept("explain @t/config.json -o @t/notes.json", "t/notes.json", "is a file of the model");
     remove_tree(in_folder("t"));
+}
+
+/* The format of --write is that of the model, not of its tokenizer. */
+static void tokenizers_of_another_format(void **state) {
+    (void)state;
+    static const char search[] = "search @tok --tokenizer @tok.gguf --text @text --to 64 --budget 20 --windows 2 "
+                                 "--held-out 2 --force --threads 1 --write @";
+    char line[512];
+    assert_int_equal(shell("cp -r rope tok && $G convert rope -o tok.gguf && cp tok.gguf big.gguf && mkdir empty.d"), 0);
+    snprintf(line, sizeof line, "%sbig.gguf", search);
+    assert_kept(line, "big.gguf", "no config");
+    snprintf(line, sizeof line, "%sempty.d --report @empty.d/config.json", search);
+    assert_fails(line, 2, "is the file of --write too");
+}
+
+/* Other programs' files: what --write replaces is a config or a GGUF of a model, and convert's folder a model's. */
+static void files_of_no_model(void **state) {
+    (void)state;
+    assert_int_equal(shell("mkdir app tk && echo '{\"port\": 80}' >app/config.json && echo text >app/diary.json && "
+                           "echo text >app/notes.gguf && echo '{}' >tk/tokenizer.json && echo '{}' >tk/training.json && "
+                           "$G convert rope -o far2.gguf"),
+                     0);
+    assert_kept("extend @rope --to 1k --method yarn --write @app/config.json", "app/config.json", "no config");
+    assert_kept("extend @rope --to 1k --method yarn --write @app/diary.json", "app/diary.json", "no config");
+    assert_kept("extend @far2.gguf --to 1k --method yarn --write @app/notes.gguf", "app/notes.gguf", "no GGUF");
+    assert_fails("convert @rope -o @tk", 1, "holds files, but no model");
+    assert_int_equal(read_bytes("tk/training.json", now), 3);
+    assert_int_equal(shell("mkdir b2 e2 && cp rope/config.json b2 && cp rope/model.safetensors e2/w.safetensors && "
+                           "ln -s ../e2/w.safetensors b2/model.safetensors && mkdir a2 && cp rope/config.json a2 && "
+                           "ln -s ../b2/model.safetensors a2/model.safetensors && ln -s ../app a2/results"),
+                     0);
+    assert_fails("convert @a2 -o @b2 --dtype f16", 2, "which this run reads"); /* a link of a2 leads through it */
+    assert_runs("explain @a2 -o @app/found"); /* a link to a folder is no file of the model */
+    remove_tree(in_folder("a2"));
+    remove_tree(in_folder("app"));
 }
 
 /* -- what a killed run left, read by the next -- */
@@ -286,6 +343,8 @@ int main(void) {
         cmocka_unit_test(parts_of_other_names),
         cmocka_unit_test(formats_and_folders),
         cmocka_unit_test(files_of_other_models),
+        cmocka_unit_test(tokenizers_of_another_format),
+        cmocka_unit_test(files_of_no_model),
         cmocka_unit_test(temporaries_that_are_read),
         cmocka_unit_test(second_runs),
         cmocka_unit_test(folder_that_cannot_be_listed),

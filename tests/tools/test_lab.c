@@ -46,6 +46,24 @@ static double perplexity_at(const json_t *root, const char *part, size_t row, si
     return json_number_value(json_object_get(json_array_get(cells, context), "perplexity"));
 }
 
+/* A journal and a model that no lab wrote. */
+static void work_folder_of_others(void **state) {
+    (void)state;
+    static const char line[] = "lab --text @text --preset smoke --report @report.html --work @strange";
+    assert_int_equal(mkdir(in_folder("strange"), 0777), 0);
+    write_file("strange/cells.jsonl", "my cells", 8);
+    assert_fails(line, 1, "no lab.json of a lab");
+    char cells[16];
+    read_whole(in_folder("strange/cells.jsonl"), cells, sizeof cells);
+    assert_string_equal(cells, "my cells");
+    unlink(in_folder("strange/cells.jsonl"));
+    assert_int_equal(mkdir(in_folder("strange/nope-s1"), 0777), 0);
+    write_file("strange/nope-s1/tokenizer.json", "{}", 2);
+    assert_fails(line, 1, "no lab.json of a lab");
+    assert_int_equal(access(in_folder("strange/nope-s1/tokenizer.json"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("strange/lab.json"), F_OK), 0);
+}
+
 static void tables(void **state) {
     (void)state;
     json_t *root = lab_json("--work @lab --threads 2");
@@ -180,7 +198,8 @@ static void check_interval(const json_t *interval, double low, double high) {
 static void seeds(void **state) {
     (void)state;
     enum { SEEDS = 3, REGIONS = 2, WINDOWS = 8, RIGHT = 6 };
-    json_t *root = lab_json("--work @lab-seeds --encodings rope,sinusoidal --seeds 3");
+    json_t *root = lab_json("--work @lab-seeds --encodings rope,sinusoidal --seeds 3 --report @lab-seeds/report.html");
+    assert_int_equal(access(in_folder("lab-seeds/report.html"), F_OK), 0); /* in a folder that was not there */
     for (int at = 0; at < 2; at++) {
         const json_t *row = json_array_get(json_object_get(root, "encodings"), (size_t)at);
         const char *name = json_string_value(json_object_get(row, "name"));
@@ -490,7 +509,8 @@ static void wrong_work(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tables),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(work_folder_of_others),
+                                       cmocka_unit_test(tables),
                                        cmocka_unit_test(report_file),
                                        cmocka_unit_test(heat),
                                        cmocka_unit_test(added_methods),

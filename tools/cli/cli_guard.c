@@ -4,6 +4,7 @@
 #include "tools/cli/cli_guard_files.h"
 #include "tools/cli/cli_lock.h"
 #include "tools/cli/write_target.h"
+#include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
 #include <stdio.h>
@@ -11,8 +12,8 @@
 #include <string.h>
 
 enum { MAX_WRITES = 8 };
-static const char **reads;
-static char written_model[PATH_MAX]; /* the file of --write */
+static const char **reads, *model_read; /* model_read: NULL, or one of reads */
+static char written_model[PATH_MAX];    /* the file of --write */
 typedef struct output {
     const char *option, *path;
     cli_guard_kind kind;
@@ -26,6 +27,11 @@ void cli_guard_read(const char *path) {
     if (!more) exit(cli_fail("%s: out of memory (names of files)", path));
     reads = more;
     reads[reads_count++] = path;
+}
+
+void cli_guard_read_model(const char *path) {
+    cli_guard_read(path);
+    model_read = path;
 }
 
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) {
@@ -141,24 +147,29 @@ static void check_file(const output *w, const struct stat *is, const char *input
 
 /* out = 1 if w is a GGUF and no config: convert's, and what extend writes for a GGUF. */
 static int writes_gguf(const output *w) {
-    int gguf = strcmp(w->option, "output") == 0;
-    for (int k = 0; k < reads_count && !gguf; k++)
-        gguf = guard_is_gguf(reads[k]);
-    return gguf;
+    return strcmp(w->option, "output") == 0 || (model_read && guard_is_gguf(model_read));
 }
 
-/* No result of text takes the place of a model's file, wherever it lies.  A config or a GGUF may take that of another. */
+/* No result of text takes the place of a model's file, wherever it lies.  A config takes only that of a config, and a GGUF
+ * that of a GGUF. */
 static void check_any_model(const output *w, const struct stat *is) {
     const char *option = w->option, *path = w->path;
     if (!S_ISREG(is->st_mode) || is->st_size == 0) return;
-    const int own_place = writes_model(w) && strcmp(guard_name_of(path), GYRE_CONFIG_FILE) == 0; /* whatever it holds */
-    if (!guard_holds_model(path) && (own_place || !guard_is_file_of_model(path))) return;
-    const int gguf = writes_gguf(w);
-    if (writes_model(w) && guard_is_whole_model(path, gguf)) return;
-    if (writes_model(w))
-        cli_usage_error("--%s: %s is a model's file, but no %s, which this run writes; name another file", option, path,
-                        gguf ? "GGUF of a whole model" : "config");
-    cli_usage_error("--%s: %s is a model's file; name another file, or remove it first", option, path);
+    if (writes_model(w)) {
+        if (gyre_descriptor_of(path) >= 0) return; /* which is refused by who writes it */
+        const int gguf = writes_gguf(w);
+        if (guard_is_whole_model(path, gguf)) return;
+        cli_usage_error("--%s: %s is there and no %s, which this run writes; name another file, or remove it first", option,
+                        path, gguf ? "GGUF of a whole model" : "config");
+    }
+    if (guard_holds_model(path) || guard_is_file_of_model(path))
+        cli_usage_error("--%s: %s is a model's file; name another file, or remove it first", option, path);
+}
+
+/* A file of that name beside a config would be read with the model. */
+static void check_new_of_model(const output *w) {
+    if (w->kind != CLI_GUARD_FOLDER && guard_is_file_of_model(w->path))
+        cli_usage_error("--%s: %s would be a file of the model beside it; name another file", w->option, w->path);
 }
 
 static int may_be_new(const output *w, const char *name, standing of) {
@@ -210,10 +221,10 @@ static void check_folder_in_texts(const output *w, const char *input) {
 }
 
 static int is_lab_name(const char *path) {
-    static const char *const endings[] = {".jsonl", ".json", ".lock"};
+    static const char *const names[] = {"lab.json", "cells.jsonl", "results.jsonl"};
     int written = 0;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        written |= guard_ends_with(path, endings[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        written |= strcmp(guard_name_of(path), names[i]) == 0;
     return written;
 }
 
@@ -248,11 +259,15 @@ static void check_work(const output *w, const char *input) {
 
 /* train, convert and extend replace or fill a folder. */
 static void check_folder(const output *w, const char *input) {
+    char folder[PATH_MAX];
     struct stat is;
     const int output_folder = strcmp(w->option, "output") == 0;
     if (output_folder && guard_is_folder(input) && guard_look(w->path, &is) && guard_is_same(&is, input))
         cli_usage_error("--%s: %s is the model itself, which this run reads; name another folder", w->option, w->path);
-    if (output_folder && guard_is_below(input, w->path))
+    guard_folder_of(input, folder);
+    const int inside = guard_is_below(input, w->path) || guard_is_below(folder, w->path) ||
+                       (guard_look(folder, &is) && guard_is_same(&is, w->path));
+    if (output_folder && inside)
         cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", w->option, w->path, input);
 }
 
@@ -308,7 +323,7 @@ static int is_temporary_of(const char *path, const char *end) {
     if (strncmp(name, of, length) != 0 || strncmp(name + length, ".gyre-", 6) != 0) return 0;
     if (!guard_ends_with(name, ".tmp") && !guard_ends_with(name, ".old")) return 0;
     guard_folder_of(path, beside);
-    if (snprintf(plain, sizeof plain, "%s%s", beside, of) >= (int)sizeof plain) return 0;
+    if (snprintf(plain, sizeof plain, "%s/%s", beside, of) >= (int)sizeof plain) return 0;
     return is_same_name(plain, end);
 }
 
@@ -334,7 +349,7 @@ static int is_in_cache(const char *real, char model[PATH_MAX]) {
     int found = 0;
     while (at && !found && (at = strstr(at, "/models--"))) {
         at += strcspn(at + 1, "/") + 1;
-        found = strncmp(at, "/snapshots", 10) == 0 || strncmp(at, "/blobs", 6) == 0;
+        found = strncmp(at, "/snapshots", 10) == 0 || strncmp(at, "/blobs", 6) == 0 || strncmp(at, "/refs", 5) == 0;
     }
     if (found) snprintf(model, PATH_MAX, "%.*s", (int)(at - real), real);
     return found;
@@ -345,6 +360,15 @@ static int cache_of(const char *path, char model[PATH_MAX]) {
     char folder[PATH_MAX], real[PATH_MAX];
     guard_folder_of(path, folder);
     return (guard_real(path, real) && is_in_cache(real, model)) || (guard_real(folder, real) && is_in_cache(real, model));
+}
+
+/* Whatever lies in a Hugging Face cache is a model's. */
+static void check_cache(const output *w) {
+    char end[PATH_MAX], folder[PATH_MAX], real[PATH_MAX], model[PATH_MAX];
+    end_of(w->path, end);
+    guard_folder_of(end, folder);
+    if (guard_real(folder, real) && is_in_cache(real, model))
+        cli_usage_error("--%s: %s is in the cache of a model, %s; name a file elsewhere", w->option, w->path, model);
 }
 
 static void check_read(const output *w, const struct stat *is, const char *input) {
@@ -366,11 +390,18 @@ typedef struct link_check {
     const struct stat *is;
 } link_check;
 
+/* Every name on the way of a link: to replace a folder that holds one of them would lead it elsewhere. */
 static int check_link(const char *path, void *arg) {
     const link_check *check = arg;
-    char real[PATH_MAX], model[PATH_MAX];
+    enum { MOST_LINKS = 40 };
+    char at[PATH_MAX], next[PATH_MAX], real[PATH_MAX], model[PATH_MAX];
     struct stat info;
-    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode) || !guard_real(path, real)) return 0;
+    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode) || guard_is_folder(path) || !guard_real(path, real)) return 0;
+    snprintf(at, sizeof at, "%s", path);
+    for (int i = 0; i < MOST_LINKS && guard_next_link(at, next); i++) {
+        check_read(check->w, check->is, next);
+        memcpy(at, next, sizeof at);
+    }
     check_read(check->w, check->is, real);
     if (cache_of(real, model)) check_read(check->w, check->is, model);
     return 0;
@@ -388,14 +419,14 @@ static void find_written_model(output *w) {
     struct stat is;
     if (strcmp(w->option, "write") != 0) return;
     if (!file_target_is_folder(w->path, guard_look(w->path, &is) ? &is : NULL)) return;
-    for (int k = 0; k < reads_count; k++)
-        if (guard_is_gguf(reads[k])) name = guard_name_of(reads[k]);
+    if (model_read && guard_is_gguf(model_read)) name = guard_name_of(model_read);
     if (snprintf(written_model, PATH_MAX, "%s/%s", w->path, name) < PATH_MAX) w->path = written_model;
 }
 
 void cli_guard_forget(void) {
     free(reads);
     reads = NULL;
+    model_read = NULL;
     reads_count = writes_count = 0;
 }
 
@@ -412,7 +443,11 @@ void cli_guard_check(void) {
             /* Its references, blobs and snapshots are read too. */
             if (cache_of(reads[k], model)) check_read(w, exists ? &is : NULL, model);
         }
-        if (exists) check_any_model(w, &is);
+        if (exists)
+            check_any_model(w, &is);
+        else
+            check_new_of_model(w);
+        check_cache(w);
         for (const output *other = w + 1; other < writes + writes_count; other++)
             check_pair(w, other);
         for (const output *other = writes; other < writes + writes_count; other++)

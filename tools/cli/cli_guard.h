@@ -11,6 +11,8 @@ typedef enum cli_guard_kind {
 
 /* Notes a file or folder that this run reads.  NULL does nothing.  path is borrowed until cli_guard_check. */
 void cli_guard_read(const char *path);
+/* The same for the model whose format --write keeps. */
+void cli_guard_read_model(const char *path);
 /* Notes the value of an option that names a file or folder to write. */
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind);
 /* Usage error if a file to write is read by this run, stands in a folder that it reads (or would, were it written), or is

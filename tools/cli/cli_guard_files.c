@@ -5,6 +5,7 @@
 #include "tools/cli/cli_error.h"
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
+#include "util/link_end.h"
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #if defined(__wasi__)
 char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/wasm/platform/absent.c does */
 #endif
@@ -87,12 +89,25 @@ int guard_ends_with(const char *name, const char *end) {
 }
 
 int guard_is_model_name(const char *name) {
-    static const char *const names[] = {
-        GYRE_CONFIG_FILE,         GYRE_TOKENIZER_FILE,        GYRE_TOKENIZER_CONFIG_FILE, GYRE_TRAINING_FILE,  "vocab.json",
-        "generation_config.json", "preprocessor_config.json", "special_tokens_map.json",  "added_tokens.json", "merges.txt"};
+    static const char *const names[] = {GYRE_CONFIG_FILE,
+                                        GYRE_TOKENIZER_FILE,
+                                        GYRE_TOKENIZER_CONFIG_FILE,
+                                        GYRE_TRAINING_FILE,
+                                        GYRE_GENERATION_CONFIG_FILE,
+                                        "vocab.json",
+                                        "vocab.txt",
+                                        "merges.txt",
+                                        "preprocessor_config.json",
+                                        "processor_config.json",
+                                        "adapter_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json"};
+    static const char *const endings[] = {".safetensors", ".index.json", ".model", ".jinja", ".bin", ".pt", ".pth", ".onnx"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return 1;
-    return guard_ends_with(name, ".safetensors") || guard_ends_with(name, ".index.json") || guard_ends_with(name, ".model");
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (guard_ends_with(name, endings[i])) return 1;
+    return 0;
 }
 
 /* out = 1 for NAME-00001-of-00003.gguf: llama.cpp finds the parts of a model by such names. */
@@ -154,9 +169,10 @@ static int is_safetensors(const char *path) {
 
 /* out = 1 for JSON that begins as Gyre's results and journals do. */
 static int is_own_json(const char *path) {
-    static const char *const begins[] = {"{\n  \"path\": ",    "{\n  \"model\": ", "{\n  \"a\": {", "{\n  \"kind\": ",
-                                         "{\n  \"command\": ", "{\n  \"card\": ",  "{\"cell\":",    "{\"gyre_search\":"};
-    char head[24] = "";
+    static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": \"", "{\n  \"model\": {\n    \"path\": ",
+                                         "{\n  \"a\": {",   "{\n  \"kind\": ",    "{\n  \"command\": ",
+                                         "{\n  \"card\": ", "{\"cell\":",         "{\"gyre_search\":"};
+    char head[40] = "";
     int64_t size;
     head[read_head(path, head, sizeof head - 1, &size)] = '\0';
     const char *first = head + strspn(head, "\n"); /* a journal may begin with empty lines */
@@ -170,7 +186,17 @@ static int begins_json(const char *path) {
     char head[64] = "";
     int64_t size;
     head[read_head(path, head, sizeof head - 1, &size)] = '\0';
-    return strchr("{[\"\xEF", head[strspn(head, " \t\r\n")]) != NULL;
+    return strchr("{[\xEF", head[strspn(head, " \t\r\n")]) != NULL;
+}
+
+/* out = 1 for a file of at most so many bytes whose first character, but for white space, begins an object. */
+static int begins_object(const char *path, int64_t most) {
+    enum { HEAD = 1 << 12 };
+    char head[HEAD + 1] = "";
+    int64_t size;
+    head[read_head(path, head, HEAD, &size)] = '\0';
+    const char *first = head + strspn(head, " \t\r\n");
+    return size <= most && (*first == '{' || strncmp(first, "\xEF\xBB\xBF{", 4) == 0);
 }
 
 static int has_any_key(const json_t *root, const char *const *keys, size_t count) {
@@ -196,10 +222,7 @@ static int names_model_type(const char *path) {
 static int is_config(const char *path) {
     static const char *const keys[] = {"model_type", "architectures", "max_position_embeddings", "text_config"};
     enum { MOST_BYTES = 64 << 20 };
-    char first;
-    int64_t size;
-    if (read_head(path, &first, 1, &size) != 1 || size > MOST_BYTES || !strchr("{ \t\r\n\xEF", first)) return 0;
-    if (is_own_json(path)) return 0;
+    if (!begins_object(path, MOST_BYTES) || is_own_json(path)) return 0;
     json_error_t error;
     json_t *root = json_load_file(path, 0, &error);
     if (!root && json_error_code(&error) == json_error_out_of_memory) fail(path, ENOMEM);
@@ -213,10 +236,26 @@ int guard_holds_model(const char *path) {
     return has_gguf_magic(path) || is_safetensors(path) || is_config(path);
 }
 
-int guard_is_file_of_model(const char *path) {
+static int is_beside_config(const char *path) {
     char folder[PATH_MAX];
+    const char *name = guard_name_of(path);
     guard_folder_of(path, folder);
-    return guard_is_model_name(guard_name_of(path)) && guard_is_model_folder(folder);
+    return strcmp(name, GYRE_CONFIG_FILE) != 0 && guard_is_model_name(name) && guard_is_model_folder(folder);
+}
+
+int guard_is_file_of_model(const char *path) {
+    char end[PATH_MAX];
+    return is_beside_config(path) || (!gyre_link_end(path, end) && is_beside_config(end));
+}
+
+int guard_next_link(const char *path, char next[PATH_MAX]) {
+    char folder[PATH_MAX], to[PATH_MAX];
+    const ssize_t length = readlink(path, to, sizeof to - 1);
+    if (length < 0) return 0;
+    to[length] = '\0';
+    guard_folder_of(path, folder);
+    const int used = to[0] == '/' ? snprintf(next, PATH_MAX, "%s", to) : snprintf(next, PATH_MAX, "%s/%s", folder, to);
+    return used < PATH_MAX;
 }
 
 int guard_is_model_file(const char *path) {
@@ -256,15 +295,27 @@ int guard_is_gguf(const char *path) {
     return has_gguf_magic(path);
 }
 
+/* A config of an old family may have none of the keys that is_config looks for. */
+static int is_readable_config(const char *path) {
+    gyre_reading *reading = NULL;
+    if (has_gguf_magic(path) || is_safetensors(path)) return 0;
+    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
+    gyre_reading_free(reading);
+    if (status == GYRE_ENOMEM) fail(path, ENOMEM);
+    return status == GYRE_OK;
+}
+
 int guard_is_whole_model(const char *path, int gguf) {
-    return gguf ? is_model_gguf(path) : is_config(path);
+    return gguf ? is_model_gguf(path) : is_config(path) || is_readable_config(path);
 }
 
 int guard_is_result(const char *path, int writes_model) {
     const char *name = guard_name_of(path);
     if (!guard_is_result_name(name, writes_model)) return 0;
-    if (guard_ends_with(name, ".json")) return writes_model ? is_config(path) : is_own_json(path) || !begins_json(path);
-    return guard_ends_with(name, ".gguf") ? is_model_gguf(path) : !guard_holds_model(path);
+    if (writes_model && (guard_ends_with(name, ".json") || guard_ends_with(name, ".gguf")))
+        return is_config(path) || is_model_gguf(path);
+    if (guard_ends_with(name, ".json")) return is_own_json(path) || !begins_json(path);
+    return !guard_holds_model(path);
 }
 
 /* -- folders -- */

@@ -23,6 +23,8 @@ void guard_folder_of(const char *path, char folder[PATH_MAX]);
 const char *guard_name_of(const char *path);
 /* real = the path without links; out = 0 if there is nothing at it. */
 int guard_real(const char *path, char real[PATH_MAX]);
+/* next = where a link leads, one step; out = 0 if the path is no link. */
+int guard_next_link(const char *path, char next[PATH_MAX]);
 /* out = 1 if `path` lies somewhere below the folder. */
 int guard_is_below(const char *path, const char *folder);
 
@@ -31,7 +33,7 @@ int guard_ends_with(const char *name, const char *end);
 int guard_is_model_name(const char *name);
 /* out = 1 for a GGUF, a safetensors file or the config of a model, told by what it holds. */
 int guard_holds_model(const char *path);
-/* out = 1 for a file of such a name beside a config.json. */
+/* out = 1 for a name of a model's file, but config.json, beside a config.json: this one, or the one behind its links. */
 int guard_is_file_of_model(const char *path);
 /* out = 1 for what guard_holds_model finds, or a name of a model's file. */
 int guard_is_model_file(const char *path);

@@ -72,23 +72,35 @@ static gyre_status check_name(const char *path, gyre_error *err) {
     return GYRE_OK;
 }
 
-gyre_status journal_check_file(const char *path, const char *begins, int *empty, gyre_error *err) {
-    int c, own = 1;
+/* out = 1 if the line begins so.  Of one that a kill cut, as much as there is: NUL bytes follow what reached the disk. */
+static int is_own_line(const char *line, const char *const *begins) {
+    const size_t length = strcspn(line, "\n");
+    int own = length == 0;
+    for (; *begins && !own; begins++)
+        own = strncmp(line, *begins, length < strlen(*begins) ? length : strlen(*begins)) == 0;
+    return own;
+}
+
+gyre_status journal_check_file(const char *path, const char *const *begins, int *empty, gyre_error *err) {
     *empty = 1;
-    const gyre_status status = check_name(path, err);
+    gyre_status status = check_name(path, err);
     if (status) return status;
     FILE *file = gyre_open_regular(path);
     if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
-    do
-        c = getc(file);
-    while (c == '\n');
-    *empty = c == EOF;
-    for (; *begins && c != EOF && c != '\n' && own; begins++, c = getc(file))
-        own = c == *begins;
-    const int failed = ferror(file);
+    char *line = NULL;
+    size_t capacity = 0;
+    int own = 1;
+    while (own && getline(&line, &capacity, file) > 0) {
+        own = is_own_line(line, begins);
+        if (line[0] != '\n') *empty = 0;
+    }
+    if (!own)
+        status = gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
+    else if (!feof(file))
+        status = gyre_fail(err, GYRE_EIO, "journal: cannot be read to its end (%s)", path);
+    free(line);
     fclose(file);
-    if (failed) return gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", path);
-    return own ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
+    return status;
 }
 
 gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err) {

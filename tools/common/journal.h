@@ -27,10 +27,10 @@ typedef struct line_journal {
     json_t *results; /* {key: result} */
 } line_journal;
 
-/* EINVAL for a descriptor (/dev/stdout), for what is no regular file, and for a file whose first line is not this
- * journal's: it does not begin as `begins` says, nor with as much of that as a kill left.  *empty = 1: there is no line, or
- * no file.  Errors: EINVAL, EIO. */
-gyre_status journal_check_file(const char *path, const char *begins, int *empty, gyre_error *err);
+/* EINVAL for a descriptor (/dev/stdout), for what is no regular file, and for a file with a line that is not this journal's:
+ * it begins with none of `begins` (up to a NULL), nor is it as much of one as a kill left.  *empty = 1: there is no line, or
+ * no file.  Errors: EINVAL, EIO, ENOMEM. */
+gyre_status journal_check_file(const char *path, const char *const *begins, int *empty, gyre_error *err);
 /* Reads the lines of the file at `path`, if it exists, and opens it for more.  Lines that are not JSON are ignored: a kill
  * may have cut one off, and its result is then measured again.  path NULL: in memory only.  Errors: EIO, ENOMEM, those of
  * read_line. */

@@ -25,8 +25,9 @@ static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *st
 }
 
 static gyre_status check_file(const char *path, int resume, gyre_error *err) {
+    static const char *const begins[] = {"{\"cell\":", NULL};
     int empty;
-    const gyre_status status = journal_check_file(path, "{\"cell\":", &empty, err);
+    const gyre_status status = journal_check_file(path, begins, &empty, err);
     if (status || empty || resume) return status;
     return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
 }

@@ -50,12 +50,20 @@ static const char *find(const char *model) {
     return model;
 }
 
-const char *model_path_find(const char *model) {
+static const char *find_and_note(const char *model, void (*note)(const char *path)) {
     const char *path = find(model);
-    cli_guard_read(path);
+    note(path);
     for (int i = 0; i < found_count; i++) /* of a cache, its references, blobs and other snapshots too */
         if (found[i].hub && found[i].path == path && hub_cache_repo(model, found[i].repo)) cli_guard_read(found[i].repo);
     return path;
+}
+
+const char *model_path_find(const char *model) {
+    return find_and_note(model, cli_guard_read_model);
+}
+
+const char *model_path_find_tokenizer(const char *model) {
+    return find_and_note(model, cli_guard_read);
 }
 
 void model_path_forget(void) {

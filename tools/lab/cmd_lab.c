@@ -353,7 +353,7 @@ static int fail_stopped(const lab *l) {
 static int run(lab *l) {
     gyre_error err = {0};
     const double started = cli_seconds();
-    gyre_status status = team_leads() ? report_target_check(l->run.report, &err) : GYRE_OK;
+    gyre_status status = team_leads() ? lab_check_report(l, &err) : GYRE_OK;
     if (!status) status = open_texts(l, &err);
     cli_defer_signals(); /* from here on, what is measured is kept */
     if (!status) status = team_same("text", l->all.hash + (uint64_t)l->all.count, &err);

@@ -224,6 +224,8 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
                             gyre_error *err);
 /* Sets model->position to the encoding for a model of these sizes in this plan. */
 gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err);
+/* Errors: EIO, EINVAL: the report cannot be written, or drawn. */
+gyre_status lab_check_report(const lab *l, gyre_error *err);
 /* Creates the work folder, or checks that it belongs to this plan and text.  Errors: EINVAL (it does not), EIO, EFORMAT. */
 gyre_status lab_work_open(lab *l, gyre_error *err);
 

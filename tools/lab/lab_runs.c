@@ -1,11 +1,13 @@
 /* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
 #include "tools/cli/cli_guard.h"
+#include "tools/cli/write_target.h"
 #include "tools/common/bundled_models.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
 #include "util/absent_path.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -73,6 +75,45 @@ static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
     return status;
 }
 
+/* out = 1 for what a lab writes: a journal, or the folder of a model, whose name ends in the number of its seed or of a
+ * method: nope-s1, rope-s1-yarn-8. */
+static int is_of_lab(const char *work, const char *name) {
+    char path[PATH_MAX];
+    struct stat is;
+    if (snprintf(path, sizeof path, "%s/%s", work, name) >= (int)sizeof path || stat(path, &is) != 0) return 0;
+    if (!S_ISDIR(is.st_mode)) return strcmp(name, "cells.jsonl") == 0 || strcmp(name, "results.jsonl") == 0;
+    const char *seed = strstr(name, "-s");
+    while (seed && !(seed[2] >= '1' && seed[2] <= '9'))
+        seed = strstr(seed + 1, "-s");
+    return seed != NULL;
+}
+
+/* The plan is written before anything else.  Without one, what looks like a lab's is somebody else's: the run would take
+ * models for its own, and replace them. */
+static gyre_status check_new_work(const lab *l, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    DIR *folder = opendir(l->work);
+    if (!folder) return gyre_fail(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
+    errno = 0;
+    for (const struct dirent *entry; !status && (entry = readdir(folder)); errno = 0)
+        if (is_of_lab(l->work, entry->d_name))
+            status = gyre_fail(err, GYRE_EINVAL, "work folder: holds %.100s, and no lab.json of a lab; name another (%s)",
+                               entry->d_name, l->work);
+    if (!status && errno) status = gyre_fail(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
+    closedir(folder);
+    return status;
+}
+
+/* A report may lie in a work folder that is not there yet. */
+gyre_status lab_check_report(const lab *l, gyre_error *err) {
+    const size_t length = l->work ? strlen(l->work) : 0;
+    const int in_work = length && strncmp(l->run.report, l->work, length) == 0 && l->run.report[length] == '/';
+    const int made = in_work && mkdir(l->work, 0777) == 0;
+    const gyre_status status = report_target_check(l->run.report, err);
+    if (made) (void)rmdir(l->work); /* lab_work_open makes it when the texts are known */
+    return status;
+}
+
 gyre_status lab_work_open(lab *l, gyre_error *err) {
     char path[PATH_MAX];
     if (strlen(l->work) > PATH_MAX - 128) return gyre_fail(err, GYRE_EINVAL, "work folder: too long a name (%s)", l->work);
@@ -81,6 +122,7 @@ gyre_status lab_work_open(lab *l, gyre_error *err) {
         return gyre_fail(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
     snprintf(path, sizeof path, "%s/lab.json", l->work);
     gyre_status status = cli_lock_acquire(&l->lock, l->work, "folder", err);
+    if (!status && gyre_is_absent(path)) status = check_new_work(l, err);
     if (!status) status = check_plan(l, path, err);
     return team_agree(status, err);
 }

@@ -237,7 +237,7 @@ int lab_task_run(lab *l) {
     if (!t) return cli_fail("lab: out of memory (gyre lab)");
     t->lab = l;
     gyre_status status = make_plan(t, &err);
-    if (!status && team_leads()) status = report_target_check(l->run.report, &err);
+    if (!status && team_leads()) status = lab_check_report(l, &err);
     if (!status) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, "results.jsonl", &err);
     if (!status) status = work(t, &err);

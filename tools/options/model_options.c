@@ -31,7 +31,7 @@ error_t model_option(model_options *o, int key, char *text) {
         o->profile = profile_option("--as", text);
         return 0;
     case MODEL_KEY_TOKENIZER:
-        o->tokenizer = model_path_find(text);
+        o->tokenizer = model_path_find_tokenizer(text);
         return 0;
     case MODEL_KEY_TEXT:
     case MODEL_KEY_IDS:

@@ -110,13 +110,15 @@ gyre_status search_journal_add(search_journal *j, const search_evaluation *r, co
 
 /* -- the file -- */
 gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, gyre_error *err) {
+    static const char *const begins[] = {"{\"gyre_search\":", "{\"part\":", NULL};
     int empty;
     search_journal *j = calloc(1, sizeof *j);
     if (!j) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     const journal_format format = {read_line, j, JSON_REAL_PRECISION(17)};
     j->path = path;
     j->search_identity = search_identity;
-    gyre_status status = path && team_leads() ? journal_check_file(path, "{\"gyre_search\":", &empty, err) : GYRE_OK;
+    gyre_status status = path && team_leads() ? journal_check_file(path, begins, &empty, err) : GYRE_OK;
+    status = team_agree(status, err);
     if (!status) status = journal_open(&j->lines, path, &format, err);
     if (!status && path && team_leads() && !j->has_header)
         status = journal_write(&j->lines, json_deep_copy(search_identity), err);
