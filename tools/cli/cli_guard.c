@@ -154,7 +154,7 @@ static int writes_gguf(const output *w) {
  * that of a GGUF. */
 static void check_any_model(const output *w, const struct stat *is) {
     const char *option = w->option, *path = w->path;
-    if (!S_ISREG(is->st_mode) || is->st_size == 0) return;
+    if (!S_ISREG(is->st_mode) || is->st_size == 0 || is_journal(w)) return; /* who adds to a journal reads it first */
     if (writes_model(w)) {
         if (gyre_descriptor_of(path) >= 0) return; /* which is refused by who writes it */
         const int gguf = writes_gguf(w);
