@@ -261,14 +261,13 @@ static void check_work(const output *w, const char *input) {
 static void check_folder(const output *w, const char *input) {
     char folder[PATH_MAX];
     struct stat is;
-    const int output_folder = strcmp(w->option, "output") == 0;
-    if (output_folder && guard_is_folder(input) && guard_look(w->path, &is) && guard_is_same(&is, input))
+    if (strcmp(w->option, "output") != 0) return;
+    if (guard_is_folder(input) && guard_look(w->path, &is) && guard_is_same(&is, input))
         cli_usage_error("--%s: %s is the model itself, which this run reads; name another folder", w->option, w->path);
     guard_folder_of(input, folder);
     const int inside = guard_is_below(input, w->path) || guard_is_below(folder, w->path) ||
                        (guard_look(folder, &is) && guard_is_same(&is, w->path));
-    if (output_folder && inside)
-        cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", w->option, w->path, input);
+    if (inside) cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", w->option, w->path, input);
 }
 
 /* out = 1 for one name in one folder, of files that need not be there yet. */
@@ -398,7 +397,7 @@ static int check_link(const char *path, void *arg) {
     struct stat info;
     if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode) || guard_is_folder(path) || !guard_real(path, real)) return 0;
     snprintf(at, sizeof at, "%s", path);
-    for (int i = 0; i < MOST_LINKS && guard_next_link(at, next); i++) {
+    for (int i = 0; i < MOST_LINKS && gyre_link_step(at, next) == 0; i++) {
         check_read(check->w, check->is, next);
         memcpy(at, next, sizeof at);
     }

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #if defined(__wasi__)
 char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/wasm/platform/absent.c does */
 #endif
@@ -181,22 +180,20 @@ static int is_own_json(const char *path) {
     return 0;
 }
 
-/* out = 1 for what may be JSON, and 0 for other text, which a run without --json writes to any name. */
-static int begins_json(const char *path) {
-    char head[64] = "";
-    int64_t size;
-    head[read_head(path, head, sizeof head - 1, &size)] = '\0';
-    return strchr("{[\xEF", head[strspn(head, " \t\r\n")]) != NULL;
-}
-
-/* out = 1 for a file of at most so many bytes whose first character, but for white space, begins an object. */
-static int begins_object(const char *path, int64_t most) {
+/* out = the first character but for white space and the mark of UTF-8; NUL if there is none. */
+static char first_character(const char *path, int64_t *size) {
     enum { HEAD = 1 << 12 };
     char head[HEAD + 1] = "";
+    head[read_head(path, head, HEAD, size)] = '\0';
+    const char *first = strncmp(head, "\xEF\xBB\xBF", 3) == 0 ? head + 3 : head;
+    return first[strspn(first, " \t\r\n")];
+}
+
+/* out = 1 for what may be JSON, and 0 for other text, which a run without --json writes to any name. */
+static int begins_json(const char *path) {
     int64_t size;
-    head[read_head(path, head, HEAD, &size)] = '\0';
-    const char *first = head + strspn(head, " \t\r\n");
-    return size <= most && (*first == '{' || strncmp(first, "\xEF\xBB\xBF{", 4) == 0);
+    const char first = first_character(path, &size);
+    return first == '\0' || first == '{' || first == '[';
 }
 
 static int has_any_key(const json_t *root, const char *const *keys, size_t count) {
@@ -222,7 +219,8 @@ static int names_model_type(const char *path) {
 static int is_config(const char *path) {
     static const char *const keys[] = {"model_type", "architectures", "max_position_embeddings", "text_config"};
     enum { MOST_BYTES = 64 << 20 };
-    if (!begins_object(path, MOST_BYTES) || is_own_json(path)) return 0;
+    int64_t size;
+    if (first_character(path, &size) != '{' || size > MOST_BYTES || is_own_json(path)) return 0;
     json_error_t error;
     json_t *root = json_load_file(path, 0, &error);
     if (!root && json_error_code(&error) == json_error_out_of_memory) fail(path, ENOMEM);
@@ -246,16 +244,6 @@ static int is_beside_config(const char *path) {
 int guard_is_file_of_model(const char *path) {
     char end[PATH_MAX];
     return is_beside_config(path) || (!gyre_link_end(path, end) && is_beside_config(end));
-}
-
-int guard_next_link(const char *path, char next[PATH_MAX]) {
-    char folder[PATH_MAX], to[PATH_MAX];
-    const ssize_t length = readlink(path, to, sizeof to - 1);
-    if (length < 0) return 0;
-    to[length] = '\0';
-    guard_folder_of(path, folder);
-    const int used = to[0] == '/' ? snprintf(next, PATH_MAX, "%s", to) : snprintf(next, PATH_MAX, "%s/%s", folder, to);
-    return used < PATH_MAX;
 }
 
 int guard_is_model_file(const char *path) {

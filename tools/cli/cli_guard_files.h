@@ -23,8 +23,6 @@ void guard_folder_of(const char *path, char folder[PATH_MAX]);
 const char *guard_name_of(const char *path);
 /* real = the path without links; out = 0 if there is nothing at it. */
 int guard_real(const char *path, char real[PATH_MAX]);
-/* next = where a link leads, one step; out = 0 if the path is no link. */
-int guard_next_link(const char *path, char next[PATH_MAX]);
 /* out = 1 if `path` lies somewhere below the folder. */
 int guard_is_below(const char *path, const char *folder);
 
