@@ -5,16 +5,15 @@
 #include "files/file_read.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/file_lock.h"
 #include "util/file_write.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -120,16 +119,14 @@ static long owner_pid(const char *entry, const char *name, const char *suffix) {
     return strtol(pid, NULL, 10);
 }
 
-static int is_dead(long pid) {
-    return pid > 0 && (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
-}
-
 /* out = a descriptor of the folder, which holds its lock; -1 if a living process has it.  A file system without locks of
  * folders leaves it to the process number who lives. */
 static int lock_folder(const char *path, long pid) {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && is_dead(pid))) return fd;
+    const int gone = gyre_process_is_gone(pid);
+    const int code = gone ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd);
+    if (code == 0 || (code != EWOULDBLOCK && (gone || pid == (long)getpid()))) return fd;
     close(fd);
     return -1;
 }

@@ -1,8 +1,9 @@
 /* atomic_file.c: a temporary beside the target, renamed over it. */
-#define _DEFAULT_SOURCE /* realpath, flock; NOLINT(bugprone-reserved-identifier): glibc names this macro */
+#define _DEFAULT_SOURCE /* realpath; NOLINT(bugprone-reserved-identifier): glibc names this macro */
 #include "util/atomic_file.h"
 
 #include "util/error.h"
+#include "util/file_lock.h"
 #include "util/file_write.h"
 #include "util/link_end.h"
 #include "util/signal_mask.h"
@@ -14,9 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#if !defined(__wasi__)
-#include <sys/file.h>
-#endif
 
 /* -- names -- */
 static long process_number(void) {
@@ -103,38 +101,30 @@ gyre_status gyre_atomic_check_whole(const char *path, gyre_error *err) {
 }
 
 /* -- locks -- */
-/* out = 1 if the file is this program's alone now.  A file system without locks gives it to everyone. */
-static int try_lock(int fd) {
-#if defined(__wasi__) /* which has no processes */
-    (void)fd;
-    return 1;
-#else
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-#endif
-}
-
-/* out = 1 for the name of a temporary of a target: its name, ".gyre-PID-N.tmp", which nobody else gives a file. */
-static int is_temporary_name(const char *name, const char *target, size_t length) {
+/* out = the process number in the name of a temporary of a target, its name and ".gyre-PID-N.tmp", which nobody else gives a
+ * file; 0 for another name. */
+static long temporary_pid(const char *name, const char *target, size_t length) {
     static const char mark[] = ".gyre-";
     if (strncmp(name, target, length) != 0 || strncmp(name + length, mark, sizeof mark - 1) != 0) return 0;
     const char *pid = name + length + sizeof mark - 1, *number = pid + strspn(pid, "0123456789");
     if (number == pid || *number != '-') return 0;
     const char *end = number + 1 + strspn(number + 1, "0123456789");
-    return end > number + 1 && strcmp(end, ".tmp") == 0;
+    return end > number + 1 && strcmp(end, ".tmp") == 0 ? strtol(pid, NULL, 10) : 0;
 }
 
-static void remove_if_unlocked(const char *path) {
+static void remove_if_unlocked(const char *path, long pid) {
 #if !defined(__wasi__)
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat info, named;
     if (fd < 0) return;
     /* Between open and lock its writer may have renamed it and begun another file of this name. */
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &named) == 0 &&
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+        (gyre_process_is_gone(pid) ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd)) == 0 && lstat(path, &named) == 0 &&
         named.st_dev == info.st_dev && named.st_ino == info.st_ino)
         (void)unlink(path);
     close(fd);
 #else
-    (void)path;
+    (void)path, (void)pid;
 #endif
 }
 
@@ -145,10 +135,11 @@ static void remove_abandoned(const char *target) {
     const int length = slash ? (int)(slash - target) + 1 : 0;
     snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? target : ".");
     DIR *entries = opendir(folder);
-    for (struct dirent *entry; entries && (entry = readdir(entries));)
-        if (is_temporary_name(entry->d_name, name, strlen(name)) &&
-            snprintf(path, sizeof path, "%.*s%s", length, target, entry->d_name) < (int)sizeof path)
-            remove_if_unlocked(path);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        const long pid = temporary_pid(entry->d_name, name, strlen(name));
+        if (pid && snprintf(path, sizeof path, "%.*s%s", length, target, entry->d_name) < (int)sizeof path)
+            remove_if_unlocked(path, pid);
+    }
     if (entries) closedir(entries);
 }
 
@@ -157,7 +148,7 @@ static void remove_abandoned(const char *target) {
  * looking at it, and then the file is gone. */
 static int lock_temporary(gyre_atomic_file *file) {
     struct stat by_name, by_fd;
-    if (!try_lock(file->fd)) return EEXIST;
+    if (gyre_lock_file(file->fd) == EWOULDBLOCK) return EEXIST; /* a file system without locks gives it to everyone */
     if (stat(file->temporary, &by_name) != 0 || fstat(file->fd, &by_fd) != 0) {
         const int code = errno;
         if (code == ENOENT) return EEXIST;

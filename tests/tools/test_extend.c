@@ -599,7 +599,8 @@ static void wrong_use(void **state) {
     assert_fails("extend @old --to 16k", 1, "old");
     assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 2, "read by this run");
     assert_fails("extend @llama2 --to 16k --method yarn --write @missing/out", 1, "missing");
-    assert_fails("extend @llama2 --to 16k --method rerope --write @old", 1, "far positions");
+    assert_fails("extend @llama2 --to 16k --method rerope --write @new", 1, "far positions");
+    assert_fails("extend @llama2 --to 16k --method yarn --write @old", 2, "is there and no config");
     /* All that there are. */
     assert_fails("extend @llama2 --to 16k --methods wavelets", 2, "dca, dca-paper, clipped, clipped-hard, longrope");
     assert_fails("extend @llama2 --to 16k -o @llama2", 2, "read by this run");

@@ -178,15 +178,25 @@ static void missing_files(void **state) {
     assert_fails("explain Org/Part", 1, "without config.json; nothing is downloaded here, `hf download Org/Part` completes");
 }
 
-/* A repository of GGUF files has no config.json. */
+static void make_gguf(const char *snapshot, const char *name) {
+    char line[128], path[256];
+    snprintf(line, sizeof line, "convert @rope -o @%s", name);
+    snprintf(path, sizeof path, "%s/%s", snapshot, name);
+    assert_int_equal(run(line)->exit, 0);
+    assert_int_equal(rename(in_folder(name), in_folder(path)), 0);
+}
+
+/* A repository of GGUF files has no config.json.  No command writes into a cache: the files are moved there. */
 static void gguf_alone(void **state) {
     (void)state;
-    make_folders("hub/models--Org--Files-GGUF/snapshots/dddd");
-    assert_int_equal(run("convert @rope -o @hub/models--Org--Files-GGUF/snapshots/dddd/a.gguf")->exit, 0);
+    static const char snapshot[] = "hub/models--Org--Files-GGUF/snapshots/dddd";
+    make_folders(snapshot);
+    assert_fails("convert @rope -o @hub/models--Org--Files-GGUF/snapshots/dddd/a.gguf", 2, "in the cache of a model");
+    make_gguf(snapshot, "a.gguf");
     json_t *root = run_json("explain Org/Files-GGUF --json");
     assert_string_equal(test_string(root, "format"), "GGUF");
     json_decref(root);
-    assert_int_equal(run("convert @rope -o @hub/models--Org--Files-GGUF/snapshots/dddd/b.gguf")->exit, 0);
+    make_gguf(snapshot, "b.gguf");
     assert_fails("explain Org/Files-GGUF", 1, "2 GGUF files; name one, such as");
 }
 

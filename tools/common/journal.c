@@ -5,11 +5,11 @@
 #include "tools/cli/cli_json.h"
 #include "tools/team/team.h"
 #include "util/atomic_file.h"
+#include "util/file_lock.h"
 #include "util/open_regular.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
@@ -46,9 +46,10 @@ static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
 /* Two names of one file, hard links, have two lock files: the file itself is locked too.  flock, since a lock of fcntl ends
  * when any descriptor of the file is closed, and the lines are read through another. */
 static gyre_status lock_file(const line_journal *j, gyre_error *err) {
-    if (flock(fileno(j->file), LOCK_EX | LOCK_NB) == 0) return GYRE_OK;
-    if (errno == EWOULDBLOCK) return gyre_fail(err, GYRE_EIO, "journal: another run is writing it (%s)", j->path);
-    return gyre_fail(err, GYRE_EIO, "journal: cannot be locked: %s (%s)", strerror(errno), j->path);
+    const int code = gyre_lock_file_patiently(fileno(j->file));
+    if (code == EWOULDBLOCK) return gyre_fail(err, GYRE_EIO, "journal: another run is writing it (%s)", j->path);
+    if (code) return gyre_fail(err, GYRE_EIO, "journal: cannot be locked: %s (%s)", strerror(code), j->path);
+    return GYRE_OK;
 }
 
 /* Locked before it is read, so that no line comes between. */

@@ -1,0 +1,42 @@
+/* file_lock.c: flock, where there are processes. */
+#define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): flock and kill; glibc names this macro
+#include "util/file_lock.h"
+#include <errno.h>
+
+#if defined(__wasi__) /* which has no processes */
+int gyre_lock_file(int fd) {
+    (void)fd;
+    return ENOLCK;
+}
+int gyre_lock_file_patiently(int fd) {
+    return gyre_lock_file(fd);
+}
+int gyre_process_is_gone(long pid) {
+    (void)pid;
+    return 0;
+}
+#else
+#include <signal.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+int gyre_lock_file(int fd) {
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+}
+
+int gyre_lock_file_patiently(int fd) {
+    enum { TRIES = 100 };
+    const struct timespec pause = {.tv_nsec = 10000000};
+    int code = gyre_lock_file(fd);
+    for (int i = 0; code == EWOULDBLOCK && i < TRIES; i++) {
+        (void)nanosleep(&pause, NULL);
+        code = gyre_lock_file(fd);
+    }
+    return code;
+}
+
+int gyre_process_is_gone(long pid) {
+    return pid > 0 && pid != (long)getpid() && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+#endif

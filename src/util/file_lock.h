@@ -1,0 +1,14 @@
+/* file_lock.h: a lock of a whole file or folder, which ends with the process. */
+#ifndef GYRE_UTIL_FILE_LOCK_H
+#define GYRE_UTIL_FILE_LOCK_H
+
+/* out = 0 if the open file belongs to this descriptor alone now; EWOULDBLOCK if another has it; or the errno value of
+ * asking, as where the file system has no locks. */
+int gyre_lock_file(int fd);
+/* The same, but tries for a second while another has it.  Linux may release the lock of a killed process some milliseconds
+ * after its parent has learnt of its end, and who starts a command again at once shall not be told that it runs still. */
+int gyre_lock_file_patiently(int fd);
+/* out = 1 if another process had this number, and no process has it now. */
+int gyre_process_is_gone(long pid);
+
+#endif
