@@ -66,7 +66,8 @@ GYRE_API void gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team
 /* One step.  *loss = weighted nats per token of its sequences before the update.
  * Errors: EINVAL (the run is complete), EFORMAT (the loss is not finite; the weights are as before). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_step(gyre_trainer *trainer, double *loss, gyre_error *err);
-/* Writes model (F32), optimiser state and options to `folder`.  A kill leaves the old or the new checkpoint, whole. */
+/* Writes model (F32), optimiser state and options to `folder`.  A kill leaves the old or the new checkpoint, whole.  Other
+ * files in a checkpoint of the same tokens, such as its tokenizer or figures, stay. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_save(const gyre_trainer *trainer, const char *folder, gyre_error *err);
 /* Writes the model alone, weights as F32, F16 or BF16, and a training.json that says how it was made.  Not resumable. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *trainer, const char *folder, gyre_dtype dtype,

@@ -131,20 +131,25 @@ static int lock_folder(const char *path, long pid) {
     return -1;
 }
 
-/* Only files of a checkpoint, and what a killed write of one left (util/atomic_file.h). */
+/* Only files of a checkpoint, what a killed write of one left (util/atomic_file.h), and files that have another name too, as
+ * those that a save keeps have in the new folder. */
 static gyre_status check_own_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     const char *temporary = strstr(name, mark);
     const gyre_checkpoint_file *file;
+    char path[PATH_MAX];
+    struct stat info;
     (void)arg;
     for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
         if (strcmp(file->name, name) == 0 || (temporary && strlen(file->name) == (size_t)(temporary - name) &&
                                               strncmp(file->name, name, strlen(file->name)) == 0))
             return GYRE_OK;
+    if (join(folder, name, path, NULL) == GYRE_OK && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink > 1)
+        return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds %.100s (%s)", name, folder);
 }
 
-/* Handles what a killed process left.  A half-written folder is removed, unless it holds a file that no checkpoint has.  A
- * folder that was moved aside is moved back if its place is empty. */
+/* Handles what a killed process left.  A half-written folder is removed, unless a file would be lost that no checkpoint
+ * has.  A folder that was moved aside is moved back if its place is empty. */
 static gyre_status recover_entry(const char *folder, const char *entry, void *final, gyre_error *err) {
     char path[PATH_MAX];
     const char *name = last_component(final);
@@ -199,28 +204,33 @@ static gyre_status make_parents(char *path, gyre_error *err) {
 }
 
 typedef struct folder_entries {
+    int own;          /* files that no checkpoint has are taken too */
     int model, other; /* 1: it holds a file of a model's config and weights, of something else */
 } folder_entries;
 
-static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
-    folder_entries *found = arg;
+static const gyre_checkpoint_file *find_file(const char *name) {
     const gyre_checkpoint_file *file;
     for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
-        if (strcmp(file->name, name) == 0) {
-            found->model |= file->role == GYRE_CHECKPOINT_MODEL;
-            found->other |= file->role != GYRE_CHECKPOINT_MODEL;
-            return GYRE_OK;
-        }
+        if (strcmp(file->name, name) == 0) return file;
+    return NULL;
+}
+
+static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
+    folder_entries *found = arg;
+    const gyre_checkpoint_file *file = find_file(name);
+    if (file) found->model |= file->role == GYRE_CHECKPOINT_MODEL;
+    if (file) found->other |= file->role != GYRE_CHECKPOINT_MODEL;
+    if (file || found->own) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds other files, such as %.100s, and is left alone (%s)", name, folder);
 }
 
 /* GYRE_OK and *exists = 0, or *exists = 1 if `final` is a folder that may be replaced. */
-static gyre_status check_replaceable(const char *final, int *exists, gyre_error *err) {
+static gyre_status check_replaceable(const char *final, int own, int *exists, gyre_error *err) {
     struct stat info;
     *exists = lstat(final, &info) == 0;
     if (!*exists) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, final, errno);
     if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
-    folder_entries found = {0, 0};
+    folder_entries found = {.own = own};
     const gyre_status status = for_each_entry(final, check_entry, &found, err);
     if (status == GYRE_OK && found.other && !found.model) /* a tokenizer alone */
         return gyre_fail(err, GYRE_EINVAL, "folder: holds files, but no model, and is left alone (%s)", final);
@@ -260,19 +270,27 @@ static int make_temporary(const char *path) {
     return -1;
 }
 
-gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final, gyre_error *err) {
-    gyre_folder_replacement f;
+static gyre_status begin(gyre_folder_replacement *folder, const char *final, int own, gyre_error *err) {
+    gyre_folder_replacement f = {.own = own};
     int exists;
     gyre_status status = normalize(final, f.final, err);
     if (status == GYRE_OK) status = make_parents(f.final, err);
     if (status == GYRE_OK) status = gyre_folder_recover(f.final, err);
-    if (status == GYRE_OK) status = check_replaceable(f.final, &exists, err);
+    if (status == GYRE_OK) status = check_replaceable(f.final, own, &exists, err);
     if (status != GYRE_OK) return status;
     name_temporary(f.temporary, f.final, temporary_suffix);
     f.lock = make_temporary(f.temporary);
     if (f.lock < 0) return gyre_fail_errno(err, f.temporary, errno);
     *folder = f;
     return GYRE_OK;
+}
+
+gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final, gyre_error *err) {
+    return begin(folder, final, 0, err);
+}
+
+gyre_status gyre_folder_begin_own(gyre_folder_replacement *folder, const char *final, gyre_error *err) {
+    return begin(folder, final, 1, err);
 }
 
 gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
@@ -313,15 +331,41 @@ static void unlock(gyre_folder_replacement *folder) {
     folder->lock = -1;
 }
 
+/* out = 1 for what stays in place when the rest is replaced: notes, in a folder of one's own the tokenizer, and what no
+ * checkpoint has.  In another folder that came in the moment before. */
+static int is_kept(const gyre_folder_replacement *folder, const char *name) {
+    const gyre_checkpoint_file *file = find_file(name);
+    return !file || file->role == GYRE_CHECKPOINT_NOTES || (folder->own && file->role == GYRE_CHECKPOINT_TOKENIZER);
+}
+
 /* Makes a hard link, so that a log that is still being written continues in the new folder.  Copies where links are not
  * supported. */
-static gyre_status carry_over(const gyre_folder_replacement *folder, const char *name, gyre_error *err) {
+static gyre_status keep_before(const char *old, const char *name, void *arg, gyre_error *err) {
+    const gyre_folder_replacement *folder = arg;
     char from[PATH_MAX], to[PATH_MAX];
-    gyre_status status = join(folder->final, name, from, err);
+    struct stat info;
+    gyre_status status = join(old, name, from, err);
     if (status == GYRE_OK) status = join(folder->temporary, name, to, err);
-    if (status != GYRE_OK) return status;
+    if (status != GYRE_OK || !is_kept(folder, name) || lstat(from, &info) != 0 || !S_ISREG(info.st_mode)) return status;
     if (link(from, to) == 0 || errno == EEXIST || errno == ENOENT) return GYRE_OK;
     return copy_file(from, to, err);
+}
+
+/* What came since, and what cannot be linked, such as a folder of figures: moved, once the old folder is out of place. */
+static gyre_status keep_after(const char *old, const char *name, void *arg, gyre_error *err) {
+    const gyre_folder_replacement *folder = arg;
+    char from[PATH_MAX], to[PATH_MAX];
+    struct stat info;
+    (void)err;
+    if (is_kept(folder, name) && join(old, name, from, NULL) == GYRE_OK && join(folder->final, name, to, NULL) == GYRE_OK &&
+        lstat(to, &info) != 0 && errno == ENOENT)
+        (void)!rename(from, to); /* if this fails, a folder stays where it is, and so does the old folder around it */
+    return GYRE_OK;
+}
+
+static void remove_old(gyre_folder_replacement *folder, const char *old) {
+    (void)for_each_entry(old, keep_after, folder, NULL);
+    remove_folder(old);
 }
 
 /* The value of RENAME_EXCHANGE, which older C libraries do not define.  out = 1, or 0 if the system cannot exchange. */
@@ -337,7 +381,7 @@ static int exchange(const char *a, const char *b) {
 }
 
 /* Between the two renames nothing is in place.  gyre_folder_recover repairs a kill at that moment. */
-static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder, gyre_error *err) {
+static gyre_status replace_by_two_renames(gyre_folder_replacement *folder, gyre_error *err) {
     char aside[PATH_MAX];
     gyre_status status = GYRE_OK;
     name_temporary(aside, folder->final, aside_suffix);
@@ -348,30 +392,25 @@ static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder,
         status = gyre_fail_errno(err, folder->final, errno);
         (void)!rename(aside, folder->final); /* if this fails too, the next gyre_folder_recover does it */
     } else {
-        remove_folder(aside);
+        remove_old(folder, aside);
     }
     if (lock >= 0) close(lock);
     return status;
 }
 
-static gyre_status replace(const gyre_folder_replacement *folder, gyre_error *err) {
-    const gyre_checkpoint_file *file;
-    for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
-        if (file->role != GYRE_CHECKPOINT_NOTES) continue;
-        const gyre_status status = carry_over(folder, file->name, err);
-        if (status != GYRE_OK) return status;
-    }
-    gyre_status status = sync_folder(folder->temporary, err);
+static gyre_status replace(gyre_folder_replacement *folder, gyre_error *err) {
+    gyre_status status = for_each_entry(folder->final, keep_before, folder, err);
+    if (status == GYRE_OK) status = sync_folder(folder->temporary, err);
     if (status != GYRE_OK) return status;
     if (!exchange(folder->temporary, folder->final)) return replace_by_two_renames(folder, err);
     status = sync_parent(folder->final, err);
-    remove_folder(folder->temporary); /* it holds the old files now */
+    remove_old(folder, folder->temporary); /* it holds the old files now */
     return status;
 }
 
 gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err) {
     int exists;
-    gyre_status status = check_replaceable(folder->final, &exists, err);
+    gyre_status status = check_replaceable(folder->final, folder->own, &exists, err);
     if (status != GYRE_OK) return status;
     if (exists) {
         status = replace(folder, err);

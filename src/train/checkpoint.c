@@ -5,6 +5,7 @@
 #include "files/replace_folder.h"
 #include "files/tensors/safetensors.h"
 #include "train/trainer.h"
+#include "util/checkpoint_files.h"
 #include "util/error.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -59,9 +60,39 @@ static gyre_status write_moments(const gyre_trainer *t, const gyre_folder_replac
     return status ? status : gyre_safetensors_write(path, tensors, 2, GYRE_DTYPE_F32, err);
 }
 
+/* *same = 1 if the folder holds a checkpoint of a run on the same tokens.  Its tokenizer has made them, and goes on being
+ * that of the model; a run on other tokens must not get it. */
+static gyre_status find_same_text(const gyre_trainer *t, const char *folder, int *same, gyre_error *err) {
+    const gyre_text text = training_text(&t->options, t->text);
+    char path[PATH_MAX], ours[17], *bytes = NULL;
+    size_t size = 0;
+    *same = 0;
+    if (snprintf(path, sizeof path, "%s/" GYRE_TRAINING_FILE, folder) >= (int)sizeof path) return GYRE_OK;
+    const gyre_status status = gyre_document_read(path, &bytes, &size, err);
+    if (status) return status == GYRE_ENOMEM ? status : GYRE_OK; /* which is no checkpoint */
+    json_error_t why;
+    json_t *json = json_loadb(bytes, size, 0, &why);
+    free(bytes);
+    if (!json && json_error_code(&why) == json_error_out_of_memory)
+        return gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (%s)", path);
+    const json_t *saved = json_object_get(json, "text"), *hash = json_object_get(saved, "fnv1a64");
+    snprintf(ours, sizeof ours, "%016" PRIx64, text.hash);
+    *same = hash && strcmp(json_string_value(hash) ? json_string_value(hash) : "", ours) == 0 &&
+            json_integer_value(json_object_get(saved, "bytes")) == (json_int_t)text.count;
+    json_decref(json);
+    return GYRE_OK;
+}
+
+static gyre_status begin_folder(const gyre_trainer *t, const char *path, gyre_folder_replacement *out, gyre_error *err) {
+    int same;
+    const gyre_status status = find_same_text(t, path, &same, err);
+    if (status) return status;
+    return same ? gyre_folder_begin_own(out, path, err) : gyre_folder_begin(out, path, err);
+}
+
 gyre_status gyre_trainer_save(const gyre_trainer *t, const char *path, gyre_error *err) {
     gyre_folder_replacement folder;
-    gyre_status status = gyre_folder_begin(&folder, path, err);
+    gyre_status status = begin_folder(t, path, &folder, err);
     if (status) return status;
     status = gyre_model_save_into(t->model, &folder, GYRE_DTYPE_F32, err);
     if (!status) status = write_moments(t, &folder, err);
@@ -73,7 +104,7 @@ gyre_status gyre_trainer_save(const gyre_trainer *t, const char *path, gyre_erro
 
 gyre_status gyre_trainer_export(const gyre_trainer *t, const char *path, gyre_dtype dtype, gyre_error *err) {
     gyre_folder_replacement folder;
-    gyre_status status = gyre_folder_begin(&folder, path, err);
+    gyre_status status = begin_folder(t, path, &folder, err);
     if (status) return status;
     status = gyre_model_save_into(t->model, &folder, dtype, err);
     if (!status) status = write_options(t, &folder, err);

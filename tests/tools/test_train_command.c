@@ -108,6 +108,58 @@ static void tokenizer_is_kept(void **state) {
     assert_fails("train --from @worded --text @text --split train -o @mixed", 1, "--split: for models that read bytes");
 }
 
+/* Waits until the folder was replaced so many times. */
+static void wait_for_saves(const char *name, int saves) {
+    struct stat is, last;
+    assert_int_equal(stat(in_folder(name), &last), 0);
+    for (int i = 0; saves > 0 && i < 100000; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        if (stat(in_folder(name), &is) != 0 || is.st_ino == last.st_ino) continue;
+        last = is;
+        saves--;
+    }
+    assert_int_equal(saves, 0);
+}
+
+/* What lies beside the weights is there after every save: the tokenizer, without which --resume would read bytes, and what
+ * somebody put there meanwhile. */
+static void saves_keep_the_rest(void **state) {
+    (void)state;
+    outcome o;
+    assert_int_equal(exit_of("train --from @worded --text @text --tokens 256k --context 32 --batch 4 -o @steady"), 0);
+    const pid_t child = start(
+        "train --from @worded --text @text --tokens 256k --context 32 --batch 4 --save-every 1 -o @cut", in_folder("out"));
+    wait_for("cut/tokenizer.json");
+    wait_for_saves("cut", 2);
+    write_file("cut/figure.html", "mine", 4);
+    (void)mkdir(in_folder("cut/figures"), 0777);
+    write_file("cut/figures/a", "mine", 4);
+    wait_for_saves("cut", 3);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    finish(child, &o);
+    assert_non_null(strstr(o.err, "--resume goes on"));
+    same_files("worded/tokenizer.json", "cut/tokenizer.json");
+    assert_int_equal(exit_of("train --resume --text @text -o @cut"), 0);
+    same_files("steady/model.safetensors", "cut/model.safetensors");
+    same_files("worded/tokenizer.json", "cut/tokenizer.json");
+    same_files("cut/figure.html", "cut/figures/a");
+    /* A run on other tokens does not get the tokenizer. */
+    assert_int_equal(unlink(in_folder("cut/figure.html")) | unlink(in_folder("cut/figures/a")), 0);
+    assert_int_equal(rmdir(in_folder("cut/figures")), 0);
+    assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @cut --replace"), 0);
+    assert_int_equal(access(in_folder("cut/tokenizer.json"), F_OK), -1);
+}
+
+/* Parents of the folder are made, and an empty one is as good as none. */
+static void new_folders(void **state) {
+    (void)state;
+    assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @runs/of/a/"), 0);
+    assert_int_equal(mkdir(in_folder("hollow"), 0777), 0);
+    assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @hollow"), 0);
+    assert_fails("train " TINY "--tokens 1k --text @text -o @hollow", 1, "there already");
+    assert_fails("train " TINY "--tokens 1k --text @text -o @text/a", 1, "Not a directory");
+}
+
 static void base_and_rotated_channels(void **state) {
     (void)state;
     static char config[4096];
@@ -227,7 +279,6 @@ static void wrong_training(void **state) {
     assert_fails("train --text @text -o @none --resume --width 8", 2, "--resume");
     assert_fails("train --text @text --headers -o @none", 2, "--headers");
     assert_fails("train --from @base --width 8 --text @text -o @none", 2, "--from");
-    assert_fails("train --text @text -o @absent/none", 1, "none");
     assert_fails("train --text @text -o @none --resume", 1, "none");
     assert_fails("train --text @text -o @texts", 1, "texts");
     assert_fails("train " TINY "--tokens 1k --text @text -o @texts --replace", 1, "texts"); /* it holds other files */
@@ -263,6 +314,8 @@ static void bench_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(killed_and_resumed),
                                        cmocka_unit_test(tokenizer_is_kept),
+                                       cmocka_unit_test(saves_keep_the_rest),
+                                       cmocka_unit_test(new_folders),
                                        cmocka_unit_test(base_and_rotated_channels),
                                        cmocka_unit_test(interrupted),
                                        cmocka_unit_test(every_encoding_trains),

@@ -14,6 +14,8 @@
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
 #include "util/open_regular.h"
+#include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,10 +372,34 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
 
+/* The lock lies beside the folder.  Whatever is in the way is told by whoever makes the lock. */
+static void make_parents(const char *folder) {
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path) return;
+    for (char *slash = strchr(path + 1, '/'); slash && slash[strspn(slash, "/")]; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(path, 0777);
+        *slash = '/';
+    }
+}
+
+static int is_absent_or_empty(const char *folder) {
+    DIR *entries = opendir(folder);
+    int count = 0;
+    if (!entries) return gyre_is_absent(folder);
+    errno = 0;
+    while (count < 3 && readdir(entries)) /* "." and ".." */
+        count++;
+    const int code = errno;
+    closedir(entries);
+    return count < 3 && code == 0;
+}
+
 /* The process that writes: keeps other runs away, and does not write over a model. */
 static gyre_status take_folder(const train_options *o, cli_lock *lock, gyre_error *err) {
+    if (!o->resume) make_parents(o->common.output);
     const gyre_status status = cli_lock_acquire(lock, o->common.output, "folder", err);
-    if (status || o->resume || o->replace || gyre_is_absent(o->common.output)) return status;
+    if (status || o->resume || o->replace || is_absent_or_empty(o->common.output)) return status;
     return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)", o->common.output);
 }
 
@@ -408,12 +434,12 @@ static gyre_status copy_tokenizer(const tokenizer_source *source, const char *fo
     return status;
 }
 
-/* Saves the first checkpoint before the first step, so that a folder that cannot be written is found at once. */
+/* Saves a checkpoint before the first step, so that a folder that cannot be written is found at once, also by --resume. */
 static gyre_status begin_saving(const train_options *o, const tokenizer_source *source, gyre_trainer *t, gyre_error *err) {
     gyre_status status = gyre_trainer_describe(t, o->command, err);
     cli_defer_signals(); /* from here on, a stopped run leaves a checkpoint */
     if (status || !team_leads()) return status;
-    if (!o->resume) status = gyre_trainer_save(t, o->common.output, err);
+    status = gyre_trainer_save(t, o->common.output, err);
     return status ? status : copy_tokenizer(source, o->common.output, err);
 }
 
