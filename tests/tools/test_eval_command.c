@@ -95,7 +95,7 @@ static void input_files_are_not_overwritten(void **state) {
     assert_string_equal(after, before);
     free(before);
     free(after);
-    assert_fails(EVAL " -o @rope/eval.txt", 2, "this run reads"); /* the next run would count it among the model's */
+    assert_fails(EVAL " -o @rope/eval", 2, "this run reads"); /* the next run would count it among the model's */
 }
 
 /* -- journals -- */
@@ -215,6 +215,22 @@ static void journals_are_not_overwritten(void **state) {
         assert_string_equal(lines, others[i]);
         free(lines);
     }
+    /* Bytes that begin with NUL are lines of no journal, and a power cut leaves none but NUL after its lines. */
+    static const char cells[] = "{\"cell\":{},\"figures\":{}}\n", wide[] = "\0M\0y\0 \0n\0o\0t\0e\0s\0\n";
+    char mixed[256];
+    const size_t begin = sizeof cells - 1;
+    memcpy(mixed, cells, begin);
+    memcpy(mixed + begin, wide, sizeof wide - 1);
+    write_file("lines", wide, sizeof wide - 1);
+    assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+    write_file("lines", mixed, begin + sizeof wide - 1);
+    assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+    memset(mixed + begin, 0, 100);
+    write_file("lines", mixed + begin, 100);
+    assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+    write_file("lines", mixed, begin + 100);
+    for (int again = 0; again < 2; again++)
+        json_decref(run_json(EVAL " --json --journal @lines --resume"));
     /* A line that a kill cut, and whatever it has, makes no config of a journal. */
     static const char cut[] = "\n{\"cell\":{},\"figures\":{}}\n{\"cell\":{\"model_type\":\n";
     write_file("lines", cut, sizeof cut - 1);

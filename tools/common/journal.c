@@ -73,13 +73,24 @@ static gyre_status check_name(const char *path, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* out = 1 if the line begins so.  Of one that a kill cut, as much as there is: NUL bytes follow what reached the disk. */
-static int is_own_line(const char *line, const char *const *begins) {
-    const size_t length = strcspn(line, "\n");
-    int own = length == 0;
-    for (; *begins && !own; begins++)
-        own = strncmp(line, *begins, length < strlen(*begins) ? length : strlen(*begins)) == 0;
-    return own;
+/* out = 1 if all bytes are NUL. */
+static int is_blank(const char *bytes, size_t length) {
+    return length == 0 || (bytes[0] == '\0' && memcmp(bytes, bytes + 1, length - 1) == 0);
+}
+
+/* out = 1 if the line begins so.  Of one that a kill cut, as much as there is: NUL bytes alone follow what reached the disk,
+ * and where nothing did, they are the line.  Before any whole line of its own, *known = 0, that would be another's file. */
+static int is_own_line(const char *line, size_t length, const char *const *begins, int *known) {
+    if (length && line[length - 1] == '\n') length--;
+    const char *end = memchr(line, '\0', length);
+    const size_t text = end ? (size_t)(end - line) : length;
+    int own = length == 0 || (text == 0 && *known);
+    for (; *begins && !own && text; begins++) {
+        const size_t whole = strlen(*begins);
+        own = strncmp(line, *begins, text < whole ? text : whole) == 0;
+        if (own && text >= whole) *known = 1;
+    }
+    return own && is_blank(line + text, length - text);
 }
 
 gyre_status journal_check_file(const char *path, const char *const *begins, int *empty, gyre_error *err) {
@@ -90,9 +101,9 @@ gyre_status journal_check_file(const char *path, const char *const *begins, int 
     if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
     char *line = NULL;
     size_t capacity = 0;
-    int own = 1;
-    while (own && getline(&line, &capacity, file) > 0) {
-        own = is_own_line(line, begins);
+    int own = 1, known = 0;
+    for (ssize_t length; own && (length = getline(&line, &capacity, file)) > 0;) {
+        own = is_own_line(line, (size_t)length, begins, &known);
         if (line[0] != '\n') *empty = 0;
     }
     if (!own)
