@@ -143,6 +143,7 @@ gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_tab
 /* -- the file -- */
 static void put_page(gyre_report_buffer *out, const gyre_report_page *page) {
     gyre_report_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                         "<meta name=\"generator\" content=\"gyre\">\n"
                          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
     gyre_report_put(out, page->title.text ? page->title.text : "");

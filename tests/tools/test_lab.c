@@ -1,6 +1,6 @@
 /* test_lab.c: gyre lab from outside, at a tiny size: the same tables with any number of threads, from the journal, and after
  * a kill; rows appear one by one and Ctrl-C keeps them. */
-#include "run_command.h"
+#include "kept_files.h"
 #include "tools/lab/bootstrap.h"
 #include <math.h>
 
@@ -508,22 +508,33 @@ static void wrong_work(void **state) {
     assert_fails("lab --text @text --preset smoke --work @absent/lab", 1, "work folder");
 }
 
+/* A page of that name by another program, which nobody named. */
+static void default_report(void **state) {
+    (void)state;
+    char page[64];
+    assert_int_equal(mkdir(in_folder("pages"), 0777), 0);
+    assert_int_equal(shell("cd pages && echo '<html>pytest' >report.html && $G lab --text ../short --preset smoke 2>err"),
+                     2);
+    read_whole(in_folder("pages/report.html"), page, sizeof page);
+    assert_string_equal(page, "<html>pytest\n");
+    assert_int_equal(shell("cd pages && grep -q 'no report of Gyre; --report report.html replaces it' err"), 0);
+    /* Named, of Gyre or empty, it may be replaced: the next check finds the text too short. */
+    assert_int_equal(shell("cd pages && $G lab --text ../short --preset smoke --report report.html"), 1);
+    assert_int_equal(shell("cd pages && $G eval ../rope --text ../text --contexts 16 --windows 1 --report report.html && "
+                           "$G lab --text ../short --preset smoke 2>err"),
+                     1);
+    assert_int_equal(shell("cd pages && grep -q 'text: 10 bytes' err"), 0);
+    assert_int_equal(shell("cd pages && : >report.html && $G lab --text ../short --preset smoke"), 1);
+    remove_tree(in_folder("pages"));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(work_folder_of_others),
-                                       cmocka_unit_test(tables),
-                                       cmocka_unit_test(report_file),
-                                       cmocka_unit_test(heat),
-                                       cmocka_unit_test(added_methods),
-                                       cmocka_unit_test(stretched_slopes),
-                                       cmocka_unit_test(seeds),
-                                       cmocka_unit_test(dropped_rotation),
-                                       cmocka_unit_test(journal_alone),
-                                       cmocka_unit_test(killed),
-                                       cmocka_unit_test(rows_at_once),
-                                       cmocka_unit_test(json_when_stopped),
-                                       cmocka_unit_test(wrong_work),
-                                       cmocka_unit_test(rows_of_questions),
-                                       cmocka_unit_test(rows_of_layer_parts),
-                                       cmocka_unit_test(refused_rows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_folder_of_others), cmocka_unit_test(default_report), cmocka_unit_test(tables),
+        cmocka_unit_test(report_file),           cmocka_unit_test(heat),           cmocka_unit_test(added_methods),
+        cmocka_unit_test(stretched_slopes),      cmocka_unit_test(seeds),          cmocka_unit_test(dropped_rotation),
+        cmocka_unit_test(journal_alone),         cmocka_unit_test(killed),         cmocka_unit_test(rows_at_once),
+        cmocka_unit_test(json_when_stopped),     cmocka_unit_test(wrong_work),     cmocka_unit_test(rows_of_questions),
+        cmocka_unit_test(rows_of_layer_parts),   cmocka_unit_test(refused_rows)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

@@ -2,10 +2,12 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/cli_guard.h"
 #include "tools/cli/plain_stream.h"
+#include "tools/cli/write_target.h"
 #include "tools/lab/lab.h"
 #include "tools/lab/lab_task.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
+#include "util/absent_path.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +91,15 @@ static void finish_encodings(lab_options *o) {
     lab_plan_encodings(&l->plan, encodings, count);
 }
 
+/* Other programs, pytest among them, write a page of this name too. */
+static void set_default_report(lab *l) {
+    l->run.report = "report.html";
+    if (gyre_is_absent(l->run.report) || file_target_is_page(l->run.report)) return;
+    cli_usage_error(
+        "report.html: it is there already and no report of Gyre; --report report.html replaces it, --report FILE "
+        "writes another");
+}
+
 static void finish_options(lab_options *o) {
     lab *l = &o->lab;
     const int trains = l->texts.count || l->task;
@@ -99,7 +110,7 @@ static void finish_options(lab_options *o) {
         cli_usage_error("--preset %s: needs --text", o->preset - 1 == LAB_SMALL ? "small" : "questions");
     if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
-    if (!l->run.report) l->run.report = "report.html";
+    if (!l->run.report) set_default_report(l);
     if (l->task)
         lab_task_plan(&l->plan, l->task, preset);
     else
