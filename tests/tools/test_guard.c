@@ -57,6 +57,18 @@ static void texts_and_tokenizers(void **state) {
     assert_kept("explain @rope --check @text -o @text", "text", "--output");
 }
 
+/* A config.json among texts makes no model of them. */
+static void texts_with_a_config(void **state) {
+    (void)state;
+    assert_int_equal(shell("mkdir site && cp text site/page.txt && cp rope/config.json site"), 0);
+    assert_kept("eval @rope --text @site --context 16 -o @site/page.txt", "site/page.txt", "--output");
+    assert_fails("eval @rope --text @site --context 16 -o @site/new.txt", 2, "would be a file of");
+    assert_fails("eval @rope --text @site --context 16 --journal @site/journal", 2, "would be a file of");
+    assert_fails("train --text @site --tokens 64 --context 16 --batch 1 -o @site/new", 2, "would be a part of");
+    assert_int_equal(shell("$G eval rope --text site --contexts 16 --windows 1 >>site/page.txt 2>err"), 2);
+    remove_tree(in_folder("site"));
+}
+
 /* Other names of a result, at any depth below a folder of texts. */
 static void links_below_texts(void **state) {
     (void)state;
@@ -80,12 +92,12 @@ static void new_files(void **state) {
     (void)state;
     static const struct {
         const char *line, *name;
-    } cases[] = {{"explain @rope -o @rope/new.txt", "rope/new.txt"},
-                 {"explain @rope -o @texts/../rope/new.txt", "rope/new.txt"},
+    } cases[] = {{"explain @rope -o @rope/new", "rope/new"},
+                 {"explain @rope -o @texts/../rope/new", "rope/new"},
                  {"explain @rope/config.json -o @rope/tokenizer.json", "rope/tokenizer.json"},
-                 {"extend @rope --to 1k --method yarn --write @rope/new.json", "rope/new.json"},
+                 {"extend @rope --to 1k --method yarn --write @rope/tokenizer.json", "rope/tokenizer.json"},
                  {"eval @rope --text @text --context 16 --journal @rope/vocab.json", "rope/vocab.json"},
-                 {"convert @rope -o @rope/model.gguf", "rope/model.gguf"},
+                 {"convert @rope --to gguf -o @rope/vocab.txt", "rope/vocab.txt"},
                  {"eval @rope --text @texts --context 16 -o @texts/result", "texts/result"},
                  {"eval @rope --text @texts --context 16 --journal @texts/journal", "texts/journal"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -204,6 +216,50 @@ static void descriptors(void **state) {
     assert_int_equal(shell("$G extend rope --to 1k --method yarn --write /dev/fd/3 3>>log"), 1);
     assert_int_equal(shell(": >empty.log; ln -sf /dev/fd/3 w.gguf; $G convert rope -o w.gguf 3>>empty.log"), 1);
     assert_around("log", "OLD\n", "END\n");
+}
+
+/* -- what a shell appends to -- */
+/* Fails unless the line of the shell is refused with this message in the file "err", and the other file stays. */
+static void assert_untouched(const char *line, const char *name, const char *says) {
+    const size_t before = read_bytes(name, kept);
+    unlink(in_folder("err"));
+    const int status = shell(line);
+    if (status != 2) fail_msg("%s: exit %d", line, status);
+    const size_t after = read_bytes(name, now);
+    if (before != after || memcmp(kept, now, before) != 0) fail_msg("%s: %s was changed", line, name);
+    if (!says) return;
+    now[read_bytes("err", now)] = '\0';
+    if (!strstr(now, says)) fail_msg("%s: %s", line, now);
+}
+
+static void streams_to_inputs(void **state) {
+    (void)state;
+    const size_t config = read_bytes("rope/config.json", kept);
+    write_file("c.json", kept, config);
+    assert_untouched("$G explain c.json >>c.json 2>err", "c.json", "standard output: it is c.json, which this run reads");
+    assert_untouched("$G explain rope --json >>rope/config.json 2>err", "rope/config.json", "is a file of rope");
+    assert_untouched("$G explain rope/config.json >>rope/model.safetensors 2>err", "rope/model.safetensors",
+                     "which this run");
+    assert_untouched("$G eval rope --text text --contexts 16 --windows 1 >>text 2>err", "text",
+                     "standard output: it is text");
+    assert_untouched("$G eval rope --text texts --contexts 16 --windows 1 >>texts/a 2>err", "texts/a", "a file of texts");
+    assert_int_equal(shell("mkdir gg && $G convert rope -o gg/a.gguf && cp gg/a.gguf gg/b.gguf"), 0);
+    assert_untouched("$G explain gg/a.gguf >>gg/b.gguf 2>err", "gg/b.gguf", "is a file of gg/a.gguf");
+    remove_tree(in_folder("gg"));
+    /* The message cannot go there. */
+    assert_untouched("$G explain c.json 2>>c.json", "c.json", NULL);
+    assert_untouched("$G explain c.json >>c.json 2>&1", "c.json", NULL);
+    assert_untouched("$G explain c.json 2>>c.json | cat >err; false || exit 2", "c.json", "standard error: it is c.json");
+    /* A file of the run's own. */
+    write_file("j.lines", "{\"cell\":{},\"figures\":{}}\n", 26);
+    assert_untouched("$G eval rope --text text --contexts 16 --windows 1 --journal j.lines --resume --json-lines >>j.lines "
+                     "2>err",
+                     "j.lines", "is the file of --journal j.lines too");
+    /* One log of both streams, and a result in it. */
+    assert_int_equal(shell("echo OLD >log; $G explain rope >>log 2>&1; echo END >>log"), 0);
+    assert_int_equal(shell("$G explain rope -o /dev/stdout >>log 2>&1"), 0);
+    assert_int_equal(shell("$G explain rope >rope/log; rm rope/log"), 0);
+    unlink(in_folder("c.json"));
 }
 
 /* A model's file that is named itself stands for its folder. */
@@ -440,6 +496,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_the_model),
                                        cmocka_unit_test(other_names),
                                        cmocka_unit_test(texts_and_tokenizers),
+                                       cmocka_unit_test(texts_with_a_config),
                                        cmocka_unit_test(links_below_texts),
                                        cmocka_unit_test(new_files),
                                        cmocka_unit_test(what_would_be_read_next_time),
@@ -448,6 +505,7 @@ int main(void) {
                                        cmocka_unit_test(what_lab_reads_itself),
                                        cmocka_unit_test(texts_in_the_work_folder),
                                        cmocka_unit_test(descriptors),
+                                       cmocka_unit_test(streams_to_inputs),
                                        cmocka_unit_test(neighbours_of_a_named_file),
                                        cmocka_unit_test(neighbours_of_a_gguf),
                                        cmocka_unit_test(locks_of_journals),

@@ -153,7 +153,11 @@ static void formats_and_folders(void **state) {
     assert_fails("extend @s.gguf --to 1k --method yarn --write @into -o @into/s.gguf", 2, "is the file of --write too");
     assert_int_equal(run("extend @s/config.json --to 1k --method yarn --write @s/far")->exit, 0);
     assert_int_equal(access(in_folder("s/far/config.json"), F_OK), 0);
-    assert_kept("extend @s --to 1k --method yarn --write @s/far", "s/far/config.json", "name another");
+    /* A config that --write may replace, in a folder of its own, though not unnamed. */
+    assert_fails("extend @s --to 1k --method yarn --write @s/far", 1, "the folder has a config.json; name that file");
+    assert_runs("extend @s --to 1k --method yarn --write @s/far/config.json");
+    assert_int_equal(shell("cp s/model.safetensors s/far"), 0);
+    assert_kept("extend @s --to 1k --method yarn --write @s/far/config.json", "s/far/config.json", "name another");
     assert_fails("search @s --text @texts --to 64 --write @texts/new", 2, "would be a part of");
     remove_tree(in_folder("s2.gguf"));
     remove_tree(in_folder("into"));
@@ -226,6 +230,106 @@ static void files_of_no_model(void **state) {
     assert_runs("explain @a2 -o @app/found"); /* a link to a folder is no file of the model */
     remove_tree(in_folder("a2"));
     remove_tree(in_folder("app"));
+}
+
+/* Files that programs without a config.json read, and configs without a key of Transformers. */
+static void models_without_a_config(void **state) {
+    (void)state;
+    static const char *const files[] = {"lc/stories15M.bin", "lc/tokenizer.model", "lc/tokenizer.json", "lc/w.pth",
+                                        "lc/w.onnx"};
+    char line[256];
+    assert_int_equal(shell("mkdir lc old && ln -s lc/w.pth soft.txt"), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file(files[i], "x", 1);
+        snprintf(line, sizeof line, "explain @rope -o @%s", files[i]);
+        assert_kept(line, files[i], "is a model's file");
+    }
+    assert_kept("explain @rope -o @soft.txt", "lc/w.pth", "is a model's file");
+    static const char config[] = "{\"hidden_size\":64,\"num_attention_heads\":4,\"num_hidden_layers\":2,"
+                                 "\"rope_theta\":10000,\"vocab_size\":256}";
+    write_file("old/config.json", config, sizeof config - 1);
+    assert_kept("explain @rope -o @old/config.json", "old/config.json", "is a model's file");
+    assert_runs("extend @rope --to 1k --method yarn --write @old/config.json");
+    remove_tree(in_folder("lc"));
+    remove_tree(in_folder("old"));
+}
+
+/* JSON of other programs with a key that configs have. */
+static void json_of_other_programs(void **state) {
+    (void)state;
+    static const char *const texts[] = {"{\"model_type\": \"xgboost\", \"max_depth\": 6}", "{\"text_config\": \"x\"}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        write_file("foreign.json", texts[i], strlen(texts[i]));
+        assert_kept("extend @rope --to 1k --method yarn --write @foreign.json", "foreign.json", "no config");
+    }
+    static const char pod[] = "{\n  \"kind\": \"Pod\",\n  \"spec\": {}\n}";
+    write_file("rope/pod.json", pod, sizeof pod - 1);
+    assert_kept("explain @rope/config.json --json -o @rope/pod.json", "rope/pod.json", "is a file of the model");
+    unlink(in_folder("rope/pod.json"));
+    assert_runs("plot wavelengths @rope/config.json --json -o @rope/waves.json");
+    unlink(in_folder("rope/waves.json"));
+}
+
+/* A key behind much else, in a config that jansson does not read: also across two blocks of the search. */
+static void keys_far_behind(void **state) {
+    (void)state;
+    static char text[80000];
+    static const char begin[] = "{\"x\": Infinity, \"pad\": \"", end[] = "\", \"model_type\": \"llama\"}";
+    for (size_t at = (1 << 16) - 20; at < (1 << 16) + 2; at += 7) {
+        memset(text, 'a', at);
+        memcpy(text, begin, sizeof begin - 1);
+        memcpy(text + at, end, sizeof end - 1);
+        write_file("far.cfg", text, at + sizeof end - 1);
+        assert_kept("explain @rope -o @far.cfg", "far.cfg", "is a model's file");
+    }
+}
+
+/* -- results beside the model that is named by its folder -- */
+static void results_in_the_named_folder(void **state) {
+    (void)state;
+    static const char *const lines[] = {"explain @own -o @own/out.html",
+                                        "explain @own --json -o @own/explain.json",
+                                        "eval @own --text @text --contexts 16 --windows 1 -o @own/ppl.txt",
+                                        "eval @own --text @text --contexts 16 --windows 1 --report @own/report.html",
+                                        "plot wavelengths @own -o @own/waves.svg",
+                                        "plot wavelengths @own -o @own/tokens.csv",
+                                        "audit @own -o @own/audit.txt",
+                                        "diff @own @own -o @own/diff.txt",
+                                        "generate @own --prompt abc --tokens 2 -o @own/sample.txt",
+                                        "convert @own -o @own/model.gguf",
+                                        "extend @own --to 1k --method yarn --write @own/far.json",
+                                        "explain @own -o @own/sub/out.txt",
+                                        "explain @own/config.json -o @own/OUT.HTML",
+                                        "explain @own -o @own/out.yaml",
+                                        "explain @own -o @own/out.yml",
+                                        "explain @own -o @own/out.htm"};
+    static const char *const files[] = {"own/modeling.py", "own/sub/x.bin", "own/README.md", "own/mergekit_config.yml",
+                                        "own/foreign.json"};
+    char line[256];
+    assert_int_equal(shell("cp -r rope own && mkdir own/sub"), 0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_runs(lines[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file(files[i], "{\"a\": 1}", 8);
+        snprintf(line, sizeof line, "explain @own -o @%s", files[i]);
+        assert_kept(line, files[i], "is a file of");
+    }
+    assert_kept("explain @own -o @own/far.json", "own/far.json", "is a file of");
+    assert_kept("explain @own -o @own/model.gguf", "own/model.gguf", "is a file of");
+    assert_kept("extend @own --to 1k --method yarn --write @own", "own/config.json", "is a file of");
+    assert_fails("explain @own/config.json -o @own/tokens.txt", 2, "choose another name, such as result.txt");
+    assert_fails("explain @own -o @own/Labels.TXT", 2, "choose another name");
+    assert_int_equal(shell("cmp own/config.json rope/config.json && cmp own/model.safetensors rope/model.safetensors"), 0);
+    remove_tree(in_folder("own"));
+}
+
+/* A dash is no file's name, as a user of other commands would find too late. */
+static void dashes(void **state) {
+    (void)state;
+    assert_fails("explain @rope -o -", 2, "--output: - is no name of a file");
+    assert_fails("eval @rope --text @text --contexts 16 --windows 1 --report -", 2, "--report: - is no name");
+    assert_fails("eval @rope --text @text --contexts 16 --windows 1 --journal -", 2, "--journal: - is no name");
+    assert_fails("extend @rope --to 1k --method yarn --write -", 2, "--write: - is no name");
 }
 
 /* -- what a killed run left, read by the next -- */
@@ -345,6 +449,11 @@ int main(void) {
         cmocka_unit_test(files_of_other_models),
         cmocka_unit_test(tokenizers_of_another_format),
         cmocka_unit_test(files_of_no_model),
+        cmocka_unit_test(models_without_a_config),
+        cmocka_unit_test(json_of_other_programs),
+        cmocka_unit_test(keys_far_behind),
+        cmocka_unit_test(results_in_the_named_folder),
+        cmocka_unit_test(dashes),
         cmocka_unit_test(temporaries_that_are_read),
         cmocka_unit_test(second_runs),
         cmocka_unit_test(folder_that_cannot_be_listed),

@@ -7,12 +7,17 @@
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
+#if !defined(__wasi__)
+#include <fcntl.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_WRITES = 8 };
 static const char **reads, *model_read; /* model_read: NULL, or one of reads */
+static unsigned char *are_texts;        /* [reads_count] */
 static char written_model[PATH_MAX];    /* the file of --write */
 typedef struct output {
     const char *option, *path;
@@ -24,9 +29,18 @@ static int reads_count, writes_count;
 void cli_guard_read(const char *path) {
     if (!path || !*path) return;
     const char **more = realloc(reads, ((size_t)reads_count + 1) * sizeof *more);
-    if (!more) exit(cli_fail("%s: out of memory (names of files)", path));
-    reads = more;
+    if (more) reads = more;
+    unsigned char *more_texts = realloc(are_texts, (size_t)reads_count + 1);
+    if (more_texts) are_texts = more_texts;
+    if (!more || !more_texts) exit(cli_fail("%s: out of memory (names of files)", path));
+    are_texts[reads_count] = 0;
     reads[reads_count++] = path;
+}
+
+void cli_guard_read_text(const char *path) {
+    const int count = reads_count;
+    cli_guard_read(path);
+    if (reads_count > count) are_texts[count] = 1;
 }
 
 void cli_guard_read_model(const char *path) {
@@ -36,6 +50,10 @@ void cli_guard_read_model(const char *path) {
 
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) {
     if (!*path) cli_usage_error("--%s: the name of the file is empty", option);
+    if (strcmp(path, "-") == 0)
+        cli_usage_error("--%s: - is no name of a file; a command without -o prints to standard output, and ./- is a file of "
+                        "that name",
+                        option);
     int i = 0;
     while (i < writes_count && strcmp(writes[i].option, option) != 0)
         i++;
@@ -47,6 +65,14 @@ void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) 
 }
 
 /* -- one file that is read, and what stands beside it -- */
+/* out = 1 for a folder that is read as a model.  One of texts may have a config.json too.  input: one of reads, or behind
+ * their links. */
+static int is_model_folder(const char *input) {
+    for (int k = 0; k < reads_count; k++)
+        if (reads[k] == input && are_texts[k]) return 0;
+    return guard_is_model_folder(input);
+}
+
 /* What a file that is read stands for in its folder. */
 typedef enum standing {
     STANDS_ALONE,
@@ -115,7 +141,7 @@ static int is_file_of(const char *path, void *arg) {
 }
 
 static int is_model_file_of(const char *path, void *arg) {
-    return guard_is_model_name(guard_name_of(path)) && guard_is_same(arg, path);
+    return (guard_is_model_name(guard_name_of(path)) || guard_ends_with(path, ".gguf")) && guard_is_same(arg, path);
 }
 
 /* out = 1 if the file is one of the folder's own, under any name; of model files alone, if asked. */
@@ -125,16 +151,36 @@ static int is_entry_of(const struct stat *file, const char *folder, int model_fi
     return found > 0 || (found < 0 && file->st_nlink > 1);
 }
 
+static int is_file_with_weights(const char *path, void *arg) {
+    (void)arg;
+    const char *name = guard_name_of(path);
+    return guard_ends_with(name, ".gguf") || (guard_is_model_name(name) && strcmp(name, GYRE_CONFIG_FILE) != 0);
+}
+
+/* out = 1 for the config of --write below the model's folder, in one of its own without other files of a model. */
+static int is_config_apart(const output *w, const char *path, const char *model) {
+    char folder[PATH_MAX];
+    struct stat is;
+    guard_folder_of(path, folder);
+    return writes_model(w) && strcmp(guard_name_of(path), GYRE_CONFIG_FILE) == 0 && guard_look(folder, &is) &&
+           !guard_is_same(&is, model) && guard_any_entry(folder, is_file_with_weights, NULL) == 0;
+}
+
+/* The folder of a model stands for its config.json.  What lies below is kept by the same rule. */
+static int is_kept_in_model(const output *w, const struct stat *is, const char *model) {
+    char real[PATH_MAX];
+    if (is_neighbour(w, is, model, STANDS_FOR_MODEL)) return 1;
+    if (is_journal(w) || !guard_is_below(w->path, model) || !guard_real(w->path, real)) return 0;
+    return is_kept(w, real, STANDS_FOR_MODEL) && !is_config_apart(w, real, model);
+}
+
 static void check_file(const output *w, const struct stat *is, const char *input) {
     const char *option = w->option, *path = w->path;
     standing of;
     if (guard_is_same(is, input)) cli_usage_error("--%s: %s is read by this run; name another file", option, path);
     if (guard_is_folder(input)) {
-        /* A journal may lie beside a model; in a folder of texts it would be one of them. */
-        const int model = guard_is_model_folder(input);
-        const int journal = model && is_journal(w);
-        if (is_entry_of(is, input, journal) || (!journal && guard_is_below(path, input)) ||
-            (!model && guard_is_in_tree(is, input)))
+        if (is_model_folder(input) ? is_kept_in_model(w, is, input)
+                                   : is_entry_of(is, input, 0) || guard_is_below(path, input) || guard_is_in_tree(is, input))
             cli_usage_error("--%s: %s is a file of %s, which this run reads; name another file", option, path, input);
         return;
     }
@@ -162,7 +208,7 @@ static void check_any_model(const output *w, const struct stat *is) {
         cli_usage_error("--%s: %s is there and no %s, which this run writes; name another file, or remove it first", option,
                         path, gguf ? "GGUF of a whole model" : "config");
     }
-    if (guard_holds_model(path) || guard_is_file_of_model(path))
+    if (guard_holds_model(path) || guard_has_name_of_model(path))
         cli_usage_error("--%s: %s is a model's file; name another file, or remove it first", option, path);
 }
 
@@ -177,6 +223,12 @@ static int may_be_new(const output *w, const char *name, standing of) {
     return of == STANDS_ALONE || !guard_is_model_name(name);
 }
 
+/* A name that the folder of a model may get. */
+static const char *advice_on(const output *w) {
+    if (!writes_model(w)) return ", or choose another name, such as result.txt";
+    return writes_gguf(w) ? ", or choose another name, such as new.gguf" : ", or choose another name, such as new.json";
+}
+
 /* A file that is not there yet would be refused by the next run, so this one refuses it too.  path: behind links. */
 static void check_new_file(const output *w, const char *path, const char *input) {
     const char *option = w->option, *name = guard_name_of(path);
@@ -185,19 +237,20 @@ static void check_new_file(const output *w, const char *path, const char *input)
     guard_folder_of(path, folder);
     if (!guard_look(folder, &is)) return;
     if (guard_is_folder(input)) {
-        const int journal = is_journal(w) && guard_is_model_folder(input) && !guard_is_model_name(name);
-        if (!journal && (guard_is_same(&is, input) || guard_is_below(folder, input)))
-            cli_usage_error("--%s: %s would be a file of %s, which this run reads; name a file elsewhere", option, path,
-                            input);
+        const int inside = guard_is_same(&is, input) || guard_is_below(folder, input);
+        const int allowed =
+            is_model_folder(input) && (may_be_new(w, name, STANDS_FOR_MODEL) || is_config_apart(w, path, input));
+        if (inside && !allowed)
+            cli_usage_error("--%s: %s would be a file of %s, which this run reads; name a file elsewhere%s", option, path,
+                            input, is_model_folder(input) ? advice_on(w) : "");
         return;
     }
     for (int behind = 0; behind < 2; behind++) { /* the folder of the name, and of the file behind its links */
         if (behind && !guard_real(input, real)) return;
         guard_folder_of(behind ? real : input, of_input);
         if (guard_is_same(&is, of_input) && !may_be_new(w, name, standing_of(behind ? real : input, of_input)))
-            cli_usage_error("--%s: %s would be a file of the model of %s, which this run reads; name a file elsewhere, or "
-                            "end its name with .txt",
-                            option, path, input);
+            cli_usage_error("--%s: %s would be a file of the model of %s, which this run reads; name a file elsewhere%s",
+                            option, path, input, advice_on(w));
     }
 }
 
@@ -206,7 +259,7 @@ static void check_folder_in_texts(const output *w, const char *input) {
     char name[PATH_MAX], above[PATH_MAX];
     struct stat is;
     int there;
-    if (!guard_is_folder(input) || guard_is_model_folder(input)) return;
+    if (!guard_is_folder(input) || is_model_folder(input)) return;
     snprintf(name, sizeof name, "%s", w->path);
     do { /* to the first folder above that is there: the others are made */
         for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
@@ -409,7 +462,7 @@ static int check_link(const char *path, void *arg) {
 /* A model's folder may hold links: the files behind them are read, wherever they are. */
 static void check_links(const output *w, const struct stat *is, const char *input) {
     link_check check = {w, is};
-    if (guard_is_folder(input) && guard_is_model_folder(input)) (void)guard_any_entry(input, check_link, &check);
+    if (guard_is_folder(input) && is_model_folder(input)) (void)guard_any_entry(input, check_link, &check);
 }
 
 /* --write DIR writes DIR/config.json, or in it a GGUF of the name of the one that is read. */
@@ -424,14 +477,68 @@ static void find_written_model(output *w) {
 
 void cli_guard_forget(void) {
     free(reads);
+    free(are_texts);
     reads = NULL;
+    are_texts = NULL;
     model_read = NULL;
     reads_count = writes_count = 0;
 }
 
+/* -- what a shell appends to: gyre ... >>FILE, 2>>FILE -- */
+#if defined(__wasi__) /* whose streams are a page's */
+static void check_stream(int descriptor) {
+    (void)descriptor;
+}
+#else
+/* out = 1 if the file is the input, a file of its model, or one of the texts in it.  A new file among texts is empty. */
+static int is_input_of_run(const struct stat *file, const char *input) {
+    char folder[PATH_MAX];
+    if (guard_is_same(file, input)) return 1;
+    if (guard_is_folder(input))
+        return is_model_folder(input) ? is_entry_of(file, input, 1) : file->st_size > 0 && guard_is_in_tree(file, input);
+    guard_folder_of(input, folder);
+    return standing_of(input, folder) != STANDS_ALONE && is_entry_of(file, folder, 1);
+}
+
+/* out = 1 if the run writes the file by its name, as a result, a journal, or one of a work folder. */
+static int is_file_of_output(const struct stat *file, const output *w) {
+    struct stat is = *file;
+    if (gyre_descriptor_of(w->path) >= 0) return 0; /* -o /dev/stdout is the stream itself */
+    if (strcmp(w->option, "work") == 0 && guard_any_entry(w->path, is_written_by_lab, &is) > 0) return 1;
+    return guard_is_same(file, w->path);
+}
+
+/* Standard error that is such a file cannot take the message that says so: standard output does, unless it is a file too. */
+static void leave_standard_error(void) {
+    struct stat out;
+    const int taken = fstat(STDOUT_FILENO, &out) != 0 || S_ISREG(out.st_mode);
+    const int other = taken ? open("/dev/null", O_WRONLY | O_CLOEXEC) : STDOUT_FILENO;
+    if (other < 0 || dup2(other, STDERR_FILENO) < 0) exit(CLI_USAGE);
+}
+
+static void check_stream(int descriptor) {
+    const char *name = descriptor == STDOUT_FILENO ? "standard output" : "standard error";
+    struct stat is;
+    if (fstat(descriptor, &is) != 0 || !S_ISREG(is.st_mode)) return;
+    for (int k = 0; k < reads_count; k++)
+        if (is_input_of_run(&is, reads[k])) {
+            if (descriptor == STDERR_FILENO) leave_standard_error();
+            cli_usage_error("%s: it is %s%s, which this run reads; name another file", name,
+                            guard_is_same(&is, reads[k]) ? "" : "a file of ", reads[k]);
+        }
+    for (const output *w = writes; w < writes + writes_count; w++)
+        if (is_file_of_output(&is, w)) {
+            if (descriptor == STDERR_FILENO) leave_standard_error();
+            cli_usage_error("%s: it is the file of --%s %s too; name another file", name, w->option, w->path);
+        }
+}
+#endif
+
 void cli_guard_check(void) {
     char model[PATH_MAX];
     struct stat is;
+    check_stream(STDERR_FILENO); /* first: it takes the messages of the others */
+    check_stream(STDOUT_FILENO);
     for (output *w = writes; w < writes + writes_count; w++)
         find_written_model(w);
     for (const output *w = writes; w < writes + writes_count; w++) {

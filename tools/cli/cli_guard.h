@@ -13,6 +13,8 @@ typedef enum cli_guard_kind {
 void cli_guard_read(const char *path);
 /* The same for the model whose format --write keeps. */
 void cli_guard_read_model(const char *path);
+/* The same for a text: of a folder all files are read, with a config.json among them too. */
+void cli_guard_read_text(const char *path);
 /* Notes the value of an option that names a file or folder to write. */
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind);
 /* Usage error if a file to write is read by this run, stands in a folder that it reads (or would, were it written), or is

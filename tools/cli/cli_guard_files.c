@@ -120,18 +120,38 @@ static int is_part_name(const char *name) {
     return length >= tail && !guard_ends_with(name, "-00001-of-00001.gguf");
 }
 
-int guard_is_result_name(const char *name, int writes_model) {
-    static const char *const endings[] = {".html", ".svg", ".csv", ".tsv", ".json", ".jsonl",
-                                          ".log",  ".pdf", ".png", ".txt", ".md"};
+static int ends_with_any(const char *name, const char *const *endings, size_t count) {
+    int found = 0;
+    for (size_t i = 0; i < count; i++)
+        found |= guard_ends_with(name, endings[i]);
+    return found;
+}
+
+/* out = 1 for the name, in small letters, of a text that belongs to a model or its folder. */
+static int is_text_of_model(const char *name) {
     static const char *const texts[] = {"vocab",  "merges",  "tokens", "labels",      "tags",
-                                        "README", "LICENSE", "NOTICE", "requirements"};
-    if (guard_is_model_name(name) || strncmp(name, "dict.", 5) == 0) return 0;
+                                        "readme", "license", "notice", "requirements"};
+    static const char *const endings[] = {".txt", ".json", ".tsv", ".md"};
+    static const char *const settings[] = {".yaml", ".yml"};
+    if (strncmp(name, "dict.", 5) == 0) return 1;
+    if (strstr(name, "config") && ends_with_any(name, settings, sizeof settings / sizeof *settings)) return 1;
+    int found = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strstr(name, texts[i])) return 0;
+        found |= strstr(name, texts[i]) != NULL;
+    return found && ends_with_any(name, endings, sizeof endings / sizeof *endings);
+}
+
+int guard_is_result_name(const char *name, int writes_model) {
+    static const char *const endings[] = {".html", ".htm", ".svg", ".csv", ".tsv",  ".json", ".jsonl",
+                                          ".log",  ".pdf", ".png", ".txt", ".yaml", ".yml",  ".md"};
+    char small[PATH_MAX]; /* some file systems do not tell letters by case */
+    size_t length = 0;
+    for (; name[length] && length < sizeof small - 1; length++)
+        small[length] = (char)(name[length] >= 'A' && name[length] <= 'Z' ? name[length] - 'A' + 'a' : name[length]);
+    small[length] = '\0';
+    if (guard_is_model_name(name) || guard_is_model_name(small) || is_text_of_model(small)) return 0;
     if (writes_model && guard_ends_with(name, ".gguf")) return 1;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (guard_ends_with(name, endings[i])) return 1;
-    return 0;
+    return ends_with_any(small, endings, sizeof endings / sizeof *endings);
 }
 
 /* -- contents -- */
@@ -166,18 +186,26 @@ static int is_safetensors(const char *path) {
     return length >= 2 && length <= (uint64_t)size - 8;
 }
 
+/* out = 1 for the numbers of a figure: {"kind": "NAME", "title": ..., which other programs' JSON with a kind has not. */
+static int begins_figure(const char *text) {
+    static const char kind[] = "{\n  \"kind\": \"", title[] = "\",\n  \"title\": ";
+    if (strncmp(text, kind, sizeof kind - 1) != 0) return 0;
+    text += sizeof kind - 1;
+    return strncmp(text + strcspn(text, "\"\n"), title, sizeof title - 1) == 0;
+}
+
 /* out = 1 for JSON that begins as Gyre's results and journals do. */
 static int is_own_json(const char *path) {
     static const char *const begins[] = {"{\n  \"path\": ", "{\n  \"model\": \"", "{\n  \"model\": {\n    \"path\": ",
-                                         "{\n  \"a\": {",   "{\n  \"kind\": ",    "{\n  \"command\": ",
-                                         "{\n  \"card\": ", "{\"cell\":",         "{\"gyre_search\":"};
-    char head[40] = "";
+                                         "{\n  \"a\": {",   "{\n  \"command\": ", "{\n  \"card\": ",
+                                         "{\"cell\":",      "{\"gyre_search\":"};
+    char head[128] = "";
     int64_t size;
     head[read_head(path, head, sizeof head - 1, &size)] = '\0';
     const char *first = head + strspn(head, "\n"); /* a journal may begin with empty lines */
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(first, begins[i], strlen(begins[i])) == 0) return 1;
-    return 0;
+    return begins_figure(first);
 }
 
 /* out = the first character but for white space and the mark of UTF-8; NUL if there is none. */
@@ -196,28 +224,46 @@ static int begins_json(const char *path) {
     return first == '\0' || first == '{' || first == '[';
 }
 
-static int has_any_key(const json_t *root, const char *const *keys, size_t count) {
+/* out = 1 if the text of the file has one of the keys, in quotes.  Blocks overlap by the longest. */
+static int has_any_text(const char *path, const char *const *keys) {
+    enum { BLOCK = 1 << 16, OVERLAP = 64 };
+    char quoted[OVERLAP];
+    size_t used = 0, count = 1;
     int found = 0;
-    for (size_t i = 0; i < count; i++)
-        found |= json_object_get(root, keys[i]) != NULL;
+    FILE *file = fopen(path, "rb");
+    if (!file) fail(path, errno);
+    char *block = malloc(BLOCK + OVERLAP + 1);
+    if (!block) fail(path, ENOMEM);
+    while (!found && (count = fread(block + used, 1, BLOCK, file)) > 0) {
+        used += count;
+        for (size_t i = 0; i < used; i++)
+            if (block[i] == '\0') block[i] = ' '; /* which would end the search */
+        block[used] = '\0';
+        for (const char *const *key = keys; *key && !found; key++) {
+            snprintf(quoted, sizeof quoted, "\"%s\"", *key);
+            found = strstr(block, quoted) != NULL;
+        }
+        const size_t kept = used < OVERLAP ? used : OVERLAP;
+        memmove(block, block + used - kept, kept);
+        used = kept;
+    }
+    const int code = ferror(file) ? errno : 0;
+    free(block);
+    (void)fclose(file);
+    if (code) fail(path, code);
     return found;
 }
 
-/* A config that jansson does not read, such as one with Infinity: its text has the key. */
-static int names_model_type(const char *path) {
-    enum { HEAD = 1 << 16 };
-    int64_t size;
-    char *head = malloc(HEAD + 1);
-    if (!head) fail(path, ENOMEM);
-    head[read_head(path, head, HEAD, &size)] = '\0';
-    const int found = strstr(head, "\"model_type\"") != NULL;
-    free(head);
+static int has_any_key(const json_t *root, const char *const *keys) {
+    int found = json_is_object(json_object_get(root, "text_config"));
+    for (; *keys; keys++)
+        found |= json_object_get(root, *keys) != NULL;
     return found;
 }
 
-/* out = 1 for the config of a model.  Gyre's own JSON may state a model_type too, beside the path. */
-static int is_config(const char *path) {
-    static const char *const keys[] = {"model_type", "architectures", "max_position_embeddings", "text_config"};
+/* out = 1 for JSON with one of the keys, or a text_config: the config of a model.  Of one that jansson does not read, such
+ * as one with Infinity, the text has the key.  Gyre's own JSON may state a model_type too, beside the path. */
+static int is_config_with(const char *path, const char *const *keys) {
     enum { MOST_BYTES = 64 << 20 };
     int64_t size;
     if (first_character(path, &size) != '{' || size > MOST_BYTES || is_own_json(path)) return 0;
@@ -225,25 +271,57 @@ static int is_config(const char *path) {
     json_t *root = json_load_file(path, 0, &error);
     if (!root && json_error_code(&error) == json_error_out_of_memory) fail(path, ENOMEM);
     const int is_result = json_object_get(root, "path") && !json_object_get(root, "architectures");
-    const int found = root ? has_any_key(root, keys, sizeof keys / sizeof *keys) && !is_result : names_model_type(path);
+    const int found = root ? has_any_key(root, keys) && !is_result : has_any_text(path, keys);
     json_decref(root);
     return found;
+}
+
+/* A config of an old family may have none of the keys that are looked for. */
+static int is_readable_config(const char *path) {
+    gyre_reading *reading = NULL;
+    int64_t size;
+    if (first_character(path, &size) != '{' || is_own_json(path)) return 0;
+    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
+    gyre_reading_free(reading);
+    if (status == GYRE_ENOMEM) fail(path, ENOMEM);
+    return status == GYRE_OK;
+}
+
+/* out = 1 for what no text may replace: other programs than Transformers have a model_type too. */
+static int is_config(const char *path) {
+    static const char *const keys[] = {"model_type", "architectures", "max_position_embeddings", "text_config", NULL};
+    return is_config_with(path, keys) || is_readable_config(path);
+}
+
+/* out = 1 for what a config may replace. */
+static int is_config_of_transformer(const char *path) {
+    static const char *const keys[] = {"architectures", "max_position_embeddings", NULL};
+    return is_config_with(path, keys) || is_readable_config(path);
 }
 
 int guard_holds_model(const char *path) {
     return has_gguf_magic(path) || is_safetensors(path) || is_config(path);
 }
 
+static int has_name_of_model(const char *path) {
+    const char *name = guard_name_of(path);
+    return strcmp(name, GYRE_CONFIG_FILE) != 0 && guard_is_model_name(name);
+}
+
 static int is_beside_config(const char *path) {
     char folder[PATH_MAX];
-    const char *name = guard_name_of(path);
     guard_folder_of(path, folder);
-    return strcmp(name, GYRE_CONFIG_FILE) != 0 && guard_is_model_name(name) && guard_is_model_folder(folder);
+    return has_name_of_model(path) && guard_is_model_folder(folder);
 }
 
 int guard_is_file_of_model(const char *path) {
     char end[PATH_MAX];
     return is_beside_config(path) || (!gyre_link_end(path, end) && is_beside_config(end));
+}
+
+int guard_has_name_of_model(const char *path) {
+    char end[PATH_MAX];
+    return has_name_of_model(path) || (!gyre_link_end(path, end) && has_name_of_model(end));
 }
 
 int guard_is_model_file(const char *path) {
@@ -283,25 +361,15 @@ int guard_is_gguf(const char *path) {
     return has_gguf_magic(path);
 }
 
-/* A config of an old family may have none of the keys that is_config looks for. */
-static int is_readable_config(const char *path) {
-    gyre_reading *reading = NULL;
-    if (has_gguf_magic(path) || is_safetensors(path)) return 0;
-    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
-    gyre_reading_free(reading);
-    if (status == GYRE_ENOMEM) fail(path, ENOMEM);
-    return status == GYRE_OK;
-}
-
 int guard_is_whole_model(const char *path, int gguf) {
-    return gguf ? is_model_gguf(path) : is_config(path) || is_readable_config(path);
+    return gguf ? is_model_gguf(path) : is_config_of_transformer(path);
 }
 
 int guard_is_result(const char *path, int writes_model) {
     const char *name = guard_name_of(path);
     if (!guard_is_result_name(name, writes_model)) return 0;
     if (writes_model && (guard_ends_with(name, ".json") || guard_ends_with(name, ".gguf")))
-        return is_config(path) || is_model_gguf(path);
+        return is_config_of_transformer(path) || is_model_gguf(path);
     if (guard_ends_with(name, ".json")) return is_own_json(path) || !begins_json(path);
     return !guard_holds_model(path);
 }

@@ -33,6 +33,8 @@ int guard_is_model_name(const char *name);
 int guard_holds_model(const char *path);
 /* out = 1 for a name of a model's file, but config.json, beside a config.json: this one, or the one behind its links. */
 int guard_is_file_of_model(const char *path);
+/* The same wherever it lies: programs that need no config.json have weights and vocabularies of such names. */
+int guard_has_name_of_model(const char *path);
 /* out = 1 for what guard_holds_model finds, or a name of a model's file. */
 int guard_is_model_file(const char *path);
 int guard_is_gguf(const char *path);

@@ -164,7 +164,10 @@ static void note_files(const parse_state *p, int key, const char *text) {
             cli_guard_write(o->name, text, kind_of(o, text));
             return;
         }
-    if (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "PATH") == 0 || strcmp(o->arg, "DIR") == 0) cli_guard_read(text);
+    if (strcmp(o->name, "text") == 0)
+        cli_guard_read_text(text);
+    else if (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "PATH") == 0 || strcmp(o->arg, "DIR") == 0)
+        cli_guard_read(text);
 }
 
 /* The command's own parser, with its options as input. */
