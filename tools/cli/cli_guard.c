@@ -1,4 +1,4 @@
-/* cli_guard.c: refuses to write over what a run reads. */
+/* cli_guard.c: refuses to write over what a run reads, or to append to it. */
 #include "tools/cli/cli_guard.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_guard_files.h"

@@ -18,7 +18,8 @@ void cli_guard_read_text(const char *path);
 /* Notes the value of an option that names a file or folder to write. */
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind);
 /* Usage error if a file to write is read by this run, stands in a folder that it reads (or would, were it written), or is
- * another file to write; or if a folder to replace holds a file that is read.  Forgets what was noted. */
+ * another file to write; or if a folder to replace holds a file that is read; or if standard output or standard error is
+ * such a file.  Forgets what was noted. */
 void cli_guard_check(void);
 /* Forgets what was noted: a process may run another command after one that ended before cli_guard_check. */
 void cli_guard_forget(void);
