@@ -1,4 +1,5 @@
 /* bundled_models.c: where the models that come with gyre are. */
+#define _XOPEN_SOURCE 700 /* realpath; NOLINT(bugprone-reserved-identifier): POSIX names this macro */
 #include "tools/common/bundled_models.h"
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
@@ -7,15 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 static void read_link(const char *path, char *out, size_t size) {
     const ssize_t length = readlink(path, out, size - 1);
     out[length > 0 ? length : 0] = 0;
 }
 
-/* Writes the folder of the running program; empty if the system does not tell. */
+/* Writes the path by which the program was started, behind its links. */
+static void started_as(char *out, size_t size) {
+#if defined(__linux__)
+    const char *name = (const char *)getauxval(AT_EXECFN); // NOLINT(performance-no-int-to-ptr): it is an address
+    char *real = name ? realpath(name, NULL) : NULL;
+    snprintf(out, size, "%s", real ? real : "");
+    free(real);
+#else
+    if (size) *out = 0;
+#endif
+}
+
+/* Writes the folder of the running program; empty if the system does not tell.  A chroot may have no /proc. */
 static void program_folder(char *out, size_t size) {
     read_link("/proc/self/exe", out, size);
+    if (!*out) started_as(out, size);
     char *slash = strrchr(out, '/');
     if (slash) *slash = 0;
 }
