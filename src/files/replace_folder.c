@@ -120,12 +120,14 @@ static long owner_pid(const char *entry, const char *name, const char *suffix) {
 }
 
 /* out = a descriptor of the folder, which holds its lock; -1 if a living process has it.  A file system without locks of
- * folders leaves it to the process number who lives. */
-static int lock_folder(const char *path, long pid) {
+ * folders leaves it to the process number who lives.  *patient: 1 if the lock of a process that is gone may be waited for; 0
+ * afterwards if that was in vain. */
+static int lock_folder(const char *path, long pid, int *patient) {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return -1;
     const int gone = gyre_process_is_gone(pid);
-    const int code = gone ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd);
+    const int code = gone && *patient ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd);
+    if (gone && code == EWOULDBLOCK) *patient = 0;
     if (code == 0 || (code != EWOULDBLOCK && (gone || pid == (long)getpid()))) return fd;
     close(fd);
     return -1;
@@ -148,16 +150,22 @@ static gyre_status check_own_entry(const char *folder, const char *name, void *a
     return gyre_fail(err, GYRE_EINVAL, "folder: holds %.100s (%s)", name, folder);
 }
 
+typedef struct recovery {
+    const char *final;
+    int patient;
+} recovery;
+
 /* Handles what a killed process left.  A half-written folder is removed, unless a file would be lost that no checkpoint
  * has.  A folder that was moved aside is moved back if its place is empty. */
-static gyre_status recover_entry(const char *folder, const char *entry, void *final, gyre_error *err) {
+static gyre_status recover_entry(const char *folder, const char *entry, void *arg, gyre_error *err) {
     char path[PATH_MAX];
-    const char *name = last_component(final);
+    recovery *r = arg;
+    const char *final = r->final, *name = last_component(final);
     struct stat info;
     const long temporary = owner_pid(entry, name, temporary_suffix), aside = owner_pid(entry, name, aside_suffix);
     if (!temporary && !aside) return GYRE_OK;
     gyre_status status = join(folder, entry, path, err);
-    const int lock = status == GYRE_OK ? lock_folder(path, temporary ? temporary : aside) : -1;
+    const int lock = status == GYRE_OK ? lock_folder(path, temporary ? temporary : aside, &r->patient) : -1;
     if (lock < 0) return status;
     if (aside && lstat(final, &info) != 0 && errno == ENOENT)
         status = rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
@@ -204,8 +212,8 @@ static gyre_status make_parents(char *path, gyre_error *err) {
 }
 
 typedef struct folder_entries {
-    int own;          /* files that no checkpoint has are taken too */
-    int model, other; /* 1: it holds a file of a model's config and weights, of something else */
+    int own;           /* files that no checkpoint has are taken too */
+    int config, other; /* 1: it holds the config of a model, something else */
 } folder_entries;
 
 static const gyre_checkpoint_file *find_file(const char *name) {
@@ -218,8 +226,9 @@ static const gyre_checkpoint_file *find_file(const char *name) {
 static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     folder_entries *found = arg;
     const gyre_checkpoint_file *file = find_file(name);
-    if (file) found->model |= file->role == GYRE_CHECKPOINT_MODEL;
-    if (file) found->other |= file->role != GYRE_CHECKPOINT_MODEL;
+    const int config = strcmp(name, GYRE_CONFIG_FILE) == 0;
+    found->config |= config;
+    found->other |= !config;
     if (file || found->own) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds other files, such as %.100s, and is left alone (%s)", name, folder);
 }
@@ -232,7 +241,7 @@ static gyre_status check_replaceable(const char *final, int own, int *exists, gy
     if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
     folder_entries found = {.own = own};
     const gyre_status status = for_each_entry(final, check_entry, &found, err);
-    if (status == GYRE_OK && found.other && !found.model) /* a tokenizer alone */
+    if (status == GYRE_OK && found.other && !found.config) /* a tokenizer or weights alone */
         return gyre_fail(err, GYRE_EINVAL, "folder: holds files, but no model, and is left alone (%s)", final);
     return status;
 }
@@ -244,7 +253,8 @@ gyre_status gyre_folder_recover(const char *final, gyre_error *err) {
     if (status != GYRE_OK) return status;
     parent_of(name, parent);
     if (stat(parent, &info) != 0 && errno == ENOENT) return GYRE_OK;
-    return for_each_entry(parent, recover_entry, name, err);
+    recovery r = {name, 1};
+    return for_each_entry(parent, recover_entry, &r, err);
 }
 
 static void name_temporary(char out[PATH_MAX], const char *final, const char *suffix) {
@@ -256,10 +266,11 @@ static void name_temporary(char out[PATH_MAX], const char *final, const char *su
 static int make_temporary(const char *path) {
     enum { TRIES = 1000 };
     const struct timespec nap = {0, 1000000};
+    int patient = 0;
     for (int i = 0; i < TRIES; i++) {
         struct stat locked, named;
         if (mkdir(path, 0777) != 0 && (i == 0 || errno != EEXIST)) return -1;
-        const int lock = lock_folder(path, (long)getpid());
+        const int lock = lock_folder(path, (long)getpid(), &patient);
         if (lock >= 0 && fstat(lock, &locked) == 0 && lstat(path, &named) == 0 && locked.st_dev == named.st_dev &&
             locked.st_ino == named.st_ino)
             return lock;
@@ -272,6 +283,7 @@ static int make_temporary(const char *path) {
 
 static gyre_status begin(gyre_folder_replacement *folder, const char *final, int own, gyre_error *err) {
     gyre_folder_replacement f = {.own = own};
+    struct stat old;
     int exists;
     gyre_status status = normalize(final, f.final, err);
     if (status == GYRE_OK) status = make_parents(f.final, err);
@@ -281,6 +293,7 @@ static gyre_status begin(gyre_folder_replacement *folder, const char *final, int
     name_temporary(f.temporary, f.final, temporary_suffix);
     f.lock = make_temporary(f.temporary);
     if (f.lock < 0) return gyre_fail_errno(err, f.temporary, errno);
+    if (exists && stat(f.final, &old) == 0) (void)fchmod(f.lock, old.st_mode & 07777); /* a private folder stays private */
     *folder = f;
     return GYRE_OK;
 }
@@ -384,8 +397,9 @@ static int exchange(const char *a, const char *b) {
 static gyre_status replace_by_two_renames(gyre_folder_replacement *folder, gyre_error *err) {
     char aside[PATH_MAX];
     gyre_status status = GYRE_OK;
+    int patient = 0;
     name_temporary(aside, folder->final, aside_suffix);
-    const int lock = lock_folder(folder->final, (long)getpid());
+    const int lock = lock_folder(folder->final, (long)getpid(), &patient);
     if (rename(folder->final, aside) != 0) {
         status = gyre_fail_errno(err, folder->final, errno);
     } else if (rename(folder->temporary, folder->final) != 0) {

@@ -112,19 +112,23 @@ static long temporary_pid(const char *name, const char *target, size_t length) {
     return end > number + 1 && strcmp(end, ".tmp") == 0 ? strtol(pid, NULL, 10) : 0;
 }
 
-static void remove_if_unlocked(const char *path, long pid) {
+/* *patient: 1 if the lock of a process that is gone may be waited for; 0 afterwards if that was in vain. */
+static void remove_if_unlocked(const char *path, long pid, int *patient) {
 #if !defined(__wasi__)
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat info, named;
     if (fd < 0) return;
-    /* Between open and lock its writer may have renamed it and begun another file of this name. */
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
-        (gyre_process_is_gone(pid) ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd)) == 0 && lstat(path, &named) == 0 &&
-        named.st_dev == info.st_dev && named.st_ino == info.st_ino)
-        (void)unlink(path);
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+        const int waits = *patient && gyre_process_is_gone(pid);
+        const int code = waits ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd);
+        if (waits && code == EWOULDBLOCK) *patient = 0;
+        /* Between open and lock its writer may have renamed it and begun another file of this name. */
+        if (code == 0 && lstat(path, &named) == 0 && named.st_dev == info.st_dev && named.st_ino == info.st_ino)
+            (void)unlink(path);
+    }
     close(fd);
 #else
-    (void)path, (void)pid;
+    (void)path, (void)pid, (void)patient;
 #endif
 }
 
@@ -135,10 +139,11 @@ static void remove_abandoned(const char *target) {
     const int length = slash ? (int)(slash - target) + 1 : 0;
     snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? target : ".");
     DIR *entries = opendir(folder);
+    int patient = 1;
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         const long pid = temporary_pid(entry->d_name, name, strlen(name));
         if (pid && snprintf(path, sizeof path, "%.*s%s", length, target, entry->d_name) < (int)sizeof path)
-            remove_if_unlocked(path, pid);
+            remove_if_unlocked(path, pid, &patient);
     }
     if (entries) closedir(entries);
 }

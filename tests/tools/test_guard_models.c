@@ -221,6 +221,18 @@ static void files_of_no_model(void **state) {
     assert_kept("extend @rope --to 1k --method yarn --write @app/diary.json", "app/diary.json", "no config");
     assert_kept("extend @far2.gguf --to 1k --method yarn --write @app/notes.gguf", "app/notes.gguf", "no GGUF");
     assert_fails("convert @rope -o @tk", 1, "holds files, but no model");
+    assert_int_equal(shell("mkdir weights && echo mine >weights/model.safetensors"), 0);
+    assert_fails("convert @rope -o @weights", 1, "holds files, but no model");
+    assert_int_equal(shell("grep -q mine weights/model.safetensors && $G convert rope -o private && chmod 700 private && "
+                           "$G convert rope -o private && test `stat -c %a private` = 700"),
+                     0); /* a private folder stays private */
+    assert_int_equal(shell("mkdir docker && echo '{\"auths\": {}}' >docker/config.json"), 0);
+    assert_kept("convert @rope -o @docker", "docker/config.json", "no model's config");
+    assert_kept("train --replace --text @text -o @docker", "docker/config.json", "no model's config");
+    assert_int_equal(shell("$G convert rope -o standing && cd standing && mkdir -p inner && "
+                           "! $G convert ../alibi -o . 2>e && grep -q 'working folder' e && cd inner && "
+                           "! $G convert ../../alibi -o .. 2>>e && ls ../config.json && rm -r ../inner ../e"),
+                     0);
     assert_int_equal(read_bytes("tk/training.json", now), 3);
     assert_int_equal(shell("mkdir b2 e2 && cp rope/config.json b2 && cp rope/model.safetensors e2/w.safetensors && "
                            "ln -s ../e2/w.safetensors b2/model.safetensors && mkdir a2 && cp rope/config.json a2 && "

@@ -196,10 +196,23 @@ static int writes_gguf(const output *w) {
     return strcmp(w->option, "output") == 0 || (model_read && guard_is_gguf(model_read));
 }
 
+/* Other programs have a config.json too.  A folder that the caller stands in, or below, would lose its name to a new one. */
+static void check_replaced_folder(const output *w) {
+    char path[PATH_MAX], real[PATH_MAX];
+    if (w->kind != CLI_GUARD_FOLDER || strcmp(w->option, "output") != 0) return;
+    if (guard_real(".", real) && (strcmp(real, guard_real(w->path, path) ? path : "") == 0 || guard_is_below(".", w->path)))
+        cli_usage_error("--output: the working folder is %s, which would be replaced; change to another folder first",
+                        w->path);
+    if (guard_is_model_folder(w->path) && snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, w->path) < (int)sizeof path &&
+        !guard_is_whole_model(path, 0))
+        cli_usage_error("--output: %s is there and no model's config; name another folder, or remove it first", path);
+}
+
 /* No result of text takes the place of a model's file, wherever it lies.  A config takes only that of a config, and a GGUF
  * that of a GGUF. */
 static void check_any_model(const output *w, const struct stat *is) {
     const char *option = w->option, *path = w->path;
+    if (S_ISDIR(is->st_mode)) check_replaced_folder(w);
     if (!S_ISREG(is->st_mode) || is->st_size == 0 || is_journal(w)) return; /* who adds to a journal reads it first */
     if (writes_model(w)) {
         if (gyre_descriptor_of(path) >= 0) return; /* which is refused by who writes it */
