@@ -173,6 +173,30 @@ static void each_profile_is_checked(void **state) {
     json_decref(root);
 }
 
+/* Python writes Infinity and NaN, and they change nothing of what a method can do. */
+static void infinity_of_python(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, "
+                                 "\"num_hidden_layers\": 32, \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0, "
+                                 "\"time_step_limit\": [%s, %s]}";
+    static const char *const pairs[][2] = {{"0.0", "1.0"}, {"NaN", "Infinity"}};
+    const json_t *rows[2];
+    json_t *roots[2];
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        snprintf(text, sizeof text, config, pairs[i][0], pairs[i][1]);
+        write_file("python", text, strlen(text));
+        roots[i] = run_json("extend @python --to 16k --json --methods linear,yarn");
+        assert_string_equal(says(roots[i], "yarn", "hf-5"), "same");
+        rows[i] = row_of(roots[i], "yarn");
+    }
+    assert_true(json_equal(rows[0], rows[1]));
+    json_decref(roots[0]);
+    json_decref(roots[1]);
+    assert_int_equal(run("extend @python --to 16k --method yarn --write @longer")->exit, 0);
+    assert_non_null(strstr(run("explain @longer")->out, "yarn"));
+}
+
 /* What a program does not read besides frequencies is a difference too: start tokens, and chunks of positions. */
 static void settings_beside_frequencies_count(void **state) {
     (void)state;
@@ -611,6 +635,7 @@ static void wrong_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_match_the_formulas),
                                        cmocka_unit_test(each_profile_is_checked),
+                                       cmocka_unit_test(infinity_of_python),
                                        cmocka_unit_test(settings_beside_frequencies_count),
                                        cmocka_unit_test(dual_chunks_have_a_key),
                                        cmocka_unit_test(existing_scaling_counts_from_original_length),

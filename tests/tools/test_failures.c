@@ -34,6 +34,7 @@ static const job jobs[] = {
     {.line = "extend @model.gguf --to 64 --method yarn --write @result.gguf", .results = {"result.gguf"}, .runs = EVERY},
     {.line = "extend @llama.json --to 16k --methods linear,yarn"},
     {.line = "extend @llama.json --to 16k --method yarn --write @result", .results = {"result"}},
+    {.line = "extend @rope --to 64 --methods none,linear,yarn --text @text --windows 5 --json"},
     {.line = "convert @rope -o @result --json", .results = {"result/config.json", "result/model.safetensors"}},
     {.line = "convert @rope -o @result.gguf", .results = {"result.gguf"}},
     {.line = "train --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16 --json",

@@ -1,6 +1,7 @@
 /* test_pipe.c: a reader that leaves early, as in `gyre ... | head -1`, and what killed runs leave in /tmp. */
 #include "run_command.h"
 
+#include <errno.h>
 #include <sys/file.h>
 #include <utime.h>
 
@@ -26,6 +27,15 @@ static outcome *run_into_closed_pipe(const char *line) {
         fail_msg("gyre %s: exit %d, signal %d: %s", line, o->exit, o->signal, o->err);
     if (strstr(o->err, "standard output") || strstr(o->err, "Broken pipe")) fail_msg("gyre %s: %s", line, o->err);
     return o;
+}
+
+/* The words of a closed pipe in a file are an error as any other. */
+static void words_of_a_closed_pipe(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"Broken pipe\", \"hidden_size\": 64, \"num_attention_heads\": 4}";
+    assert_string_equal(strerror(EPIPE), "Broken pipe");
+    write_file("odd.json", config, sizeof config - 1);
+    assert_fails("explain @odd.json", 1, "Broken pipe");
 }
 
 /* out = how many names in the folder contain the text. */
@@ -167,9 +177,9 @@ static int make_pipe(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ends_quietly), cmocka_unit_test(files_are_whole),
-                                       cmocka_unit_test(ignored_signal), cmocka_unit_test(unfinished_folders),
-                                       cmocka_unit_test(abandoned_folders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ends_quietly),       cmocka_unit_test(files_are_whole),
+                                       cmocka_unit_test(ignored_signal),     cmocka_unit_test(words_of_a_closed_pipe),
+                                       cmocka_unit_test(unfinished_folders), cmocka_unit_test(abandoned_folders)};
     alarm(300);
     return cmocka_run_group_tests(tests, make_pipe, remove_folder);
 }

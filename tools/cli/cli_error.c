@@ -40,8 +40,8 @@ static int is_about_output(const char *text) {
 static void print_line(const char *format, va_list arguments, const char *end) {
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
-    if (strstr(text, strerror(EPIPE))) cli_note_closed_pipe();
-    if (cli_pipe_closed() && is_about_output(text)) return; /* its reader wanted no more */
+    if (strstr(text, strerror(EPIPE))) cli_note_closed_pipe(); /* unless the words are those of a file or its name */
+    if (cli_pipe_closed() && is_about_output(text)) return;    /* its reader wanted no more */
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
     plain_text(last_error, sizeof last_error, text);

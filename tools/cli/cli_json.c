@@ -3,6 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_output.h"
 #include "tools/cli/cli_signals.h"
+#include "util/strict_json.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,20 +23,38 @@ void cli_json_watch_memory(void) {
 }
 
 /* -- reading -- */
-static int unread, reported; /* unread: errno of a file that was not read */
+static const char *unread; /* why a file was not read */
+static int reported;
 
 int cli_json_check(int status) {
     if (!unread || status == CLI_FAILED || reported) return status;
     reported = 1;
-    return cli_fail("JSON: %s (reading a file again)", strerror(unread));
+    return cli_fail("JSON: %s (reading a file again)", unread);
+}
+
+static char *read_text(FILE *file, size_t *bytes) {
+    char *text = NULL;
+    FILE *copy = open_memstream(&text, bytes);
+    if (!copy) cli_end_without_memory();
+    for (int c; (c = getc(file)) != EOF;)
+        (void)putc(c, copy);
+    const int lost = ferror(copy);
+    if (fclose(copy) || lost) cli_end_without_memory();
+    return text;
 }
 
 json_t *cli_json_load(const char *path) {
-    errno = 0;
+    json_error_t why;
+    size_t bytes = 0;
     FILE *file = fopen(path, "rb");
-    json_t *root = file ? json_loadf(file, 0, NULL) : NULL;
-    if (!file || ferror(file)) unread = errno ? errno : EIO;
+    char *text = file ? read_text(file, &bytes) : NULL;
+    const int code = file && !ferror(file) ? 0 : errno ? errno : EIO;
+    /* The reader of configs takes what Python writes, NaN and Infinity; so does this. */
+    if (text) (void)gyre_make_json_strict(text, bytes);
+    json_t *root = text && !code ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why) : NULL;
+    if (!root) unread = code ? strerror(code) : "not JSON";
     if (file) (void)fclose(file);
+    free(text);
     return root;
 }
 

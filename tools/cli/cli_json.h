@@ -8,7 +8,7 @@
 /* Called once, before any JSON is read or made: from then on an allocation of jansson's that fails ends the command. */
 void cli_json_watch_memory(void);
 
-/* out = the JSON in a file, NULL if it is none or cannot be read. */
+/* out = the JSON in a file, with "" for NaN and Infinity, which Python writes; NULL if it is none or cannot be read. */
 json_t *cli_json_load(const char *path);
 /* out = status, or CLI_FAILED with the error printed if cli_json_load could not read a file and status is not CLI_FAILED. */
 int cli_json_check(int status);

@@ -10,6 +10,7 @@
 #include "util/link_end.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -62,7 +63,7 @@ static void on_bus_error(int number) {
 }
 
 _Noreturn void cli_end_without_memory(void) {
-    static const char text[] = "gyre: no memory; nothing more was written (JSON)\n";
+    static const char text[] = "gyre: out of memory: nothing more was written (a result)\n";
     cli_output_remove_in_handler();
     if (copy_pending) (void)unlink(pending_copy);
     cli_progress_erase_in_handler();
@@ -129,9 +130,25 @@ int cli_pipe_closed(void) {
     return pipe_closed != 0;
 }
 
+/* out = 1 if a pipe or socket among the open descriptors has nobody who reads it. */
+static int some_reader_left(void) {
+    enum { MOST = 256 };
+    struct pollfd files[MOST];
+    struct stat info;
+    int left = 0;
+    for (int i = 0; i < MOST; i++)
+        files[i] = (struct pollfd){.fd = i};
+    if (poll(files, MOST, 0) <= 0) return 0;
+    for (int i = 0; i < MOST && !left; i++) {
+        const int gone = (files[i].revents & (POLLERR | POLLHUP)) && !(files[i].revents & POLLNVAL) && fstat(i, &info) == 0;
+        left = gone && ((S_ISFIFO(info.st_mode) && (files[i].revents & POLLERR)) || S_ISSOCK(info.st_mode));
+    }
+    return left;
+}
+
 void cli_note_closed_pipe(void) {
     struct sigaction current;
-    if (sigaction(SIGPIPE, NULL, &current) != 0 || current.sa_handler != on_signal) return;
+    if (sigaction(SIGPIPE, NULL, &current) != 0 || current.sa_handler != on_signal || !some_reader_left()) return;
     pipe_closed = 1;
     if (!interrupted) interrupted = SIGPIPE;
 }

@@ -102,8 +102,9 @@ static extend_mean mean_of(const double *values, int64_t count) {
 
 extend_mean extend_cost_difference(const extend_cost *cost, int range, int64_t a, int64_t b) {
     const int64_t count = cost->losses[a].at[range].windows;
-    double *values = count > 0 && cost->losses[b].at[range].windows == count ? calloc((size_t)count, sizeof *values) : NULL;
-    if (!values) return (extend_mean){0, -1, 0};
+    if (count <= 0 || cost->losses[b].at[range].windows != count) return (extend_mean){0, -1, 0};
+    double *values = calloc((size_t)count, sizeof *values);
+    if (!values) cli_end_without_memory();
     for (int64_t i = 0; i < count; i++)
         values[i] = losses_at(cost, range, a)[i] - losses_at(cost, range, b)[i];
     const extend_mean out = mean_of(values, count);

@@ -2,6 +2,7 @@
  * reads it as each program does. */
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
+#include "tools/cli/cli_signals.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/extend/extend.h"
 #include "tools/options/reading_options.h"
@@ -184,9 +185,12 @@ int64_t extend_first_difference(const extension *e, const gyre_encoding *a, cons
     const int64_t pairs = gyre_encoding_get_config(a)->rope.dim / 2;
     const int alike =
         gyre_encoding_get_config(b)->rope.dim == 2 * pairs && gyre_encoding_get_config(b)->kind == GYRE_KIND_ROPE;
-    double *theta = alike ? calloc((size_t)pairs, 2 * sizeof *theta) : NULL, max = 0;
-    gyre_status status = theta ? gyre_encoding_frequencies(a, e->to, theta, NULL) : GYRE_ENOMEM;
+    if (!alike) return -1;
+    double *theta = calloc((size_t)pairs, 2 * sizeof *theta), max = 0;
+    if (!theta) cli_end_without_memory();
+    gyre_status status = gyre_encoding_frequencies(a, e->to, theta, NULL);
     if (!status) status = gyre_encoding_frequencies(b, e->to, theta + pairs, NULL);
+    if (status == GYRE_ENOMEM) cli_end_without_memory();
     for (int64_t i = 0; i < pairs && !status; i++)
         max = fmax(max, fabs(theta[i] - theta[pairs + i]));
     free(theta);

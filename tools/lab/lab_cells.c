@@ -3,6 +3,7 @@
  Many cells are the same rotation under another name: yarn at 16 times the trained length is yarn:16.  The key of a cell
  therefore holds the name of the weights and the frequencies instead of the name of the method.  In a work folder, the cells
  are also a journal, so a killed run continues where it was. */
+#include "tools/cli/cli_signals.h"
 #include "tools/common/fnv1a_hash.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
@@ -17,9 +18,12 @@ static uint64_t frequencies_hash(const gyre_encoding *encoding, int64_t context)
     const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     double *inv_freq = malloc(((size_t)pairs + 1) * sizeof *inv_freq);
     uint64_t hash = FNV1A_INIT;
-    if (!inv_freq || gyre_encoding_frequencies(encoding, context, inv_freq, &inv_freq[pairs])) {
+    if (!inv_freq) cli_end_without_memory();
+    const gyre_status status = gyre_encoding_frequencies(encoding, context, inv_freq, &inv_freq[pairs]);
+    if (status == GYRE_ENOMEM) cli_end_without_memory();
+    if (status) {
         free(inv_freq);
-        return 0;
+        return 0; /* it does not rotate at this length */
     }
     for (int64_t i = 0; i <= pairs; i++) {
         char digits[32];
