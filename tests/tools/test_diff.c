@@ -510,6 +510,14 @@ static void test_refusals(void **state) {
     assert_true(json_is_null(json_object_get(json_object_get(root, "a"), "refused")));
     assert_non_null(strstr(test_string(json_object_get(root, "b"), "refused"), "type"));
     json_decref(root);
+    /* The program that refuses is named where the format chose it, too. */
+    write_llama("dynamic-yarn.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
+                                     " \"rope_scaling\": {\"type\": \"dynamic-yarn\", \"factor\": 4.0}");
+    root = compare("diff @dynamic-yarn.json --with llama.cpp --json", REFUSED);
+    assert_string_equal(test_string(json_object_get(root, "a"), "profile"), "hf-5");
+    assert_string_equal(test_string(json_object_get(root, "b"), "profile"), "llama.cpp");
+    json_decref(root);
+    assert_non_null(strstr(run("diff @dynamic-yarn.json --with llama.cpp")->out, "dynamic-yarn.json read as hf-5\n"));
     const outcome *o = run("diff @untyped.json --as vllm --with hf-5");
     assert_int_equal(o->exit, REFUSED);
     assert_non_null(strstr(o->out, "vllm refuses this config: "));

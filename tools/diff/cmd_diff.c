@@ -66,20 +66,23 @@ static void read_operand(diff_operand *operand, int64_t length) {
 
 /* out = the profile that read operand s, or refused to.  The default profile depends on the format, which the other operand
  * may know. */
-static const char *reader_of(const diff_operand operand[2], int s) {
-    if (operand[s].reading) return gyre_profile_name(operand[s].reading->profile);
-    if (operand[s].profile != GYRE_PROFILE_DEFAULT) return gyre_profile_name(operand[s].profile);
+static gyre_profile reader_of(const diff_operand operand[2], int s) {
+    if (operand[s].reading) return operand[s].reading->profile;
+    if (operand[s].profile != GYRE_PROFILE_DEFAULT) return operand[s].profile;
     const gyre_reading *other = operand[!s].reading;
     const int is_gguf = other && strcmp(operand[0].path, operand[1].path) == 0 && strcmp(other->format, "GGUF") == 0;
-    return gyre_profile_name(is_gguf ? GYRE_PROFILE_LLAMA_CPP : GYRE_PROFILE_HF_5);
+    return is_gguf ? GYRE_PROFILE_LLAMA_CPP : GYRE_PROFILE_HF_5;
 }
 
-/* Labels the operands by profile, or by A and B if both have the same profile. */
+/* Names the profile of each operand, and labels both by profile, or by A and B if they have the same. */
 static void label_operands(diff_operand operand[2]) {
-    const char *const names[] = {reader_of(operand, 0), reader_of(operand, 1)};
-    const int by_reader = strcmp(names[0], names[1]) != 0;
+    static const char *const letters[] = {"A", "B"};
     for (int s = 0; s < 2; s++)
-        snprintf(operand[s].label, sizeof operand[s].label, "%s", by_reader ? names[s] : s ? "B" : "A");
+        operand[s].profile = reader_of(operand, s);
+    const int by_reader = operand[0].profile != operand[1].profile;
+    for (int s = 0; s < 2; s++)
+        snprintf(operand[s].label, sizeof operand[s].label, "%s",
+                 by_reader ? gyre_profile_name(operand[s].profile) : letters[s]);
 }
 
 /* A refusal is a result if the other program reads the same file.  A file that neither can read is an error. */

@@ -70,7 +70,7 @@ int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b
 enum { DIFF_MAX_GROUPS = 32, DIFF_MAX_FIELDS = 64 };
 typedef struct diff_operand {
     const char *path;
-    gyre_profile profile;  /* as requested */
+    gyre_profile profile;  /* as requested; once read, the one that read the file or refused it */
     gyre_reading *reading; /* NULL if the profile refused the file */
     gyre_status status;
     gyre_error err;
