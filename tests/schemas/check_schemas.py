@@ -23,6 +23,18 @@ SCHEMAS = ROOT / "docs" / "schemas"
 # Keys whose values are of a set that the command knows.
 NAMED = {"profile", "kind", "layout", "length_policy", "says", "basis", "clip", "match", "side", "stored", "format", "from"}
 
+# What no file of tests/configs has: a family that a config alone names, and a scaling that transformers 5 refuses.
+CONFIGS = {
+    "jamba": {"model_type": "jamba"},
+    "dynamic-yarn": {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 64,
+        "rope_scaling": {"type": "dynamic-yarn", "factor": 4.0},
+    },
+}
+
 
 def read_cases(tmp: str) -> Iterator[tuple[str, list[str], set[int]]]:
     """(schema, arguments, exit statuses) of each case, one for each config if it names {config}."""
@@ -121,6 +133,8 @@ def main() -> None:
     refused: dict[str, set[str]] = {name: set() for name in validators}
     with tempfile.TemporaryDirectory() as tmp:
         pathlib.Path(tmp, "text").write_bytes((ROOT / "include" / "gyre" / "gyre.h").read_bytes()[:60000])
+        for name, config in CONFIGS.items():
+            pathlib.Path(tmp, f"{name}.json").write_text(json.dumps(config))
         pathlib.Path(tmp, "ids").write_text(" ".join(str(i * 37 % 256) for i in range(200)))
         for schema, arguments, statuses in read_cases(tmp):
             run = subprocess.run([gyre, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
