@@ -328,6 +328,9 @@ static void hostile_configs_are_refused(void **state) {
     assert_fails("shard @vast.json --context 4k --ranks 4", 1, "hidden_size: missing, or no size");
     write_file("wide.json", wide, sizeof wide - 1);
     assert_fails("shard @wide.json --context 4k --ranks 4", 1, "intermediate_size: missing, or no size");
+    static const char twice[] = "{\"hidden_size\": 64,\n \"hidden_size\": 128, \"num_hidden_layers\": 1}";
+    write_file("twice.json", twice, sizeof twice - 1);
+    assert_fails("shard @twice.json --context 4k --ranks 4", 1, "duplicate object key near '\"hidden_size\"'");
     assert_int_equal(mkfifo(in_folder("pipe.json"), 0666), 0);
     assert_fails("shard @pipe.json --context 4k --ranks 4", 1, "not a regular file");
     assert_int_equal(truncate(in_folder("wide.json"), (off_t)65 << 20), 0);

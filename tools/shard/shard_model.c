@@ -216,7 +216,9 @@ gyre_status shard_model_read(const char *path, shard_model *out, gyre_error *err
     if (!S_ISREG(is.st_mode)) return gyre_fail(err, GYRE_EIO, "config.json: not a regular file (%s)", file);
     if (is.st_size > (off_t)MAX_CONFIG_MIB << 20)
         return gyre_fail(err, GYRE_EFORMAT, "config.json: longer than %d MiB (%s)", MAX_CONFIG_MIB, file);
-    json_t *config = json_load_file(file, 0, &why);
+    json_t *config = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
+    if (!config && json_error_code(&why) == json_error_duplicate_key)
+        return gyre_fail(err, GYRE_EFORMAT, "config.json: %.120s (%s, line %d)", why.text, file, why.line);
     if (!config)
         return gyre_fail(err, GYRE_EFORMAT, "config: not JSON; a plan reads a config.json: %.120s (%s)", why.text, file);
     const json_t *text = json_object_get(config, "text_config");
