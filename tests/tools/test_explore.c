@@ -94,9 +94,23 @@ static void failures(void **state) {
     assert_fails("explore", CLI_FAILED, "make explorer builds it");
 }
 
+/* A page of the manual names every variable that the command asks for and a user sets. */
+static void pages_name_the_variables(void **state) {
+    (void)state;
+    static const char *const variables[] = {"GYRE_THREADS", "GYRE_CPU",     "GYRE_EXPLORER",         "GYRE_RANK_TIMEOUT",
+                                            "HF_HOME",      "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME",
+                                            "TMPDIR",       "NO_COLOR"};
+    const outcome *o = run("help --man explore");
+    assert_int_equal(o->exit, 0);
+    const char *section = strstr(o->out, ".SH ENVIRONMENT");
+    assert_non_null(section);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (!strstr(section, variables[i])) fail_msg("the page of explore lacks %s", variables[i]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(opens), cmocka_unit_test(opens_a_copy_with_a_config),
-                                       cmocka_unit_test(writes), cmocka_unit_test(without_a_browser),
-                                       cmocka_unit_test(failures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(opens),    cmocka_unit_test(opens_a_copy_with_a_config),
+                                       cmocka_unit_test(writes),   cmocka_unit_test(without_a_browser),
+                                       cmocka_unit_test(failures), cmocka_unit_test(pages_name_the_variables)};
     return cmocka_run_group_tests(tests, make_browser, remove_folder);
 }

@@ -104,15 +104,34 @@ void man_page_item(const char *name, const char *text) {
     print_paragraph(text);
 }
 
+static void print_environment(void) {
+    static const struct {
+        const char *names, *text;
+    } variables[] = {
+        {"GYRE_THREADS", "The number of threads where --threads is not given; 0 = one per processor."},
+        {"GYRE_CPU", "The highest instruction set to use, such as avx2 or scalar (default: the best of the processor)."},
+        {"GYRE_EXPLORER", "The page that gyre explore opens and copies (default: the installed one)."},
+        {"GYRE_RANK_TIMEOUT",
+         "Seconds without a sign of a rank after which a run over MPI ends (default: 60). Only a gyre that "
+         "was built with MPI reads it."},
+        {"HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE",
+         "The local Hugging Face cache, in which ORG/NAME is looked up; the first that is set. Nothing is downloaded."},
+        {"HF_HOME", "The folder whose folder hub is that cache, where neither of them is set."},
+        {"XDG_CACHE_HOME",
+         "The folder whose folder huggingface/hub is that cache, where HF_HOME is not set either (default: "
+         "~/.cache)."},
+        {"TMPDIR", "Where folders for what a command tries out are made (default: /tmp)."},
+        {"NO_COLOR", "Anything but an empty text: no colours on a terminal."},
+    };
+    man_page_section("ENVIRONMENT");
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        man_page_item(variables[i].names, variables[i].text);
+}
+
 void man_page_end(const char *exit_statuses, const char *example) {
     man_page_section("EXIT STATUS");
     print_paragraph(exit_statuses);
-    man_page_section("ENVIRONMENT");
-    man_page_item("GYRE_THREADS", "The number of threads where --threads is not given; 0 = one per processor.");
-    man_page_item("GYRE_CPU",
-                  "The highest instruction set to use, such as avx2 or scalar (default: the best of the processor).");
-    man_page_item("HF_HOME",
-                  "Where the local Hugging Face cache is, in which ORG/NAME is looked up. Nothing is downloaded.");
+    print_environment();
     if (example) {
         fputs(".SH EXAMPLES\n.nf\n", stdout);
         print_line(example, strlen(example));
