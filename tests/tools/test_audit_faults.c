@@ -427,6 +427,63 @@ static void ids(void **state) {
     expect("@unweighted", FOUND, "tokens", "wrong", "the vocab_size of the config has 100 rows");
 }
 
+/* -- work -- */
+/* A walk of the text for each element, or of the tensors for each tensor, would go on past the time that a test has. */
+static void ids_without_end(void **state) {
+    (void)state;
+    enum { PAD = 24 << 20, IDS = 200000 };
+    static char text[PAD + 4 * IDS + 64];
+    size_t length = (size_t)snprintf(text, sizeof text, "{\"pad\": \"");
+    memset(text + length, 'x', PAD);
+    length += PAD;
+    length += (size_t)snprintf(text + length, sizeof text - length, "\",\n\"eos_token_id\": [0.5");
+    for (int i = 1; i < IDS; i++, length += 4)
+        memcpy(text + length, ",0.5", 4);
+    memcpy(text + length, "]}", 3);
+    write_llama("many", "\"max_position_embeddings\": 64, \"vocab_size\": 100");
+    write_in("many", "generation_config.json", text);
+    assert_int_equal(run("audit @many --json -o @many.out")->exit, FOUND);
+    json_t *root = json_load_file(in_folder("many.out"), 0, NULL);
+    const int shown = count_findings(root, "tokens", "wrong", "eos_token_id is 0.5, which is not a whole number");
+    assert_true(shown > 1000);
+    assert_int_equal(json_integer_value(json_object_get(root, "not_shown")), IDS - shown);
+    const json_t *finding;
+    size_t i;
+    json_array_foreach(json_object_get(root, "findings"), i, finding) {
+        if (strstr(test_string(finding, "text"), "eos_token_id is 0.5"))
+            assert_string_equal(test_string(finding, "place"), "generation_config.json, line 2");
+    }
+    json_decref(root);
+}
+
+static void trained_without_end(void **state) {
+    (void)state;
+    enum { TENSORS = 300000, ROOM = 112 };
+    char *text = malloc((size_t)TENSORS * ROOM);
+    assert_non_null(text);
+    size_t length = 0;
+    for (int i = 0; i < TENSORS; i++)
+        length += (size_t)snprintf(text + length, ROOM,
+                                   "%c\"l.self_attn.%07d.self_attn.frequencies.weight\":"
+                                   "{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                                   i ? ',' : '{', i);
+    memcpy(text + length, "}", 2);
+    write_llama("tensors", "\"max_position_embeddings\": 64, \"vocab_size\": 100");
+    stored_safetensors("tensors/model.safetensors", text, NULL, 0);
+    free(text);
+    assert_int_equal(run("audit @tensors --json -o @tensors.out")->exit, FOUND);
+    json_t *root = json_load_file(in_folder("tensors.out"), 0, NULL);
+    const json_t *finding;
+    size_t i;
+    int64_t count = json_integer_value(json_object_get(root, "not_shown"));
+    json_array_foreach(json_object_get(root, "findings"), i, finding) {
+        if (strstr(test_string(finding, "text"), ": positions that 1 layer trained, 0 x 1 numbers each"))
+            count += json_integer_value(json_object_get(finding, "count"));
+    }
+    assert_true(count >= TENSORS);
+    json_decref(root);
+}
+
 /* -- keys -- */
 static void misspelt_keys(void **state) {
     (void)state;
@@ -532,6 +589,8 @@ int main(void) {
                                               cmocka_unit_test(gguf_that_is_cut),
                                               cmocka_unit_test(limits),
                                               cmocka_unit_test(ids),
+                                              cmocka_unit_test(ids_without_end),
+                                              cmocka_unit_test(trained_without_end),
                                               cmocka_unit_test(misspelt_keys),
                                               cmocka_unit_test(keys_that_are_right),
                                               cmocka_unit_test(models_of_gyre_alone),

@@ -23,7 +23,9 @@ static const char *fault_of(const ids *s, const char *key, const json_t *value) 
     return s->rows > 0 && id >= (double)s->rows ? "past the last row" : NULL;
 }
 
-static void check_id(ids *s, const char *key, const json_t *value) {
+/* *line = that of the key; -1 = not looked for.  A list has as many faults as elements, and each search is
+ * a walk of the text. */
+static void check_id(ids *s, const char *key, const json_t *value, int64_t *line) {
     char text[AUDIT_VALUE];
     const char *why = fault_of(s, key, value);
     s->looked_at++;
@@ -33,20 +35,22 @@ static void check_id(ids *s, const char *key, const json_t *value) {
     audit_finding *f = s->rows > 0 ? audit_add(s->a, AUDIT_WRONG, "tokens", "%s is %s, which is %s: %s has %" PRId64 " rows",
                                                key, text, why, s->of, s->rows)
                                    : audit_add(s->a, AUDIT_WRONG, "tokens", "%s is %s, which is %s", key, text, why);
-    audit_set_place(f, "%s, line %" PRId64, s->file->name, audit_file_line(s->file, key));
+    if (*line < 0) *line = audit_file_line(s->file, key);
+    audit_set_place(f, "%s, line %" PRId64, s->file->name, *line);
     audit_set_remedy(f, "take the id that the tokenizer gives the token");
 }
 
 /* A null is no token, and a list several. */
 static void check_key(ids *s, const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key), *element;
+    int64_t line = -1;
     size_t i;
     if (!value || json_is_null(value)) return;
     if (!json_is_array(value)) {
-        check_id(s, key, value);
+        check_id(s, key, value, &line);
         return;
     }
-    json_array_foreach((json_t *)value, i, element) check_id(s, key, element);
+    json_array_foreach((json_t *)value, i, element) check_id(s, key, element, &line);
 }
 
 static void check_object(ids *s, const json_t *object) {

@@ -3,6 +3,7 @@
 #include "tools/diff/diff_compare.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -145,53 +146,88 @@ static const struct {
                {"self_attn.adaptive.", {"adaptive", "score_hidden_units", NULL}},
                {"self_attn.position_", {"position_embedding_type", NULL}}};
 
-/* out = "adaptive: "concat-residual", score_hidden_units: 32", what config.json says of such a tensor; "" = nothing. */
-static void keys_of(const audit *a, const char *name, char out[MAX_KEYS]) {
+enum { TRAINED = sizeof trained / sizeof *trained };
+typedef struct trained_notes {
+    char keys[TRAINED][MAX_KEYS]; /* keys_of each row of `trained` */
+    int64_t *layers;              /* [count of stored tensors] that have a tensor of the name; 0 = not its first */
+} trained_notes;
+
+/* out = "adaptive: "concat-residual", score_hidden_units: 32", what config.json says of such tensors; "" = nothing. */
+static void keys_of(const audit *a, const char *const keys[3], char out[MAX_KEYS]) {
     size_t length = 0;
     *out = 0;
-    for (size_t i = 0; i < sizeof trained / sizeof *trained; i++)
-        for (int k = 0; strncmp(name, trained[i].tensor, strlen(trained[i].tensor)) == 0 && trained[i].keys[k]; k++) {
-            char text[AUDIT_VALUE];
-            const json_t *value = json_object_get(a->config.root, trained[i].keys[k]);
-            if (!value || json_is_false(value) || json_is_null(value)) {
-                if (k == 0) return;
-                continue;
-            }
-            audit_value_text(value, text);
-            length +=
-                (size_t)snprintf(out + length, MAX_KEYS - length, "%s%s: %s", length ? ", " : "", trained[i].keys[k], text);
+    for (int k = 0; k < 3 && keys[k]; k++) {
+        char text[AUDIT_VALUE];
+        const json_t *value = json_object_get(a->config.root, keys[k]);
+        if (!value || json_is_false(value) || json_is_null(value)) {
+            if (k == 0) return;
+            continue;
         }
+        audit_value_text(value, text);
+        length += (size_t)snprintf(out + length, MAX_KEYS - length, "%s%s: %s", length ? ", " : "", keys[k], text);
+    }
+}
+
+static const char *keys_of_name(const trained_notes *notes, const char *name) {
+    for (size_t i = 0; i < TRAINED; i++)
+        if (strncmp(name, trained[i].tensor, strlen(trained[i].tensor)) == 0) return notes->keys[i];
+    return "";
+}
+
+/* Tensors of one name in the order of the list that they stand in. */
+static int by_name_of_layer(const void *a, const void *b) {
+    const gyre_stored_position *x = *(const gyre_stored_position *const *)a, *y = *(const gyre_stored_position *const *)b;
+    const int order = strcmp(after_layer(x->name), after_layer(y->name));
+    return order ? order : (x > y) - (x < y);
+}
+
+/* Sorted, because a checkpoint may have a million such tensors.  Errors: ENOMEM. */
+static gyre_status find_notes(const audit *a, const gyre_stored_positions *stored, trained_notes *notes, gyre_error *err) {
+    const size_t room = (size_t)stored->count + 1;
+    const gyre_stored_position **list = calloc(room, sizeof *list);
+    notes->layers = calloc(room, sizeof *notes->layers);
+    if (!list || !notes->layers) {
+        free(list);
+        free(notes->layers);
+        return audit_no_memory(a, err);
+    }
+    size_t count = 0;
+    for (int64_t i = 0; i < stored->count; i++)
+        if (stored->tensors[i].kind == GYRE_STORED_POSITION_TRAINED) list[count++] = &stored->tensors[i];
+    qsort(list, count, sizeof *list, by_name_of_layer);
+    for (size_t i = 0, first = 0; i < count; i++) {
+        if (strcmp(after_layer(list[i]->name), after_layer(list[first]->name)) != 0) first = i;
+        notes->layers[list[first] - stored->tensors]++;
+    }
+    free(list);
+    for (size_t i = 0; i < TRAINED; i++)
+        keys_of(a, trained[i].keys, notes->keys[i]);
+    return GYRE_OK;
 }
 
 /* One finding for a tensor of all layers; their shapes are held against the config with those of all weights. */
-static void note_trained(audit *a, const gyre_stored_positions *stored, int64_t first) {
-    const gyre_stored_position *t = &stored->tensors[first];
-    const char *name = after_layer(t->name);
-    char keys[MAX_KEYS];
-    int64_t count = 0;
-    for (int64_t i = 0; i < stored->count; i++) {
-        if (stored->tensors[i].kind != t->kind || strcmp(after_layer(stored->tensors[i].name), name) != 0) continue;
-        if (i < first) return;
-        count++;
-    }
-    keys_of(a, name, keys);
+static void note_trained(audit *a, const gyre_stored_position *t, int64_t layers, const trained_notes *notes) {
+    const char *name = after_layer(t->name), *keys = keys_of_name(notes, name);
+    if (layers == 0) return;
     audit_finding *f = audit_add(
         a, *keys ? AUDIT_OK : AUDIT_NOTE, "tables",
-        "%s: positions that %" PRId64 " layer%s trained, %" PRId64 " x %" PRId64 " numbers each; %s%s%s", name, count,
-        count == 1 ? "" : "s", t->shape[0], t->rank > 1 ? t->shape[1] : 1, *keys ? "config.json says what they are (" : "",
+        "%s: positions that %" PRId64 " layer%s trained, %" PRId64 " x %" PRId64 " numbers each; %s%s%s", name, layers,
+        layers == 1 ? "" : "s", t->shape[0], t->rank > 1 ? t->shape[1] : 1, *keys ? "config.json says what they are (" : "",
         keys, *keys ? "), and the weights alone hold their values" : "config.json says nothing of them");
-    f->count = (int)count;
+    f->count = (int)layers;
     audit_set_place(f, "%s", t->file);
 }
 
 static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, gyre_error *err) {
     const int from = a->count;
-    gyre_status status = GYRE_OK;
+    trained_notes notes;
+    gyre_status status = find_notes(a, stored, &notes, err);
+    if (status) return status;
     for (int64_t i = 0; i < stored->count && !status; i++) {
         const gyre_stored_position *t = &stored->tensors[i];
         const gyre_layer_reading *group = group_of(a->reading, t);
         if (t->kind == GYRE_STORED_POSITION_TRAINED)
-            note_trained(a, stored, i);
+            note_trained(a, t, notes.layers[i], &notes);
         else if (!group)
             audit_add(a, AUDIT_NOTE, "tables", "%s: of a layer that the config does not describe", t->name);
         else if (t->kind == GYRE_STORED_POSITION_FREQUENCIES)
@@ -199,6 +235,7 @@ static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, g
         else
             status = check_table(a, t, group, err);
     }
+    free(notes.layers);
     if (stored->count == 0)
         audit_add(a, AUDIT_OK, "tables", "none of %" PRId64 " tensors holds positions", stored->tensors_in_all);
     return status ? status : audit_group(a, from, err);
