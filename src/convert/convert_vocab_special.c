@@ -79,7 +79,9 @@ static gyre_status read_chat_template(const gyre_vocab_reader *r) {
 
 gyre_status gyre_vocab_read_special(const gyre_vocab_reader *r) {
     gyre_convert_vocab *p = r->out;
-    const gyre_json_template around = gyre_tokenizer_json_template(r->root);
+    gyre_json_template around;
+    const gyre_status status = gyre_tokenizer_json_template(r->root, &around, r->err);
+    if (status != GYRE_OK) return status;
     p->begin = is_token(r, around.begin) ? (int32_t)around.begin : special_token_id(r, "bos_token", "bos_token_id");
     p->end = special_token_id(r, "eos_token", "eos_token_id");
     p->pad = special_token_id(r, "pad_token", "pad_token_id");
@@ -100,10 +102,12 @@ static gyre_status lose_if(const gyre_vocab_reader *r, gyre_status status, int l
 static gyre_status check_template(const gyre_vocab_reader *r) {
     static const char field[] = "post_processor";
     const gyre_convert_vocab *p = r->out;
-    const gyre_json_template t = gyre_tokenizer_json_template(r->root);
     const int32_t bos = settings_token_id(r, "bos_token");
+    gyre_json_template t;
+    gyre_status status = gyre_tokenizer_json_template(r->root, &t, r->err);
+    if (status != GYRE_OK) return status;
     const int begins = t.before > 0 && is_token(r, t.begin);
-    gyre_status status = lose_if(r, GYRE_OK, *t.odd != '\0', field, t.odd);
+    status = lose_if(r, GYRE_OK, *t.odd != '\0', field, t.odd);
     status = lose_if(r, status, t.before > 0 && !begins, field, "what it puts before a text is no token of the file");
     status = lose_if(r, status, t.before > 1, field, "a GGUF has one token that is put before a text");
     status = lose_if(r, status, t.after > 1 || (t.after > 0 && !p->adds_end), field,

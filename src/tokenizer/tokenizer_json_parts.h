@@ -1,6 +1,8 @@
 /* tokenizer_json_parts.h: the decoder and the post_processor of a tokenizer.json, also for src/convert. */
 #ifndef GYRE_TOKENIZER_JSON_PARTS_H
 #define GYRE_TOKENIZER_JSON_PARTS_H
+#include "gyre/gyre.h"
+
 #include <jansson.h>
 #include <stdint.h>
 
@@ -27,7 +29,7 @@ typedef struct gyre_json_template {
     char odd[80];       /* what else it does, such as a token within the text; "" = nothing */
 } gyre_json_template;
 
-/* out = that of a parsed tokenizer.json. */
-gyre_json_template gyre_tokenizer_json_template(const json_t *root);
+/* *out = that of a parsed tokenizer.json.  Errors: ENOMEM. */
+gyre_status gyre_tokenizer_json_template(const json_t *root, gyre_json_template *out, gyre_error *err);
 
 #endif

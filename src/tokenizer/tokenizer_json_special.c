@@ -73,10 +73,12 @@ static gyre_status read_sibling_files(gyre_tokenizer *t, const char *folder, int
 }
 
 /* -- post_processor -- */
-/* Sets the begin token from a template that puts one before the text.  Returns 1 if there is a template. */
-static int read_template(const gyre_tokenizer_json_reader *r) {
+/* Sets the begin token from a template that puts one before the text.  *there = 1 if there is a template. */
+static gyre_status read_template(const gyre_tokenizer_json_reader *r, int *there) {
     gyre_tokenizer *t = r->t;
-    const gyre_json_template p = gyre_tokenizer_json_template(r->root);
+    gyre_json_template p;
+    const gyre_status status = gyre_tokenizer_json_template(r->root, &p, r->err);
+    if (status != GYRE_OK) return status;
     const int is_token =
         p.begin >= 0 && p.begin < t->vocabulary.count && t->vocabulary.pieces[p.begin].kind != GYRE_PIECE_NONE;
     if (is_token) {
@@ -87,11 +89,13 @@ static int read_template(const gyre_tokenizer_json_reader *r) {
     if (p.before > 1) gyre_tokenizer_add_note(t, "post_processor: of the tokens before a text the first alone is added");
     if (p.after > 0) gyre_tokenizer_add_note(t, GYRE_NO_END_TOKEN_NOTE, "post_processor");
     if (*p.odd) gyre_tokenizer_add_note(t, "post_processor: not followed: %s", p.odd);
-    return p.there;
+    *there = p.there;
+    return GYRE_OK;
 }
 
 gyre_status gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader *r, const char *folder) {
     r->t->info.unknown = id_of(r->t, gyre_tokenizer_json_string(r->model, "unk_token"));
-    const int has_template = read_template(r);
-    return folder ? read_sibling_files(r->t, folder, has_template, r->err) : GYRE_OK;
+    int has_template = 0;
+    const gyre_status status = read_template(r, &has_template);
+    return status == GYRE_OK && folder ? read_sibling_files(r->t, folder, has_template, r->err) : status;
 }

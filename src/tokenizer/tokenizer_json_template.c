@@ -3,6 +3,7 @@
 #include "tokenizer/tokenizer_json_parts.h"
 
 #include "tokenizer/tokenizer_json.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 enum { MAX_DEPTH = 6, MAX_PIECES = 64, NO_TOKEN = -1 };
 
 typedef struct reader {
-    const json_t *root;
+    const json_t *root, *added; /* added: contents of added tokens to ids */
     gyre_json_template *out;
 } reader;
 
@@ -22,21 +23,33 @@ static void note_odd(const reader *r, const char *what) {
 }
 
 /* -- ids -- */
-static int64_t id_named(const json_t *root, const char *content) {
-    const json_t *added = json_object_get(root, "added_tokens"), *token;
+/* out = an object of the ids of added tokens, by content; NULL = no memory.  Of two with one content the first counts.  The
+ * steps may name as many tokens as there are, so each is looked up by its hash. */
+static json_t *ids_of_added(const json_t *root) {
+    const json_t *token;
+    json_t *ids = json_object();
     size_t i;
-    json_array_foreach((json_t *)added, i, token) if (strcmp(gyre_tokenizer_json_string(token, "content"), content) == 0) {
-        const json_t *id = json_object_get(token, "id");
-        return json_is_integer(id) ? (int64_t)json_integer_value(id) : NO_TOKEN;
+    json_array_foreach(json_object_get(root, "added_tokens"), i, token) {
+        const char *content = gyre_tokenizer_json_string(token, "content");
+        json_t *id = json_object_get(token, "id");
+        if (!ids || json_object_get(ids, content)) continue;
+        if (json_object_set_new_nocheck(ids, content, id ? json_incref(id) : json_null()) == 0) continue;
+        json_decref(ids);
+        return NULL;
     }
-    const json_t *id = json_object_get(json_object_get(json_object_get(root, "model"), "vocab"), content);
+    return ids;
+}
+
+static int64_t id_named(const reader *r, const char *content) {
+    const json_t *id = json_object_get(r->added, content);
+    if (!id) id = json_object_get(json_object_get(json_object_get(r->root, "model"), "vocab"), content);
     return json_is_integer(id) ? (int64_t)json_integer_value(id) : NO_TOKEN;
 }
 
 /* The number that stands in the processor counts, else the id of the name. */
 static int64_t id_or_named(const reader *r, const json_t *id, const char *name) {
     if (json_is_integer(id)) return (int64_t)json_integer_value(id);
-    const int64_t named = *name ? id_named(r->root, name) : NO_TOKEN;
+    const int64_t named = *name ? id_named(r, name) : NO_TOKEN;
     if (named < 0) note_odd(r, "a name that is no token");
     return named;
 }
@@ -58,7 +71,7 @@ static const json_t *special_token(const json_t *piece) {
 
 /* Puts the tokens of one SpecialToken, usually one. */
 static void put_special(const reader *r, const json_t *post, const json_t *special, int is_after, gyre_json_template *own) {
-    const reader to_own = {r->root, own};
+    const reader to_own = {r->root, r->added, own};
     const char *name = gyre_tokenizer_json_string(special, "id");
     const json_t *ids = json_object_get(json_object_get(json_object_get(post, "special_tokens"), name), "ids");
     const size_t listed = json_array_size(ids), count = listed == 0 ? 1 : listed < MAX_PIECES ? listed : MAX_PIECES;
@@ -140,9 +153,12 @@ static void read_step(const reader *r, const json_t *post, int depth) {
         note_odd(r, *type ? type : "a step without a type");
 }
 
-gyre_json_template gyre_tokenizer_json_template(const json_t *root) {
-    gyre_json_template out = {.begin = NO_TOKEN, .end = NO_TOKEN};
-    const reader r = {root, &out};
-    read_step(&r, json_object_get(root, "post_processor"), 0);
-    return out;
+gyre_status gyre_tokenizer_json_template(const json_t *root, gyre_json_template *out, gyre_error *err) {
+    const json_t *post = json_object_get(root, "post_processor");
+    json_t *added = json_is_object(post) ? ids_of_added(root) : NULL;
+    *out = (gyre_json_template){.begin = NO_TOKEN, .end = NO_TOKEN};
+    if (json_is_object(post) && !added) return gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory for its post_processor");
+    read_step(&(reader){root, added, out}, post, 0);
+    json_decref(added);
+    return GYRE_OK;
 }

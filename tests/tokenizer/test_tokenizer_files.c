@@ -129,8 +129,35 @@ static void test_malformed(void **state) {
     }
 }
 
+/* As many steps around a text as added tokens.  A walk of the tokens for each step would go on past the time that a test
+ * has. */
+static void test_many_steps_around_a_text(void **state) {
+    (void)state;
+    enum { MANY = 200000, ROOM = 128 };
+    char *text = malloc((size_t)MANY * ROOM);
+    gyre_tokenizer *t = NULL;
+    gyre_error err = {0};
+    assert_non_null(text);
+    size_t used = (size_t)snprintf(text, ROOM, "{" MODEL("\"a\":0", "") ",\"added_tokens\":[");
+    for (int i = 0; i < MANY; i++)
+        used += (size_t)snprintf(text + used, ROOM, "%s{\"id\":%d,\"content\":\"t%d\"}", i ? "," : "", i + 1, i + 1);
+    used += (size_t)snprintf(text + used, ROOM, "],\"post_processor\":{\"type\":\"Sequence\",\"processors\":[");
+    for (int i = 0; i < MANY; i++)
+        used += (size_t)snprintf(text + used, ROOM, "%s{\"type\":\"RobertaProcessing\",\"cls\":[\"t%d\"],\"sep\":[\"a\"]}",
+                                 i ? "," : "", i + 1);
+    used += (size_t)snprintf(text + used, ROOM, "]}}");
+    if (gyre_tokenizer_from_json(&t, text, used, "made.json", NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
+    const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+    assert_int_equal(info.begin, MANY);
+    assert_true(info.adds_begin);
+    assert_non_null(strstr(info.notes, "of the tokens before a text the first alone is added"));
+    assert_null(strstr(info.notes, "that is none"));
+    gyre_tokenizer_free(t);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gguf_cuts), cmocka_unit_test(test_words_of_other_bytes),
-                                       cmocka_unit_test(test_malformed)};
+                                       cmocka_unit_test(test_malformed), cmocka_unit_test(test_many_steps_around_a_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
