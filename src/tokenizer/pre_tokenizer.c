@@ -91,7 +91,7 @@ typedef struct splitter {
     void *ctx;
     pcre2_match_data *found;
     pcre2_match_context *limits;
-    uint64_t work_left;
+    uint64_t *work_left;
     size_t counted_at; /* where the last item stood that was counted */
     gyre_error *err;
 } splitter;
@@ -143,8 +143,8 @@ static gyre_status fail_match(const splitter *c, int step, int error) {
 
 /* Takes `work` from the limit.  Returns 0 if too little is left. */
 static int spend_work(splitter *c, uint64_t work) {
-    if (work > c->work_left) return 0;
-    c->work_left -= work;
+    if (work > *c->work_left) return 0;
+    *c->work_left -= work;
     return 1;
 }
 
@@ -302,14 +302,17 @@ static gyre_status split_valid_utf8(splitter *c, const unsigned char *text, size
     return status;
 }
 
-gyre_status gyre_pre_tokenize(const gyre_pre_tokenizer *steps, const unsigned char *text, size_t bytes,
+uint64_t gyre_pre_tokenizer_work(size_t bytes) {
+    return MIN_WORK + (uint64_t)WORK_PER_BYTE * bytes;
+}
+
+gyre_status gyre_pre_tokenize(const gyre_pre_tokenizer *steps, const unsigned char *text, size_t bytes, uint64_t *work_left,
                               gyre_word_callback take, void *ctx, gyre_error *err) {
     if (bytes == 0) return GYRE_OK;
     if (steps->count == 0) return take(ctx, text, bytes, err);
-    splitter c = {.steps = steps, .take = take, .ctx = ctx, .err = err};
+    splitter c = {.steps = steps, .take = take, .ctx = ctx, .work_left = work_left, .err = err};
     c.found = pcre2_match_data_create(1, NULL);
     c.limits = pcre2_match_context_create(NULL);
-    c.work_left = MIN_WORK + (uint64_t)WORK_PER_BYTE * bytes;
     gyre_status status = GYRE_ENOMEM;
     if (c.found && c.limits) {
         (void)pcre2_set_heap_limit(c.limits, HEAP_KIB);

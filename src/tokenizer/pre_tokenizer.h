@@ -35,9 +35,12 @@ gyre_status gyre_pattern_translate(const char *pattern, size_t bytes, char **out
 
 /* Receives a word. */
 typedef gyre_status (*gyre_word_callback)(void *ctx, const unsigned char *word, size_t bytes, gyre_error *err);
+/* out = the work that patterns may take on a text of so many bytes. */
+uint64_t gyre_pre_tokenizer_work(size_t bytes);
 /* Passes the words to `take`, in order.  Together they are the text.  A run of bytes that is not UTF-8 is a word of its
- * own. */
-gyre_status gyre_pre_tokenize(const gyre_pre_tokenizer *steps, const unsigned char *text, size_t bytes,
+ * own.  *work_left: what gyre_pre_tokenizer_work gave for the whole text, of which this may be a piece; the work is taken
+ * from it. */
+gyre_status gyre_pre_tokenize(const gyre_pre_tokenizer *steps, const unsigned char *text, size_t bytes, uint64_t *work_left,
                               gyre_word_callback take, void *ctx, gyre_error *err);
 
 #endif

@@ -10,6 +10,7 @@ typedef struct encoder {
     const unsigned char *text;
     size_t bytes;
     unsigned flags;
+    uint64_t work_left; /* of patterns, for all pieces of the text */
     gyre_bpe_scratch scratch;
     gyre_ids ids;
     int is_after_added;      /* an added token was found before */
@@ -29,7 +30,7 @@ static gyre_status encode_plain(encoder *e, size_t start, size_t end, gyre_error
     const int is_first = !e->is_after_added;
     const int gets_space = is_first ? e->t->prepend_scheme != GYRE_PREPEND_NEVER && !(e->flags & GYRE_TOKENIZE_INSIDE)
                                     : e->t->prepend_scheme == GYRE_PREPEND_ALWAYS;
-    if (!gets_space) return gyre_pre_tokenize(&e->t->steps, e->text + start, bytes, encode_word, e, err);
+    if (!gets_space) return gyre_pre_tokenize(&e->t->steps, e->text + start, bytes, &e->work_left, encode_word, e, err);
     if (!e->prefixed || e->prefixed_capacity < bytes + 1) {
         unsigned char *grown = realloc(e->prefixed, bytes + 1);
         if (!grown) return gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory for %zu bytes", bytes);
@@ -38,7 +39,7 @@ static gyre_status encode_plain(encoder *e, size_t start, size_t end, gyre_error
     }
     e->prefixed[0] = ' ';
     memcpy(e->prefixed + 1, e->text + start, bytes);
-    return gyre_pre_tokenize(&e->t->steps, e->prefixed, bytes + 1, encode_word, e, err);
+    return gyre_pre_tokenize(&e->t->steps, e->prefixed, bytes + 1, &e->work_left, encode_word, e, err);
 }
 
 /* out = bytes of the character at s if it is white space (Unicode's White_Space), else 0. */
@@ -99,6 +100,7 @@ gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, siz
         for (size_t i = 0; i < bytes && status == GYRE_OK; i++)
             status = gyre_ids_append(&e.ids, e.text[i], err);
     } else if (status == GYRE_OK) {
+        e.work_left = gyre_pre_tokenizer_work(bytes + 1); /* with the space before a text */
         status = encode_span(&e, 0, 0, bytes, err);
     }
     /* The caller frees *ids, so it must not be NULL even without tokens. */

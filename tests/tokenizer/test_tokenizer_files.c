@@ -156,8 +156,32 @@ static void test_many_steps_around_a_text(void **state) {
     free(text);
 }
 
+/* Added tokens cut a text into pieces, whose work counts together: each is little enough alone. */
+static void test_work_of_pieces(void **state) {
+    (void)state;
+    enum { PIECES = 2000, BYTES = 18 };
+    static const char *json =
+        "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?:a|a)*[bc]\"},"
+        "\"behavior\":\"Isolated\"},\"added_tokens\":[{\"id\":1,\"content\":\"<X>\"}]," MODEL("\"a\":0", "") "}";
+    static char text[PIECES * BYTES + 1];
+    gyre_tokenizer *t = NULL;
+    gyre_error err = {0};
+    int32_t *ids = NULL;
+    int64_t count;
+    for (int i = 0; i < PIECES; i++)
+        memcpy(text + (size_t)i * BYTES, "aaaaaaaaaaaaaaa<X>", BYTES);
+    if (gyre_tokenizer_from_json(&t, json, strlen(json), "made.json", NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
+    assert_ok(gyre_tokenize(t, text, BYTES, 0, &ids, &count, &err));
+    assert_int_equal(count, 16);
+    free(ids);
+    assert_int_equal(gyre_tokenize(t, text, sizeof text - 1, 0, &ids, &count, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "too much work"));
+    gyre_tokenizer_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gguf_cuts), cmocka_unit_test(test_words_of_other_bytes),
-                                       cmocka_unit_test(test_malformed), cmocka_unit_test(test_many_steps_around_a_text)};
+                                       cmocka_unit_test(test_malformed), cmocka_unit_test(test_many_steps_around_a_text),
+                                       cmocka_unit_test(test_work_of_pieces)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

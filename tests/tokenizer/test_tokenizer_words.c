@@ -27,6 +27,13 @@ static gyre_status count_words(void *ctx, const unsigned char *word, size_t byte
     return GYRE_OK;
 }
 
+/* Of a text that is no piece of a longer one. */
+static gyre_status pre_tokenize(const gyre_pre_tokenizer *steps, const char *text, size_t bytes, gyre_word_callback to,
+                                void *ctx, gyre_error *err) {
+    uint64_t work_left = gyre_pre_tokenizer_work(bytes);
+    return gyre_pre_tokenize(steps, (const unsigned char *)text, bytes, &work_left, to, ctx, err);
+}
+
 static void expect_words(const char *pattern, int literal, gyre_split_behavior rule, int inverted, const char *text,
                          const char *want) {
     gyre_pre_tokenizer steps = {0};
@@ -34,7 +41,7 @@ static void expect_words(const char *pattern, int literal, gyre_split_behavior r
     words[0] = '\0';
     if (gyre_pre_tokenizer_add(&steps, pattern, strlen(pattern), literal, rule, inverted, &err) != GYRE_OK)
         fail_msg("%s", err.text);
-    assert_ok(gyre_pre_tokenize(&steps, (const unsigned char *)text, strlen(text), take, NULL, &err));
+    assert_ok(pre_tokenize(&steps, text, strlen(text), take, NULL, &err));
     assert_string_equal(words, want);
     gyre_pre_tokenizer_free(&steps);
 }
@@ -148,7 +155,7 @@ static void test_begin_of_line_at_the_end_of_a_window(void **state) {
         memset(text, 'a', sizeof text);
         text[n] = '\n';
         assert_ok(gyre_pre_tokenizer_add(&steps, pattern, strlen(pattern), 0, GYRE_SPLIT_ISOLATED, 0, &err));
-        assert_ok(gyre_pre_tokenize(&steps, (const unsigned char *)text, sizeof text, count_words, counts, &err));
+        assert_ok(pre_tokenize(&steps, text, sizeof text, count_words, counts, &err));
         assert_int_equal(counts[0], 3);
         gyre_pre_tokenizer_free(&steps);
     }
@@ -228,7 +235,7 @@ static void test_long_words(void **state) {
         for (size_t i = n / 3 + 1; i < n - n / 3; i++)
             text[i] = 'a';
         memcpy(text + n, "é1", 3); /* spaces, the letters and the last space before them, spaces, " é", "1" */
-        assert_ok(gyre_pre_tokenize(&steps, (const unsigned char *)text, n + 3, count_words, counts, &err));
+        assert_ok(pre_tokenize(&steps, text, n + 3, count_words, counts, &err));
         assert_int_equal(counts[0], 5);
         assert_int_equal(counts[1], n + 3);
         assert_int_equal(counts[2], n - n / 3 - n / 3);
@@ -259,7 +266,7 @@ static void test_work_of_looking_around(void **state) {
             memcpy(text + used, cases[i].unit, strlen(cases[i].unit));
         assert_ok(
             gyre_pre_tokenizer_add(&steps, cases[i].pattern, strlen(cases[i].pattern), 0, GYRE_SPLIT_ISOLATED, 0, &err));
-        if (gyre_pre_tokenize(&steps, (const unsigned char *)text, used, count_words, counts, &err) != GYRE_OK)
+        if (pre_tokenize(&steps, text, used, count_words, counts, &err) != GYRE_OK)
             fail_msg("%s: %s", cases[i].pattern, err.text);
         assert_int_equal(counts[0], cases[i].words);
         assert_int_equal(counts[1], used);
@@ -291,7 +298,7 @@ static void test_too_much_work(void **state) {
         text[LONG - 1] = i == 4 ? 'a' : 'x';
         assert_ok(gyre_pre_tokenizer_add(&steps, patterns[i], strlen(patterns[i]), 0, GYRE_SPLIT_ISOLATED, 0, &err));
         const size_t bytes = i == 0 ? 200 : i == 4 ? LONG / 16 : LONG;
-        const gyre_status status = gyre_pre_tokenize(&steps, (const unsigned char *)text, bytes, count_words, counts, &err);
+        const gyre_status status = pre_tokenize(&steps, text, bytes, count_words, counts, &err);
         assert_int_equal(status, GYRE_EUNSUPPORTED);
         assert_non_null(strstr(err.text, "too much work"));
         gyre_pre_tokenizer_free(&steps);
