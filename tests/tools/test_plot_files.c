@@ -120,7 +120,77 @@ static void lab(void **state) {
     }
 }
 
+/* Writes what gyre passkey writes, of `methods` methods at as many lengths, and depths, as it says. */
+static void write_keys(const char *name, int methods, int lengths, int depths) {
+    json_t *results = json_array();
+    for (int m = 0; m < methods; m++)
+        for (int l = 0; l < lengths; l++)
+            for (int d = 0; d < depths; d++) {
+                char label[16];
+                snprintf(label, sizeof label, "ntk:%d", m + 2);
+                json_array_append_new(results, json_pack("{s:s, s:i, s:f, s:f}", "label", label, "length", 16 + l, "depth",
+                                                         (double)d / depths, "right", 0.5));
+            }
+    json_t *root = json_pack("{s:o}", "results", results);
+    assert_int_equal(json_dump_file(root, in_folder(name), JSON_COMPACT), 0);
+    json_decref(root);
+}
+
+/* Results that no figure shows are refused, and their numbers printed all the same. */
+static void results_without_end(void **state) {
+    (void)state;
+    static const struct {
+        int methods, lengths, depths;
+        const char *says;
+    } rows[] = {{96, 10, 10, NULL},
+                {1, 256, 39, NULL},
+                {1, 101, 100, "results: 10100 do not fit one figure, which holds 10000; --csv prints them"},
+                {1, 257, 2, "results: 1, 257 and 2 methods, lengths and depths do not fit one figure"},
+                {1, 2, 257, "results: 1, 2 and 257 methods, lengths and depths do not fit one figure"},
+                {97, 1, 1, "results: 97, 1 and 1 methods, lengths and depths do not fit one figure"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t count = (int64_t)rows[i].methods * rows[i].lengths * rows[i].depths;
+        write_keys("many.json", rows[i].methods, rows[i].lengths, rows[i].depths);
+        if (rows[i].says)
+            assert_fails("plot passkey @many.json -o @many.svg", CLI_FAILED, rows[i].says);
+        else
+            assert_int_equal(run("plot passkey @many.json -o @many.svg")->exit, 0);
+        table t = table_of("passkey @many.json");
+        assert_int_equal(rows_of(&t), count);
+        table_free(&t);
+    }
+    write_keys("many.json", 1024, 1, 1);
+    assert_fails("plot passkey @many.json --csv", CLI_FAILED, "results: more than 1024 names of methods and runs");
+}
+
+/* A trained length that no integer holds says nothing. */
+static void trained_past_integers(void **state) {
+    (void)state;
+    static const char written[] = "{\"run\": {\"trained_length\": 64}, \"results\": ["
+                                  "{\"label\": \"none\", \"context\": 32, \"perplexity\": 2}, "
+                                  "{\"label\": \"none\", \"context\": 128, \"perplexity\": 3}]}\n"
+                                  "{\"run\": {\"trained_length\": 1e300}}\n";
+    static char figure[1 << 20];
+    write_file("far.json", written, sizeof written - 1);
+    assert_int_equal(run("plot perplexity @far.json -o @far.svg")->exit, 0);
+    read_whole(in_folder("far.svg"), figure, sizeof figure);
+    assert_non_null(strstr(figure, "trained"));
+}
+
+/* A length that a factor makes is counted in whole tokens. */
+static void factor_past_integers(void **state) {
+    (void)state;
+    static const char far[] = "{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 4, "
+                              "\"max_position_embeddings\": 9007199254740990, \"rope_theta\": 10000.0}";
+    write_file("far.json", far, sizeof far - 1);
+    assert_fails("plot wavelengths @far.json --csv --factor 1000000", CLI_USAGE,
+                 "--factor: 1000000 times the trained length of 9007199254740990 is more than 2^53 tokens");
+    assert_int_equal(run("plot wavelengths @far.json --csv")->exit, 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(t5_of_transformers), cmocka_unit_test(lab)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(t5_of_transformers), cmocka_unit_test(lab),
+                                       cmocka_unit_test(results_without_end), cmocka_unit_test(trained_past_integers),
+                                       cmocka_unit_test(factor_past_integers)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -280,6 +280,8 @@ static plot_form form_of(const char *path) {
 
 static int draw(const plot_work *w, plot_form form, FILE *file) {
     plot_script s;
+    const int fits = plot_runs_fit(&w->table);
+    if (fits) return fits;
     if (!plot_script_begin(&s)) return cli_fail("figure: out of memory (plot)");
     w->options->kind->draw(w, &s);
     fputs("unset multiplot\n", s.file);

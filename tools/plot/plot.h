@@ -233,6 +233,9 @@ struct plot_kind {
     gyre_status (*compute)(plot_work *w, gyre_error *err);
     void (*draw)(const plot_work *w, plot_script *s);
 };
+/* plot_runs.c.  out = 0, or CLI_FAILED with the error printed: one figure cannot hold so many results.  Tables of other
+ * kinds of figures fit. */
+int plot_runs_fit(const plot_table *t);
 extern const plot_kind plot_methods, plot_wavelengths, plot_decay, plot_ramp, plot_clock, plot_helix, plot_rows, plot_digits,
     plot_shift, plot_bias, plot_attention, plot_perplexity, plot_passkey, plot_copying, plot_accuracy;
 

@@ -7,9 +7,13 @@
 #include "util/open_regular.h"
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+/* Of a figure, whose rows are held against each other to find lines.  Of all figures, the tables of numbers included: each
+ * row looks for its name. */
+enum { MOST_RESULTS = 10000, MOST_NAMES = 1024, MOST_PLACES = 256 /* of squares, in a row or a column */ };
 enum { COLUMN_RUN, COLUMN_METHOD, COLUMN_LENGTH, COLUMN_VALUE, COLUMN_LOW, COLUMN_HIGH, COLUMN_DEPTH };
 typedef enum runs_measure { RUNS_PERPLEXITY, RUNS_KEYS, RUNS_COPIES } runs_measure;
 static const plot_column perplexity_columns[] = {{"run", NULL}, {"method", NULL}, {"context", "tokens"}, {"perplexity", ""},
@@ -41,6 +45,11 @@ static int is_wanted(const runs_reader *r, const char *label) {
     return r->methods->count == 0;
 }
 
+/* Past the bound nothing is looked for: read_file refuses the file. */
+static double name_of(runs_reader *r, const char *text) {
+    return r->table->labels_count > MOST_NAMES ? 0 : plot_table_label(r->table, text);
+}
+
 static double number_at(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
@@ -52,7 +61,7 @@ static double label_of(runs_reader *r, const json_t *result, const char *key, co
     const char *name = json_string_value(json_object_get(result, key));
     const char *rule = json_string_value(json_object_get(result, policy));
     snprintf(label, sizeof label, rule && strcmp(rule, "any") != 0 ? "%.60s, %.30s" : "%.60s", name ? name : "", rule);
-    return plot_table_label(r->table, label);
+    return name_of(r, label);
 }
 
 static void add_perplexity(runs_reader *r, double label, double context, double value, double low, double high) {
@@ -147,11 +156,11 @@ static void read_lab_rows(runs_reader *r, const json_t *rows, const char *part, 
     char name[PLOT_LABEL];
     if (!json_is_array(rows)) return;
     snprintf(name, sizeof name, "%.60s: %s", r->name, part);
-    r->run = plot_table_label(r->table, name);
+    r->run = name_of(r, name);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *cells = json_object_get(row, "cells");
         if (are_methods && !is_wanted(r, text_at(row, "name"))) continue;
-        const double label = plot_table_label(r->table, text_at(row, "name"));
+        const double label = name_of(r, text_at(row, "name"));
         for (size_t k = 0; k < json_array_size(cells); k++)
             read_lab_cell(r, label, json_array_get(cells, k));
     }
@@ -159,7 +168,7 @@ static void read_lab_rows(runs_reader *r, const json_t *rows, const char *part, 
 
 static void read_trained(runs_reader *r, const json_t *run) {
     const double trained = number_at(run, "trained_length");
-    if (trained > 0) r->trained = (int64_t)trained;
+    if (trained >= 1 && trained < 9e15) r->trained = (int64_t)trained;
 }
 
 /* Of several texts, those of all together ("text": null) are read. */
@@ -201,6 +210,8 @@ static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) 
     (void)fclose(file);
     if (!whole && json_error_code(&error) != json_error_premature_end_of_input)
         return gyre_fail(err, GYRE_EFORMAT, "line %d: %s (%s)", error.line, error.text, path);
+    if (r->table->labels_count > MOST_NAMES)
+        return gyre_fail(err, GYRE_EINVAL, "results: more than %d names of methods and runs (%s)", MOST_NAMES, path);
     if (r->is_wrong)
         return gyre_fail(err, GYRE_EFORMAT, "results: %g is no %s (%s)", r->wrong,
                          r->measure == RUNS_PERPLEXITY ? "perplexity" : "share of right answers", path);
@@ -557,38 +568,49 @@ static gyre_status compute_passkey(plot_work *w, gyre_error *err) {
     return gyre_fail(err, GYRE_EINVAL, "results: some say the depth of the key and some do not; draw them apart (passkey)");
 }
 
-/* out = the number of values below `value` in a column: its place among them. */
-static int place_of(const plot_table *t, int column, double value) {
-    int place = 0;
-    for (int64_t r = 0; r < t->rows; r++) {
-        const double other = plot_table_number(t, r, column);
-        int first = other < value;
-        for (int64_t b = 0; b < r && first; b++)
-            first = plot_table_number(t, b, column) != other;
-        place += first;
-    }
-    return place;
+/* The values of a column, each once, rising: the place of one is its index. */
+typedef struct runs_places {
+    double values[MOST_RESULTS];
+    int count;
+} runs_places;
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static void put_places(const plot_table *t, plot_script *s, char axis, int column, const char *unit) {
-    int n = 0;
+static void find_places(const plot_table *t, int column, runs_places *out) {
+    const int rows = t->rows < MOST_RESULTS ? (int)t->rows : MOST_RESULTS;
+    out->count = 0;
+    for (int r = 0; r < rows; r++)
+        out->values[r] = plot_table_number(t, r, column);
+    qsort(out->values, (size_t)rows, sizeof *out->values, by_value);
+    for (int r = 0; r < rows; r++)
+        if (r == 0 || out->values[r] != out->values[r - 1]) out->values[out->count++] = out->values[r];
+}
+
+static int place_of(const runs_places *p, double value) {
+    const double *at = bsearch(&value, p->values, (size_t)p->count, sizeof value, by_value);
+    return at ? (int)(at - p->values) : 0;
+}
+
+static void put_places(const runs_places *p, plot_script *s, char axis, const char *unit) {
     fprintf(s->file, "set %ctics (", axis);
-    for (int64_t r = 0; r < t->rows; r++)
-        fprintf(s->file, "%s'%g%s' %d", n++ ? ", " : "", plot_table_number(t, r, column), unit,
-                place_of(t, column, plot_table_number(t, r, column)));
+    for (int i = 0; i < p->count; i++)
+        fprintf(s->file, "%s'%g%s' %d", i ? ", " : "", p->values[i], unit, i);
     fputs(")\n", s->file);
 }
 
 /* Length by depth for one method: a square for each, with its number. */
-static void draw_map(const plot_work *w, plot_script *s, int64_t first, plot_box box, int left_most) {
+static void draw_map(const plot_work *w, plot_script *s, int64_t first, const runs_places *lengths,
+                     const runs_places *depths, plot_box box, int left_most) {
     const plot_table *t = &w->table;
     char title[2 * PLOT_LABEL + 4];
-    const double across = place_of(t, COLUMN_LENGTH, INFINITY), down = place_of(t, COLUMN_DEPTH, INFINITY);
     fputs("$map << EOD\n", s->file);
     for (int64_t r = first; r < t->rows; r++)
         if (same_line(t, first, r))
-            fprintf(s->file, "%d %d %.9g\n", place_of(t, COLUMN_LENGTH, plot_table_number(t, r, COLUMN_LENGTH)),
-                    place_of(t, COLUMN_DEPTH, plot_table_number(t, r, COLUMN_DEPTH)), plot_table_number(t, r, COLUMN_VALUE));
+            fprintf(s->file, "%d %d %.9g\n", place_of(lengths, plot_table_number(t, r, COLUMN_LENGTH)),
+                    place_of(depths, plot_table_number(t, r, COLUMN_DEPTH)), plot_table_number(t, r, COLUMN_VALUE));
     fputs("EOD\n", s->file);
     plot_box_begin(s, box);
     snprintf(title, sizeof title, w->options->files_count > 1 ? "%s: %s" : "%s%s",
@@ -597,32 +619,57 @@ static void draw_map(const plot_work *w, plot_script *s, int64_t first, plot_box
     plot_panel_title(s, title);
     plot_label(s, 'x', "length (tokens)");
     if (left_most) plot_label(s, 'y', "depth of the key");
-    put_places(t, s, 'x', COLUMN_LENGTH, "");
-    put_places(t, s, 'y', COLUMN_DEPTH, " %%");
+    put_places(lengths, s, 'x', "");
+    put_places(depths, s, 'y', " %%");
     fprintf(s->file,
             "unset grid\nset border 15\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\nset cbrange [0:100]\n"
             "set palette defined (0 '#ffffff', 1 '#5aa7dc')\nset style fill solid 1 border rgb '#ffffff'\n"
             "plot $map using 1:2:(0.48):(0.48):3 with boxxyerror linecolor palette notitle, "
             "$map using 1:2:(sprintf('%%.0f', $3)) with labels font ',12' textcolor rgb '#202124' notitle\n",
-            across - 0.5, down - 0.5);
+            lengths->count - 0.5, depths->count - 0.5);
 }
 
-static void draw_passkey(const plot_work *w, plot_script *s) {
-    const plot_table *t = &w->table;
-    int maps = 0, index = 0, depths = 0;
+/* out = maps of lengths and depths, one for each method of a run; 0 = nothing says a depth. */
+static int maps_of(const plot_table *t) {
+    int maps = 0, depths = 0;
     for (int64_t r = 0; r < t->rows; r++) {
         maps += begins_line(t, r);
         depths |= isfinite(plot_table_number(t, r, COLUMN_DEPTH));
     }
-    if (!depths) {
+    return depths ? maps : 0;
+}
+
+int plot_runs_fit(const plot_table *t) {
+    static runs_places lengths, depths;
+    const int keys = t->columns == passkey_columns, of_runs = keys || t->columns == perplexity_columns;
+    if (!of_runs && t->columns != copying_columns) return 0;
+    if (t->rows > MOST_RESULTS)
+        return cli_fail("results: %lld do not fit one figure, which holds %d; --csv prints them (plot)", (long long)t->rows,
+                        MOST_RESULTS);
+    const int maps = keys ? maps_of(t) : 0;
+    if (maps) find_places(t, COLUMN_LENGTH, &lengths), find_places(t, COLUMN_DEPTH, &depths);
+    if (maps <= MOST_PANELS && lengths.count <= MOST_PLACES && depths.count <= MOST_PLACES) return 0;
+    return cli_fail("results: %d, %d and %d methods, lengths and depths do not fit one figure, which holds %d, %d and %d; "
+                    "--csv prints them (plot)",
+                    maps, lengths.count, depths.count, MOST_PANELS, MOST_PLACES, MOST_PLACES);
+}
+
+static void draw_passkey(const plot_work *w, plot_script *s) {
+    static runs_places lengths, depths;
+    const plot_table *t = &w->table;
+    const int maps = maps_of(t);
+    int index = 0;
+    if (!maps) {
         draw_lines(w, s, "context (tokens)", has_ranges(t) ? "keys found (%); band: 95 %" : "keys found (%)", 0);
         return;
     }
+    find_places(t, COLUMN_LENGTH, &lengths);
+    find_places(t, COLUMN_DEPTH, &depths);
     const int across = maps < 3 ? maps : 3;
     plot_script_start(s, across == 1 ? 560 : 380 * across, 44 + 300 * ((maps + across - 1) / across), "Keys found (%)");
     for (int64_t r = 0; r < t->rows; r++) {
         if (!begins_line(t, r)) continue;
-        draw_map(w, s, r, plot_grid(s, index, maps, across), index % across == 0);
+        draw_map(w, s, r, &lengths, &depths, plot_grid(s, index, maps, across), index % across == 0);
         index++;
     }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const double TURN = 6.283185307179586;
+static const double MOST_TOKENS = 9007199254740992; /* 2^53: doubles count no further one by one */
 
 /* -- subjects -- */
 static void change_by_options(const plot_options *o, plot_subject *s) {
@@ -62,10 +63,20 @@ static int of_model(const plot_options *o, const char *given, plot_subject *s) {
     return 0;
 }
 
-/* A target that was asked for and needs no stretching; for decay --to is a distance. */
+/* out = the factor that the target is reached by, unless --to names the target. */
+static double factor_of(const plot_options *o, const plot_subject *s) {
+    const double own = s->config.kind == GYRE_KIND_ROPE ? s->config.rope.factor : 0;
+    return o->factor > 0 ? o->factor : own > 1 ? own : 4;
+}
+
+/* A target that was asked for and cannot be counted or needs no stretching; for decay --to is a distance. */
 static void check_target(const plot_options *o, const plot_subject *s) {
     if (!(o->kind->options & PLOT_OPTION_FACTOR) || o->kind == &plot_decay || (!o->stretch.to && !(o->factor > 0))) return;
-    if (s->config.kind != GYRE_KIND_ROPE || s->trained < STRETCH_MIN_TRAINED || plot_target(o, s) > s->trained) return;
+    if (s->config.kind != GYRE_KIND_ROPE || s->trained < STRETCH_MIN_TRAINED) return;
+    if (!o->stretch.to && (double)s->trained * o->factor > MOST_TOKENS)
+        cli_usage_error("--factor: %.9g times the trained length of %lld is more than 2^53 tokens", o->factor,
+                        (long long)s->trained);
+    if (plot_target(o, s) > s->trained) return;
     cli_usage_error("--%s: %lld is within the trained length of %lld, which needs no stretching",
                     o->stretch.to ? "to" : "factor", (long long)plot_target(o, s), (long long)s->trained);
 }
@@ -141,9 +152,8 @@ void plot_subjects_free(plot_subject *subjects, int count) {
 }
 
 int64_t plot_target(const plot_options *o, const plot_subject *s) {
-    const double own = s->config.kind == GYRE_KIND_ROPE ? s->config.rope.factor : 0;
-    const double factor = o->factor > 0 ? o->factor : own > 1 ? own : 4;
-    return o->stretch.to ? o->stretch.to : llround((double)s->trained * factor);
+    /* The factor of a config may be any number. */
+    return o->stretch.to ? o->stretch.to : llround(fmin((double)s->trained * factor_of(o, s), MOST_TOKENS));
 }
 
 /* -- cases -- */
