@@ -364,12 +364,15 @@ gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encod
                             gyre_error *err) {
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "arguments: out or path is NULL (gyre_cache_load)");
     reader r = {.err = err};
-    r.fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* The size is compared with that of the header, and only a regular file has one: a pipe is not waited for. */
+    r.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (r.fd < 0) return gyre_fail(err, gyre_status_of_errno(errno), "opening: %s (%.380s)", strerror(errno), path);
     struct stat file;
     gyre_status status;
     if (fstat(r.fd, &file) != 0) {
         status = gyre_fail(err, gyre_status_of_errno(errno), "reading: %s (%.380s)", strerror(errno), path);
+    } else if (!S_ISREG(file.st_mode)) {
+        status = gyre_fail(err, GYRE_EIO, "opening: not a regular file (%.380s)", path);
     } else {
         r.size = (uint64_t)file.st_size;
         gyre_checksum_begin(&r.checksum);

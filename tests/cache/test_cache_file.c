@@ -427,6 +427,14 @@ static void other_places(void **state) {
     cache = NULL;
     assert_int_equal(gyre_cache_load(&cache, "/nonexistent/x", NULL, NULL, &err), GYRE_EIO);
     assert_int_equal(gyre_cache_load(&cache, folder, NULL, NULL, &err), GYRE_EIO);
+    char pipe[300];
+    snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    alarm(60); /* nobody writes into the pipe */
+    assert_int_equal(gyre_cache_load(&cache, pipe, NULL, NULL, &err), GYRE_EIO);
+    alarm(0);
+    assert_non_null(strstr(err.text, "opening: not a regular file ("));
+    assert_int_equal(unlink(pipe), 0);
     assert_int_equal(gyre_cache_load(NULL, path, NULL, NULL, &err), GYRE_EINVAL);
     assert_int_equal(gyre_cache_load(&cache, NULL, NULL, NULL, &err), GYRE_EINVAL);
     assert_null(cache);
