@@ -104,6 +104,12 @@ static void tokenizer_is_kept(void **state) {
     assert_fails("train --from @worded --text @text --tokens 1k --context 32 -o @piped", 1, "worded/tokenizer_config.json");
     alarm(0);
     assert_int_equal(unlink(in_folder("worded/tokenizer_config.json")), 0);
+    write_file("worded/tokenizer_config.json", "{}", 2);
+    assert_int_equal(truncate(in_folder("worded/tokenizer_config.json"), (64L << 20) + 1), 0);
+    assert_fails("train --from @worded --text @text --tokens 1k --context 32 -o @large", 1,
+                 "tokenizer: longer than 64 MiB (");
+    assert_int_not_equal(access(in_folder("large/tokenizer_config.json"), F_OK), 0);
+    assert_int_equal(unlink(in_folder("worded/tokenizer_config.json")), 0);
     assert_fails("train --from @worded --headers -o @mixed", 1, "--headers: for models that read bytes");
     assert_fails("train --from @worded --text @text --split train -o @mixed", 1, "--split: for models that read bytes");
 }

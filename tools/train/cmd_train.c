@@ -272,14 +272,18 @@ static int tokenizer_is_in(const char *folder) {
     return snprintf(path, sizeof path, "%s/" GYRE_TOKENIZER_FILE, folder) < (int)sizeof path && !gyre_is_absent(path);
 }
 
-/* *out = the bytes of a file, which the caller frees. */
+/* *out = the bytes of a tokenizer's file, which the caller frees.  Errors: EFORMAT: longer than 64 MiB, as where it is
+ * parsed; EIO. */
 static gyre_status read_file(const char *path, void **out, size_t *count, gyre_error *err) {
+    enum { MOST_MIB = 64 };
     struct stat is;
     FILE *file = gyre_open_regular(path);
-    char *bytes = file && fstat(fileno(file), &is) == 0 ? malloc((size_t)is.st_size + 1) : NULL;
+    const int there = file && fstat(fileno(file), &is) == 0, fits = there && is.st_size <= (off_t)MOST_MIB << 20;
+    char *bytes = fits ? malloc((size_t)is.st_size + 1) : NULL;
     const size_t read = bytes ? fread(bytes, 1, (size_t)is.st_size, file) : 0;
     const int failed = !bytes || read != (size_t)is.st_size;
     if (file) (void)fclose(file);
+    if (there && !fits) return gyre_fail(err, GYRE_EFORMAT, "tokenizer: longer than %d MiB (%s)", MOST_MIB, path);
     if (failed) {
         free(bytes);
         return gyre_fail(err, GYRE_EIO, "tokenizer: cannot be read (%s)", path);
