@@ -548,6 +548,24 @@ static void test_tables_and_page(void **state) {
     assert_int_equal(run("passkey @learned --lengths 320 --depths 2 --trials 1 --report @l.html")->exit, 0);
 }
 
+/* Lengths that the trained length makes end where those of --lengths do. */
+static void test_trained_length_past_all_lengths(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(in_folder("far"), 0700), 0);
+    assert_int_equal(symlink("../rope/model.safetensors", in_folder("far/model.safetensors")), 0);
+    json_t *config = json_load_file(in_folder("rope/config.json"), 0, NULL);
+    assert_non_null(config);
+    assert_int_equal(json_object_set_new(config, "max_position_embeddings", json_integer(9007199254740990)), 0);
+    assert_int_equal(json_dump_file(config, in_folder("far/config.json"), 0), 0);
+    json_decref(config);
+    assert_fails(
+        "passkey @far --trials 1 --depths 1", 1,
+        "its trained length is 9007199254740990, and 4 times as many tokens are more than 2^31; name the lengths with "
+        "--lengths (lengths)");
+    assert_fails("eval @far --text @text", 1, "name the lengths with --contexts (contexts)");
+    assert_int_equal(run("passkey @far --trials 1 --depths 1 --lengths 320")->exit, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_text),
                                        cmocka_unit_test(test_depth_and_length),
@@ -558,6 +576,7 @@ int main(void) {
                                        cmocka_unit_test(test_prompts_with_a_prefix),
                                        cmocka_unit_test(test_encoding_with_a_maximum_position),
                                        cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_trained_length_past_all_lengths),
                                        cmocka_unit_test(test_no_tokenizer),
                                        cmocka_unit_test(test_verdict),
                                        cmocka_unit_test(test_json),

@@ -16,6 +16,11 @@ int length_list_default(length_list *list, const char *option, int64_t trained, 
     if (list->values) return 0;
     if (trained < 2)
         return cli_fail("%s: does not say its trained length; name the lengths with %s (%s)", path, option, name);
+    if (trained > CLI_MAX_TOKENS >> (LENGTHS - 1))
+        return cli_fail(
+            "%s: its trained length is %lld, and %d times as many tokens are more than 2^31; name the lengths with "
+            "%s (%s)",
+            path, (long long)trained, 1 << (LENGTHS - 1), option, name);
     list->values = calloc(LENGTHS, sizeof *list->values);
     if (!list->values) return cli_fail("%s: out of memory (options)", name);
     for (; list->count < LENGTHS; list->count++)
