@@ -194,10 +194,10 @@ static void pairs_and_keys_are_those_of_the_shards(void **state) {
 static void chunks_are_counted_by_hand(void **state) {
     enum { TOKENS = 1001 };
     static const gyre_shard_layout layouts[] = {GYRE_SHARD_CONTIGUOUS, GYRE_SHARD_ZIGZAG, GYRE_SHARD_STRIPED};
-    static const int64_t ranks[] = {1, 2, 3, 7, 16}, chunks[] = {1, 3, 17, 100, 450, 1001, 5000};
+    static const int64_t ranks[] = {1, 2, 3, 7, 12, 16}, chunks[] = {1, 3, 4, 17, 100, 450, 1001, 5000};
     (void)state;
-    for (int i = 0; i < 15 * 7; i++) {
-        const int64_t chunk = chunks[i / 15];
+    for (int i = 0; i < 18 * 8; i++) {
+        const int64_t chunk = chunks[i / 18];
         const shard_model model = {.layers = 1,
                                    .heads = 1,
                                    .kv_heads = 1,
@@ -206,7 +206,7 @@ static void chunks_are_counted_by_hand(void **state) {
                                    .kinds = {{1, chunk, 1}},
                                    .kinds_count = 1};
         const shard_options o = {
-            .context = TOKENS, .ranks = ranks[i % 5], .tensor = 1, .layout = layouts[i / 5 % 3], .bandwidth = 1, .flops = 1};
+            .context = TOKENS, .ranks = ranks[i % 6], .tensor = 1, .layout = layouts[i / 6 % 3], .bandwidth = 1, .flops = 1};
         dealt d = deal(&o, 0);
         shard_plan plan;
         int64_t most = 0, fetched = 0;
@@ -232,6 +232,32 @@ static void chunks_are_counted_by_hand(void **state) {
                      (long long)fetched);
         gyre_shards_free(d.shards);
         gyre_batch_free(d.batch);
+    }
+}
+
+/* 2^31 tokens among 65536 ranks.  A walk of the chunks for each rank would go on past the time that a test has. */
+static void chunks_without_end(void **state) {
+    (void)state;
+    /* Chunks of 3: a rank has each place in a chunk in turn, 10922 times, and the last two of them once more. */
+    static const struct {
+        int64_t chunk;
+        double pairs, fetched;
+    } rows[] = {{1, 32768, 0}, {3, 10922 * 6 + 5, 10922 * 3 + 3}, {65536, 32768.0 * 65536, 32768.0 * 65535}};
+    const shard_options o = {
+        .context = (int64_t)1 << 31, .ranks = 65536, .tensor = 1, .layout = GYRE_SHARD_STRIPED, .bandwidth = 1, .flops = 1};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const shard_model model = {.layers = 1,
+                                   .heads = 1,
+                                   .kv_heads = 1,
+                                   .head_dim = 1,
+                                   .value_dim = 1,
+                                   .kinds = {{1, rows[i].chunk, 1}},
+                                   .kinds_count = 1};
+        shard_plan plan;
+        shard_plan_make(&model, &o, &plan);
+        if (plan.kinds[0].pairs != rows[i].pairs || plan.kinds[0].fetched != rows[i].fetched)
+            fail_msg("chunks of %d: %.17g pairs and %.17g keys", (int)rows[i].chunk, plan.kinds[0].pairs,
+                     plan.kinds[0].fetched);
     }
 }
 
@@ -345,6 +371,7 @@ int main(void) {
         cmocka_unit_test(a_latent_takes_the_bytes_that_deepseek_reports),
         cmocka_unit_test(pairs_and_keys_are_those_of_the_shards),
         cmocka_unit_test(chunks_are_counted_by_hand),
+        cmocka_unit_test(chunks_without_end),
         cmocka_unit_test(published_configs_have_kinds_of_layers),
         cmocka_unit_test(windows_hold_and_fetch_what_they_reach),
         cmocka_unit_test(bytes_are_counted_by_hand),

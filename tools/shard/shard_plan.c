@@ -45,38 +45,16 @@ static double striped_pairs(const shard_options *o, int64_t rank, int64_t window
     return n * (double)(rank + 1) + (double)o->ranks * n * (n - 1) / 2 + (double)(count - growing) * (double)window;
 }
 
-/* Tokens first, first + ranks, ... of a striped rank within begin .. end - 1. */
-typedef struct striped_tokens {
-    int64_t first, count;
-} striped_tokens;
-
-static striped_tokens striped_within(const shard_options *o, int64_t rank, int64_t begin, int64_t end) {
-    const int64_t first = begin + ((rank - begin) % o->ranks + o->ranks) % o->ranks;
-    return (striped_tokens){first, first < end ? (end - first + o->ranks - 1) / o->ranks : 0};
-}
-
-static double striped_chunk_pairs(const shard_options *o, int64_t rank, int64_t chunk) {
-    double pairs = 0;
-    for (int64_t begin = 0; begin < o->context; begin += chunk) {
-        const int64_t end = begin + chunk < o->context ? begin + chunk : o->context;
-        const striped_tokens own = striped_within(o, rank, begin, end);
-        const double n = (double)own.count;
-        pairs += n * (double)(own.first - begin + 1) + (double)o->ranks * n * (n - 1) / 2;
-    }
-    return pairs;
-}
-
 /* out = keys that the first n queries see, all of them together. */
 static double seen_below(const shard_kind *kind, double n) {
     return kind->chunked ? chunk_pairs_below(n, (double)kind->window) : pairs_below(n, (double)kind->window);
 }
 
-/* out = the pairs of a rank. */
+/* out = the pairs of a rank; not of chunks dealt out in stripes. */
 static double pairs_of_rank(const shard_options *o, int64_t rank, const shard_kind *kind) {
     token_part parts[2];
     double pairs = 0;
-    if (o->layout == GYRE_SHARD_STRIPED)
-        return kind->chunked ? striped_chunk_pairs(o, rank, kind->window) : striped_pairs(o, rank, kind->window);
+    if (o->layout == GYRE_SHARD_STRIPED) return striped_pairs(o, rank, kind->window);
     for (int i = 0, n = parts_of(o, rank, parts); i < n; i++)
         pairs += seen_below(kind, (double)parts[i].end) - seen_below(kind, (double)parts[i].first);
     return pairs;
@@ -84,29 +62,17 @@ static double pairs_of_rank(const shard_options *o, int64_t rank, const shard_ki
 
 /* -- keys of other ranks -- */
 
-/* In each chunk: all tokens before the last own one but the own. */
-static double striped_chunk_fetched(const shard_options *o, int64_t rank, int64_t chunk) {
-    double fetched = 0;
-    for (int64_t begin = 0; begin < o->context; begin += chunk) {
-        const int64_t end = begin + chunk < o->context ? begin + chunk : o->context;
-        const striped_tokens own = striped_within(o, rank, begin, end);
-        if (own.count > 0) fetched += (double)(own.first + (own.count - 1) * o->ranks - begin + 1 - own.count);
-    }
-    return fetched;
-}
-
 /* out = the first key that a query sees. */
 static int64_t first_seen(const shard_kind *kind, int64_t query) {
     if (kind->chunked) return query / kind->window * kind->window;
     return query > kind->window - 1 ? query - (kind->window - 1) : 0;
 }
 
-/* out = tokens of other ranks that the windows of a rank's queries reach. */
+/* out = tokens of other ranks that the windows of a rank's queries reach; not of chunks dealt out in stripes. */
 static double fetched_by(const shard_options *o, int64_t rank, const shard_kind *kind) {
     const int64_t window = kind->window;
     token_part parts[2];
     int64_t fetched = 0;
-    if (o->layout == GYRE_SHARD_STRIPED && kind->chunked) return striped_chunk_fetched(o, rank, window);
     if (o->layout == GYRE_SHARD_STRIPED) {
         const int64_t own = (o->context - rank + o->ranks - 1) / o->ranks, before = window - 1;
         const int64_t between = before < o->ranks - 1 ? before : o->ranks - 1; /* of two own tokens */
@@ -128,22 +94,83 @@ static double senders(const shard_options *o, int64_t window) {
     return (double)(reached < others ? reached : others);
 }
 
+/* -- chunks dealt out in stripes -- */
+
+/* Of one rank: pairs of its queries, and keys of other ranks that it fetches. */
+typedef struct chunk_work {
+    int64_t pairs, fetched;
+} chunk_work;
+
+/* out = those of a chunk of `length` tokens, the first of the rank's at `offset`.  It fetches all tokens before its last but
+ * its own. */
+static chunk_work work_of_chunk(const shard_options *o, int64_t offset, int64_t length) {
+    const int64_t n = offset < length ? (length - offset + o->ranks - 1) / o->ranks : 0;
+    return (chunk_work){n * (offset + 1) + o->ranks * (n * (n - 1) / 2), n > 0 ? offset + (n - 1) * (o->ranks - 1) : 0};
+}
+
+static void add_work(chunk_work *sum, int64_t times, chunk_work work) {
+    sum->pairs += times * work.pairs;
+    sum->fetched += times * work.fetched;
+}
+
+/* out = where the first token of a rank stands in a chunk that begins `begin` tokens after one of rank 0. */
+static int64_t offset_in(const shard_options *o, int64_t rank, int64_t begin) {
+    return ((rank - begin) % o->ranks + o->ranks) % o->ranks;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* p->pairs, p->fetched = those of the rank with most.  A context may have 2^31 chunks.  The offsets of a rank repeat after
+ * `period` chunks, and in them it has those of rank + step, which come one chunk later: the sums of one rank make those of
+ * the next, and the work grows with the ranks alone. */
+static void count_striped_chunks(const shard_options *o, int64_t chunk, shard_kind_plan *p) {
+    const int64_t whole = o->context / chunk, step = chunk % o->ranks;
+    const int64_t period = o->ranks / common_divisor(chunk, o->ranks), periods = whole / period, more = whole % period;
+    p->pairs = p->fetched = 0;
+    for (int64_t first = 0; first < o->ranks / period; first++) {
+        chunk_work of_period = {0, 0}, of_more = {0, 0};
+        for (int64_t k = 0; k < period; k++) {
+            const chunk_work work = work_of_chunk(o, offset_in(o, first, k * step), chunk);
+            add_work(&of_period, 1, work);
+            add_work(&of_more, k < more, work);
+        }
+        for (int64_t i = 0, rank = first; i < period; i++) {
+            chunk_work sum = of_more;
+            add_work(&sum, periods, of_period);
+            add_work(&sum, 1, work_of_chunk(o, offset_in(o, rank, whole % o->ranks * step), o->context % chunk));
+            p->pairs = fmax(p->pairs, (double)sum.pairs);
+            p->fetched = fmax(p->fetched, (double)sum.fetched);
+            rank = (rank + step) % o->ranks;
+            add_work(&of_more, 1, work_of_chunk(o, rank, chunk));
+            add_work(&of_more, -1, work_of_chunk(o, offset_in(o, rank, more * step), chunk));
+        }
+    }
+}
+
 /* -- a kind of layers -- */
+
+static void count_ranks(const shard_options *o, const shard_kind *kind, shard_kind_plan *p) {
+    if (kind->chunked && o->layout == GYRE_SHARD_STRIPED) {
+        count_striped_chunks(o, kind->window, p);
+        return;
+    }
+    for (int64_t r = 0; r < o->ranks; r++) {
+        p->pairs = fmax(p->pairs, pairs_of_rank(o, r, kind));
+        if (kind->window > 0) p->fetched = fmax(p->fetched, fetched_by(o, r, kind));
+    }
+}
 
 static void count_pairs(const shard_options *o, const shard_kind *kind, double tokens, shard_kind_plan *p) {
     p->pairs_all = seen_below(kind, (double)o->context);
-    for (int64_t r = 0; r < o->ranks; r++)
-        p->pairs = fmax(p->pairs, pairs_of_rank(o, r, kind));
+    count_ranks(o, kind, p);
     p->step_pairs = p->pairs;
-    p->fetched = (double)o->context - tokens;
+    if (kind->window == 0) p->fetched = (double)o->context - tokens;
     /* Dealt out in contiguous parts, one rank has a whole block in every step but the first, and all wait for it.  Zigzag
      * and striped ranks have half a block each.  Keys within a window are not passed on, and nobody waits. */
     if (o->layout == GYRE_SHARD_CONTIGUOUS && kind->window == 0)
         p->step_pairs = (double)(o->ranks - 1) * tokens * tokens + tokens * (tokens + 1) / 2;
-    if (kind->window == 0) return;
-    p->fetched = 0;
-    for (int64_t r = 0; r < o->ranks; r++)
-        p->fetched = fmax(p->fetched, fetched_by(o, r, kind));
 }
 
 static double bytes_of(gyre_dtype type) {
