@@ -50,7 +50,28 @@ static void lines_without_memory(void **state) {
     keyed_journal_close(&j);
 }
 
+/* Characters that command a terminal or reverse a line are spelled in the file, and read back as they were. */
+static void lines_of_any_text(void **state) {
+    (void)state;
+    static const char says[] = "a\xc2\x9b"
+                               "31m\xe2\x80\xae\x7f\x1b \\u009b \xe6\x97\xa5";
+    static char text[4096];
+    keyed_journal j;
+    gyre_error err = {0, ""};
+    assert_ok(keyed_journal_open(&j, in_folder("said"), 0, &err));
+    assert_ok(keyed_journal_add(&j, json_pack("{s:s}", "label", says), json_pack("{s:s}", "says", says), &err));
+    keyed_journal_close(&j);
+    read_whole(in_folder("said"), text, sizeof text);
+    assert_non_null(strstr(text, "\"a\\u009b31m\\u202e\\u007f\\u001B \\\\u009b \xe6\x97\xa5\""));
+    assert_null(strstr(text, "\xc2\x9b"));
+    assert_ok(keyed_journal_open(&j, in_folder("said"), 1, &err));
+    const json_t *figures = keyed_journal_find(&j, json_pack("{s:s}", "label", says));
+    assert_non_null(figures);
+    assert_string_equal(json_string_value(json_object_get(figures, "says")), says);
+    keyed_journal_close(&j);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_without_memory), cmocka_unit_test(lines_of_any_text)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

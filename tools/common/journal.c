@@ -3,6 +3,7 @@
 #include "tools/common/journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
+#include "tools/cli/plain_stream.h"
 #include "tools/team/team.h"
 #include "util/atomic_file.h"
 #include "util/file_lock.h"
@@ -133,13 +134,30 @@ json_t *journal_find(const line_journal *j, const char *key) {
     return json_object_get(j->results, key);
 }
 
+/* What a model says may command a terminal that shows the file: such characters are spelled, and read back as they were.
+ * out = 0, or errno. */
+static int put_line(const line_journal *j, const json_t *line) {
+    enum { LONGEST = 6 }; /* "\u007f" of one byte */
+    char *text = json_dumps(line, JSON_COMPACT | j->format.flags);
+    const size_t room = text ? LONGEST * strlen(text) + 1 : 0;
+    char *plain = text ? malloc(room) : NULL;
+    int code = plain ? 0 : ENOMEM;
+    if (plain) {
+        plain_text(plain, room, text);
+        errno = EIO;
+        if (fputs(plain, j->file) == EOF || fputc('\n', j->file) == EOF || fflush(j->file)) code = errno;
+    }
+    free(plain);
+    free(text);
+    return code;
+}
+
 gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err) {
     /* A line that lacks a member would be taken for a result by --resume. */
     const int lost = !line || cli_json_check(0);
     gyre_status status = lost ? gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path) : GYRE_OK;
-    if (!status && j->file &&
-        (json_dumpf(line, j->file, JSON_COMPACT | j->format.flags) || fputc('\n', j->file) == EOF || fflush(j->file)))
-        status = gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
+    const int code = !status && j->file ? put_line(j, line) : 0;
+    if (code) status = gyre_fail(err, code == ENOMEM ? GYRE_ENOMEM : GYRE_EIO, "journal: %s (%s)", strerror(code), j->path);
     json_decref(line);
     return status;
 }
