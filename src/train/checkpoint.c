@@ -5,6 +5,7 @@
 #include "files/replace_folder.h"
 #include "files/tensors/safetensors.h"
 #include "train/trainer.h"
+#include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 #include <inttypes.h>
@@ -68,8 +69,9 @@ static gyre_status find_same_text(const gyre_trainer *t, const char *folder, int
     size_t size = 0;
     *same = 0;
     if (snprintf(path, sizeof path, "%s/" GYRE_TRAINING_FILE, folder) >= (int)sizeof path) return GYRE_OK;
+    if (gyre_is_absent(path)) return GYRE_OK;
     const gyre_status status = gyre_document_read(path, &bytes, &size, err);
-    if (status) return status == GYRE_ENOMEM ? status : GYRE_OK; /* which is no checkpoint */
+    if (status) return status; /* a tokenizer would be lost */
     json_error_t why;
     json_t *json = json_loadb(bytes, size, 0, &why);
     free(bytes);
