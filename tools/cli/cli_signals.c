@@ -130,7 +130,8 @@ int cli_pipe_closed(void) {
     return pipe_closed != 0;
 }
 
-/* out = 1 if a pipe or socket among the open descriptors has nobody who reads it. */
+/* out = 1 if a pipe or socket that this program may write to has nobody who reads it: standard output or error, or one
+ * that it opened.  Those are closed on exec; what a caller left open besides is not its own. */
 static int some_reader_left(void) {
     enum { MOST = 256 };
     struct pollfd files[MOST];
@@ -140,7 +141,8 @@ static int some_reader_left(void) {
         files[i] = (struct pollfd){.fd = i};
     if (poll(files, MOST, 0) <= 0) return 0;
     for (int i = 0; i < MOST && !left; i++) {
-        const int gone = (files[i].revents & (POLLERR | POLLHUP)) && !(files[i].revents & POLLNVAL) && fstat(i, &info) == 0;
+        const int own = i == STDOUT_FILENO || i == STDERR_FILENO || (i && (fcntl(i, F_GETFD) & FD_CLOEXEC));
+        const int gone = own && (files[i].revents & (POLLERR | POLLHUP)) && fstat(i, &info) == 0;
         left = gone && ((S_ISFIFO(info.st_mode) && (files[i].revents & POLLERR)) || S_ISSOCK(info.st_mode));
     }
     return left;
