@@ -3,6 +3,7 @@
 #define _DEFAULT_SOURCE /* madvise; NOLINT(bugprone-reserved-identifier): the C library names this macro */
 #include "files/replace_folder.h"
 #include "report/report_internal.h"
+#include "tools/cli/cli_error.h"
 #include "tools/cli/cli_lock.h"
 #include "tools/cli/cli_signals.h"
 #include "tools/cli/temporary_folder.h"
@@ -54,6 +55,9 @@ int cli_pipe_closed(void) {
     return 0;
 }
 void cli_note_closed_pipe(void) {}
+_Noreturn void cli_end_without_memory(void) {
+    exit(cli_fail("out of memory: nothing more was written (a result)"));
+}
 int cli_stops(void *unused) {
     (void)unused;
     return 0;
