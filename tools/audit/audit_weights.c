@@ -174,30 +174,37 @@ static const char *keys_of_name(const trained_notes *notes, const char *name) {
     return "";
 }
 
+typedef struct named_tensor {
+    const char *name; /* without its layer */
+    int64_t index;    /* in the list of stored tensors */
+} named_tensor;
+
 /* Tensors of one name in the order of the list that they stand in. */
-static int by_name_of_layer(const void *a, const void *b) {
-    const gyre_stored_position *x = *(const gyre_stored_position *const *)a, *y = *(const gyre_stored_position *const *)b;
-    const int order = strcmp(after_layer(x->name), after_layer(y->name));
-    return order ? order : (x > y) - (x < y);
+static int by_name(const void *a, const void *b) {
+    const named_tensor *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
 /* Sorted, because a checkpoint may have a million such tensors.  Errors: ENOMEM. */
 static gyre_status find_notes(const audit *a, const gyre_stored_positions *stored, trained_notes *notes, gyre_error *err) {
     const size_t room = (size_t)stored->count + 1;
-    const gyre_stored_position **list = calloc(room, sizeof *list);
+    named_tensor *list = calloc(room, sizeof *list);
     notes->layers = calloc(room, sizeof *notes->layers);
     if (!list || !notes->layers) {
         free(list);
         free(notes->layers);
-        return audit_no_memory(a, err);
+        (void)audit_no_memory(a, err);
+        return GYRE_ENOMEM;
     }
     size_t count = 0;
     for (int64_t i = 0; i < stored->count; i++)
-        if (stored->tensors[i].kind == GYRE_STORED_POSITION_TRAINED) list[count++] = &stored->tensors[i];
-    qsort(list, count, sizeof *list, by_name_of_layer);
+        if (stored->tensors[i].kind == GYRE_STORED_POSITION_TRAINED)
+            list[count++] = (named_tensor){after_layer(stored->tensors[i].name), i};
+    qsort(list, count, sizeof *list, by_name);
     for (size_t i = 0, first = 0; i < count; i++) {
-        if (strcmp(after_layer(list[i]->name), after_layer(list[first]->name)) != 0) first = i;
-        notes->layers[list[first] - stored->tensors]++;
+        if (strcmp(list[i].name, list[first].name) != 0) first = i;
+        notes->layers[list[first].index]++;
     }
     free(list);
     for (size_t i = 0; i < TRAINED; i++)
