@@ -1,8 +1,9 @@
 /* temporary_folder.c: folders that are locked while they are in use, so that the next run knows which were left behind. */
-#define _DEFAULT_SOURCE     // NOLINT(bugprone-reserved-identifier): mkdtemp and flock; glibc names this macro
+#define _DEFAULT_SOURCE     // NOLINT(bugprone-reserved-identifier): mkdtemp; glibc names this macro
 #define _XOPEN_SOURCE   700 // NOLINT(bugprone-reserved-identifier): nftw; POSIX defines this name
 #include "tools/cli/temporary_folder.h"
 #include "tools/cli/cli_error.h"
+#include "util/file_lock.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ static int take_lock(const char *path, const char *lock_of) {
     const int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return -1;
     if (fstat(fd, &lock) == 0 && S_ISREG(lock.st_mode) && lock.st_uid == geteuid() && lock.st_size == 0 &&
-        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        gyre_lock_file(fd) == 0)
         return fd;
     close(fd);
     return -1;
@@ -115,7 +115,7 @@ static int make_lock(const char *path) {
     snprintf(name, sizeof name, "%s/%s", path, lock_name);
     snprintf(unlocked, sizeof unlocked, "%s/%s", path, unlocked_name);
     const int fd = open(unlocked, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0) (void)flock(fd, LOCK_EX | LOCK_NB);
+    if (fd >= 0) (void)gyre_lock_file(fd);
     if (fd < 0 || rename(unlocked, name) == 0) return fd;
     const int code = errno;
     (void)unlink(unlocked);

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,11 +19,6 @@
 /* -- the C library -- */
 int madvise(void *memory, size_t bytes, int advice) {
     (void)memory, (void)bytes, (void)advice;
-    return 0;
-}
-
-int flock(int file, int how) {
-    (void)file, (void)how;
     return 0;
 }
 
